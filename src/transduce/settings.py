@@ -1,0 +1,99 @@
+"""Settings: the frozen specs that every part declares beside its class, how they are merged, and how they are checked.
+
+A preset, a recipe, `--set` and a `config.json` are dictionaries until they are merged; only the whole is
+validated, so that a part may be named by a few keys and an error can say where each key belongs.
+"""
+
+import difflib
+import json
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+__all__ = ["Spec", "merged", "validated"]
+
+AnySpec = TypeVar("AnySpec", bound="Spec")
+
+
+class Spec(BaseModel):
+    """Base of every settings record: frozen, strict, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, protected_namespaces=())
+
+    def as_dictionary(self) -> dict[str, Any]:
+        """The whole record, defaults included, as plain JSON values."""
+        dictionary: dict[str, Any] = self.model_dump(mode="json")
+        return dictionary
+
+
+def merged(base: Any, change: Any) -> Any:
+    """`change` laid over `base`, key by key.
+
+    A mapping that names another `kind` replaces what was there: the keys of one variant mean nothing to
+    another.
+    """
+    if not isinstance(base, Mapping) or not isinstance(change, Mapping):
+        return change
+    if "kind" in change and change["kind"] != base.get("kind"):
+        return dict(change)
+    return {**base, **{key: merged(base.get(key), value) for key, value in change.items()}}
+
+
+def validated(spec: type[AnySpec], values: Mapping[str, Any], *, place: str) -> AnySpec:
+    """`values` as a `spec`; a `ValueError` names `place`, the key's path, what is wrong and what would be right."""
+    try:
+        return spec.model_validate_json(json.dumps(values), strict=True)
+    except ValidationError as error:
+        faults = [_fault(spec, fault) for fault in error.errors(include_url=False)]
+        raise ValueError(f"{place}: " + "\n".join(dict.fromkeys(faults))) from None
+
+
+def _fault(spec: type[Spec], fault: Any) -> str:
+    """One sentence for one of pydantic's errors."""
+    # In the path of an error, the chosen variant of a union appears as a step that no file has.
+    path = [str(step) for step in fault["loc"]]
+    known = {key for _, key in _keys(spec)}
+    shown = ".".join(step for step in path if step in known or step.isdigit() or step == path[-1])
+    if fault["type"] == "extra_forbidden":
+        return _unknown_key(spec, path, shown)
+    if fault["type"] == "missing":
+        return f"`{shown}` is missing"
+    return f"`{shown}` is {json.dumps(fault['input'])}: {fault['msg'][0].lower()}{fault['msg'][1:]}"
+
+
+def _unknown_key(spec: type[Spec], path: list[str], shown: str) -> str:
+    """Says which key is unknown, the nearest one of its section, and the sections that do have it."""
+    key = path[-1]
+    section = ".".join(shown.split(".")[:-1])
+    homes = sorted({place for place, name in _keys(spec) if name == key and place != section})
+    siblings = [name for place, name in _keys(spec) if place == section]
+    sentence = f"unknown key `{shown}`"
+    if near := difflib.get_close_matches(key, siblings, n=1, cutoff=0.6):
+        return f"{sentence}; did you mean `{near[0]}`?"
+    if homes:
+        places = " or ".join(f"`{home}`" if home else "the top level" for home in homes)
+        return f"{sentence}; `{key}` belongs in {places}"
+    if anywhere := difflib.get_close_matches(key, {name for _, name in _keys(spec)}, n=1, cutoff=0.7):
+        return f"{sentence}; the nearest key elsewhere is `{anywhere[0]}`"
+    return f"{sentence}; keys here: {', '.join(dict.fromkeys(siblings))}"
+
+
+def _keys(spec: type[BaseModel], place: str = "") -> Iterator[tuple[str, str]]:
+    """(section, key) for every key of the tree of specs below `spec`."""
+    for name, field in spec.model_fields.items():
+        yield place, name
+        for member in _specs_in(field.annotation):
+            yield from _keys(member, f"{place}.{name}".lstrip("."))
+
+
+def _specs_in(annotation: Any) -> Iterator[type[Spec]]:
+    """The spec types that an annotation mentions, through unions, optionals, tuples and dictionaries."""
+    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+        if issubclass(annotation, Spec):
+            yield annotation
+        return
+    for argument in typing.get_args(annotation):
+        yield from _specs_in(argument)
