@@ -6,7 +6,6 @@ validated, so that a part may be named by a few keys and an error can say where 
 
 import difflib
 import json
-import types
 import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
@@ -91,9 +90,8 @@ def _keys(spec: type[BaseModel], place: str = "") -> Iterator[tuple[str, str]]:
 
 def _specs_in(annotation: Any) -> Iterator[type[Spec]]:
     """The spec types that an annotation mentions, through unions, optionals, tuples and dictionaries."""
-    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
-        if issubclass(annotation, Spec):
-            yield annotation
-        return
-    for argument in typing.get_args(annotation):
+    arguments = typing.get_args(annotation)
+    if not arguments and isinstance(annotation, type) and issubclass(annotation, Spec):
+        yield annotation
+    for argument in arguments:
         yield from _specs_in(argument)

@@ -1,0 +1,156 @@
+"""Multi-head attention (section 3.2) and the cache that makes it incremental.
+
+A mask is True where one may look. The arithmetic of attention is a *core* without parameters, fused or explicit;
+the explicit one keeps its weights, for pictures, and stands in for the fused one only there.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from transduce.settings import Spec
+
+Keys = Float[Tensor, "batch heads source d_k"]
+Values = Float[Tensor, "batch heads source d_v"]
+Visible = Bool[Tensor, "#batch #target source"]
+
+
+class Attention(Spec):
+    """Scaled dot-product attention with several heads (section 3.2.2); d_k and d_v are free of d_model / heads."""
+
+    kind: Literal["attention"] = "attention"
+    heads: int = Field(ge=1)
+    d_k: int = Field(ge=1)
+    d_v: int = Field(ge=1)
+    bias: bool = False
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+
+    def build(self, d_model: int) -> "MultiHeadAttention":
+        """The module, for states of width `d_model`."""
+        return MultiHeadAttention(self, d_model)
+
+
+class FusedCore(nn.Module):
+    """softmax(QKᵀ / √d_k) V in one call that never forms the matrix of weights."""
+
+    def forward(
+        self,
+        query: Float[Tensor, "batch heads target d_k"],
+        keys: Keys,
+        values: Values,
+        visible: Visible | None,
+        causal: bool,
+        dropout: float,
+    ) -> Float[Tensor, "batch heads target d_v"]:
+        """Equation 1, every head at once; `causal` stands for a triangle of `visible`."""
+        mask = None if visible is None else visible.unsqueeze(1)
+        return functional.scaled_dot_product_attention(
+            query, keys, values, attn_mask=mask, is_causal=causal, dropout_p=dropout
+        )
+
+
+class ExplicitCore(nn.Module):
+    """Equation 1 step by step; the weights of the last call stay in `weights`."""
+
+    weights: Float[Tensor, "batch heads target source"] | None = None
+
+    def forward(
+        self,
+        query: Float[Tensor, "batch heads target d_k"],
+        keys: Keys,
+        values: Values,
+        visible: Visible | None,
+        causal: bool,
+        dropout: float,
+    ) -> Float[Tensor, "batch heads target d_v"]:
+        """Equation 1, every head at once; `causal` stands for a triangle of `visible`."""
+        scores = query @ keys.transpose(-1, -2) / math.sqrt(query.shape[-1])
+        if visible is not None:
+            scores = scores.masked_fill(~visible.unsqueeze(1), -math.inf)
+        if causal:
+            ahead = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+            scores = scores.masked_fill(ahead, -math.inf)
+        self.weights = scores.softmax(-1)
+        return functional.dropout(self.weights, dropout, training=dropout > 0) @ values
+
+
+class MultiHeadAttention(nn.Module):
+    """Concat(head_1 … head_h) W^O with head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V) (section 3.2.2).
+
+    `query` holds every head's W^Q side by side, `key_value` every head's W^K and then every head's W^V, so that
+    what is looked at is projected once, by one product.
+    """
+
+    def __init__(self, spec: Attention, d_model: int) -> None:
+        super().__init__()
+        self.spec = spec
+        self.query = nn.Linear(d_model, spec.heads * spec.d_k, bias=spec.bias)
+        self.key_value = nn.Linear(d_model, spec.heads * (spec.d_k + spec.d_v), bias=spec.bias)
+        self.join = nn.Linear(spec.heads * spec.d_v, d_model, bias=spec.bias)
+        self.core: nn.Module = FusedCore()
+
+    def forward(
+        self,
+        states: Float[Tensor, "batch target d_model"],
+        memory: tuple[Keys, Values],
+        visible: Visible | None = None,
+        causal: bool = False,
+    ) -> Float[Tensor, "batch target d_model"]:
+        """What each state gathers from the keys and values of `remember`, where `visible` lets it look."""
+        dropout = self.spec.dropout if self.training else 0.0
+        heads = self._split(self.query(states), self.spec.d_k)
+        gathered = self.core(heads, *memory, visible, causal, dropout)
+        joined: Tensor = self.join(gathered.transpose(1, 2).flatten(2))
+        return joined
+
+    def remember(self, states: Float[Tensor, "batch source d_model"]) -> tuple[Keys, Values]:
+        """Keys and values of what may be looked at: computed once, used by every query."""
+        width = self.spec.heads * self.spec.d_k
+        projected = self.key_value(states)
+        keys, values = projected[..., :width], projected[..., width:]
+        return self._split(keys, self.spec.d_k), self._split(values, self.spec.d_v)
+
+    def _split(self, joined: Tensor, width: int) -> Tensor:
+        """[batch length heads·width] → [batch heads length width]."""
+        return joined.unflatten(-1, (self.spec.heads, width)).transpose(1, 2)
+
+
+class Cache:
+    """Keys and values of the words written so far, one slot a word, by sentence; appended in place, never reordered.
+
+    Which slots belong to a hypothesis is a mask that the decoder's state carries (`transformer.State.ancestors`):
+    reordering a beam then moves a few bits and not the cache.
+    """
+
+    def __init__(self, keys: Tensor | None = None, values: Tensor | None = None, used: int = 0) -> None:
+        self._keys, self._values, self.used = keys, values, used
+
+    def extend(self, keys: Keys, values: Values) -> tuple[Keys, Values]:
+        """Appends new slots; gives all that are in use, as views."""
+        start, self.used = self.used, self.used + keys.shape[2]
+        self._keys = _written(self._keys, keys, start)
+        self._values = _written(self._values, values, start)
+        return self._keys[:, :, : self.used], self._values[:, :, : self.used]
+
+    def keep(self, sentences: Tensor) -> "Cache":
+        """The cache of the chosen sentences alone."""
+        if self._keys is None or self._values is None:
+            return self
+        return Cache(self._keys[sentences], self._values[sentences], self.used)
+
+
+def _written(buffer: Tensor | None, new: Tensor, start: int) -> Tensor:
+    """`buffer` with `new` at slot `start`; grown to twice its need where it is too short."""
+    end = start + new.shape[2]
+    if buffer is None or buffer.shape[2] < end:
+        grown = new.new_empty(*new.shape[:2], max(2 * end, 32), new.shape[3])
+        if buffer is not None:
+            grown[:, :, :start] = buffer[:, :, :start]
+        buffer = grown
+    buffer[:, :, start:end] = new
+    return buffer

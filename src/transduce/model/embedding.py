@@ -1,0 +1,31 @@
+"""From words to vectors: embedding · √d_model + position, then dropout (sections 3.4, 3.5, 5.4)."""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from transduce.model.dropout import Dropout
+
+
+class Embedding(nn.Module):
+    """One side's words: a table that may be shared, the positions, and dropout on their sum."""
+
+    def __init__(self, weight: nn.Parameter, positions: nn.Module, dropout: float, blank: int | None = None) -> None:
+        super().__init__()
+        self.weight = weight
+        self.positions = positions
+        self.dropout = Dropout(dropout)
+        self.scale = math.sqrt(weight.shape[1])
+        self.blank = blank  # the symbol that is a vector of zeros, as the released decoder's first input is
+
+    def forward(self, words: Int[Tensor, "rows length"], first: int = 0) -> Float[Tensor, "rows length d_model"]:
+        """Vectors of `words`, the first of which stands at position `first`."""
+        vectors = functional.embedding(words, self.weight)
+        if self.blank is not None:
+            vectors = vectors.masked_fill((words == self.blank).unsqueeze(-1), 0.0)
+        places = self.positions(first, words.shape[1])
+        summed: Tensor = self.dropout(torch.add(places, vectors, alpha=self.scale))
+        return summed

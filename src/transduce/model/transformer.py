@@ -1,0 +1,230 @@
+"""The Transformer (section 3.1, Figure 1): whole for training, and word by word for search."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeVar, cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import Field
+from torch import Tensor, nn
+
+from transduce.model.attention import Attention, Cache, Keys, MultiHeadAttention, Values, Visible
+from transduce.model.embedding import Embedding
+from transduce.model.feed_forward import FeedForward
+from transduce.model.layers import DecoderLayer, EncoderLayer, LayerSpec
+from transduce.model.positions import LearnedPositions, PositionsSpec, Sinusoidal
+from transduce.model.readout import ReadoutSpec, Tied
+from transduce.settings import Spec
+
+
+class Symbols(Spec):
+    """The three ids that are no words."""
+
+    pad: int = 0
+    begin: int = 1
+    end: int = 2
+
+
+class Vocabulary(Spec):
+    """How many ids each side has, the three symbols included."""
+
+    source: int = Field(ge=4)
+    target: int = Field(ge=4)
+
+
+class Transformer(Spec):
+    """The settings of section 3 and of Table 3's columns; the values of `base` are in `transduce.presets`."""
+
+    kind: Literal["transformer"] = "transformer"
+    d_model: int = Field(ge=2, multiple_of=2)
+    encoder_layers: int = Field(ge=1)
+    decoder_layers: int = Field(ge=1)
+    mixer: Attention
+    cross: Attention
+    feed_forward: FeedForward
+    positions: PositionsSpec = Sinusoidal()
+    embeddings: Literal["shared", "separate"] = "shared"
+    readout: ReadoutSpec = Tied()
+    norm: Literal["post", "pre"] = "post"
+    norm_epsilon: float = Field(default=1e-5, gt=0)
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+    first_input: Literal["symbol", "zeros"] = "symbol"
+    initialisation: Literal["glorot", "fused-glorot"] = "glorot"
+    symbols: Symbols = Symbols()
+
+    def build(self, vocabulary: Vocabulary) -> "TransformerModel":
+        """The model with fresh weights, drawn from torch's generator."""
+        return TransformerModel(self, vocabulary)
+
+    @property
+    def layer(self) -> LayerSpec:
+        """What the layers need to know."""
+        return LayerSpec(
+            d_model=self.d_model,
+            mixer=self.mixer,
+            cross=self.cross,
+            feed_forward=self.feed_forward,
+            norm=self.norm,
+            norm_epsilon=self.norm_epsilon,
+            dropout=self.dropout,
+        )
+
+
+class State(NamedTuple):
+    """Where a search stands: a part by sentence, and a part by row (a row is one hypothesis of a sentence).
+
+    Rows are a rectangle, batch × width, sentence by sentence. `ancestors` says which slots of the caches hold the
+    words of a row. A step consumes its state: caches are written in place.
+    """
+
+    memory: tuple[tuple[Keys, Values], ...]
+    visible: Bool[Tensor, "batch 1 source"]
+    caches: tuple[Cache, ...]
+    ancestors: Bool[Tensor, "batch width slots"]
+    length: int
+
+    def pick(self, rows: Int[Tensor, " rows"], sentences: Int[Tensor, " batch"] | None = None) -> "State":
+        """The state of the chosen rows, in that order; and of the chosen sentences alone, when given."""
+        chosen = self.ancestors.flatten(0, 1)[rows]
+        if sentences is None:
+            return self._replace(ancestors=chosen.unflatten(0, (len(self.ancestors), -1)))
+        return State(
+            memory=tuple((keys[sentences], values[sentences]) for keys, values in self.memory),
+            visible=self.visible[sentences],
+            caches=tuple(cache.keep(sentences) for cache in self.caches),
+            ancestors=chosen.unflatten(0, (len(sentences), -1)),
+            length=self.length,
+        )
+
+
+class TransformerModel(nn.Module):
+    """Encoder, decoder and readout. `forward` is for training; `start` and `step` are what search knows."""
+
+    def __init__(self, spec: Transformer, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        if spec.embeddings == "shared" and vocabulary.source != vocabulary.target:
+            raise ValueError(
+                f"embeddings cannot be shared between vocabularies of {vocabulary.source} and {vocabulary.target} "
+                "words: set `subwords.shared: true` or `model.embeddings: separate`"
+            )
+        self.spec, self.vocabulary = spec, vocabulary
+        source = nn.Parameter(torch.empty(vocabulary.source, spec.d_model))
+        shared = spec.embeddings == "shared"
+        target = source if shared else nn.Parameter(torch.empty(vocabulary.target, spec.d_model))
+        blank = spec.symbols.begin if spec.first_input == "zeros" else None
+        self.source_embedding = Embedding(source, spec.positions.build(spec.d_model), spec.dropout)
+        self.target_embedding = Embedding(target, spec.positions.build(spec.d_model), spec.dropout, blank)
+        self.encoder = _stack([EncoderLayer(spec.layer) for _ in range(spec.encoder_layers)])
+        self.decoder = _stack([DecoderLayer(spec.layer) for _ in range(spec.decoder_layers)])
+        self.encoder_norm, self.decoder_norm = self._last_norm(), self._last_norm()
+        self.readout = spec.readout.build(target, spec.symbols.pad)
+        self._initialise()
+
+    def forward(
+        self,
+        source: Int[Tensor, "batch source"],
+        visible: Bool[Tensor, "batch source"],
+        target_in: Int[Tensor, "batch target"],
+    ) -> Float[Tensor, "batch target d_model"]:
+        """The decoder's states after each word of `target_in`, from which `readout` tells the next."""
+        encoded = self.encode(source, visible)
+        states = self.target_embedding(target_in)
+        for layer in self.decoder:
+            states = layer(states, layer.cross.remember(encoded), visible.unsqueeze(1))
+        normalised: Tensor = self.decoder_norm(states)
+        return normalised
+
+    def encode(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
+    ) -> Float[Tensor, "batch source d_model"]:
+        """The encoder's output z for words x (section 3.1)."""
+        states = self.source_embedding(source)
+        for layer in self.encoder:
+            states = layer(states, visible.unsqueeze(1))
+        normalised: Tensor = self.encoder_norm(states)
+        return normalised
+
+    def start(self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], room: int) -> State:
+        """The state before the first word: one row a sentence; at most `room` words will be written."""
+        assert self.longest is None or room <= self.longest, "the caller bounds `room` by the model's positions"
+        encoded = self.encode(source, visible)
+        return State(
+            memory=tuple(layer.cross.remember(encoded) for layer in self.decoder),
+            visible=visible.unsqueeze(1),
+            caches=tuple(Cache() for _ in self.decoder),
+            ancestors=visible.new_zeros(len(source), 1, 0),
+            length=0,
+        )
+
+    def step(self, words: Int[Tensor, "rows new"], state: State) -> tuple[Float[Tensor, "rows new vocabulary"], State]:
+        """Log-probabilities of the word after each of `words`, and the state with them written.
+
+        The rows of a sentence stand side by side as if they were one sentence of width × new words, so that
+        memory and caches are used where they lie; the mask keeps the hypotheses apart.
+        """
+        batch, rows, new = len(state.ancestors), *words.shape
+        visible, ancestors = _slots(state.ancestors, new)
+        embedded = self.target_embedding(words, state.length)
+        states = embedded.reshape(batch, -1, self.spec.d_model)
+        for layer, memory, cache in zip(self.decoder, state.memory, state.caches, strict=True):
+            states = layer(states, memory, state.visible, (cache, visible))
+        log_probabilities = self.readout(self.decoder_norm(states)).view(rows, new, -1)
+        return log_probabilities, state._replace(ancestors=ancestors, length=state.length + new)
+
+    @property
+    def longest(self) -> int | None:
+        """The longest sentence the model has positions for; None where it has one for any."""
+        return cast(int | None, self.target_embedding.positions.longest)
+
+    def _last_norm(self) -> nn.Module:
+        """Pre-norm leaves the last sum unnormalised and needs one more at the top."""
+        if self.spec.norm == "post":
+            return nn.Identity()
+        return nn.LayerNorm(self.spec.d_model, eps=self.spec.norm_epsilon)
+
+    @torch.no_grad()
+    def _initialise(self) -> None:
+        """Glorot-uniform matrices, embeddings N(0, 1/d_model), zero biases, as the released code has it.
+
+        The text is silent. `fused-glorot` draws W^Q, W^K and W^V as the released code does, as one matrix, which
+        at heads · d_k = d_model makes each smaller by 1/√2.
+        """
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+            elif isinstance(module, LearnedPositions | Embedding):
+                nn.init.normal_(module.weight, std=self.spec.d_model**-0.5)
+        for module in self.modules():
+            if isinstance(module, MultiHeadAttention):
+                self._initialise_projections(module)
+
+    def _initialise_projections(self, attention: MultiHeadAttention) -> None:
+        """W^Q, W^K and W^V, each with the bound of the matrix it is drawn as."""
+        keys = attention.spec.heads * attention.spec.d_k
+        parts = [attention.query.weight, attention.key_value.weight[:keys], attention.key_value.weight[keys:]]
+        fused = self.spec.initialisation == "fused-glorot"
+        together = sum(len(part) for part in parts)
+        for part in parts:
+            bound = (6 / (self.spec.d_model + (together if fused else len(part)))) ** 0.5
+            part.uniform_(-bound, bound)
+
+
+Layer = TypeVar("Layer", bound=nn.Module)
+
+
+def _stack(layers: list[Layer]) -> Sequence[Layer]:
+    """The layers as a module that keeps their type."""
+    return cast(Sequence[Layer], nn.ModuleList(layers))
+
+
+def _slots(ancestors: Bool[Tensor, "batch width slots"], new: int) -> tuple[Visible, Bool[Tensor, "batch width more"]]:
+    """Masks over the cache after `new` words a row: what each new word may look at, and whose each slot is."""
+    batch, width, _ = ancestors.shape
+    rows = torch.eye(width, dtype=torch.bool, device=ancestors.device)
+    before = torch.ones(new, new, dtype=torch.bool, device=ancestors.device).tril()
+    own = torch.kron(rows, before).expand(batch, -1, -1)
+    visible = torch.cat([ancestors.repeat_interleave(new, dim=1), own], dim=2)
+    mine = rows.repeat_interleave(new, dim=1).expand(batch, -1, -1)
+    return visible, torch.cat([ancestors, mine], dim=2)
