@@ -1,0 +1,1 @@
+"""Text: strings in, ids out, and the same strings back."""

@@ -1,0 +1,215 @@
+"""Subwords: BPE and word-pieces over bytes, learnt from text, applied to it, and undone without loss.
+
+A line is cut into words by one regular expression, a word into its UTF-8 bytes, and the bytes are joined again
+by what was learnt (Sennrich et al. 2016 for BPE, Wu et al. 2016 for word-pieces; section 5.1 of the paper uses
+both). As every byte is itself a subword, nothing is unknown. A space is put before each line, so that a word is
+the same subword at the beginning of a line as inside it, and taken away again by decoding.
+"""
+
+import json
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tokenizers
+from pydantic import Field
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+from transduce.settings import Spec
+
+__all__ = ["BEGIN", "END", "PAD", "Bpe", "Subwords", "SubwordsSpec", "WordPiece"]
+
+PAD, BEGIN, END = 0, 1, 2
+"""Ids of the three symbols that are no text."""
+
+# The brackets are no letters of the byte alphabet, so no text, whatever it says, is ever cut into these.
+SYMBOLS = ("⟨pad⟩", "⟨s⟩", "⟨/s⟩")
+
+# What follows the first piece of a word in word-pieces; it is no letter of the byte alphabet either.
+CONTINUES = "‿"
+
+# Letters with their marks, across one apostrophe; digits; punctuation; space. Each takes one space before it.
+# The bounds keep the cost of a word bounded where a line has no spaces.
+LONGEST_WORD = 64
+WORD = "|".join(
+    expression.replace("+", f"{{1,{LONGEST_WORD}}}")
+    for expression in (
+        r" ?[\p{L}\p{M}]+(?:['’][\p{L}\p{M}]+)?",
+        r" ?\p{N}+",
+        r" ?[^\s\p{L}\p{M}\p{N}]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    )
+)
+LONGEST_WORD_IN_BYTES = 4 * (2 * LONGEST_WORD + 2)
+
+
+class Bpe(Spec):
+    """Byte-pair encoding: the most frequent pair of neighbours is joined, again and again."""
+
+    kind: Literal["bpe"] = "bpe"
+    size: int = Field(default=10_000, ge=len(SYMBOLS) + 256, description="ids a side, symbols and bytes included")
+    shared: bool = Field(default=True, description="one vocabulary for both sides")
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0, description="share of merges left out in training")
+
+
+class WordPiece(Spec):
+    """Word-pieces: a word is cut into the longest pieces of a vocabulary, from left to right."""
+
+    kind: Literal["wordpiece"] = "wordpiece"
+    size: int = Field(default=10_000, ge=len(SYMBOLS) + 512, description="ids a side, symbols and bytes included")
+    shared: bool = Field(default=True, description="one vocabulary for both sides")
+
+
+SubwordsSpec = Annotated[Bpe | WordPiece, Field(discriminator="kind")]
+
+
+class Subwords:
+    """The subwords of one side, or of both where they are shared."""
+
+    def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    @classmethod
+    def learn(cls, lines: Iterable[str], spec: Bpe | WordPiece) -> "Subwords":
+        """Learns `spec.size` subwords, or as many as `lines` give; the same lines give the same subwords."""
+        tokenizer = _around(models.BPE() if spec.kind == "bpe" else models.WordPiece())
+        tokenizer.train_from_iterator(iter(lines), _trainer(spec))
+        description = json.loads(tokenizer.to_str())
+        # As added tokens the symbols would be looked for in every text.
+        description["added_tokens"] = []
+        if spec.kind == "wordpiece":
+            # The format wants a name for unknown words, though there are none.
+            description["model"] |= {"unk_token": SYMBOLS[PAD], "max_input_chars_per_word": LONGEST_WORD_IN_BYTES}
+        return cls(tokenizers.Tokenizer.from_str(json.dumps(description, ensure_ascii=False)))
+
+    @classmethod
+    def load(cls, path: Path) -> "Subwords":
+        """Reads what `save` wrote; a `ValueError` names the file if it is something else, or damaged."""
+        text = path.read_bytes()
+        try:
+            subwords = cls(tokenizers.Tokenizer.from_str(text.decode()))
+            subwords._check()
+        except Exception as error:  # the library raises nothing narrower
+            raise ValueError(
+                f"{path} holds no subwords of transduce, or is damaged ({error}); "
+                "take the file from a backup, or prepare and train again"
+            ) from None
+        return subwords
+
+    def save(self, path: Path) -> None:
+        """Writes one JSON file that Hugging Face's `tokenizers` reads and that gives the same ids there."""
+        path.write_bytes(self._tokenizer.to_str(pretty=True).encode())
+
+    @property
+    def size(self) -> int:
+        """The number of ids."""
+        return int(self._tokenizer.get_vocab_size())
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """The ids of each line, no symbols added; `ValueError` for what UTF-8 cannot hold (half a surrogate pair)."""
+        return [encoding.ids for encoding in self._encodings(lines)]
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each sequence, symbols left out; bytes that make no UTF-8 become U+FFFD."""
+        words = [[int(word) for word in sequence if word > END] for sequence in ids]
+        return list(self._tokenizer.decode_batch(words, skip_special_tokens=False))
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Each id as people read it: "▁" for a space, escapes for parts of characters, "</s>" for the end."""
+        return [_readable(self._bytes[word]) if word > END else SHOWN_SYMBOLS[word] for word in ids]
+
+    def _encodings(self, lines: Sequence[str]) -> list[Any]:
+        try:
+            return list(self._tokenizer.encode_batch_fast(list(lines)))
+        except TypeError:
+            raise _surrogate_in(lines) from None
+
+    @cached_property
+    def _bytes(self) -> list[bytes]:
+        """The bytes that each id stands for."""
+        byte = {letter: code for code, letter in enumerate(_byte_letters())}
+        spelt = {word: piece for piece, word in self._tokenizer.get_vocab().items() if word > END}
+        text = (spelt[word].removeprefix(CONTINUES) for word in range(END + 1, self.size))
+        return [b""] * len(SYMBOLS) + [bytes(byte[letter] for letter in piece) for piece in text]
+
+    def _check(self) -> None:
+        """Raises where a byte, a symbol or an id is missing."""
+        if [self._tokenizer.id_to_token(word) for word in (PAD, BEGIN, END)] != list(SYMBOLS):
+            raise ValueError("its first three ids are not the symbols")
+        if any(len(_PROBE) != len(text) or text != _PROBE for text in self.decode(self.encode([_PROBE]))):
+            raise ValueError("it does not give back what it was given")
+        assert len(self._bytes) == self.size
+
+
+SHOWN_SYMBOLS = ("<pad>", "<s>", "</s>")
+
+# Reaches every byte that UTF-8 uses, at the beginning of words and inside.
+_PROBE = "".join(
+    chr(code) for code in [*range(0x900), *range(0x1000, 0xD000, 0x1000), *range(0x10000, 0x110000, 0x10000)]
+)
+
+
+def _around(model: Any) -> tokenizers.Tokenizer:
+    """`model` between what cuts text into words of bytes and what joins them again."""
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.normalizer = normalizers.Prepend(" ")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(tokenizers.Regex(WORD), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace(CONTINUES, ""), decoders.ByteLevel(), decoders.Strip(" ", 1, 0)]
+    )
+    return tokenizer
+
+
+def _trainer(spec: Bpe | WordPiece) -> Any:
+    letters = _byte_letters()
+    settings: dict[str, Any] = {
+        "vocab_size": spec.size,
+        "min_frequency": 2,
+        "initial_alphabet": letters,
+        "show_progress": False,
+    }
+    if spec.kind == "bpe":
+        return trainers.BpeTrainer(**settings, special_tokens=list(SYMBOLS))
+    # Named beforehand, the continuing bytes are all there, and under ids that do not depend on the order of a hash.
+    continuing = [CONTINUES + letter for letter in letters]
+    return trainers.WordPieceTrainer(
+        **settings, special_tokens=[*SYMBOLS, *continuing], continuing_subword_prefix=CONTINUES
+    )
+
+
+def _byte_letters() -> list[str]:
+    """The letter that stands for each byte in a `tokenizer.json`: GPT-2's alphabet, in which all are visible."""
+    visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    substitutes = iter(range(0x100, 0x200))
+    return [chr(code if code in visible else next(substitutes)) for code in range(0x100)]
+
+
+def _readable(text: bytes) -> str:
+    shown = text.decode("utf-8", "backslashreplace").replace(" ", "▁")
+    return "".join(
+        letter.encode("unicode_escape").decode() if unicodedata.category(letter)[0] in "CZ" else letter
+        for letter in shown
+    )
+
+
+def _surrogate_in(lines: Sequence[str]) -> Exception:
+    """What was wrong with the lines that the library refused."""
+    for number, line in enumerate(lines, start=1):
+        if not isinstance(line, str):
+            return TypeError(f"line {number} is {type(line).__name__}, not str")
+        try:
+            line.encode()
+        except UnicodeEncodeError as error:
+            return ValueError(
+                f"line {number} holds {line[error.start]!a}, half a surrogate pair, at character {error.start + 1}: "
+                "no UTF-8 text has it; decode the text again, with errors='replace' if it must be"
+            )
+    raise AssertionError("the library refused lines that are text")
