@@ -1,0 +1,88 @@
+"""Searches that follow one hypothesis: greedy (the most probable word at each step), and sampling."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from pydantic import Field
+from torch import Tensor
+
+from transduce.search.beam import Hypothesis
+from transduce.search.stepper import Problem, Stepper
+from transduce.settings import Spec
+
+Choice = Callable[[Float[Tensor, "batch vocabulary"], Int[Tensor, " batch"], int], Int[Tensor, " batch"]]
+
+
+class Sampling(Spec):
+    """Draws from the model's distribution, made sharper by a low `temperature` and cut to its most probable words."""
+
+    temperature: float = Field(default=1.0, gt=0)
+    top_k: int | None = Field(default=None, ge=1)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+
+
+def greedy_search(stepper: Stepper, problem: Problem) -> list[Hypothesis]:
+    """The most probable word at each step, until the end symbol or the bound. A beam of 1 is not the same: it
+    keeps a live hypothesis after one has ended."""
+    return _follow(stepper, problem, lambda log_probabilities, _sentences, _step: log_probabilities.argmax(-1))
+
+
+def sample(
+    stepper: Stepper, problem: Problem, sampling: Sampling, draws: Float[Tensor, "batch room"]
+) -> list[Hypothesis]:
+    """One sampled translation a sentence; `draws`, uniform on [0, 1), are each sentence's own, so that its
+    translation does not depend on its companions."""
+
+    def choose(log_probabilities: Tensor, sentences: Tensor, step: int) -> Tensor:
+        return _draw(log_probabilities, sampling, draws[sentences, step])
+
+    return _follow(stepper, problem, choose)
+
+
+def _draw(
+    log_probabilities: Float[Tensor, "batch vocabulary"], sampling: Sampling, draws: Float[Tensor, " batch"]
+) -> Int[Tensor, " batch"]:
+    """The word at which the running sum of probabilities, most probable first, passes the draw."""
+    scaled = (log_probabilities.double() / sampling.temperature).log_softmax(-1)
+    best, words = scaled.sort(dim=-1, descending=True, stable=True)
+    if sampling.top_k is not None:
+        best[:, sampling.top_k :] = -math.inf
+    if sampling.top_p is not None:
+        before = best.exp().cumsum(-1) - best.exp()
+        best = best.masked_fill(before >= sampling.top_p, -math.inf)
+    running = best.softmax(-1).cumsum(-1)
+    place = (running <= draws.unsqueeze(1) * running[:, -1:]).sum(1)
+    last = (~best.isneginf()).sum(1) - 1
+    return words.gather(1, torch.minimum(place, last).unsqueeze(1)).squeeze(1)
+
+
+def _follow(stepper: Stepper, problem: Problem, choose: Choice) -> list[Hypothesis]:
+    """One word after another, chosen by `choose`, until each sentence has ended; ended sentences leave the batch."""
+    written: list[list[int]] = [[] for _ in problem.source]
+    totals = [0.0] * len(written)
+    sentences = torch.arange(len(written), device=problem.source.device)
+    state = stepper.start(problem.source, problem.visible, problem.room)
+    words = torch.full((len(written), 1), problem.begin, device=problem.source.device)
+    for step in range(problem.room):
+        log_probabilities, state = stepper.step(words, state)
+        log_probabilities = log_probabilities[:, -1].index_fill(1, _ids(problem), -math.inf)
+        chosen = choose(log_probabilities, sentences, step)
+        gained = log_probabilities.gather(1, chosen.unsqueeze(1)).squeeze(1)
+        for sentence, word, gain in zip(sentences.tolist(), chosen.tolist(), gained.tolist(), strict=True):
+            totals[sentence] += gain
+            if word != problem.end:
+                written[sentence].append(word)
+        kept = ((chosen != problem.end) & (problem.bounds[sentences] > step + 1)).nonzero().flatten()
+        if not len(kept):
+            break
+        if len(kept) < len(sentences):
+            state = state.pick(kept, kept)
+        sentences, words = sentences[kept], chosen[kept].unsqueeze(1)
+    return [Hypothesis(words, total, total) for words, total in zip(written, totals, strict=True)]
+
+
+def _ids(problem: Problem) -> Int[Tensor, " banned"]:
+    """The banned ids as an index."""
+    return torch.tensor(problem.banned, dtype=torch.long, device=problem.source.device)

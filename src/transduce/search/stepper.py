@@ -1,0 +1,45 @@
+"""The stepper: all that a search knows of a model."""
+
+from typing import Any, NamedTuple, Protocol, Self
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+class State(Protocol):
+    """Where a search stands after some words; a step consumes it."""
+
+    def pick(self, rows: Int[Tensor, " rows"], sentences: Int[Tensor, " batch"] | None = None) -> Self:
+        """The state of the chosen rows, in that order; `sentences`, when given, are the ones that stay."""
+        ...
+
+
+class Stepper(Protocol):
+    """Gives the log-probability of every next word, for rows that are a rectangle of batch × width.
+
+    A model is one; an ensemble, a forced prefix, a constraint are steppers around steppers.
+    """
+
+    def start(self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], room: int) -> Any:
+        """The `State` before the first word, one row a sentence; at most `room` words will be written."""
+        ...
+
+    def step(self, words: Int[Tensor, "rows new"], state: Any) -> tuple[Float[Tensor, "rows new vocabulary"], Any]:
+        """Log-probabilities of the word after each of `words`, and the `State` with `words` written."""
+        ...
+
+
+class Problem(NamedTuple):
+    """A batch of sentences to search for."""
+
+    source: Int[Tensor, "batch source"]
+    visible: Bool[Tensor, "batch source"]
+    bounds: Int[Tensor, " batch"]  # the most words a translation may have, the end symbol counted
+    begin: int
+    end: int
+    banned: tuple[int, ...]  # ids that are no words: never chosen
+
+    @property
+    def room(self) -> int:
+        """The largest bound."""
+        return int(self.bounds.max())

@@ -1,0 +1,16 @@
+"""What all tests share: shapes checked at every call, derandomised properties, one thread."""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from hypothesis import HealthCheck, settings
+from jaxtyping import install_import_hook
+
+# Every annotated shape of these rooms is checked at run time in the tests.
+install_import_hook(["transduce.model", "transduce.search"], "beartype.beartype")
+
+settings.register_profile(
+    "tests", derandomize=True, max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("tests")
