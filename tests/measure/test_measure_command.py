@@ -70,6 +70,14 @@ def test_two_outputs_are_compared(folder):
     assert f"{other.delta:+.2f}, p = " in second
 
 
+def test_language_and_tokeniser_are_passed_on(folder):
+    options = ["--reference", "reference", "--metric", "bleu, bleu-paper", "--language", "de", "--tokenize", "char"]
+    for outputs in (["output"], ["output", "perfect"]):
+        printed = run(*options, *outputs)
+        assert "tok:char" in printed
+        assert "tok:paper-de-" in printed
+
+
 def test_help_names_every_metric(monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     assert "bleu,chrf,ter,bleu-lowercased-tokenised,bleu-paper" in run("--help")

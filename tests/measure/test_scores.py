@@ -105,6 +105,8 @@ def test_every_metric_is_full_on_equal_text_and_signs_itself():
     assert "tok:13a" in measured["bleu"].signature
     assert "case:lc" in measured["bleu-lowercased-tokenised"].signature
     assert "tok:paper-de-compounds-split" in measured["bleu-paper"].signature
+    assert "nc:6|nw:0" in measured["chrf"].signature
+    assert "tok:tercom|norm:no|punct:yes" in measured["ter"].signature
     assert all((score.low, score.high) == (None, None) for score in measured.values())
 
 
@@ -118,6 +120,16 @@ def test_the_language_chooses_sacrebleus_tokeniser():
     assert "tok:zh" in scores(["一二三四五"], [["一二三四六"]], language="zh")["bleu"].signature
 
 
+def test_bleu_paper_charges_an_output_for_low_quotes():
+    reference = ["Er sagt „ja“ zu ihr."]
+
+    def bleu(output: str) -> float:
+        return scores([output], [reference], ["bleu-paper"], language="de")["bleu-paper"].score
+
+    assert bleu('Er sagt "ja" zu ihr.') == pytest.approx(100)
+    assert bleu(reference[0]) < 90
+
+
 def test_an_interval_holds_the_score_and_repeats():
     reference = sentences(60, seed=3)
     output = spoiled(reference, 0.3, seed=4)
@@ -127,6 +139,8 @@ def test_an_interval_holds_the_score_and_repeats():
         assert score.low < score.score < score.high
         assert "bs:200|seed:12345" in score.signature
     assert first["bleu"].score == scores(output, [reference])["bleu"].score
+    both = [reference, output[::-1]]
+    assert scores(output, both, bootstrap=50)["bleu"].score == scores(output, both)["bleu"].score
 
 
 def test_an_interval_narrows_with_more_sentences():
@@ -174,7 +188,7 @@ def test_refusals(arguments, message):
 
 
 def test_compare_refuses_unequal_counts():
-    with pytest.raises(ValueError, match="3 lines but reference 1 has 2"):
+    with pytest.raises(ValueError, match="output 2 has 3 lines but reference 1 has 2"):
         compare([["a", "b"], ["a", "b", "c"]], [["a", "b"]])
 
 

@@ -1,5 +1,6 @@
 """`transduce measure`: scores any output against references, and compares two or more outputs."""
 
+import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,7 +32,7 @@ def measure(
     bootstrap: Annotated[
         int | None, typer.Option(help="Resamples for intervals and for the paired test (there 1000 if not given).")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Score outputs; two or more are compared by paired bootstrap, the first being the baseline."""
     from transduce.measure import compare, read_lines, scores
@@ -39,20 +40,18 @@ def measure(
     paths = outputs or ["-"]
     systems = [read_lines(path) for path in paths]
     references = [read_lines(path) for path in reference]
-    metrics = metric.split(",")
+    metrics = [name.strip() for name in metric.split(",")]
     if len(systems) == 1:
         found = scores(systems[0], references, metrics, language=language, tokenize=tokenize, bootstrap=bootstrap)
-        _print_scores(found, as_json=json)
+        _print_scores(found, as_json=as_json)
     else:
         resamples = 1000 if bootstrap is None else bootstrap
         compared = compare(systems, references, metrics, language=language, tokenize=tokenize, bootstrap=resamples)
-        _print_comparisons(compared, paths, as_json=json)
+        _print_comparisons(compared, paths, as_json=as_json)
 
 
 def _print_scores(scores: dict[str, "Score"], *, as_json: bool) -> None:
     """A line a metric, or an object of them."""
-    import json
-
     if as_json:
         print(json.dumps({name: score._asdict() for name, score in scores.items()}, indent=2))
         return
@@ -63,8 +62,6 @@ def _print_scores(scores: dict[str, "Score"], *, as_json: bool) -> None:
 
 def _print_comparisons(compared: dict[str, "Comparison"], paths: list[str], *, as_json: bool) -> None:
     """A line a metric and one for each output below it; in JSON, the others stand in the baseline's object."""
-    import json
-
     if as_json:
         print(json.dumps({name: _as_object(found, paths) for name, found in compared.items()}, indent=2))
         return

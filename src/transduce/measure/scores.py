@@ -83,12 +83,12 @@ def _check(systems: Sequence[Sequence[str]], references: Sequence[Sequence[str]]
     """Refuses what cannot be scored, before any time is spent on it."""
     if not references:
         raise ValueError("there is no reference to measure against; give one or several")
-    for output in systems:
+    for system, output in enumerate(systems, start=1):
         for number, reference in enumerate(references, start=1):
             if len(output) != len(reference):
                 raise ValueError(
-                    f"the output has {len(output):,} lines but reference {number} has {len(reference):,}; "
-                    "line n of one must translate line n of the other"
+                    f"output {system} has {len(output):,} lines but reference {number} has {len(reference):,}; "
+                    "line n of the one must say what line n of the other says"
                 )
         if not output:
             raise ValueError("the output and its references have no lines; there is nothing to measure")
