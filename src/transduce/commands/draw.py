@@ -1,0 +1,29 @@
+"""`transduce draw`: where every layer and head looks, while a sentence is translated."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["draw"]
+
+
+def draw(
+    run: Annotated[Path, typer.Argument(help="A model directory, as `transduce train` writes it.")],
+    sentence: Annotated[str, typer.Argument(help="The sentence to translate.")],
+    out: Annotated[Path, typer.Option(help="The picture: a name that ends in .html, .png or .svg.")],
+    target: Annotated[str | None, typer.Option(help="The translation to explain, instead of the model's own.")] = None,
+) -> None:
+    """Draw the attention of every layer and head while SENTENCE is translated."""
+    from transduce import pictures
+
+    # A wrong name is told before the model is read.
+    pictures.picture_format(out)
+
+    from transduce.translator import Translator
+
+    explanation = Translator.load(run).explain(sentence, target=target)
+    pictures.draw(explanation, out)
+    print(f"{explanation.source_text} → {explanation.target_text}", file=sys.stderr)
+    print(out)
