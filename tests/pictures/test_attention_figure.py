@@ -21,9 +21,9 @@ def texts_of(path: Path) -> list[str]:
 def test_the_svg_names_every_word_of_every_map(explanation: Explanation, tmp_path: Path) -> None:
     draw(explanation, tmp_path / "attention.svg")
     texts = texts_of(tmp_path / "attention.svg")
-    # Lines of encoder and cross-attention; rows of 3 + 2 layers, columns of 4 heads and 3.
+    # Lines of encoder and cross-attention; rows of 3 + 2 layers, columns of 5 heads and 3.
     for word in ("</script><b>", "·ing", "$x$", "שלום", "🙂"):
-        assert texts.count(word) == (2 + 1) + 3 + (4 + 3)
+        assert texts.count(word) == (2 + 1) + 3 + (5 + 3)
     # Cross-attention's line view; rows of 2 + 2 layers, columns of the decoder's 2 heads.
     for word in ("Gemälde", "&amp;", "·s", "$title"):
         assert texts.count(word) == 1 + (2 + 2) + 2

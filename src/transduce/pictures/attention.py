@@ -12,6 +12,11 @@ __all__ = ["Attention", "attentions", "displayed", "head_colours", "labels"]
 
 BEGIN = "<s>"
 WORD_START = "▁"
+IN_SOURCE = "Each word of the source looks at all words of the source."
+BACKWARD = (
+    f"While it is being written, each word of the target looks at those before it; {BEGIN} stands for the beginning."
+)
+ACROSS = "While it is being written, each word of the target looks at all words of the source."
 # Control characters have pictures of their own in Unicode; XML forbids them, and the two non-characters, outright.
 VISIBLE = {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421, 0xFFFE: 0xFFFD, 0xFFFF: 0xFFFD}
 
@@ -24,9 +29,8 @@ class Attention(NamedTuple):
     reading: str  # says in a sentence what a row and a column are
     looking: tuple[str, ...]  # the rows: words that look
     seen: tuple[str, ...]  # the columns: words that are looked at
-    looking_title: str
-    seen_title: str
     layers: tuple[NDArray[np.float32], ...]  # a layer: [heads, looking, seen], rows sum to 1
+    colours: tuple[str, ...]  # of the heads, as `#rrggbb`
 
 
 def attentions(explanation: "Explanation") -> tuple[Attention, Attention, Attention]:
@@ -34,39 +38,17 @@ def attentions(explanation: "Explanation") -> tuple[Attention, Attention, Attent
     source, target = labels(explanation.source), labels(explanation.target)
     # A row of the decoder is the step that wrote its word; that step had read the begin symbol and the words before.
     before = (BEGIN, *target[:-1])
-    encoder = Attention(
-        "encoder",
-        "Encoder self-attention",
-        "Each word of the source looks at all words of the source.",
-        source,
-        source,
-        "word",
-        "looks at",
-        explanation.encoder,
+    layers = (explanation.encoder, explanation.decoder, explanation.cross)
+    # A head's number has the same colour in every attention.
+    colours = head_colours(max(len(weights) for part in layers for weights in part))
+    parts = (
+        Attention("encoder", "Encoder self-attention", IN_SOURCE, source, source, layers[0], colours),
+        Attention("decoder", "Decoder self-attention", BACKWARD, target, before, layers[1], colours),
+        Attention("cross", "Cross-attention", ACROSS, target, source, layers[2], colours),
     )
-    decoder = Attention(
-        "decoder",
-        "Decoder self-attention",
-        f"While it is being written, each word of the target looks at those written before it; {BEGIN} begins.",
-        target,
-        before,
-        "being written",
-        "written before",
-        explanation.decoder,
-    )
-    cross = Attention(
-        "cross",
-        "Cross-attention",
-        "While it is being written, each word of the target looks at all words of the source.",
-        target,
-        source,
-        "being written",
-        "source",
-        explanation.cross,
-    )
-    for part in (encoder, decoder, cross):
+    for part in parts:
         _check(part)
-    return encoder, decoder, cross
+    return parts
 
 
 def _check(part: Attention) -> None:

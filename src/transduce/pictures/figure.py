@@ -14,13 +14,12 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib import font_manager
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from transduce.pictures.attention import Attention, head_colours
+from transduce.pictures.attention import Attention
 
 __all__ = ["write_figure"]
 
@@ -74,7 +73,6 @@ def _figure(parts: Sequence[Attention], texts: tuple[str, str]) -> Figure:
     heading = 64.0
     height = heading + sum(panel.height + BETWEEN for panel in panels) + 40.0 + 2 * MARGIN
     figure = Figure(figsize=(width / 72, height / 72), facecolor="white")
-    FigureCanvasAgg(figure)
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0.0, width), ylim=(height, 0.0), autoscale_on=False)
     axes.set_axis_off()
     _write_heading(axes, texts, width)
@@ -89,7 +87,7 @@ def _figure(parts: Sequence[Attention], texts: tuple[str, str]) -> Figure:
 def _cell(parts: Sequence[Attention]) -> float:
     """Side of a heat map's cell: small enough for all heads in a row, large enough to read a word beside it."""
     most = max(len(weights) * (len(part.seen) + GAP) for part in parts for weights in part.layers)
-    return min(9.0, max(4.0, WIDEST / most))
+    return min(11.0, max(4.0, WIDEST / most))
 
 
 class Lines(NamedTuple):
@@ -115,26 +113,14 @@ class Lines(NamedTuple):
         _write(axes, MARGIN, top, title, size=12, weight="bold", va="top")
         _write(axes, MARGIN, top + 19, self.part.reading, size=9, color=MUTED, va="top")
         heads = MARGIN + 9 + 20 * np.arange(len(weights))
-        _draw_heads(axes, top + 41, heads)
+        _draw_heads(axes, self.part.colours, top + 41, heads)
         key = "from above to below; the fuller, the greater the weight"
         _write(axes, heads[-1] + 20, top + 41, key, size=9, color=MUTED, va="center_baseline")
         pitch = min(44.0, (width - 2 * MARGIN) / max(weights.shape[1:]))
         upper = top + TITLE + _room(self.part.looking, WORD) + 6
         self._draw_lines(axes, pitch, upper)
-        for place, word in enumerate(self.part.looking):
-            _write(
-                axes,
-                _middle(place, pitch),
-                upper - 4,
-                _shortened(word),
-                size=WORD,
-                rotation=90,
-                va="bottom",
-                ha="center",
-            )
-        for place, word in enumerate(self.part.seen):
-            lower = upper + SPAN + 4
-            _write(axes, _middle(place, pitch), lower, _shortened(word), size=WORD, rotation=90, va="top", ha="center")
+        _write_upright(axes, self.part.looking, _middles(self.part.looking, pitch), upper - 4, size=WORD, va="bottom")
+        _write_upright(axes, self.part.seen, _middles(self.part.seen, pitch), upper + SPAN + 4, size=WORD, va="top")
 
     def _draw_lines(self, axes: Axes, pitch: float, upper: float) -> None:
         weights = self.part.layers[self.layer]
@@ -142,9 +128,9 @@ class Lines(NamedTuple):
         strength = weights[head, looking, seen]
         # Heads lie side by side, so that two that agree are both seen.
         shift = 0.6 * pitch * ((head + 0.5) / len(weights) - 0.5)
-        starts = np.stack([_middle(looking, pitch) + shift, np.full(len(head), upper)], axis=-1)
-        ends = np.stack([_middle(seen, pitch) + shift, np.full(len(head), upper + SPAN)], axis=-1)
-        colours = np.array([to_rgb(colour) for colour in head_colours(len(weights))])
+        starts = np.stack([_middles(self.part.looking, pitch)[looking] + shift, np.full(len(head), upper)], axis=-1)
+        ends = np.stack([_middles(self.part.seen, pitch)[seen] + shift, np.full(len(head), upper + SPAN)], axis=-1)
+        colours = np.array([to_rgb(colour) for colour in self.part.colours])
         drawn = np.concatenate([colours[head], strength[:, None]], axis=-1)
         order = np.argsort(strength, kind="stable")
         segments = np.stack([starts, ends], axis=1)[order]
@@ -193,7 +179,8 @@ class Maps(NamedTuple):
         left, upper = MARGIN + self.margin, top + TITLE
         _write(axes, MARGIN, top, f"{self.part.title}, every layer and head", size=12, weight="bold", va="top")
         _write(axes, MARGIN, top + 19, self.part.reading, size=9, color=MUTED, va="top")
-        _draw_heads(axes, upper - 10, left + across * (np.arange(self.heads) + 0.5) - self.cell)
+        middles = left + across * (np.arange(self.heads) + 0.5) - self.cell
+        _draw_heads(axes, self.part.colours, upper - 10, middles)
         mosaic = self._mosaic()
         extent = (left, left + self.cell * mosaic.shape[1], upper + self.cell * mosaic.shape[0], upper)
         axes.imshow(mosaic, extent=extent, aspect="auto", interpolation="none", zorder=1)
@@ -208,7 +195,7 @@ class Maps(NamedTuple):
         """All maps in one image, a pixel a cell: the head's colour, and as its fullness the root of the weight."""
         rows, columns = len(self.part.looking) + GAP, len(self.part.seen) + GAP
         mosaic = np.zeros((rows * len(self.part.layers), columns * self.heads, 4))
-        colours = [to_rgb(colour) for colour in head_colours(self.heads)]
+        colours = [to_rgb(colour) for colour in self.part.colours]
         for number, weights in enumerate(self.part.layers):
             for head, weight in enumerate(weights):
                 tile = mosaic[number * rows : (number + 1) * rows - GAP, head * columns : (head + 1) * columns - GAP]
@@ -228,10 +215,9 @@ class Maps(NamedTuple):
                 height = start + (place + 0.5) * self.cell
                 _write(axes, left - 3, height, _shortened(word), size=self.word, va="center_baseline", ha="right")
         foot = upper + len(self.part.layers) * down - GAP * self.cell + 3
-        for head in range(len(self.part.layers[-1])):
-            for place, word in enumerate(self.part.seen):
-                right = left + head * across + (place + 0.5) * self.cell
-                _write(axes, right, foot, _shortened(word), size=self.word, rotation=90, va="top", ha="center")
+        for head in range(self.heads):
+            middles = left + head * across + (np.arange(len(self.part.seen)) + 0.5) * self.cell
+            _write_upright(axes, self.part.seen, middles, foot, size=self.word, va="top")
 
 
 def _write_heading(axes: Axes, texts: tuple[str, str], width: float) -> None:
@@ -243,9 +229,9 @@ def _write_heading(axes: Axes, texts: tuple[str, str], width: float) -> None:
         _write(axes, MARGIN + 56, height, text, size=size, va="center_baseline")
 
 
-def _draw_heads(axes: Axes, height: float, middles: np.ndarray) -> None:
-    """The heads' numbers in squares of their colours."""
-    for number, (colour, middle) in enumerate(zip(head_colours(len(middles)), middles, strict=True), start=1):
+def _draw_heads(axes: Axes, colours: Sequence[str], height: float, middles: np.ndarray) -> None:
+    """The heads' numbers in squares of their colours, a square at each of `middles`."""
+    for number, (colour, middle) in enumerate(zip(colours, middles, strict=False), start=1):
         axes.add_patch(Rectangle((middle - 7, height - 7), 14, 14, facecolor=colour, linewidth=0))
         _write(axes, middle, height, str(number), size=8, va="center_baseline", ha="center")
 
@@ -266,13 +252,19 @@ def _write(axes: Axes, x: float, y: float, text: str, **style: Any) -> None:
     axes.text(x, y, text, **{"color": INK, "parse_math": False, **style})
 
 
+def _write_upright(axes: Axes, words: Sequence[str], middles: np.ndarray, height: float, **style: Any) -> None:
+    """Writes each of `words` from below to above, at its place of `middles`."""
+    for middle, word in zip(middles, words, strict=True):
+        _write(axes, middle, height, _shortened(word), rotation=90, ha="center", **style)
+
+
 def _shortened(word: str) -> str:
     return word if len(word) <= LONGEST else f"{word[: LONGEST - 1]}…"
 
 
-def _middle(place: Any, pitch: float) -> Any:
-    """Where the word at `place` stands in a row of words."""
-    return MARGIN + (place + 0.5) * pitch
+def _middles(words: Sequence[str], pitch: float) -> np.ndarray:
+    """Where the words of a row stand."""
+    return MARGIN + (np.arange(len(words)) + 0.5) * pitch
 
 
 def _room(words: Sequence[str], size: float) -> float:

@@ -2,27 +2,33 @@
 
 const ROW = 26; // height of a word, in pixels; the style sheet has it as --row
 const FAINTEST = 10; // thousandths; weaker lines would not be seen
+const TITLES = {
+  encoder: { looking: "word", seen: "looks at" },
+  decoder: { looking: "being written", seen: "before it" },
+  cross: { looking: "being written", seen: "source" },
+};
 const SVG = "http://www.w3.org/2000/svg";
 
 let pointed = null; // the word under the pointer or the keyboard's focus: { side, place }
 
 function buildLines(stage) {
-  const { looking, seen, looking_title, seen_title } = attention();
+  pointed = null;
+  const { name, looking, seen } = attention();
   const height = ROW * Math.max(looking.length, seen.length);
   const canvas = document.createElementNS(SVG, "svg");
   canvas.setAttribute("viewBox", `0 0 100 ${height}`);
   canvas.setAttribute("preserveAspectRatio", "none");
   canvas.setAttribute("role", "img");
   canvas.style.height = `${height}px`;
-  const left = element("div", { class: "side" }, element("h3", {}, looking_title), wordList("looking", looking));
-  const right = element("div", { class: "side" }, element("h3", {}, seen_title), wordList("seen", seen));
+  const left = element("div", { class: "side" }, element("h3", {}, TITLES[name].looking), wordList("looking", looking));
+  const right = element("div", { class: "side" }, element("h3", {}, TITLES[name].seen), wordList("seen", seen));
   stage.replaceChildren(element("div", { class: "lines" }, left, canvas, right));
 }
 
 /** A list of words; the tab key reaches one of them, the arrows move on from there. */
 function wordList(side, words) {
   const items = words.map((word, place) => element("li", {}, wordButton(side, word, place)));
-  const list = element("ol", { class: side, "aria-label": attention()[`${side}_title`] }, ...items);
+  const list = element("ol", { class: side, "aria-label": TITLES[attention().name][side] }, ...items);
   list.addEventListener("pointerleave", () => point(null));
   list.addEventListener("focusout", () => point(null));
   return list;
@@ -75,10 +81,9 @@ function updateLines() {
   const canvas = document.querySelector("#stage svg");
   if (!canvas) return;
   const found = strongest(shown("looking"), shown("seen"));
-  const height = canvas.viewBox.baseVal.height;
   // The weak are drawn first, so that the strong lie on top.
   canvas.replaceChildren(...found.map(line).reverse());
-  canvas.setAttribute("aria-label", `${found.length} lines over a height of ${height} pixels`);
+  canvas.setAttribute("aria-label", `${found.length} lines from word to word`);
   markWords();
   tellWeights(found);
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from transduce.pictures.attention import Attention, head_colours
+from transduce.pictures.attention import Attention
 
 __all__ = ["page"]
 
@@ -34,11 +34,18 @@ def page(parts: Sequence[Attention], source_text: str, target_text: str) -> str:
 
 def _record(parts: Sequence[Attention]) -> dict[str, Any]:
     """What the page's program reads."""
-    heads = max(len(weights) for part in parts for weights in part.layers)
-    return {
-        "colours": head_colours(heads),
-        "attentions": [part._asdict() | {"layers": [_thousandths(layer) for layer in part.layers]} for part in parts],
-    }
+    attentions = [
+        {
+            "name": part.name,
+            "title": part.title,
+            "reading": part.reading,
+            "looking": part.looking,
+            "seen": part.seen,
+            "layers": [_thousandths(layer) for layer in part.layers],
+        }
+        for part in parts
+    ]
+    return {"colours": parts[0].colours, "attentions": attentions}
 
 
 def _thousandths(weights: np.ndarray) -> Any:
