@@ -1,0 +1,25 @@
+"""`transduce average`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def average(
+    run: Annotated[Path, typer.Argument(help="The run whose checkpoints are averaged.")],
+    out: Annotated[Path, typer.Option(help="The model directory to write.")],
+    last: Annotated[int | None, typer.Option(min=1, help="Average the last so many checkpoints.")] = None,
+    checkpoints: Annotated[
+        list[int], typer.Option(metavar="STEP", help="Average the checkpoints of these steps: one --checkpoints each.")
+    ] = [],  # noqa: B006
+) -> None:
+    """Averages weights, and writes them as a model directory of their own."""
+    from transduce.publish import average
+
+    if (last is None) == (not checkpoints):
+        raise ValueError("say which checkpoints to average: either --last N, or --checkpoints STEP once or more")
+    weights = average(run, out, last, checkpoints)
+    print(f"{out}: average of steps {', '.join(map(str, weights.steps))}")
+    print(f"measure it with `transduce evaluate {out} --source FILE --reference FILE`", file=sys.stderr)

@@ -1,0 +1,29 @@
+"""`transduce score`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def score(
+    run: Annotated[list[Path], typer.Argument(help="Model directories; several are an ensemble.")],
+    source: Annotated[str, typer.Option(help="The text.")],
+    target: Annotated[str, typer.Option(help="Its translation, a line a line.")],
+    batch_tokens: Annotated[int, typer.Option(min=1, help="Positions scored at once.")] = 4096,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+) -> None:
+    """Prints the log-probability of each given translation, the end symbol included."""
+    from transduce.machine import choose_device, keep_pages
+    from transduce.measure import read_lines
+    from transduce.translator import Translator
+
+    keep_pages()
+    sources, targets = read_lines(source), read_lines(target)
+    if len(sources) != len(targets):
+        raise ValueError(
+            f"{source} has {len(sources)} lines and {target} has {len(targets)}: they must be equally many"
+        )
+    translator = Translator.load(*run, device=str(choose_device(device)))
+    for value in translator.score(sources, targets, batch_tokens=batch_tokens):
+        print(f"{value:.6f}")

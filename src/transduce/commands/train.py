@@ -1,0 +1,32 @@
+"""`transduce train`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def train(
+    recipe: Annotated[Path, typer.Argument(help="A recipe (YAML).")],
+    out: Annotated[Path, typer.Option(help="The model directory.")],
+    change: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")] = [],  # noqa: B006
+    start_from: Annotated[Path | None, typer.Option("--from", help="Begin with the weights of this model.")] = None,
+    restart: Annotated[bool, typer.Option(help="Begin anew; what is there is kept aside.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
+) -> None:
+    """Trains; the same command again goes on where it stopped."""
+    from transduce.recipe import load
+    from transduce.run import Interrupted, Options, train
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    try:
+        outcome = train(load(recipe, change), out, Options(device, threads, restart, start_from), say)
+    except Interrupted as signal:
+        raise typer.Exit(128 + signal.number) from None
+    print(
+        f"{out}: {outcome.reason}; weights: {outcome.weights.kind} of step {', '.join(map(str, outcome.weights.steps))}"
+    )

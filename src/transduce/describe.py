@@ -1,0 +1,76 @@
+"""What a model is made of: its parameters by part, and the arithmetic of a word."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from transduce.directory import CONFIG, Model
+from transduce.model import Transformer, TransformerModel, Vocabulary
+from transduce.presets import PRESETS
+from transduce.recipe import Recipe, expanded, load
+from transduce.settings import validated
+
+__all__ = ["described", "flops_per_target_token"]
+
+VOCABULARY = 37_000  # the paper's, for English–German
+LENGTH = 25  # words a sentence, about what WMT's have: attention's share depends on it
+
+
+def described(what: str, vocabulary: int | None = None) -> dict[str, Any]:
+    """Parameters, parameters by part, arithmetic, vocabulary and spec of a preset, a recipe or a run."""
+    spec, sizes = _found(what, vocabulary)
+    with torch.device("meta"):
+        model = spec.build(sizes)
+    return {
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "parameters_by_part": _by_part(model),
+        "flops_per_target_token": flops_per_target_token(spec, sizes),
+        "vocabulary": sizes.as_dictionary(),
+        "spec": spec.as_dictionary(),
+    }
+
+
+def _found(what: str, vocabulary: int | None) -> tuple[Transformer, Vocabulary]:
+    """The model's spec and vocabulary, by the name of a preset or the path of a recipe or run."""
+    path = Path(what)
+    if what in PRESETS:
+        values = expanded({"model": {"preset": what}}, place=what)["model"]
+        return validated(Transformer, values, place=what), _both(vocabulary or VOCABULARY)
+    if (path / CONFIG).exists():
+        config = Model.read_config(path)
+        return config.model, _both(vocabulary) if vocabulary else config.vocabulary
+    if path.is_file():
+        recipe: Recipe = load(path)
+        return recipe.model, _both(vocabulary or recipe.subwords.size)
+    raise ValueError(f"{what} is no preset ({', '.join(PRESETS)}), no recipe and no model directory")
+
+
+def _both(size: int) -> Vocabulary:
+    return Vocabulary(source=size, target=size)
+
+
+def _by_part(model: TransformerModel) -> dict[str, int]:
+    """Of embeddings, positions, encoder, decoder, readout; a shared matrix counts once, where it is first."""
+    parts: dict[str, int] = {}
+    for name, parameter in model.named_parameters():
+        part = "positions" if ".positions." in name else name.split(".")[0].removesuffix("_norm")
+        parts[part] = parts.get(part, 0) + parameter.numel()
+    return parts
+
+
+def flops_per_target_token(spec: Transformer, vocabulary: Vocabulary, length: int = LENGTH) -> int:
+    """Floating-point operations, forward, of reading one source word and writing one target word.
+
+    Every product of matrices counts, a multiplication and an addition each; attention is counted between sentences of
+    `length` words, seeing all of them (half of them, on average, where it is masked). Training takes three times that.
+    """
+    attention = [
+        spec.mixer.heads * (spec.mixer.d_k + spec.mixer.d_v),
+        spec.cross.heads * (spec.cross.d_k + spec.cross.d_v),
+    ]
+    projections = [2 * spec.d_model * width for width in attention]
+    network = 2 * spec.d_model * spec.feed_forward.d_ff
+    encoder = spec.encoder_layers * (projections[0] + network + length * attention[0])
+    decoder = spec.decoder_layers * (sum(projections) + network + length * attention[0] // 2 + length * attention[1])
+    return 2 * (encoder + decoder + spec.d_model * vocabulary.target)

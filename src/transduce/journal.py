@@ -1,0 +1,114 @@
+"""The journal of a training: `metrics.jsonl`, TensorBoard, and the lines that people watch."""
+
+import json
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from transduce.training import StepRecord
+from transduce.validation import Corpus, Validated
+
+__all__ = ["Journal"]
+
+EXAMPLES = 3
+
+
+class Journal:
+    """Writes records of steps and validations; cut back to a checkpoint's length when a training goes on from it."""
+
+    def __init__(self, directory: Path, say: Callable[[str], None], total: int | None) -> None:
+        self.path, self.say, self.total = directory / "metrics.jsonl", say, total
+        self._events = directory / "training" / "tensorboard"
+        self._board: Any = None
+        self._pending: list[StepRecord] = []
+
+    @property
+    def size(self) -> int:
+        """Bytes of `metrics.jsonl` so far."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def cut(self, size: int, step: int) -> None:
+        """Forgets what was written after `size` bytes, which is after `step`."""
+        if self.path.exists():
+            os.truncate(self.path, min(size, self.size))
+        self._board = self._open_board(step + 1)
+
+    def note(self, record: StepRecord) -> None:
+        """Takes a step's record into the next report."""
+        self._pending.append(record)
+
+    def report(self) -> None:
+        """Writes and says what the steps since the last report were like, on average."""
+        if not self._pending:
+            return
+        records, self._pending = self._pending, []
+        words, seconds = sum(record.words for record in records), sum(record.seconds for record in records)
+        last = records[-1]
+        values = {
+            "step": last.step,
+            "epoch": last.epoch,
+            "loss": sum(record.loss * record.words for record in records) / words,
+            "perplexity": _exp(sum(record.unsmoothed * record.words for record in records) / words),
+            "rate": last.rate,
+            "gradient_norm": last.gradient_norm,
+            "tokens": words,
+            "tokens_per_second": words / seconds,
+            "waiting": sum(record.waiting for record in records) / seconds,
+        }
+        self._write(values)
+        total = f"/{self.total}" if self.total else ""
+        self.say(
+            f"step {last.step}{total}  loss {values['loss']:.3f}  perplexity {values['perplexity']:.2f}  "
+            f"rate {last.rate:.2e}  gradient {last.gradient_norm:.2f}  {values['tokens_per_second']:,.0f} tokens/s  "
+            f"waiting {values['waiting']:.1%}"
+        )
+
+    def validated(self, step: int, seconds: float, found: Validated, corpus: Corpus) -> None:
+        """Writes and says what a validation found, with three translations to look at."""
+        values: dict[str, Any] = {
+            "step": step,
+            "validation_loss": found.loss,
+            "validation_perplexity": found.perplexity,
+            "accuracy": found.accuracy,
+        }
+        if found.bleu is not None:
+            values |= {"bleu": found.bleu.score, "signature": found.bleu.signature}
+        self._write(values | {"elapsed": round(seconds, 1)})
+        bleu = f"  BLEU {found.bleu.score:.2f}" if found.bleu else ""
+        self.say(
+            f"validation after step {step}: loss {found.loss:.3f}  perplexity {found.perplexity:.2f}  "
+            f"accuracy {found.accuracy:.1%}{bleu}  ({seconds / 60:.1f} min)"
+        )
+        # The same three each time, spread over the corpus, so that one can watch them change.
+        for place in [len(found.outputs) * part // (EXAMPLES + 1) for part in range(1, EXAMPLES + 1)]:
+            if place < len(found.outputs):
+                self.say(f"  source     {corpus.source[place]}")
+                self.say(f"  reference  {corpus.target[place]}")
+                self.say(f"  output     {found.outputs[place]}")
+
+    def close(self) -> None:
+        """Reports what is pending and sees all of it written."""
+        self.report()
+        if self._board is not None:
+            self._board.close()
+
+    def _write(self, values: dict[str, Any]) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(values) + "\n")
+        self._board = self._board or self._open_board(None)
+        for name, value in values.items():
+            if name != "step" and isinstance(value, int | float):
+                self._board.add_scalar(name, value, values["step"])
+
+    def _open_board(self, purge: int | None) -> Any:
+        # Imported where it is used: TensorBoard takes a second to come.
+        from torch.utils.tensorboard import SummaryWriter
+
+        return SummaryWriter(str(self._events), purge_step=purge)
+
+
+def _exp(value: float) -> float:
+    """e^value; infinite where it would not fit a float."""
+    return math.exp(value) if value < 700 else math.inf

@@ -1,0 +1,107 @@
+"""Values only: the models of the paper by name, each with the training settings that belong to it.
+
+`base`, `big` and Table 3's rows are the text's (sections 3 and 5); `released-2017` is the authors' code of June 2017;
+`tiny` is for small corpora (Wu et al. 2021). A preset is laid under what a recipe says.
+"""
+
+from typing import Any
+
+from transduce.settings import merged
+
+__all__ = ["PRESETS", "Values"]
+
+Values = dict[str, Any]
+
+
+def _attention(heads: int, d_k: int, d_v: int, **more: Any) -> Values:
+    """The same multi-head attention in all its three uses (section 3.2.3)."""
+    attention = {"kind": "attention", "heads": heads, "d_k": d_k, "d_v": d_v, **more}
+    return {"mixer": attention, "cross": attention}
+
+
+def _layers(number: int) -> Values:
+    """As many layers in the decoder as in the encoder."""
+    return {"encoder_layers": number, "decoder_layers": number}
+
+
+def _varied(preset: Values, model: Values | None = None, training: Values | None = None) -> Values:
+    """`preset` with what differs."""
+    varied: Values = merged(preset, {"model": model or {}, "training": training or {}})
+    return varied
+
+
+BASE: Values = {
+    "model": {
+        "kind": "transformer",
+        "d_model": 512,
+        **_layers(6),
+        **_attention(heads=8, d_k=64, d_v=64),
+        "feed_forward": {"kind": "feed_forward", "d_ff": 2048},
+        "dropout": 0.1,
+    },
+    "training": {"steps": 100_000, "label_smoothing": 0.1, "average": 5},
+}
+
+BIG = _varied(
+    BASE,
+    {"d_model": 1024, **_attention(heads=16, d_k=64, d_v=64), "feed_forward": {"d_ff": 4096}, "dropout": 0.3},
+    {"steps": 300_000, "average": 20},
+)
+
+RELEASED_2017 = _varied(
+    BASE,
+    {
+        **_attention(heads=8, d_k=64, d_v=64, bias=True),
+        "positions": {"kind": "sinusoidal", "layout": "halves"},
+        "norm_epsilon": 1e-6,
+        "first_input": "zeros",
+        "initialisation": "fused-glorot",
+    },
+    {"label_smoothing_over": "others"},
+)
+
+TINY = _varied(
+    BASE,
+    {
+        "d_model": 128,
+        **_layers(4),
+        **_attention(heads=4, d_k=32, d_v=32),
+        "feed_forward": {"d_ff": 256},
+        "dropout": 0.3,
+    },
+    {
+        "batch_tokens": 4096,
+        "steps": 8000,
+        "schedule": {"kind": "inverse_square_root", "warmup": 2000, "peak": 5e-3},
+        "average": 10,
+    },
+)
+
+TABLE_3: dict[str, Values] = {
+    "A1": _varied(BASE, _attention(heads=1, d_k=512, d_v=512)),
+    "A2": _varied(BASE, _attention(heads=4, d_k=128, d_v=128)),
+    "A3": _varied(BASE, _attention(heads=16, d_k=32, d_v=32)),
+    "A4": _varied(BASE, _attention(heads=32, d_k=16, d_v=16)),
+    "B1": _varied(BASE, _attention(heads=8, d_k=16, d_v=64)),
+    "B2": _varied(BASE, _attention(heads=8, d_k=32, d_v=64)),
+    "C1": _varied(BASE, _layers(2)),
+    "C2": _varied(BASE, _layers(4)),
+    "C3": _varied(BASE, _layers(8)),
+    "C4": _varied(BASE, {"d_model": 256, **_attention(heads=8, d_k=32, d_v=32)}),
+    "C5": _varied(BASE, {"d_model": 1024, **_attention(heads=8, d_k=128, d_v=128)}),
+    "C6": _varied(BASE, {"feed_forward": {"d_ff": 1024}}),
+    "C7": _varied(BASE, {"feed_forward": {"d_ff": 4096}}),
+    "D1": _varied(BASE, {"dropout": 0.0}),
+    "D2": _varied(BASE, {"dropout": 0.2}),
+    "D3": _varied(BASE, training={"label_smoothing": 0.0}),
+    "D4": _varied(BASE, training={"label_smoothing": 0.2}),
+    "E": _varied(BASE, {"positions": {"kind": "learned", "longest": 512}}),
+}
+
+PRESETS: dict[str, Values] = {
+    "base": BASE,
+    "big": BIG,
+    "released-2017": RELEASED_2017,
+    "tiny": TINY,
+    **TABLE_3,
+}

@@ -1,0 +1,69 @@
+"""From a training to a model directory: publishing weights, and averaging the checkpoints of a run."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from torch import Tensor
+
+from transduce.directory import CARD, RECIPE, Config, Model, Weights, write_model
+from transduce.measure import Score
+from transduce.recipe import Recipe, dump, read_yaml
+from transduce.settings import merged, validated
+from transduce.text.subwords import Subwords
+from transduce.training import Checkpoints, averaged
+
+__all__ = ["average", "publish"]
+
+
+def publish(
+    out: Path,
+    recipe: Recipe,
+    config: Config,
+    weights: Mapping[str, Tensor],
+    subwords: tuple[Subwords, Subwords],
+    bleu: Score | None,
+) -> None:
+    """Writes the model directory `out`; `bleu` is what these weights reached in validation."""
+    write_model(out, config, weights, subwords, {RECIPE: dump(recipe), CARD: model_card(recipe, config, bleu)})
+
+
+def average(run: Path, out: Path, last: int | None, chosen: Sequence[int] = ()) -> Weights:
+    """Writes `out` as the model of `run` with the mean of its last checkpoints, or of those of the chosen steps."""
+    model = Model.read(run)
+    checkpoints = Checkpoints(run / "training", keep=1)
+    there = checkpoints.steps()
+    steps = there[-last:] if last else sorted(chosen)
+    missing = sorted(set(steps) - set(there))
+    if not steps or missing:
+        wanted = f"of step {', '.join(map(str, missing))}" if missing else "to average"
+        raise ValueError(f"{run} has no checkpoint {wanted}; it has {', '.join(map(str, there)) or 'none'}")
+    which = Weights(kind="averaged", steps=tuple(steps))
+    config = validated(Config, merged(model.config.as_dictionary(), {"weights": which.as_dictionary()}), place=str(run))
+    recipe = validated(Recipe, read_yaml(run / RECIPE), place=str(run / RECIPE))
+    mean = averaged(checkpoints.weights(step) for step in steps)
+    publish(out, recipe, config, mean, (model.source, model.target), None)
+    return which
+
+
+def model_card(recipe: Recipe, config: Config, bleu: Score | None) -> str:
+    """A README that a model directory is born with, and that its owner is free to edit."""
+    source, target = config.source_language or "source", config.target_language or "target"
+    model, steps = config.model, ", ".join(f"{step:,}" for step in config.weights.steps)
+    measured = f"{bleu.score:.2f} ({bleu.signature})" if bleu else "not measured"
+    return f"""# {source} → {target}
+
+A Transformer trained with `transduce`: {model.encoder_layers} + {model.decoder_layers} layers of width {model.d_model},
+{config.vocabulary.source:,} source and {config.vocabulary.target:,} target subwords.
+
+| | |
+|---|---|
+| weights | {config.weights.kind}, of step {steps} |
+| trained in | steps of at most {recipe.training.batch_tokens:,} positions a side |
+| validation BLEU | {measured} |
+| recipe | `recipe.yaml`, everything resolved |
+
+    transduce translate DIRECTORY input.txt
+    transduce draw DIRECTORY "a sentence" --out attention.html
+
+This page is free to edit: say here what the model is for, what it was trained on, and what it must not be used for.
+"""

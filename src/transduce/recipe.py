@@ -1,0 +1,134 @@
+"""A recipe: everything that a training is told, from a file, a preset and `--set`, as one checked record."""
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.constructor import DuplicateKeyError
+from ruamel.yaml.error import YAMLError
+
+from transduce.corpus import DataSpec
+from transduce.model import Transformer
+from transduce.presets import PRESETS
+from transduce.search import Decoding
+from transduce.settings import Spec, merged, validated
+from transduce.text.subwords import Bpe, SubwordsSpec
+from transduce.training import Training
+
+__all__ = ["Recipe", "dump", "expanded", "load", "read_yaml"]
+
+VARIABLE = re.compile(r"\$\{(\w+)\}")
+PATHS = ("source", "target", "tsv")  # the keys of a corpus that name files
+
+
+class Recipe(Spec):
+    """The sections of a recipe."""
+
+    data: DataSpec
+    subwords: SubwordsSpec = Bpe()
+    model: Transformer
+    training: Training = Training()
+    decoding: Decoding = Decoding()
+
+
+def load(path: Path, changes: Iterable[str] = ()) -> Recipe:
+    """The recipe in `path` with each `KEY=VALUE` of `changes` laid over it.
+
+    Relative paths are relative to the recipe. A `ValueError` names the file, the key and the remedy.
+    """
+    values = read_yaml(path)
+    values["data"] = _located(_filled(values.get("data", {}), path), path.parent)
+    for change in changes:
+        values = merged(values, _as_mapping(change))
+    return validated(Recipe, expanded(values, place=str(path)), place=str(path))
+
+
+def expanded(values: Mapping[str, Any], *, place: str) -> dict[str, Any]:
+    """`values` laid over the preset that its `model` names; a model without one must be whole."""
+    model = dict(values.get("model") or {})
+    preset = model.pop("preset", "base" if not model else None)
+    if preset is None:
+        return dict(values)
+    if preset not in PRESETS:
+        near = difflib.get_close_matches(str(preset), PRESETS, n=1)
+        hint = f"did you mean `{near[0]}`? " if near else ""
+        raise ValueError(f"{place}: there is no preset `{preset}`; {hint}presets: {', '.join(PRESETS)}")
+    whole: dict[str, Any] = merged(PRESETS[preset], {**values, "model": model})
+    return whole
+
+
+def dump(recipe: Recipe) -> str:
+    """The recipe with everything resolved, as YAML."""
+    # JSON is YAML, and numbers such as 1e-09 survive the journey.
+    return json.dumps(recipe.as_dictionary(), indent=2, ensure_ascii=False) + "\n"
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML 1.2 file; a `ValueError` for anything else."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a directory; a recipe is a YAML file")
+    if not path.exists():
+        raise ValueError(f"there is no recipe {path}")
+    try:
+        values = YAML(typ="safe", pure=True).load(path.read_text("utf-8"))
+    except DuplicateKeyError as error:
+        raise ValueError(f"{path}: {error.problem}: keep one of them") from None
+    except (YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is no YAML: {str(error).splitlines()[0]} {_line_of(error)}".rstrip()) from None
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} holds no sections; a recipe begins with `data:`")
+    # Through JSON, so that what the file holds are plain values and no types of the YAML library.
+    return dict(json.loads(json.dumps(values)))
+
+
+def _line_of(error: Exception) -> str:
+    """Where in the file a YAML error stands."""
+    mark = getattr(error, "problem_mark", None)
+    return f"(line {mark.line + 1}: {getattr(error, 'problem', '')})" if mark else ""
+
+
+def _filled(value: Any, path: Path) -> Any:
+    """`value` with each `${NAME}` replaced by the environment's."""
+    if isinstance(value, dict):
+        return {key: _filled(inner, path) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_filled(inner, path) for inner in value]
+    return VARIABLE.sub(lambda found: _variable(found[1], path), value) if isinstance(value, str) else value
+
+
+def _variable(name: str, path: Path) -> str:
+    if name not in os.environ:
+        raise ValueError(f"{path} uses ${{{name}}}, and the environment has no {name}: set it, e.g. `export {name}=…`")
+    return os.environ[name]
+
+
+def _located(data: Any, folder: Path) -> Any:
+    """`data` with the paths of its corpora made absolute, from the recipe's folder."""
+    if isinstance(data, list):
+        return [_located(inner, folder) for inner in data]
+    if not isinstance(data, dict):
+        return data
+    return {
+        key: str((folder / inner).resolve()) if key in PATHS and isinstance(inner, str) else _located(inner, folder)
+        for key, inner in data.items()
+    }
+
+
+def _as_mapping(change: str) -> dict[str, Any]:
+    """`a.b=value` as {a: {b: value}}, the value read as YAML."""
+    key, equals, text = change.partition("=")
+    if not equals or not all(key.split(".")):
+        raise ValueError(f"--set {change}: write KEY=VALUE, such as --set training.steps=2000")
+    try:
+        value = YAML(typ="safe", pure=True).load(text)
+    except YAMLError:
+        raise ValueError(f"--set {change}: `{text}` is no YAML value") from None
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    mapping: dict[str, Any] = value
+    return mapping

@@ -1,0 +1,394 @@
+"""A run: prepare, train, validate, save, keep the best, and write the model directory.
+
+What `transduce train`, the paper's tables and a notebook all call. The same call on the same directory goes on where it
+was stopped, by a signal or by `kill −9`, and ends with the bits of a run that was never stopped.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+import torch
+
+from transduce.corpus import Planner, Position, Prepared
+from transduce.corpus import prepare as prepare_corpus
+from transduce.directory import RECIPE, Config, Model, Weights, weights_of
+from transduce.durable import write_text
+from transduce.journal import Journal
+from transduce.machine import choose_device, environment, keep_pages, repeat_bits, use_threads
+from transduce.model import TransformerModel, Vocabulary
+from transduce.model.readout import Smoothing
+from transduce.publish import publish
+from transduce.recipe import Recipe, dump, read_yaml
+from transduce.training import (
+    Checkpoint,
+    Checkpoints,
+    FlatAdam,
+    LabelSmoothing,
+    Precision,
+    StepRecord,
+    averaged,
+    training_steps,
+)
+from transduce.validation import Corpus, Validated, Validation, corpus_of
+
+__all__ = ["Interrupted", "Options", "Outcome", "prepare", "train"]
+
+Say = Callable[[str], None]
+
+# What a recipe may change between one start of a run and the next: (section, key).
+FREE = {
+    "training": {"steps", "minutes", "patience", "log_every", "validate_every", "validate_by"},
+    "data": {"validation", "test"},
+}
+
+
+class Interrupted(Exception):  # noqa: N818 - it is no error
+    """A signal, `number`, asked the run to stop; it has saved and left."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+class Options(NamedTuple):
+    """How to run a recipe, where its result does not depend on it."""
+
+    device: str = "auto"
+    threads: int | None = None
+    restart: bool = False
+    start_from: Path | None = None  # a model directory whose weights the training begins with
+
+
+DEFAULTS = Options()
+
+
+class Outcome(NamedTuple):
+    """How a run ended."""
+
+    step: int
+    reason: str
+    weights: Weights
+    validated: Validated | None
+
+
+def prepare(recipe: Recipe, out: Path, say: Say) -> Prepared:
+    """Learns the subwords and writes the store into `out`, unless they are there already."""
+    directory = out / "training" / "store"
+    return prepare_corpus(recipe.data, recipe.subwords, directory, threads=os.cpu_count() or 1, say=say)
+
+
+def train(recipe: Recipe, out: Path, options: Options = DEFAULTS, say: Say = print) -> Outcome:
+    """Trains `recipe` into the model directory `out`, or goes on with it.
+
+    Raises `ValueError` for what the user must mend, `DivergedError` when the loss is no longer a number, and
+    `Interrupted` after a signal; all that was saved stays.
+    """
+    if options.restart:
+        _set_aside(out, say)
+    use_threads(options.threads)
+    keep_pages()
+    repeat_bits()
+    _claim(recipe, out)
+    prepared = prepare(recipe, out, say)
+    return Run(recipe, out, prepared, choose_device(options.device), say).train(options.start_from)
+
+
+def _set_aside(out: Path, say: Say) -> None:
+    """Moves what an earlier run wrote into a folder of its own: a restart loses nothing."""
+    if not (out / RECIPE).exists():
+        return
+    number = 1
+    while (out / f"before-restart-{number}").exists():
+        number += 1
+    aside = out / f"before-restart-{number}"
+    contents = [path for path in out.iterdir() if not path.name.startswith("before-restart-")]
+    aside.mkdir()
+    for path in contents:
+        path.rename(aside / path.name)
+    say(f"the earlier run is kept in {aside}")
+
+
+def _claim(recipe: Recipe, out: Path) -> None:
+    """Writes the recipe into a new run; refuses to go on with another one under a changed recipe."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / RECIPE
+    if path.exists():
+        differences = list(_differences(read_yaml(path), recipe.as_dictionary()))
+        if differences:
+            raise ValueError(
+                f"{out} was begun with another recipe: {'; '.join(differences)}. Train into another directory, "
+                "or begin anew with --restart (what is there is kept)"
+            )
+    elif any(out.iterdir()) and not (out / "training").exists():
+        raise ValueError(f"{out} is not empty and holds no run; choose another directory for --out")
+    write_text(path, dump(recipe))
+
+
+def _differences(old: Any, new: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Each key whose value is not what it was, in words; keys that may change are passed over."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in dict.fromkeys([*old, *new]):
+            if not (len(path) == 1 and key in FREE.get(path[0], ())):
+                yield from _differences(old.get(key), new.get(key), (*path, key))
+    elif old != new:
+        yield f"`{'.'.join(path)}` was {json.dumps(old)} and is {json.dumps(new)}"
+
+
+class Progress(NamedTuple):
+    """What a run remembers besides weights and optimiser."""
+
+    step: int = 0
+    position: Position = Position()
+    elapsed: float = 0.0  # seconds of training, validating and saving, over all starts
+    best: float | None = None  # the best validation score so far; higher is better
+    best_step: int | None = None
+    stale: int = 0  # validations since
+
+
+class Run:
+    """One training in one directory."""
+
+    def __init__(self, recipe: Recipe, out: Path, prepared: Prepared, device: torch.device, say: Say) -> None:
+        self.recipe, self.out, self.prepared, self.say = recipe, out, prepared, say
+        training = recipe.training
+        self.training = training
+        self.vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
+        torch.manual_seed(training.seed)
+        self.model: TransformerModel = recipe.model.build(self.vocabulary).to(device)
+        smoothing = Smoothing(epsilon=training.label_smoothing, over=training.label_smoothing_over)
+        self.objective = LabelSmoothing(self.model, smoothing).train()
+        self.optimiser = FlatAdam(self.model, training.optimiser)
+        self.precision = Precision(training.precision, device)
+        self.planner = Planner(
+            prepared.train, batch_tokens=training.batch_tokens, pieces=training.pieces, seed=training.seed
+        )
+        self.checkpoints = Checkpoints(out / "training", training.kept, training.save_steps or 1)
+        self.journal = Journal(out, say, training.steps)
+        self.corpus, self.validation = self._validation(smoothing)
+        self.progress = Progress()
+        self.environment = environment(device)
+
+    def train(self, start_from: Path | None = None) -> Outcome:
+        """Trains until steps, minutes or patience are used up."""
+        if not self._resume() and start_from is not None:
+            self._begin_with(start_from)
+        reason = self._finished()
+        if reason and (self.out / "manifest.json").exists():
+            self.say(f"{self.out} is finished: {reason}")
+            return self._outcome(reason, Model.read(self.out).config.weights)
+        if not reason:
+            self._describe()
+            reason = self._loop()
+        weights = self._finish()
+        return self._outcome(reason, weights)
+
+    def _loop(self) -> str:
+        """Steps, with what is due after each; gives the reason why it ended."""
+        began = time.monotonic() - self.progress.elapsed
+        saved = began + self.progress.elapsed
+        records = training_steps(
+            self.objective,
+            self.optimiser,
+            self.planner,
+            self.training,
+            self.precision,
+            after=self.progress.step,
+            position=self.progress.position,
+        )
+        with _signals() as caught, contextlib.closing(self.journal):
+            for record in records:
+                self.journal.note(record)
+                self.progress = self.progress._replace(
+                    step=record.step, position=record.position, elapsed=time.monotonic() - began
+                )
+                self._log_and_validate(record)
+                self.progress = self.progress._replace(elapsed=time.monotonic() - began)
+                reason = self._finished()
+                if reason or caught or self._save_is_due(record.step, time.monotonic() - saved):
+                    self._save()
+                    saved = time.monotonic()
+                if caught and not reason:
+                    self.say(f"stopped after step {record.step}; the same command goes on from there")
+                    raise Interrupted(caught[0])
+                if reason:
+                    return reason
+        raise AssertionError("the loop of steps has no end of its own")
+
+    def _log_and_validate(self, record: StepRecord) -> None:
+        """Reports and validates where the recipe says so."""
+        if record.step % self.training.log_every == 0:
+            self.journal.report()
+        every = self.training.validate_every
+        if self.validation is not None and every is not None and record.step % every == 0:
+            self.journal.report()
+            self._validate(self.validation)
+
+    def _validate(self, validation: Validation) -> None:
+        """Validates; weights that are better than all before become the model directory's."""
+        found = validation(self.model)
+        self.journal.validated(self.progress.step, self.progress.elapsed, found, self.corpus)
+        by_bleu = self.training.validate_by == "bleu" and found.bleu is not None
+        score = found.bleu.score if by_bleu and found.bleu else -found.loss
+        if self.progress.best is None or score > self.progress.best:
+            self.progress = self.progress._replace(best=score, best_step=self.progress.step, stale=0)
+            self._publish(Weights(kind="best", steps=(self.progress.step,)), weights_of(self.model), found)
+        else:
+            self.progress = self.progress._replace(stale=self.progress.stale + 1)
+
+    def _finished(self) -> str | None:
+        """Which of steps, minutes and patience is used up, in words."""
+        training, progress = self.training, self.progress
+        if training.steps is not None and progress.step >= training.steps:
+            return f"{progress.step} steps are done"
+        if training.minutes is not None and progress.elapsed >= 60 * training.minutes:
+            return f"{training.minutes:g} minutes are over, after {progress.step} steps"
+        if training.patience is not None and progress.stale >= training.patience:
+            return f"no better validation since step {progress.best_step}"
+        return None
+
+    def _save_is_due(self, step: int, since: float) -> bool:
+        """Every so many steps, or every so many minutes, as the recipe says."""
+        if self.training.save_steps is not None:
+            return step % self.training.save_steps == 0
+        return since >= (self.training.save_seconds or 0)
+
+    def _save(self) -> None:
+        """Writes a checkpoint."""
+        self.journal.report()
+        state = {
+            **self.progress._asdict(),
+            "loss_scale": [self.precision.scale, self.precision.steady],
+            "journal": self.journal.size,
+            "environment": self.environment,
+            "fingerprint": self.prepared.fingerprint,
+        }
+        self.checkpoints.save(Checkpoint(self.progress.step, weights_of(self.model), self.optimiser.state(), state))
+        if self.validation is None:
+            self._publish(Weights(kind="last", steps=(self.progress.step,)), weights_of(self.model), None)
+
+    def _resume(self) -> bool:
+        """Goes back to the newest checkpoint; False where there is none."""
+        steps = self.checkpoints.steps()
+        if not steps:
+            return False
+        checkpoint = self.checkpoints.load(steps[-1])
+        state = dict(checkpoint.state)
+        if state.pop("fingerprint") != self.prepared.fingerprint:
+            raise ValueError(
+                f"the training data of {self.out} has changed since the run was begun; train into another directory, "
+                "or begin anew with --restart (what is there is kept)"
+            )
+        self._warn_of_change(state.pop("environment"))
+        self.precision.scale, self.precision.steady = state.pop("loss_scale")
+        self.journal.cut(state.pop("journal"), checkpoint.step)
+        self.progress = Progress(**{**state, "step": checkpoint.step, "position": Position(*state["position"])})
+        self._copy_weights(checkpoint.weights)
+        self.optimiser.restore(checkpoint.optimiser)
+        self.say(f"going on after step {checkpoint.step}")
+        return True
+
+    def _warn_of_change(self, before: Mapping[str, Any]) -> None:
+        """The promise of equal bits holds for an equal machine."""
+        changed = [
+            f"{name} was {before.get(name)} and is {value}"
+            for name, value in self.environment.items()
+            if before.get(name) != value
+        ]
+        if changed:
+            self.say(f"warning: {'; '.join(changed)}: the run goes on, with bits that differ from an undisturbed one's")
+
+    def _begin_with(self, directory: Path) -> None:
+        """Begins with the weights of another model of the same shape and subwords."""
+        other = Model.read(directory)
+        if other.config.vocabulary != self.vocabulary or other.config.model.as_dictionary() != self._shape():
+            raise ValueError(f"--from {directory}: its model or vocabulary has another shape than this recipe's")
+        self._copy_weights(dict(other.module.named_parameters()))
+
+    def _shape(self) -> dict[str, Any]:
+        return self.recipe.model.as_dictionary()
+
+    def _copy_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Weights by name into the model, where they lie."""
+        with torch.no_grad():
+            for name, parameter in self.model.named_parameters():
+                parameter.copy_(weights[name])
+
+    def _finish(self) -> Weights:
+        """The last word on the model directory: averaged, best or last weights."""
+        count = self.training.average
+        if count is not None:
+            steps = self.checkpoints.steps()[-count:]
+            chosen = Weights(kind="averaged", steps=tuple(steps))
+            mean = averaged(self.checkpoints.weights(step) for step in steps)
+            self._copy_weights(mean)
+            found = self.validation(self.model) if self.validation else None
+            if found is not None:
+                self.say(f"average of {len(steps)} checkpoints:")
+                with contextlib.closing(self.journal):
+                    self.journal.validated(self.progress.step, self.progress.elapsed, found, self.corpus)
+            self._publish(chosen, mean, found)
+            return chosen
+        if self.progress.best_step is not None:
+            return Weights(kind="best", steps=(self.progress.best_step,))
+        return Weights(kind="last", steps=(self.progress.step,))
+
+    def _publish(self, which: Weights, weights: Mapping[str, torch.Tensor], found: Validated | None) -> None:
+        """Writes the model directory with these weights."""
+        recipe, prepared = self.recipe, self.prepared
+        config = Config(
+            model=recipe.model,
+            vocabulary=self.vocabulary,
+            source_language=recipe.data.source_language,
+            target_language=recipe.data.target_language,
+            decoding=recipe.decoding,
+            weights=which,
+        )
+        publish(self.out, recipe, config, weights, (prepared.source, prepared.target), found.bleu if found else None)
+
+    def _validation(self, smoothing: Smoothing) -> tuple[Corpus, Validation | None]:
+        """The validation corpus and what measures it; a `ValueError` where one is needed and none is named."""
+        if self.recipe.data.validation is None:
+            if self.training.patience is not None:
+                raise ValueError("`training.patience` counts validations: name a corpus in `data.validation`")
+            return Corpus((), ()), None
+        corpus, prepared = corpus_of(self.recipe.data.validation), self.prepared
+        return corpus, Validation(corpus, prepared.source, prepared.target, self.recipe.decoding, smoothing)
+
+    def _describe(self) -> None:
+        """What is about to be trained, on what."""
+        parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        planner = self.planner
+        self.say(
+            f"{parameters:,} parameters on {self.environment['device']} in {self.precision.name}; "
+            f"{len(self.prepared.train):,} pairs, {planner.words_per_epoch:,} target words and "
+            f"{planner.steps_per_epoch:,} steps an epoch, {len(planner.shapes)} shapes, {planner.padding:.1%} padding"
+        )
+
+    def _outcome(self, reason: str, weights: Weights) -> Outcome:
+        return Outcome(self.progress.step, reason, weights, None)
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Collects SIGINT and SIGTERM, so that the step at hand can be finished; a second one acts at once."""
+    caught: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        caught.append(number)
+        signal.signal(number, before[number])
+
+    before: dict[int, Any] = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before[number] = signal.signal(number, note)
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,25 @@
+"""The mean of several checkpoints' weights (section 6.1)."""
+
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor
+
+
+def averaged(checkpoints: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of each named tensor, summed in float64; one checkpoint in memory at a time.
+
+    A `ValueError` where the checkpoints are of different models, or there are none.
+    """
+    sums: dict[str, Tensor] = {}
+    count = 0
+    for weights in checkpoints:
+        shapes = {name: tensor.shape for name, tensor in weights.items()}
+        if sums and shapes != {name: tensor.shape for name, tensor in sums.items()}:
+            raise ValueError("the checkpoints are of different models: their weights differ in names or shapes")
+        for name, tensor in weights.items():
+            sums[name] = sums[name].add_(tensor) if name in sums else tensor.to(torch.float64, copy=True)
+        count += 1
+    if not count:
+        raise ValueError("there is no checkpoint to average")
+    return {name: (tensor / count).float() for name, tensor in sums.items()}

@@ -1,0 +1,27 @@
+"""What training minimises (section 5.4): the one module that data parallel and compilation see."""
+
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from transduce.model import TransformerModel
+from transduce.model.readout import Loss, Smoothing
+
+
+class LabelSmoothing(nn.Module):
+    """Cross-entropy against targets smoothed by ε, summed over the words of a piece."""
+
+    def __init__(self, model: TransformerModel, smoothing: Smoothing) -> None:
+        super().__init__()
+        self.model, self.smoothing = model, smoothing
+
+    def forward(
+        self,
+        source: Int[Tensor, "batch source"],
+        target_in: Int[Tensor, "batch target"],
+        target_out: Int[Tensor, "batch target"],
+    ) -> Loss:
+        """Sums of the smoothed and the unsmoothed loss, in nats; padding counts nothing."""
+        visible = source != self.model.spec.symbols.pad
+        states = self.model(source, visible, target_in)
+        loss: Loss = self.model.readout.loss(states, target_out, self.smoothing)
+        return loss

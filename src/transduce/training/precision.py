@@ -1,0 +1,36 @@
+"""The numbers that training computes in: master weights are float32 always; products may be narrower."""
+
+import contextlib
+from typing import Any
+
+import torch
+
+
+class Precision:
+    """Autocast to a precision, and float16's loss scale, which keeps small gradients from vanishing."""
+
+    grows_after = 2000  # steps without an overflow
+
+    def __init__(self, name: str, device: torch.device) -> None:
+        if name == "auto":
+            name = "bfloat16" if device.type == "cuda" else "float32"
+        self.name, self.device = name, device
+        self.scale = 2.0**15 if name == "float16" else 1.0
+        self.steady = 0
+
+    def cast(self) -> contextlib.AbstractContextManager[Any]:
+        """Within it, products run in the chosen precision."""
+        if self.name == "float32":
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, dtype=getattr(torch, self.name))
+
+    def overflowed(self, finite: bool) -> bool:
+        """Moves the scale by whether this step's gradients were finite; True if the step is to be left out."""
+        if self.name != "float16":
+            return False
+        self.steady = self.steady + 1 if finite else 0
+        if not finite:
+            self.scale /= 2
+        elif self.steady % self.grows_after == 0:
+            self.scale *= 2
+        return not finite

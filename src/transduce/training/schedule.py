@@ -1,0 +1,33 @@
+"""The learning rate of each step (section 5.3)."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from transduce.settings import Spec
+
+
+class Paper(Spec):
+    """d_model^−0.5 · min(step^−0.5, step · warmup^−1.5): equation 3."""
+
+    kind: Literal["paper"] = "paper"
+    warmup: int = Field(default=4000, ge=1)
+
+    def rate(self, step: int, d_model: int) -> float:
+        """The rate of `step`, counted from 1."""
+        return d_model**-0.5 * min(step**-0.5, step * self.warmup**-1.5)
+
+
+class InverseSquareRoot(Spec):
+    """The same shape with its highest value given: a straight climb to `peak`, then peak · √(warmup / step)."""
+
+    kind: Literal["inverse_square_root"] = "inverse_square_root"
+    warmup: int = Field(default=4000, ge=1)
+    peak: float = Field(default=5e-4, gt=0)
+
+    def rate(self, step: int, d_model: int) -> float:
+        """The rate of `step`, counted from 1; `d_model` has no say."""
+        return self.peak * min(step / self.warmup, (self.warmup / step) ** 0.5)
+
+
+ScheduleSpec = Annotated[Paper | InverseSquareRoot, Field(discriminator="kind")]

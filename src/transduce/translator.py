@@ -1,0 +1,257 @@
+"""Text to text: a model directory, or several as an ensemble, that translates, scores and explains."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from transduce.corpus.planner import sentence_batches
+from transduce.directory import Model
+from transduce.model import ExplicitCore, TransformerModel
+from transduce.model.attention import MultiHeadAttention
+from transduce.search import (
+    Decoding,
+    Ensemble,
+    Hypothesis,
+    Prefixed,
+    Problem,
+    Sampling,
+    Stepper,
+    beam_search,
+    forced_scores,
+    greedy_search,
+    sample,
+)
+from transduce.text.subwords import Subwords
+
+__all__ = ["Explanation", "Method", "Translation", "Translator"]
+
+BATCH_TOKENS = 4096
+
+
+class Translation(NamedTuple):
+    """One translation of a line: text, log-probability, and the score it was chosen by."""
+
+    text: str
+    log_probability: float
+    score: float
+    words: list[int]
+
+
+class Explanation(NamedTuple):
+    """A translation with every weight of attention that made it.
+
+    Pieces are subwords as people read them, the end symbol "</s>" included; "▁" begins a word. Row t of the decoder's
+    matrices is the step that wrote `target[t]`, whose own input was `target[t − 1]`, or "<s>".
+    """
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    source_text: str
+    target_text: str
+    encoder: tuple[NDArray[np.float32], ...]  # a layer: [heads source source]
+    decoder: tuple[NDArray[np.float32], ...]  # a layer: [heads target target]
+    cross: tuple[NDArray[np.float32], ...]  # a layer: [heads target source]
+
+
+class Method(NamedTuple):
+    """How to search: beam search by default."""
+
+    decoding: Decoding = Decoding()
+    n_best: int = 1
+    greedy: bool = False
+    sampling: Sampling | None = None
+    seed: int = 1
+
+
+class Translator:
+    """Translates lines of text; `stepper` is a model or an ensemble, whose members share their subwords."""
+
+    def __init__(
+        self, models: Sequence[TransformerModel], source: Subwords, target: Subwords, decoding: Decoding
+    ) -> None:
+        self.models, self.source, self.target, self.decoding = tuple(models), source, target, decoding
+        self.stepper: Stepper = models[0] if len(models) == 1 else Ensemble(models)
+        self.symbols = models[0].spec.symbols
+        self.device = next(models[0].parameters()).device
+
+    @classmethod
+    def load(cls, *directories: Path | str, device: str = "cpu") -> "Translator":
+        """The model of one directory, or the ensemble of several; a `ValueError` where they do not fit together."""
+        models = [Model.read(Path(directory)) for directory in directories]
+        first = models[0]
+        for other, directory in zip(models[1:], directories[1:], strict=True):
+            if other.config.vocabulary != first.config.vocabulary or not _same_subwords(first, other):
+                raise ValueError(f"{directory} and {directories[0]} have different subwords; an ensemble shares them")
+        modules = [model.module.to(device) for model in models]
+        return cls(modules, first.source, first.target, first.config.decoding)
+
+    def translate(
+        self,
+        lines: Sequence[str],
+        method: Method | None = None,
+        *,
+        prefixes: Sequence[str] | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+    ) -> list[list[Translation]]:
+        """For each line its translations, best first; for an empty line one empty translation."""
+        method = method or Method(self.decoding)
+        found = [[Translation("", 0.0, 0.0, [])] for _ in lines]
+        for numbers, hypotheses in self._search(lines, method, prefixes, batch_tokens):
+            for number, best in zip(numbers, hypotheses, strict=True):
+                texts = self.target.decode([hypothesis.words for hypothesis in best])
+                found[number] = [
+                    Translation(_one_line(text), hypothesis.log_probability, hypothesis.score, hypothesis.words)
+                    for text, hypothesis in zip(texts, best, strict=True)
+                ]
+        return found
+
+    @torch.inference_mode()
+    def _search(
+        self, lines: Sequence[str], method: Method, prefixes: Sequence[str] | None, batch_tokens: int
+    ) -> Iterator[tuple[list[int], list[list[Hypothesis]]]]:
+        """(line numbers, their hypotheses) a batch at a time, lines of like length together, empty ones left out."""
+        numbers = [number for number, line in enumerate(lines) if line.strip()]
+        sources = self.source.encode([lines[number] for number in numbers])
+        forced = self.target.encode([prefixes[number] for number in numbers]) if prefixes else [[] for _ in numbers]
+        self._check_lengths(numbers, sources)
+        lengths = np.array([len(words) + 1 for words in sources], dtype=np.int64)
+        for chosen in sentence_batches(lengths, batch_tokens):
+            places = [int(place) for place in chosen]
+            batch = [numbers[place] for place in places]
+            problem = self._problem([sources[place] for place in places], [forced[place] for place in places], method)
+            yield batch, self._solve(problem, [forced[place] for place in places], batch, method)
+
+    def _problem(self, sources: Sequence[list[int]], forced: Sequence[list[int]], method: Method) -> Problem:
+        """The batch as a search wants it: a translation has at most as many words as its source, plus extra."""
+        source = self._rectangle([[*words, self.symbols.end] for words in sources])
+        extra = method.decoding.extra_length
+        bounds = [max(len(words), len(prefix)) + 1 + extra for words, prefix in zip(sources, forced, strict=True)]
+        limits = [model.longest for model in self.models if model.longest is not None]
+        return Problem(
+            source=source,
+            visible=source != self.symbols.pad,
+            bounds=torch.tensor([min([bound, *limits]) for bound in bounds], device=self.device),
+            begin=self.symbols.begin,
+            end=self.symbols.end,
+            banned=(self.symbols.pad, self.symbols.begin),
+        )
+
+    def _solve(
+        self, problem: Problem, forced: Sequence[list[int]], numbers: Sequence[int], method: Method
+    ) -> list[list[Hypothesis]]:
+        """Searches in the way that was asked for."""
+        stepper = self.stepper
+        if any(forced):
+            stepper = Prefixed(stepper, self._rectangle(forced), self.symbols.pad)
+        if method.sampling is not None:
+            draws = _draws(method.seed, numbers, problem.room).to(self.device)
+            return [[hypothesis] for hypothesis in sample(stepper, problem, method.sampling, draws)]
+        if method.greedy:
+            return [[hypothesis] for hypothesis in greedy_search(stepper, problem)]
+        return beam_search(stepper, problem, method.decoding, method.n_best)
+
+    @torch.inference_mode()
+    def score(self, sources: Sequence[str], targets: Sequence[str], *, batch_tokens: int = BATCH_TOKENS) -> list[float]:
+        """The log-probability of each target given its source, end symbol included."""
+        return [float(words.sum()) for words in self.word_scores(sources, targets, batch_tokens=batch_tokens)]
+
+    @torch.inference_mode()
+    def word_scores(
+        self, sources: Sequence[str], targets: Sequence[str], *, batch_tokens: int = BATCH_TOKENS
+    ) -> list[NDArray[np.float64]]:
+        """The log-probability of each word of each target, end symbol included."""
+        source_ids, target_ids = self.source.encode(sources), self.target.encode(targets)
+        self._check_lengths(
+            range(len(sources)), [max(pair, key=len) for pair in zip(source_ids, target_ids, strict=True)]
+        )
+        lengths = np.array(
+            [max(len(s), len(t)) + 1 for s, t in zip(source_ids, target_ids, strict=True)], dtype=np.int64
+        )
+        scores: list[NDArray[np.float64]] = [np.zeros(0)] * len(sources)
+        begin, end, pad = self.symbols.begin, self.symbols.end, self.symbols.pad
+        for places in sentence_batches(lengths, batch_tokens):
+            source = self._rectangle([[*source_ids[place], end] for place in places])
+            target_in = self._rectangle([[begin, *target_ids[place]] for place in places])
+            target_out = self._rectangle([[*target_ids[place], end] for place in places])
+            found = forced_scores(self.stepper, source, source != pad, target_in, target_out, pad)
+            for place, row in zip(places, found.double().cpu().numpy(), strict=True):
+                scores[int(place)] = row[: len(target_ids[place]) + 1]
+        return scores
+
+    @torch.inference_mode()
+    def explain(self, text: str, target: str | None = None) -> Explanation:
+        """The translation of `text`, or the given `target`, with all weights of attention; of the first model."""
+        model, end = self.models[0], self.symbols.end
+        written = self.translate([text])[0][0].words if target is None else self.target.encode([target])[0]
+        source, words = [*self.source.encode([text])[0], end], [*written, end]
+        attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
+        fused = [attention.core for attention in attentions]
+        try:
+            for attention in attentions:
+                attention.core = ExplicitCore()
+            rectangle = self._rectangle([source])
+            model(
+                rectangle,
+                torch.ones_like(rectangle, dtype=torch.bool),
+                self._rectangle([[self.symbols.begin, *written]]),
+            )
+            seen = {attention: _weights(attention) for attention in attentions}
+        finally:
+            for attention, core in zip(attentions, fused, strict=True):
+                attention.core = core
+        return Explanation(
+            source=tuple(self.source.pieces(source)),
+            target=tuple(self.target.pieces(words)),
+            source_text=text,
+            target_text=_one_line(self.target.decode([written])[0]),
+            encoder=tuple(seen[layer.attention] for layer in model.encoder),
+            decoder=tuple(seen[layer.attention] for layer in model.decoder),
+            cross=tuple(seen[layer.cross] for layer in model.decoder),
+        )
+
+    def _check_lengths(self, numbers: Sequence[int], sentences: Sequence[list[int]]) -> None:
+        """Refuses a line that is longer than the positions a model has learned."""
+        limits = [model.longest for model in self.models if model.longest is not None]
+        for number, words in zip(numbers, sentences, strict=True):
+            if limits and len(words) + 1 > min(limits):
+                raise ValueError(
+                    f"line {number + 1} has {len(words)} subwords, and this model has learned positions for "
+                    f"{min(limits) - 1}; split the line, or train with `model.positions.kind: sinusoidal`"
+                )
+
+    def _rectangle(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """Rows of ids, padded to the longest."""
+        longest = max(len(row) for row in rows)
+        padded = [[*row, *[self.symbols.pad] * (longest - len(row))] for row in rows]
+        return torch.tensor(padded, dtype=torch.long, device=self.device)
+
+
+def _draws(seed: int, numbers: Sequence[int], room: int) -> Tensor:
+    """Uniform numbers for each line, a function of the seed and the line's number alone."""
+    rows = [np.random.Generator(np.random.Philox(key=[seed, number])).random(room) for number in numbers]
+    return torch.from_numpy(np.stack(rows))
+
+
+def _weights(attention: MultiHeadAttention) -> NDArray[np.float32]:
+    """What the explicit core saw, for the one sentence: [heads target source]."""
+    assert isinstance(attention.core, ExplicitCore)
+    assert attention.core.weights is not None
+    weights: NDArray[np.float32] = attention.core.weights[0].float().cpu().numpy()
+    return weights
+
+
+def _one_line(text: str) -> str:
+    """One line in is one line out, whatever a model writes."""
+    return text.replace("\n", " ")
+
+
+def _same_subwords(one: Model, other: Model) -> bool:
+    """Whether two models cut text alike."""
+    probe = ["The same text is cut alike: Straße, naïve, 2026."]
+    pairs = ((one.source, other.source), (one.target, other.target))
+    return all(mine.encode(probe) == theirs.encode(probe) for mine, theirs in pairs)

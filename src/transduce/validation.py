@@ -1,0 +1,116 @@
+"""Validation: loss, perplexity, accuracy and BLEU of a model on a corpus that it is not trained on."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from transduce.corpus import CorpusSpec, DataSpec, pairs
+from transduce.corpus.planner import sentence_batches
+from transduce.directory import RECIPE
+from transduce.measure import Score, scores
+from transduce.model import TransformerModel
+from transduce.model.readout import Smoothing
+from transduce.recipe import read_yaml
+from transduce.search import Decoding
+from transduce.settings import validated
+from transduce.text.subwords import Subwords
+from transduce.translator import Method, Translator
+
+__all__ = ["Corpus", "Validated", "Validation", "corpus_of", "named_corpus"]
+
+BATCH_TOKENS = 2048
+
+
+class Corpus(NamedTuple):
+    """Lines of text, side by side."""
+
+    source: Sequence[str]
+    target: Sequence[str]
+
+
+def corpus_of(spec: CorpusSpec) -> Corpus:
+    """The corpus as text."""
+    lines = list(pairs(spec))
+    return Corpus([source for source, _ in lines], [target for _, target in lines])
+
+
+def named_corpus(run: Path, name: str) -> CorpusSpec:
+    """The test set `name` of the recipe that `run` was trained by, or its `validation`."""
+    data = validated(DataSpec, read_yaml(run / RECIPE)["data"], place=str(run / RECIPE))
+    named = {**data.test, **({"validation": data.validation} if data.validation else {})}
+    if name not in named:
+        raise ValueError(f"--test {name}: {run / RECIPE} names {', '.join(named) or 'no test set'}")
+    return named[name]
+
+
+class Validated(NamedTuple):
+    """What a validation found. Loss as training counts it; perplexity without smoothing, a subword, ends included."""
+
+    loss: float
+    perplexity: float
+    accuracy: float  # share of subwords that are the most probable, all before them given
+    bleu: Score | None
+    outputs: list[str]
+
+
+class Validation:
+    """Measures models on one corpus."""
+
+    def __init__(
+        self, corpus: Corpus, source: Subwords, target: Subwords, decoding: Decoding, smoothing: Smoothing
+    ) -> None:
+        self.corpus, self.source, self.target = corpus, source, target
+        self.decoding, self.smoothing = decoding, smoothing
+
+    @torch.inference_mode()
+    def __call__(self, model: TransformerModel, *, translate: bool = True) -> Validated:
+        """Validates `model`, which is left in the mode it came in."""
+        training = model.training
+        model.eval()
+        try:
+            smoothed, unsmoothed, right, words = self._sums(model)
+            outputs = self._outputs(model) if translate else []
+        finally:
+            model.train(training)
+        bleu = scores(outputs, [self.corpus.target])["bleu"] if translate else None
+        return Validated(smoothed / words, math.exp(unsmoothed / words), right / words, bleu, outputs)
+
+    def _outputs(self, model: TransformerModel) -> list[str]:
+        """The model's translations of the source."""
+        translator = Translator([model], self.source, self.target, self.decoding)
+        return [best[0].text for best in translator.translate(self.corpus.source, Method(self.decoding))]
+
+    def _sums(self, model: TransformerModel) -> tuple[float, float, float, int]:
+        """Smoothed loss, unsmoothed loss, words predicted right, words: summed over the corpus."""
+        source, target = self.source.encode(self.corpus.source), self.target.encode(self.corpus.target)
+        lengths = torch.tensor([max(len(one), len(other)) + 1 for one, other in zip(source, target, strict=True)])
+        totals, words = torch.zeros(3, dtype=torch.float64), 0
+        for places in sentence_batches(lengths.numpy(), BATCH_TOKENS):
+            batch = [(source[place], target[place]) for place in places]
+            totals += self._batch_sums(model, batch)
+            words += sum(len(right) + 1 for _, right in batch)
+        smoothed, unsmoothed, right = totals.tolist()
+        return smoothed, unsmoothed, right, words
+
+    def _batch_sums(self, model: TransformerModel, batch: Sequence[tuple[list[int], list[int]]]) -> Tensor:
+        """The three sums of a batch."""
+        symbols, device = model.spec.symbols, next(model.parameters()).device
+
+        def rectangle(rows: list[list[int]]) -> Tensor:
+            longest = max(map(len, rows))
+            return torch.tensor([[*row, *[symbols.pad] * (longest - len(row))] for row in rows], device=device)
+
+        source = rectangle([[*left, symbols.end] for left, _ in batch])
+        target_in = rectangle([[symbols.begin, *right] for _, right in batch])
+        target_out = rectangle([[*right, symbols.end] for _, right in batch])
+        log_probabilities = model.readout(model(source, source != symbols.pad, target_in))
+        present = target_out != symbols.pad
+        right = log_probabilities.gather(2, target_out.unsqueeze(2)).squeeze(2)[present]
+        extra, share = self.smoothing.shares(log_probabilities.shape[-1])
+        smoothed = -extra * right.sum() - share * log_probabilities.sum(-1)[present].sum()
+        hits = (log_probabilities.argmax(-1) == target_out)[present].sum()
+        return torch.stack([smoothed, -right.sum(), hits]).double().cpu()
