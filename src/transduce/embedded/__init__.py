@@ -1,0 +1,7 @@
+"""The corpus we carry: a synchronous English–German grammar that gives sentences, trees and word alignments."""
+
+from transduce.embedded.files import write
+from transduce.embedded.realise import Example
+from transduce.embedded.splits import SPLITS, count_derivations, split
+
+__all__ = ["SPLITS", "Example", "count_derivations", "split", "write"]

@@ -1,0 +1,320 @@
+"""The lexicon: what each line of the tables beside this file says, as records."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Literal, TypeVar
+
+Gender = Literal["m", "f", "n"]
+Number = Literal["singular", "plural"]
+Case = Literal["nominative", "accusative", "dative", "genitive"]
+
+CASES: dict[str, Case] = {"nom": "nominative", "acc": "accusative", "dat": "dative", "gen": "genitive"}
+TABLES = (
+    "adjectives",
+    "adverbs",
+    "attributes",
+    "conjunctions",
+    "determiners",
+    "modals",
+    "names",
+    "nouns",
+    "numerals",
+    "pronouns",
+    "times",
+    "verbs",
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Noun:
+    """A noun; `plural` and `english_plural` are empty for what cannot be counted."""
+
+    english: str
+    english_plural: str
+    german: str
+    gender: Gender
+    plural: str
+    genitive: str
+    classes: frozenset[str]
+    at: tuple[str, str, Case] | None  # English and German preposition of being there
+    to: tuple[str, Case] | None  # German preposition of going there
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Name:
+    """The name of a person, a city or a country."""
+
+    english: str
+    german: str
+    gender: Gender
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slot:
+    """An object that a verb asks for: its prepositions (or none), its German case, the nouns that fit."""
+
+    english: str
+    german: str
+    case: Case
+    nouns: tuple[Noun, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verb:
+    """A verb with its principal parts, what it selects, and what may be said with it."""
+
+    english: str
+    particle: str
+    past: str
+    participle: str
+    german: str
+    prefix: str
+    reflexive: bool
+    present: str
+    german_past: str
+    german_participle: str
+    auxiliary: str
+    subjects: tuple[Noun, ...]
+    slots: tuple[Slot, ...]
+    complement: str
+    traits: frozenset[str]
+    manners: tuple["Adverb", ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adjective:
+    """An adjective, the stem that its endings are put on, and the nouns it goes with."""
+
+    english: str
+    german: str
+    stem: str
+    nouns: tuple[Noun, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adverb:
+    """An adverb of one word on both sides."""
+
+    english: str
+    german: str
+    kind: str
+    use: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Time:
+    """A set phrase of time: its English tree, its German words, the tenses it goes with."""
+
+    english: str
+    german: str
+    tenses: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Determiner:
+    """An article, possessive or quantifier; `declension` says which endings it and its adjectives take."""
+
+    english: str
+    german: str
+    declension: str
+    numbers: frozenset[str]
+    tag: str
+    roles: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Person:
+    """A personal pronoun in all its forms."""
+
+    english: str
+    english_object: str
+    person: str
+    number: Number
+    nominative: str
+    accusative: str
+    dative: str
+    reflexive: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Numeral:
+    """A number; `hour` is its place on the clock, or 0."""
+
+    english: str
+    german: str
+    hour: int
+    use: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Modal:
+    """A modal verb in one tense; English "want to" and "have to" are modals here because German has modals."""
+
+    english: str
+    tense: str
+    polarity: frozenset[str]
+    singular: str
+    plural: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attribute:
+    """A prepositional phrase that describes a noun."""
+
+    english: str
+    german: str
+    case: Case
+    nouns: tuple[Noun, ...]
+    fillers: tuple[Noun, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Conjunction:
+    """A subordinating conjunction, with the tense it goes with."""
+
+    english: str
+    german: str
+    tenses: frozenset[str]
+
+
+Row = dict[str, str]
+Record = TypeVar("Record")
+
+
+def rows(table: str) -> list[Row]:
+    """The lines of one table, keyed by its first line."""
+    text = files(__package__).joinpath(f"{table}.tsv").read_text(encoding="utf-8")
+    head, *lines = [line.split("\t") for line in text.rstrip("\n").split("\n")]
+    return [dict(zip(head, line, strict=True)) for line in lines]
+
+
+def _read(table: str, record: Callable[[Row], Record]) -> tuple[Record, ...]:
+    return tuple(record(row) for row in rows(table))
+
+
+def _words(field: str) -> frozenset[str]:
+    return frozenset(field.split())
+
+
+def _noun(row: Row) -> Noun:
+    countable = bool(row["plural_de"])
+    at, to = row["at"].split(), row["to"].split()
+    return Noun(
+        english=row["english"],
+        english_plural=(row["plural"] or regular_plural(row["english"])) if countable else "",
+        german=row["german"],
+        gender=row["gender"],  # type: ignore[arg-type]
+        plural=row["plural_de"],
+        genitive=row["genitive"],
+        classes=frozenset([row["english"], *row["classes"].split(",")]),
+        at=(at[0], at[1], CASES[at[2]]) if at else None,
+        to=(to[0], CASES[to[1]]) if to else None,
+    )
+
+
+def regular_plural(noun: str) -> str:
+    """The plural that English makes by rule."""
+    return noun + "s"
+
+
+def selected(selector: str) -> tuple[Noun, ...]:
+    """The nouns of a list such as `text-work,letter`: classes or single nouns, `-` taking away."""
+    wanted = [part.split("-") for part in selector.split(",")]
+    return tuple(
+        noun for noun in NOUNS if any(first in noun.classes and not noun.classes & set(less) for first, *less in wanted)
+    )
+
+
+def _slot(text: str) -> Slot:
+    *english, government, selector = text.split()
+    preposition, _, case = government.rpartition("+")
+    return Slot("".join(english), preposition, CASES[case], selected(selector))
+
+
+def _verb(row: Row) -> Verb:
+    english, _, particle = row["english"].partition(" ")
+    reflexive = row["german"].startswith("sich ")
+    prefix, _, german = row["german"].removeprefix("sich ").rpartition("|")
+    return Verb(
+        english=english,
+        particle=particle,
+        past=row["past"],
+        participle=row["participle"],
+        german=german,
+        prefix=prefix,
+        reflexive=reflexive,
+        present=row["present"],
+        german_past=row["past_de"],
+        german_participle=row["participle_de"],
+        auxiliary=row["auxiliary"] or "haben",
+        subjects=selected(row["subject"]),
+        slots=tuple(_slot(part) for part in row["objects"].split(";") if part),
+        complement=row["complement"],
+        traits=_words(row["traits"]),
+        manners=tuple(adverb for adverb in ADVERBS if row["manner"] and row["manner"] in adverb.use),
+    )
+
+
+def _person(row: Row) -> Person:
+    person, _, number = row["person"].partition(" ")
+    forms = {key: row[key] for key in ("nominative", "accusative", "dative", "reflexive")}
+    return Person(row["english"], row["object"], person, "plural" if number else "singular", **forms)
+
+
+NOUNS = _read("nouns", _noun)
+NAMES = _read("names", lambda row: Name(row["english"], row["german"], row["gender"], row["classes"]))  # type: ignore[arg-type]
+ADVERBS = _read("adverbs", lambda row: Adverb(row["english"], row["german"], row["kind"], _words(row["use"])))
+VERBS = _read("verbs", _verb)
+ADJECTIVES = _read(
+    "adjectives",
+    lambda row: Adjective(row["english"], row["german"], row["stem"] or row["german"], selected(row["classes"])),
+)
+TIMES = _read("times", lambda row: Time(row["english"], row["german"], _words(row["tenses"])))
+DETERMINERS = _read(
+    "determiners",
+    lambda row: Determiner(
+        row["english"],
+        row["german"],
+        row["declension"],
+        _words(row["numbers"]),
+        row["tag"],
+        _words(row["roles"]),
+    ),
+)
+PERSONS = _read("pronouns", _person)
+NUMERALS = _read(
+    "numerals",
+    lambda row: Numeral(row["english"], row["german"], int(row["hour"] or 0), _words(row["use"])),
+)
+MODALS = _read(
+    "modals",
+    lambda row: Modal(row["english"], row["tense"], _words(row["polarity"]), row["singular"], row["plural"]),
+)
+ATTRIBUTES = _read(
+    "attributes",
+    lambda row: Attribute(
+        row["english"],
+        row["german"],
+        CASES[row["case"]],
+        selected(row["nouns"]),
+        selected(row["classes"]),
+    ),
+)
+CONJUNCTIONS = _read(
+    "conjunctions",
+    lambda row: Conjunction(row["english"], row["german"], _words(row["tense"])),
+)
+
+
+@cache
+def lemmas() -> int:
+    """How many different pairs of an English and a German lemma the tables hold."""
+    return sum(len({(row["english"], row.get("german")) for row in rows(table)}) for table in TABLES)
+
+
+def named(entries: Sequence[Record], english: str) -> Record:
+    """The one entry with this English form; for rules that speak of a certain word."""
+    return next(entry for entry in entries if getattr(entry, "english") == english)  # noqa: B009
