@@ -61,7 +61,11 @@ def page(explanation: Explanation, tmp_path: Path) -> str:
 
 @pytest.fixture
 def record(page: str) -> Any:
-    return json.loads(re.findall(r'<script type="application/json" id="record">(.*?)</script>', page)[0])
+    return json.loads(embedded(page))
+
+
+def embedded(page: str) -> str:
+    return re.findall(r'<script type="application/json" id="record">(.*?)</script>', page)[0]
 
 
 def test_the_page_holds_every_weight_to_the_thousandth(record: Any, explanation: Explanation) -> None:
@@ -95,6 +99,11 @@ def test_the_page_is_well_formed_whatever_the_words_are(page: str, explanation: 
     assert "b" not in tags
     assert outline.texts["dd"] == [explanation.source_text, "Das Gemälde &amp;s $title␁"]
     assert outline.texts["title"] == [f"Attention: {explanation.source_text}"]
+
+
+def test_no_word_can_end_the_element_that_holds_it(page: str) -> None:
+    # A browser ends a script at "</script" and a space too, and "<!--" changes where it ends.
+    assert not set("<>&") & set(embedded(page))
 
 
 def test_the_page_asks_nothing_of_the_network(page: str) -> None:
