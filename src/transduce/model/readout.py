@@ -1,4 +1,4 @@
-"""From the decoder's states to words: log-probabilities, and the loss without ever holding all logits (sections 3.4, 5.4).
+"""From the decoder's states to words: log-probabilities, and the loss without ever holding all logits (3.4, 5.4).
 
 The loss of a word with logits z and smoothed target q is −Σ q log softmax(z). With q = (1−ε)·δ + ε/V it is
 logsumexp(z) − (1−ε)·z_target − ε·mean(z), whose gradient by z is softmax(z) − q: forward and backward are worked out
@@ -112,12 +112,13 @@ class _ChunkedLoss(torch.autograd.Function):
         for first in range(0, len(states), rows):
             part = slice(first, first + rows)
             logits = functional.linear(states[part], weight)
-            sums = _sums_and_gradient(logits, target[part], pad, shares)
+            sums, gradient = _sums_and_gradient(logits.to(smoothed.dtype), target[part], pad, shares)
             smoothed += sums[0]
             unsmoothed += sums[1]
             if states_gradient is not None and weight_gradient is not None:
-                torch.mm(logits, weight, out=states_gradient[part])
-                weight_gradient.addmm_(logits.T, states[part])
+                gradient = gradient.to(states.dtype)
+                torch.mm(gradient, weight, out=states_gradient[part])
+                weight_gradient.addmm_(gradient.T, states[part])
         ctx.save_for_backward(states_gradient, weight_gradient)
         ctx.mark_non_differentiable(unsmoothed)
         return smoothed, unsmoothed
@@ -129,21 +130,18 @@ class _ChunkedLoss(torch.autograd.Function):
 
 
 def _sums_and_gradient(
-    logits: Float[Tensor, "rows vocabulary"],
-    target: Int[Tensor, " rows"],
-    pad: int,
-    shares: tuple[float, float],
-) -> tuple[Tensor, Tensor]:
-    """Both sums of the loss of these rows; overwrites `logits` with the gradient of the first."""
+    logits: Float[Tensor, "rows vocabulary"], target: Int[Tensor, " rows"], pad: int, shares: tuple[float, float]
+) -> tuple[tuple[Tensor, Tensor], Float[Tensor, "rows vocabulary"]]:
+    """Both sums of the loss of these rows, and the gradient of the first, which takes the place of `logits`."""
     extra, share = shares
-    present = (target != pad).to(torch.promote_types(logits.dtype, torch.float32))
-    column = target.unsqueeze(1)
-    right = logits.gather(1, column).squeeze(1).float()
-    total = logits.sum(1, dtype=present.dtype) if share else torch.zeros_like(present)
-    normaliser = torch.logsumexp(logits.to(present.dtype), 1)
+    present, column = (target != pad).to(logits.dtype), target.unsqueeze(1)
+    right, total = logits.gather(1, column).squeeze(1), logits.sum(1)
+    # One exponential serves the normaliser and the gradient.
+    greatest = logits.amax(1)
+    mass = logits.sub_(greatest.unsqueeze(1)).exp_().sum(1)
+    normaliser = greatest + mass.log()
     smoothed = ((normaliser - extra * right - share * total) * present).sum()
     unsmoothed = ((normaliser - right) * present).sum()
-    logits.sub_(normaliser.unsqueeze(1)).exp_().sub_(share)
-    logits.scatter_add_(1, column, logits.new_full(column.shape, -extra))
-    logits.mul_(present.unsqueeze(1))
-    return smoothed, unsmoothed
+    logits.mul_((present / mass).unsqueeze(1)).sub_((share * present).unsqueeze(1))
+    logits.scatter_add_(1, column, (-extra * present).unsqueeze(1))
+    return (smoothed, unsmoothed), logits

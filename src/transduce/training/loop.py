@@ -16,6 +16,9 @@ from transduce.training.precision import Precision
 from transduce.training.spec import Training
 
 
+BEGINNING = Position()
+
+
 class DivergedError(RuntimeError):
     """The loss or its gradient is no longer a number."""
 
@@ -43,7 +46,7 @@ def training_steps(
     precision: Precision,
     *,
     after: int = 0,
-    position: Position | None = None,
+    position: Position = BEGINNING,
 ) -> Iterator[StepRecord]:
     """Trains for ever, a record a step; goes on after step `after` at `position` of the data.
 
