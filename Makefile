@@ -1,0 +1,37 @@
+# Each target does what it needs by itself, from a fresh clone, with Python 3.11 or newer and a package index.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+
+.PHONY: setup demo test test-slow check bench clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,check]'
+	touch $(READY)
+
+demo: $(READY)
+	$(BIN)/transduce demo
+
+# Two processes of one thread each: the tests are many and small.
+test: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not slow' -n 2 --dist loadfile
+
+test-slow: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow
+
+check: $(READY)
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)
+	$(BIN)/transduce bench train --preset tiny
+	$(BIN)/transduce bench translate --preset tiny
+
+clean:
+	rm -rf .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,82 @@
+"""Everything once, with nothing to download: train on the embedded corpus, measure, translate, draw."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from transduce import pictures
+from transduce.embedded import split
+from transduce.embedded.baselines import translation_memory, word_by_word
+from transduce.measure import Score, scores
+from transduce.presets import Values
+from transduce.recipe import Recipe, expanded
+from transduce.run import Options, train
+from transduce.settings import validated
+from transduce.translator import Translator
+
+__all__ = ["demo", "demo_recipe"]
+
+RECIPE: Values = {
+    "data": {
+        "train": [{"embedded": "train"}],
+        "validation": {"embedded": "validation"},
+        "test": {"test": {"embedded": "test"}, "novel": {"embedded": "novel"}},
+        "source_language": "en",
+        "target_language": "de",
+    },
+    "subwords": {"kind": "bpe", "size": 2000},
+    "model": {"preset": "tiny", "dropout": 0.1},
+    "training": {
+        "steps": None,
+        "batch_tokens": 2048,
+        "schedule": {"kind": "inverse_square_root", "warmup": 400, "peak": 0.005},
+        "validate_every": None,
+        "save_every": 50,
+        "average": 5,
+    },
+}
+
+Say = Callable[[str], None]
+
+
+def demo_recipe(minutes: float) -> Recipe:
+    """The demo's recipe; it trains for so many minutes."""
+    values: dict[str, Any] = expanded(RECIPE, place="the demo")
+    values["training"] |= {"minutes": minutes}
+    return validated(Recipe, values, place="the demo")
+
+
+def demo(out: Path, minutes: float, options: Options, say: Say) -> dict[str, dict[str, Score]]:
+    """Trains into `out`, says how good it is on unseen text, shows it; gives the scores by test set and system."""
+    began = time.monotonic()
+    say(f"training for {minutes:g} minutes on 40,000 embedded sentence pairs, into {out}")
+    train(demo_recipe(minutes), out, options, say)
+    translator = Translator.load(out)
+    found = {name: _measured(translator, name) for name in ("test", "novel")}
+    say(f"\nsacreBLEU ({found['test']['model'].signature})")
+    say(f"{'':24}{'unseen test':>14}{'novel pairs':>14}")
+    for system in found["test"]:
+        say(f"{system:24}{found['test'][system].score:14.2f}{found['novel'][system].score:14.2f}")
+    say("")
+    for example in list(split("novel"))[:5]:
+        say(f"  {example.source}\n  {translator.translate([example.source])[0][0].text}\n")
+    picture = out / "attention.html"
+    sentence = next(iter(split("test"))).source
+    pictures.draw(translator.explain(sentence), picture)
+    say(f"a picture of its attention: {picture}")
+    say(f"all of it in {(time.monotonic() - began) / 60:.1f} minutes; now type")
+    say(f'\n    echo "{sentence}" | transduce translate {out}\n')
+    return found
+
+
+def _measured(translator: Translator, name: str) -> dict[str, Score]:
+    """The model and two systems that need no learning, on one test set."""
+    training, examples = list(split("train")), list(split(name))
+    sources, references = [example.source for example in examples], [example.target for example in examples]
+    outputs = {
+        "model": [best[0].text for best in translator.translate(sources)],
+        "translation memory": translation_memory(training, sources),
+        "word by word": word_by_word(training, sources),
+    }
+    return {system: scores(lines, [references])["bleu"] for system, lines in outputs.items()}
