@@ -116,20 +116,20 @@ class Lines(NamedTuple):
         _draw_heads(axes, self.part.colours, top + 41, heads)
         key = "from above to below; the fuller, the greater the weight"
         _write(axes, heads[-1] + 20, top + 41, key, size=9, color=MUTED, va="center_baseline")
-        pitch = min(44.0, (width - 2 * MARGIN) / max(weights.shape[1:]))
+        span = min(44.0 * max(weights.shape[1:]), width - 2 * MARGIN)
         upper = top + TITLE + _room(self.part.looking, WORD) + 6
-        self._draw_lines(axes, pitch, upper)
-        _write_upright(axes, self.part.looking, _middles(self.part.looking, pitch), upper - 4, size=WORD, va="bottom")
-        _write_upright(axes, self.part.seen, _middles(self.part.seen, pitch), upper + SPAN + 4, size=WORD, va="top")
+        self._draw_lines(axes, span, upper)
+        _write_upright(axes, self.part.looking, _middles(self.part.looking, span), upper - 4, size=WORD, va="bottom")
+        _write_upright(axes, self.part.seen, _middles(self.part.seen, span), upper + SPAN + 4, size=WORD, va="top")
 
-    def _draw_lines(self, axes: Axes, pitch: float, upper: float) -> None:
+    def _draw_lines(self, axes: Axes, span: float, upper: float) -> None:
         weights = self.part.layers[self.layer]
         head, looking, seen = np.nonzero(weights >= FAINTEST)
         strength = weights[head, looking, seen]
         # Heads lie side by side, so that two that agree are both seen.
-        shift = 0.6 * pitch * ((head + 0.5) / len(weights) - 0.5)
-        starts = np.stack([_middles(self.part.looking, pitch)[looking] + shift, np.full(len(head), upper)], axis=-1)
-        ends = np.stack([_middles(self.part.seen, pitch)[seen] + shift, np.full(len(head), upper + SPAN)], axis=-1)
+        shift = 0.6 * span / max(weights.shape[1:]) * ((head + 0.5) / len(weights) - 0.5)
+        starts = np.stack([_middles(self.part.looking, span)[looking] + shift, np.full(len(head), upper)], axis=-1)
+        ends = np.stack([_middles(self.part.seen, span)[seen] + shift, np.full(len(head), upper + SPAN)], axis=-1)
         colours = np.array([to_rgb(colour) for colour in self.part.colours])
         drawn = np.concatenate([colours[head], strength[:, None]], axis=-1)
         order = np.argsort(strength, kind="stable")
@@ -262,9 +262,9 @@ def _shortened(word: str) -> str:
     return word if len(word) <= LONGEST else f"{word[: LONGEST - 1]}…"
 
 
-def _middles(words: Sequence[str], pitch: float) -> np.ndarray:
-    """Where the words of a row stand."""
-    return MARGIN + (np.arange(len(words)) + 0.5) * pitch
+def _middles(words: Sequence[str], span: float) -> np.ndarray:
+    """Where the words of a row stand, spread over `span`."""
+    return MARGIN + (np.arange(len(words)) + 0.5) * span / len(words)
 
 
 def _room(words: Sequence[str], size: float) -> float:
