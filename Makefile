@@ -31,7 +31,8 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/transduce bench train --preset tiny
-	$(BIN)/transduce bench translate --preset tiny
+	test -d runs/demo || $(MAKE) demo
+	$(BIN)/transduce bench translate runs/demo
 
 clean:
 	rm -rf .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

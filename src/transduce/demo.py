@@ -3,16 +3,14 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from transduce import pictures
 from transduce.embedded import split
 from transduce.embedded.baselines import translation_memory, word_by_word
 from transduce.measure import Score, scores
 from transduce.presets import Values
-from transduce.recipe import Recipe, expanded
+from transduce.recipe import Recipe, from_values
 from transduce.run import Options, train
-from transduce.settings import validated
 from transduce.translator import Translator
 
 __all__ = ["demo", "demo_recipe"]
@@ -42,9 +40,7 @@ Say = Callable[[str], None]
 
 def demo_recipe(minutes: float) -> Recipe:
     """The demo's recipe; it trains for so many minutes."""
-    values: dict[str, Any] = expanded(RECIPE, place="the demo")
-    values["training"] |= {"minutes": minutes}
-    return validated(Recipe, values, place="the demo")
+    return from_values(RECIPE, [f"training.minutes={minutes}"], place="the demo")
 
 
 def demo(out: Path, minutes: float, options: Options, say: Say) -> dict[str, dict[str, Score]]:

@@ -11,7 +11,7 @@ from transduce.presets import PRESETS
 from transduce.recipe import Recipe, expanded, load
 from transduce.settings import validated
 
-__all__ = ["described", "flops_per_target_token"]
+__all__ = ["described", "flops"]
 
 VOCABULARY = 37_000  # the paper's, for English–German
 LENGTH = 25  # words a sentence, about what WMT's have: attention's share depends on it
@@ -25,7 +25,7 @@ def described(what: str, vocabulary: int | None = None) -> dict[str, Any]:
     return {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "parameters_by_part": _by_part(model),
-        "flops_per_target_token": flops_per_target_token(spec, sizes),
+        "flops_per_target_token": sum(flops(spec, sizes)),
         "vocabulary": sizes.as_dictionary(),
         "spec": spec.as_dictionary(),
     }
@@ -59,18 +59,17 @@ def _by_part(model: TransformerModel) -> dict[str, int]:
     return parts
 
 
-def flops_per_target_token(spec: Transformer, vocabulary: Vocabulary, length: int = LENGTH) -> int:
-    """Floating-point operations, forward, of reading one source word and writing one target word.
+def flops(spec: Transformer, vocabulary: Vocabulary, length: int = LENGTH) -> tuple[int, int]:
+    """Floating-point operations, forward, of reading one source word and of writing one target word.
 
     Every product of matrices counts, a multiplication and an addition each; attention is counted between sentences of
     `length` words, seeing all of them (half of them, on average, where it is masked). Training takes three times that.
     """
-    attention = [
-        spec.mixer.heads * (spec.mixer.d_k + spec.mixer.d_v),
-        spec.cross.heads * (spec.cross.d_k + spec.cross.d_v),
-    ]
-    projections = [2 * spec.d_model * width for width in attention]
+    mixer, cross = (attention.heads * (attention.d_k + attention.d_v) for attention in (spec.mixer, spec.cross))
     network = 2 * spec.d_model * spec.feed_forward.d_ff
-    encoder = spec.encoder_layers * (projections[0] + network + length * attention[0])
-    decoder = spec.decoder_layers * (sum(projections) + network + length * attention[0] // 2 + length * attention[1])
-    return 2 * (encoder + decoder + spec.d_model * vocabulary.target)
+    layer = 2 * spec.d_model * mixer + network
+    # The keys and values that attention over the source needs are made once a source word, in every decoder layer.
+    remembered = spec.d_model * cross
+    read = spec.encoder_layers * (layer + length * mixer) + spec.decoder_layers * remembered
+    written = spec.decoder_layers * (layer + remembered + length * mixer // 2 + length * cross)
+    return 2 * read, 2 * (written + spec.d_model * vocabulary.target)

@@ -20,7 +20,7 @@ from transduce.settings import Spec, merged, validated
 from transduce.text.subwords import Bpe, SubwordsSpec
 from transduce.training import Training
 
-__all__ = ["Recipe", "dump", "expanded", "load", "read_yaml"]
+__all__ = ["Recipe", "dump", "expanded", "from_values", "load", "read_yaml"]
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 PATHS = ("source", "target", "tsv")  # the keys of a corpus that name files
@@ -43,9 +43,14 @@ def load(path: Path, changes: Iterable[str] = ()) -> Recipe:
     """
     values = read_yaml(path)
     values["data"] = _located(_filled(values.get("data", {}), path), path.parent)
+    return from_values(values, changes, place=str(path))
+
+
+def from_values(values: Mapping[str, Any], changes: Iterable[str] = (), *, place: str) -> Recipe:
+    """The recipe that `values` and each `KEY=VALUE` of `changes` make; `place` is what errors call it."""
     for change in changes:
         values = merged(values, _as_mapping(change))
-    return validated(Recipe, expanded(values, place=str(path)), place=str(path))
+    return validated(Recipe, expanded(values, place=place), place=place)
 
 
 def expanded(values: Mapping[str, Any], *, place: str) -> dict[str, Any]:

@@ -385,8 +385,8 @@ def _signals() -> Iterator[list[int]]:
         signal.signal(number, before[number])
 
     before: dict[int, Any] = {}
-    for number in (signal.SIGINT, signal.SIGTERM):
-        before[number] = signal.signal(number, note)
+    for asked in (signal.SIGINT, signal.SIGTERM):
+        before[asked] = signal.signal(asked, note)
     try:
         yield caught
     finally:

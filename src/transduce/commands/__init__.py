@@ -1,13 +1,14 @@
 """The command line: one module a verb, each imported only when its verb is called, so that starting is quick."""
 
+import functools
 import importlib
 import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Any
 
-import click
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command_from_info
@@ -33,22 +34,22 @@ VERBS = {
 class _Verbs(TyperGroup):
     """Knows every verb by name and summary, and imports the one that is called."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         """The verbs, in the order of a first acquaintance."""
         return list(VERBS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The verb's command; a bare summary where only the list of verbs is wanted."""
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The list of verbs in `--help`, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The verb's command; None for a word that is no verb."""
         if cmd_name not in VERBS:
             return None
-        if ctx.resilient_parsing or cmd_name not in sys.argv:
-            return click.Command(cmd_name, help=VERBS[cmd_name])
         verb = getattr(importlib.import_module(f"transduce.commands.{cmd_name}"), cmd_name)
-        return get_command_from_info(
-            CommandInfo(name=cmd_name, callback=verb, help=VERBS[cmd_name]),
-            pretty_exceptions_short=True,
-            rich_markup_mode=None,
-        )
+        info = CommandInfo(name=cmd_name, callback=_guarded(verb), help=VERBS[cmd_name])
+        return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
 
 
 def _version(wanted: bool) -> None:
@@ -69,29 +70,43 @@ app = typer.Typer(cls=_Verbs, add_completion=False, pretty_exceptions_enable=Fal
 app.callback()(_callback)
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main() -> None:
     """Runs the command line and leaves with its exit code: 0 done, 1 failed, 2 the user's to mend, 128 + n signal n."""
-    sys.exit(_code(lambda: app(args=arguments, standalone_mode=False)))
+    app()
 
 
-def _code(call: Any) -> int:
-    """The exit code of `call`, with its message on standard error; a traceback only where TRANSDUCE_DEBUG is 1."""
-    try:
-        result = call()
-        return result if isinstance(result, int) else 0
-    except click.ClickException as error:
-        error.show()
-        return 2
-    except (click.Abort, KeyboardInterrupt):
-        return 128 + signal.SIGINT
-    except BrokenPipeError:
-        # Whoever read our output has enough. Nothing more may be written, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except (ValueError, OSError) as error:
-        return _told(error, str(error) if isinstance(error, ValueError) else _os_error(error), 2)
-    except Exception as error:
-        return _told(error, f"{error}" if isinstance(error, RuntimeError) else f"{type(error).__name__}: {error}", 1)
+def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
+    """`verb`, with a message and an exit code for whatever it raises."""
+
+    @functools.wraps(verb)
+    def guarded(*arguments: Any, **options: Any) -> None:
+        try:
+            verb(*arguments, **options)
+        except (typer.Exit, SystemExit):
+            raise
+        except BaseException as error:
+            raise typer.Exit(_code_of(error)) from None
+
+    return guarded
+
+
+def _code_of(error: BaseException) -> int:
+    """Says what went wrong, and gives the exit code; a traceback only where TRANSDUCE_DEBUG is 1."""
+    match error:
+        case KeyboardInterrupt():
+            return 128 + signal.SIGINT
+        case BrokenPipeError():
+            # Whoever read our output has enough. Nothing more may be written, not even at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        case ValueError():
+            return _told(error, str(error), 2)
+        case OSError():
+            where = f"{error.filename}: " if error.filename else ""
+            return _told(error, f"{where}{(error.strerror or str(error)).lower()}", 2)
+        case RuntimeError():
+            return _told(error, str(error), 1)
+    return _told(error, f"{type(error).__name__}: {error}", 1)
 
 
 def _told(error: BaseException, message: str, code: int) -> int:
@@ -100,9 +115,3 @@ def _told(error: BaseException, message: str, code: int) -> int:
         traceback.print_exception(error)
     print(f"transduce: {message}", file=sys.stderr)
     return code
-
-
-def _os_error(error: OSError) -> str:
-    """A file's trouble in words, its name first."""
-    where = f"{error.filename}: " if error.filename else ""
-    return f"{where}{(error.strerror or str(error)).lower()}"

@@ -15,7 +15,6 @@ from transduce.training.optimiser import FlatAdam
 from transduce.training.precision import Precision
 from transduce.training.spec import Training
 
-
 BEGINNING = Position()
 
 
@@ -50,7 +49,7 @@ def training_steps(
 ) -> Iterator[StepRecord]:
     """Trains for ever, a record a step; goes on after step `after` at `position` of the data.
 
-    Raises `DivergedError` when the gradient is not finite (float16 lowers its loss scale and leaves the step out instead).
+    Raises `DivergedError` when the gradient is not finite; float16 lowers its loss scale and leaves the step out.
     """
     planned_steps = planner.steps(position)
     d_model = objective.model.spec.d_model
@@ -112,5 +111,6 @@ def _refuse_divergence(step: int, rate: float, loss: float, norm: float) -> None
     if not math.isfinite(norm):
         raise DivergedError(
             f"training diverged at step {step}: loss {loss}, gradient norm {norm}. The last checkpoint is unharmed. "
-            f"Lower the learning rate (now {rate:.2e}), lengthen `training.schedule.warmup`, or set `training.clip: 1.0`"
+            f"Lower the learning rate (now {rate:.2e}), lengthen `training.schedule.warmup`, or set "
+            "`training.clip: 1.0`"
         )

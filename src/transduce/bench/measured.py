@@ -1,0 +1,58 @@
+"""What every benchmark measures beside its own: the machine's matrix rate, and memory."""
+
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from transduce.settings import Spec
+
+__all__ = ["Settings", "matrix_rate", "median_seconds", "peak_memory", "waited"]
+
+
+class Settings(Spec):
+    """What a benchmark ran with; printed with every result."""
+
+    what: str
+    data: str
+    device: str
+    threads: int
+    precision: str
+    torch: str
+    runs: int
+    batch_tokens: int
+
+
+def matrix_rate(device: torch.device, dtype: torch.dtype, size: int = 2048) -> float:
+    """Operations a second of a product of two square matrices: the median of several."""
+    one, other = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+    return 2 * size**3 / median_seconds(lambda: one @ other, device, runs=10)
+
+
+def median_seconds(call: Callable[[], Any], device: torch.device, runs: int, warm_up: int = 2) -> float:
+    """The median time of `call`, what it leaves to the device included."""
+    times = []
+    for run in range(warm_up + runs):
+        began = time.perf_counter()
+        call()
+        waited(device)
+        if run >= warm_up:
+            times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+def waited(device: torch.device) -> float:
+    """The time, once the device has done all that it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def peak_memory(device: torch.device) -> int:
+    """Bytes: the device's where it has memory of its own, else the process's."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

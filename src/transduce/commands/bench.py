@@ -1,0 +1,77 @@
+"""`transduce bench`."""
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+class Work(StrEnum):
+    """What is measured."""
+
+    TRAIN = "train"
+    TRANSLATE = "translate"
+
+
+def bench(
+    work: Annotated[Work, typer.Argument(help="What to measure.")],
+    run: Annotated[Path | None, typer.Argument(help="A model directory to translate with.")] = None,
+    preset: Annotated[str, typer.Option(help="The model to train.")] = "tiny",
+    data: Annotated[
+        str | None, typer.Option(metavar="SOURCE,TARGET", help="Two files to train on, or one to translate.")
+    ] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Steps, or translations of the whole, that count.")] = 20,
+    change: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")] = [],  # noqa: B006
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Measures the speed of training steps, or of translating with a trained model."""
+    from transduce.machine import choose_device, keep_pages, use_threads
+
+    use_threads(threads)
+    keep_pages()
+    chosen = choose_device(device)
+    if work == Work.TRAIN:
+        found = _training(preset, data, steps, change, chosen)
+    else:
+        found = _translating(run, data, steps, chosen)
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
+    print(f"{found['tokens_per_second']:,.0f} target tokens/s, {found['sentences_per_second']:,.1f} sentences/s")
+    print(", ".join(f"{part} {value:,.1f} ms" for part, value in found["milliseconds"].items()))
+    print(f"matrix rate {found['matrix_rate'] / 1e9:,.0f} GFLOP/s", end="")
+    print(f", of which {found['share_of_peak']:.0%}" if found["share_of_peak"] else "")
+    print(f"peak memory {found['peak_memory'] / 2**20:,.0f} MiB; {found['settings']}")
+
+
+def _training(preset: str, data: str | None, steps: int, changes: list[str], device: Any) -> dict[str, Any]:
+    """Training of a preset on two files, or on the embedded corpus."""
+    from transduce.bench import bench_training
+    from transduce.recipe import from_values
+
+    source, comma, target = (data or "").partition(",")
+    if data and not comma:
+        raise ValueError(f"--data {data}: name both sides, SOURCE,TARGET")
+    corpus = {"source": source, "target": target} if data else {"embedded": "train"}
+    values = {"data": {"train": corpus}, "model": {"preset": preset}}
+    recipe = from_values(values, changes, place=f"bench of {preset}")
+    return bench_training(recipe, preset, device, steps, lambda line: print(line, file=sys.stderr))
+
+
+def _translating(run: Path | None, data: str | None, runs: int, device: Any) -> dict[str, Any]:
+    """Translating with a trained model; random weights never end a sentence and would measure something else."""
+    from transduce.bench import bench_translating
+    from transduce.embedded import split
+    from transduce.measure import read_lines
+    from transduce.translator import Method, Translator
+
+    if run is None:
+        raise ValueError("bench translate needs a trained model: name its directory, such as runs/demo of `make demo`")
+    lines = read_lines(data) if data else [example.source for example in split("test")]
+    translator = Translator.load(run, device=str(device))
+    return bench_translating(translator, lines, str(run), min(runs, 5), Method(translator.decoding))
