@@ -1,6 +1,6 @@
 """The stepper: all that a search knows of a model."""
 
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -9,7 +9,7 @@ from torch import Tensor
 class State(Protocol):
     """Where a search stands after some words; a step consumes it."""
 
-    def pick(self, rows: Int[Tensor, " rows"], sentences: Int[Tensor, " batch"] | None = None) -> Self:
+    def pick(self, rows: Int[Tensor, " rows"], sentences: Int[Tensor, " batch"] | None = None) -> "State":
         """The state of the chosen rows, in that order; `sentences`, when given, are the ones that stay."""
         ...
 
