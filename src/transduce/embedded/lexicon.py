@@ -11,6 +11,7 @@ Number = Literal["singular", "plural"]
 Case = Literal["nominative", "accusative", "dative", "genitive"]
 
 CASES: dict[str, Case] = {"nom": "nominative", "acc": "accusative", "dat": "dative", "gen": "genitive"}
+GENDERS: dict[str, Gender] = {"m": "m", "f": "f", "n": "n"}
 TABLES = (
     "adjectives",
     "adverbs",
@@ -48,7 +49,6 @@ class Name:
 
     english: str
     german: str
-    gender: Gender
     kind: str
 
 
@@ -154,7 +154,7 @@ class Modal:
     """A modal verb in one tense; English "want to" and "have to" are modals here because German has modals."""
 
     english: str
-    tense: str
+    tense: Literal["present", "past"]
     polarity: frozenset[str]
     singular: str
     plural: str
@@ -206,7 +206,7 @@ def _noun(row: Row) -> Noun:
         english=row["english"],
         english_plural=(row["plural"] or regular_plural(row["english"])) if countable else "",
         german=row["german"],
-        gender=row["gender"],  # type: ignore[arg-type]
+        gender=GENDERS[row["gender"]],
         plural=row["plural_de"],
         genitive=row["genitive"],
         classes=frozenset([row["english"], *row["classes"].split(",")]),
@@ -265,7 +265,7 @@ def _person(row: Row) -> Person:
 
 
 NOUNS = _read("nouns", _noun)
-NAMES = _read("names", lambda row: Name(row["english"], row["german"], row["gender"], row["classes"]))  # type: ignore[arg-type]
+NAMES = _read("names", lambda row: Name(row["english"], row["german"], row["classes"]))
 ADVERBS = _read("adverbs", lambda row: Adverb(row["english"], row["german"], row["kind"], _words(row["use"])))
 VERBS = _read("verbs", _verb)
 ADJECTIVES = _read(
@@ -291,7 +291,13 @@ NUMERALS = _read(
 )
 MODALS = _read(
     "modals",
-    lambda row: Modal(row["english"], row["tense"], _words(row["polarity"]), row["singular"], row["plural"]),
+    lambda row: Modal(
+        row["english"],
+        "past" if row["tense"] == "past" else "present",
+        _words(row["polarity"]),
+        row["singular"],
+        row["plural"],
+    ),
 )
 ATTRIBUTES = _read(
     "attributes",

@@ -2,9 +2,10 @@
 
 from typing import NamedTuple
 
-from transduce.embedded import english, german
-from transduce.embedded.english import Branch, Leaf, Tree
-from transduce.embedded.german import Word
+from transduce.embedded.english import clauses as english
+from transduce.embedded.english.tree import Branch, Leaf, bracketed, leaves_of
+from transduce.embedded.german import clauses as german
+from transduce.embedded.german.phrases import Word
 from transduce.embedded.syntax import Sentence
 
 
@@ -22,41 +23,47 @@ class Example(NamedTuple):
     target_tokens: tuple[str, ...]
 
 
-def example(said: Sentence) -> Example:
-    """A sentence in both languages."""
-    tree = capitalised(english.sentence(said))
+class Source(NamedTuple):
+    """The English of a sentence: its tree, the leaves of that, and the line they make."""
+
+    tree: Branch
+    leaves: list[Leaf]
+    line: str
+
+
+def source(said: Sentence) -> Source:
+    """A sentence in English."""
+    tree = _capitalised(english.sentence(said))
+    leaves = leaves_of(tree)
+    return Source(tree, leaves, detokenised([leaf.text for leaf in leaves]))
+
+
+def example(said: Sentence, english: Source) -> Example:
+    """A sentence in both languages; `english` is what `source` made of it."""
     words = tidied(german.sentence(said))
-    words[0] = words[0]._replace(text=words[0].text[0].upper() + words[0].text[1:])
-    leaves = list(leaves_of(tree))
-    source = tuple(leaf.text for leaf in leaves)
-    target = tuple(word.text for word in words)
-    return Example(detokenised(source), detokenised(target), bracketed(tree), aligned(leaves, words), source, target)
+    first = words[0].text
+    words[0] = words[0]._replace(text=first[0].upper() + first[1:])
+    texts = tuple([word.text for word in words])
+    return Example(
+        source=english.line,
+        target=detokenised(texts),
+        tree=bracketed(english.tree),
+        alignment=aligned(english.leaves, words),
+        source_tokens=tuple([leaf.text for leaf in english.leaves]),
+        target_tokens=texts,
+    )
 
 
-def leaves_of(tree: Tree) -> list[Leaf]:
-    """The leaves from left to right."""
-    if isinstance(tree, Leaf):
-        return [tree]
-    return [leaf for child in tree.children for leaf in leaves_of(child)]
-
-
-def capitalised(tree: Branch) -> Branch:
+def _capitalised(tree: Branch) -> Branch:
     """The same tree with a capital at its first word."""
     first, *rest = tree.children
     if isinstance(first, Branch):
-        return Branch(tree.label, [capitalised(first), *rest])
+        return Branch(tree.label, [_capitalised(first), *rest])
     return Branch(tree.label, [first._replace(text=first.text[0].upper() + first.text[1:]), *rest])
 
 
-def bracketed(tree: Tree) -> str:
-    """A tree as one line."""
-    if isinstance(tree, Leaf):
-        return f"({tree.tag} {tree.text})"
-    return f"({tree.label} {' '.join([bracketed(child) for child in tree.children])})"
-
-
 def tidied(words: list[Word]) -> list[Word]:
-    """One comma where two clauses end or one begins, none before the end."""
+    """One comma where two clauses end or one begins, none at the start or before the end."""
     kept: list[Word] = []
     for word in words:
         if kept and kept[-1].text == "," and word.text in ",.?":
@@ -66,12 +73,12 @@ def tidied(words: list[Word]) -> list[Word]:
     return kept
 
 
-def detokenised(tokens: tuple[str, ...]) -> str:
+def detokenised(tokens: tuple[str, ...] | list[str]) -> str:
     """The tokens as text: punctuation and the possessive mark cling to what precedes, "can not" is one word."""
     text = " ".join(tokens)
-    for mark in (",", ".", "?", "'s"):
+    for mark in (",", ".", "?", "'s", "' "):
         text = text.replace(f" {mark}", mark)
-    return text.replace("s ' ", "s' ").replace("can not ", "cannot ").replace("Can not ", "Cannot ")
+    return text.replace("can not ", "cannot ")
 
 
 def aligned(leaves: list[Leaf], words: list[Word]) -> tuple[tuple[int, int], ...]:

@@ -5,12 +5,12 @@ from itertools import islice
 from random import Random
 from zlib import crc32
 
-from transduce.embedded.clauses import sentence
-from transduce.embedded.pairs import Pairs, pairs_in
-from transduce.embedded.realise import Example, example
+from transduce.embedded.grammar.pairs import Pairs, pairs_in
+from transduce.embedded.grammar.sentences import sentence
+from transduce.embedded.realise import Example, example, source
 
 SPLITS = {"train": 40_000, "validation": 1_000, "test": 1_000, "novel": 1_000}
-COMMON, HELD_OUT, EVERY = Pairs("common"), Pairs("held_out"), Pairs("every")
+COMMON, HELD_OUT, EVERY = Pairs("common"), Pairs("held out"), Pairs("every")
 
 
 def split(name: str, *, seed: int = 1, count: int | None = None) -> list[Example]:
@@ -41,12 +41,12 @@ def _unlike(name: str, seed: int) -> Iterator[Example]:
         said = rule.sample(draw)
         if name == "novel" and not any(pairs_in(said)):
             continue
-        made = example(said)
-        if made.source not in seen and (name == "novel" or _home(made.source) == name):
-            seen.add(made.source)
-            yield made
+        english = source(said)
+        if english.line not in seen and name in ("novel", _home(english.line)):
+            seen.add(english.line)
+            yield example(said, english)
 
 
-def _home(source: str) -> str:
+def _home(line: str) -> str:
     """The split that a sentence of common pairs belongs to: a tenth each for validation and test."""
-    return {0: "validation", 1: "test"}.get(crc32(source.encode()) % 10, "train")
+    return {0: "validation", 1: "test"}.get(crc32(line.encode()) % 10, "train")

@@ -50,7 +50,7 @@ class NounPhrase(NamedTuple):
     number: Number
     numeral: Numeral | None = None
     quality: Quality | None = None
-    modifier: "Possessor | Description | Clause | None" = None
+    modifier: "Modifier | None" = None
 
 
 class NamePhrase(NamedTuple):
@@ -90,7 +90,7 @@ Phrase: TypeAlias = NounPhrase | NamePhrase | Pronoun | Both | Query | Gap | Wea
 
 
 class Place(NamedTuple):
-    """Where, or where to; in `words` a phrase or the question itself."""
+    """Where, or where to."""
 
     phrase: NounPhrase | NamePhrase
     english: str
@@ -168,8 +168,12 @@ class Clause(NamedTuple):
     subject: Phrase
     objects: tuple[Phrase, ...]
     adjuncts: Adjuncts
-    complement: "Place | Quality | Subordinate | Clause | None" = None
+    complement: "Complement | None" = None
     agent: Phrase | None = None
+
+
+Modifier: TypeAlias = Possessor | Description | Clause
+Complement: TypeAlias = Place | Quality | Subordinate | Clause
 
 
 class Sentence(NamedTuple):

@@ -164,4 +164,5 @@ def stem(verb: str) -> str:
 
 def needs_e(stem: str) -> bool:
     """Whether -t cannot be said after this stem without an e."""
-    return stem.endswith(("d", "t")) or (stem[-1] in "mn" and stem[-2] not in "aeiouäöürlhmn")
+    after_consonant = stem[-2] not in "aeiouäöürlhmn" or stem.endswith("chn")
+    return stem.endswith(("d", "t")) or (stem[-1] in "mn" and after_consonant)

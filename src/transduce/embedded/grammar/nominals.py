@@ -1,19 +1,18 @@
-"""Rules of the grammar below the clause: noun phrases, names, pronouns, places and times."""
+"""Rules for noun phrases, names and pronouns: what may stand around a noun, and what may fill a slot."""
 
-from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-from transduce.embedded.choices import Choice, Each, OneOf, Pick, evenly
+from transduce.embedded.grammar.choices import Choice, Each, OneOf, Pick, evenly, maybe
+from transduce.embedded.grammar.pairs import Pairs
 from transduce.embedded.lexicon import (
     ADJECTIVES,
     ATTRIBUTES,
     DETERMINERS,
     NAMES,
-    NOUNS,
     NUMERALS,
     PERSONS,
-    TIMES,
+    Attribute,
     Determiner,
     Noun,
     Number,
@@ -22,35 +21,33 @@ from transduce.embedded.lexicon import (
     named,
     selected,
 )
-from transduce.embedded.pairs import Pairs
 from transduce.embedded.syntax import (
     Both,
-    Clause,
-    Clock,
     Description,
-    During,
+    Modifier,
     NamePhrase,
     NounPhrase,
     Phrase,
-    Place,
     Possessor,
     Pronoun,
     Quality,
     Query,
-    SetTime,
 )
 
-DETERMINER_WEIGHTS = {"the": 40.0, "a": 25.0}
-OWNABLE = set(
+WEIGHTS = {"the": 40.0, "a": 26.0}  # of determiners; 3 for any other
+PLURAL = 0.4  # how often a plural to each singular
+PEOPLE = selected("person")
+BUILDINGS = selected("building")
+PARTS = frozenset(selected("opening,part"))
+OWNED = frozenset(
     selected(
-        "relation,pet,clothing,vehicle,container,thing,text,image,house,garden,room,idea,furniture,device,instrument"
+        "relation,pet,clothing,vehicle-ship,container,thing,text,image,house,garden,room,idea,furniture,device,"
+        "instrument,food,drink,event,meal,tale,music,fragile,plant,work,village,school,factory,opening,part,"
+        "child,teacher,doctor,lawyer,guest,customer,pupil,student,chef,gardener"
     )
 )
-PEOPLE = selected("person")
-OPENINGS = set(selected("opening,part"))
-BUILDINGS = selected("building")
-PLACES = tuple(noun for noun in NOUNS if noun.at)
-EVENTS = selected("event,meal")
+THE = named(DETERMINERS, "the")
+COUNTS = [numeral for numeral in NUMERALS if "count" in numeral.use]
 
 
 class Determination(NamedTuple):
@@ -62,115 +59,137 @@ class Determination(NamedTuple):
 
 
 class Nominal(NamedTuple):
-    """How a noun phrase may be built: its role, how deep its modifiers may nest, what it may carry."""
+    """How a noun phrase may be built.
+
+    The role chooses the determiners: `subject`, `object`, `negated` (within the reach of "not"), `oblique` (after a
+    preposition), `place`, `fixed` (definite) or `question`. `depth` says how far clauses may still nest in it,
+    `heavy` whether it may end in a relative clause, `plain` that it has neither adjective nor modifier.
+    """
 
     role: str
     depth: int = 0
-    heavy: bool = False  # may end in a relative clause
-    plain: bool = False  # neither adjective nor modifier
+    heavy: bool = False
+    plain: bool = False
 
 
-Relative = Callable[[Pairs, Noun, int], Choice[Clause]]
+# Before the noun -----------------------------------------------------------------------------------------
 
 
 @cache
 def determination(noun: Noun, role: str) -> Choice[Determination]:
     """The determiners, numbers and numerals that a noun takes in a role."""
-    found: list[tuple[float, Determination]] = []
+    found: list[tuple[Determination, float]] = []
     for determiner in DETERMINERS:
         if role in determiner.roles:
-            weight = DETERMINER_WEIGHTS.get(determiner.english, 3.0)
-            found += [(weight, Determination(determiner, number)) for number in _numbers(noun, determiner)]
-    if noun.plural and role in ("subject", "object", "negated", "oblique"):
-        found.append((8.0, Determination(None, "plural")))
-    if noun.plural and role in ("subject", "object", "oblique"):
-        the = named(DETERMINERS, "the")
-        counts = [numeral for numeral in NUMERALS if "count" in numeral.use]
-        found += [(0.8, Determination(None, "plural", numeral)) for numeral in counts]
-        found += [(0.2, Determination(the, "plural", numeral)) for numeral in counts]
-    if not noun.plural and "meal" not in noun.classes and role != "fixed":
-        found.append((30.0, Determination(None, "singular")))
-    return Pick([choice for _, choice in found], [weight for weight, _ in found])
+            weight = WEIGHTS.get(determiner.english, 3.0)
+            for number in _numbers(noun, determiner, role):
+                share = PLURAL if number == "plural" and "singular" in determiner.numbers else 1.0
+                found.append((Determination(determiner, number), weight * share))
+    found += _undetermined(noun, role)
+    return Pick([choice for choice, _ in found], [weight for _, weight in found])
 
 
-def _numbers(noun: Noun, determiner: Determiner) -> list[Number]:
+def _numbers(noun: Noun, determiner: Determiner, role: str) -> list[Number]:
     """The numbers in which this determiner goes with this noun."""
-    if noun.plural:
-        return [number for number in ("singular", "plural") if number in determiner.numbers]
-    uncounted = ("the", "my", "your", "his", "her", "our", "their", "which")
-    return ["singular"] if determiner.english in uncounted else []
+    possessive = determiner.tag == "PRP$"
+    if possessive and noun not in OWNED:
+        return []
+    if not noun.plural:
+        return ["singular"] if possessive or determiner.english in ("the", "which") else []
+    numbers: tuple[Number, ...] = ("singular",) if role == "place" else ("singular", "plural")
+    return [number for number in numbers if number in determiner.numbers]
+
+
+def _undetermined(noun: Noun, role: str) -> list[tuple[Determination, float]]:
+    """Bare nouns, and numerals with an article or without."""
+    if not noun.plural:
+        bare = role in ("subject", "object", "negated", "oblique") and "meal" not in noun.classes
+        return [(Determination(None, "singular"), 30.0)] if bare else []
+    found: list[tuple[Determination, float]] = []
+    if role in ("subject", "object", "negated", "oblique"):
+        found.append((Determination(None, "plural"), 8.0))
+    if role in ("subject", "object", "oblique"):
+        found += [(Determination(None, "plural", numeral), 0.8) for numeral in COUNTS]
+        found += [(Determination(THE, "plural", numeral), 0.2) for numeral in COUNTS]
+    return found
 
 
 @cache
 def quality(pairs: Pairs, noun: Noun) -> Choice[Quality | None]:
     """No adjective, or one that goes with the noun."""
-    fitting = [adjective for adjective in ADJECTIVES if noun in adjective.nouns and pairs.allow(adjective, noun)]
-    plain = Pick([Quality(adjective, False) for adjective in fitting])
-    very = Pick([Quality(adjective, True) for adjective in fitting if adjective.english != "broken"])
-    often = 120.0 if pairs.kind == "held_out" else 34.0
-    return OneOf((62.0, Pick([None])), (often, plain), (often / 8, very))
+    fitting = [word for word in ADJECTIVES if noun in word.nouns and pairs.allow(word, noun)]
+    plain, very = (Pick([Quality(word, strong) for word in fitting]) for strong in (False, True))
+    # Few adjectives are held out for any one noun: without this, `novel` would have hardly any.
+    share = 0.7 if pairs.kind == "held out" else 0.38
+    return maybe(share, OneOf((8.0, plain), (1.0, very)))
+
+
+# Around the noun -----------------------------------------------------------------------------------------
 
 
 @cache
-def noun_phrase(pairs: Pairs, nouns: tuple[Noun, ...], nominal: Nominal) -> Choice[Phrase]:
+def noun_phrase(pairs: Pairs, nouns: tuple[Noun, ...], nominal: Nominal) -> Choice[NounPhrase]:
     """A phrase around one of some nouns."""
-    return evenly(*(_around(pairs, noun, nominal) for noun in nouns))
+    return evenly(*(around(pairs, noun, nominal) for noun in nouns))
 
 
 @cache
-def _around(pairs: Pairs, noun: Noun, nominal: Nominal) -> Choice[NounPhrase]:
-    before: Choice[Determination] = determination(noun, nominal.role)
-    described: Choice[Quality | None] = Pick([None]) if nominal.plain else quality(pairs, noun)
+def around(pairs: Pairs, noun: Noun, nominal: Nominal) -> Choice[NounPhrase]:
+    """A phrase around a noun."""
 
-    def built(chosen: Determination, quality: Quality | None, modifier: object = None) -> NounPhrase:
-        return NounPhrase(noun, *chosen, quality, modifier)  # type: ignore[arg-type]
+    def built(before: Determination, quality: Quality | None, modifier: Modifier | None) -> NounPhrase:
+        return NounPhrase(noun, *before, quality, modifier)
 
-    options: list[tuple[float, Choice[NounPhrase]]] = [(100.0, Each(built, before, described))]
-    if nominal.depth > 0 and not nominal.plain and nominal.role != "question":
-        definite = OneOf(
-            (3.0, Pick([Determination(named(DETERMINERS, "the"), "singular")])),
-            (1.0, Pick([Determination(named(DETERMINERS, "the"), "plural")] if noun.plural else [])),
-        )
-        options.append((14.0, Each(built, definite, described, possessor(pairs, noun))))
-        options.append((7.0, Each(built, before, described, description(pairs, noun))))
-        if nominal.heavy:
-            from transduce.embedded.clauses import relative
+    before = determination(noun, nominal.role)
+    nothing: Choice[None] = Pick([None])
+    if nominal.plain:
+        return Each(built, before, nothing, nothing)
+    adjective = quality(pairs, noun)
+    options = [(100.0, Each(built, before, adjective, nothing))]
+    if nominal.depth > 0:
+        definite = [Determination(THE, number) for number in _numbers(noun, THE, nominal.role)]
+        owned = Pick(definite, [1.0, PLURAL][: len(definite)])
+        options.append((14.0, Each(built, owned, adjective, possessor(pairs, noun))))
+        options.append((7.0, Each(built, before, adjective, description(pairs, noun))))
+    if nominal.heavy and nominal.depth > 0:
+        # Noun phrases and clauses contain each other, so one of the two modules must wait for the other.
+        from transduce.embedded.grammar.clauses import relative
 
-            options.append((14.0, Each(built, before, described, relative(pairs, noun, nominal.depth - 1))))
+        options.append((16.0, Each(built, before, adjective, relative(pairs, noun, nominal.depth - 1))))
     return OneOf(*options)
 
 
 @cache
 def possessor(pairs: Pairs, noun: Noun) -> Choice[Possessor]:
-    """Whose a thing is, before it or behind it; the parts of a building have theirs behind."""
-    people = noun_phrase(pairs, PEOPLE, Nominal("fixed"))
-    if noun in OPENINGS:
-        buildings = noun_phrase(pairs, BUILDINGS, Nominal("fixed"))
-        return Each(lambda owner: Possessor(owner, False), buildings)
-    if noun not in OWNABLE:
+    """Whose it is, said before it or behind it; the parts of a building have their owner behind."""
+
+    def before(owner: NounPhrase | NamePhrase) -> Possessor:
+        return Possessor(owner, True)
+
+    def behind(owner: NounPhrase) -> Possessor:
+        return Possessor(owner, False)
+
+    if noun in PARTS:
+        return Each(behind, noun_phrase(pairs, BUILDINGS, Nominal("fixed")))
+    if noun not in OWNED:
         return Pick([])
-    return OneOf(
-        (4.0, Each(lambda owner: Possessor(owner, True), people)),
-        (3.0, Each(lambda owner: Possessor(owner, True), person_name())),
-        (3.0, Each(lambda owner: Possessor(owner, False), people)),
-    )
+    people = noun_phrase(pairs, tuple(person for person in PEOPLE if person is not noun), Nominal("fixed"))
+    return OneOf((4.0, Each(before, people)), (3.0, Each(before, person_name())), (3.0, Each(behind, people)))
 
 
 @cache
 def description(pairs: Pairs, noun: Noun) -> Choice[Description]:
     """A prepositional phrase that suits the noun."""
-    return evenly(
-        *(
-            Each(
-                lambda phrase, attribute=attribute: Description(attribute, phrase),
-                noun_phrase(
-                    pairs, tuple(filler for filler in attribute.fillers if filler is not noun), Nominal("oblique")
-                ),
-            )
-            for attribute in ATTRIBUTES
-            if noun in attribute.nouns
-        )
-    )
+    return evenly(*(_described(pairs, attribute) for attribute in ATTRIBUTES if noun in attribute.nouns))
+
+
+@cache
+def _described(pairs: Pairs, attribute: Attribute) -> Choice[Description]:
+    phrases = noun_phrase(pairs, attribute.fillers, Nominal("oblique"))
+    return Each(lambda phrase: Description(attribute, phrase), phrases)
+
+
+# Other phrases -------------------------------------------------------------------------------------------
 
 
 @cache
@@ -180,100 +199,50 @@ def person_name() -> Choice[NamePhrase]:
 
 
 @cache
-def pronoun(persons: str) -> Choice[Pronoun]:
+def pronoun(third: bool) -> Choice[Pronoun]:
     """A personal pronoun, any or only of the third person."""
-    return Each(Pronoun, Pick([one for one in PERSONS if persons == "all" or one.person == "third"]))
+    return Each(Pronoun, Pick([entry for entry in PERSONS if entry.person == "third" or not third]))
 
 
 @cache
-def both(pairs: Pairs, nouns: tuple[Noun, ...], role: str) -> Choice[Both]:
-    """Two noun phrases joined by "and"; simple ones, so that what follows can belong to neither."""
-    one = noun_phrase(pairs, nouns, Nominal("fixed" if role == "subject" else role))
-    return Each(Both, one, one)
+def both(pairs: Pairs, nouns: tuple[Noun, ...]) -> Choice[Both]:
+    """Two different nouns joined by "and"; simple phrases, so that what follows can belong to neither."""
+    first, second = (noun_phrase(pairs, half, Nominal("fixed")) for half in (nouns[::2], nouns[1::2]))
+    return Each(Both, first, second)
 
 
 @cache
-def subject(pairs: Pairs, nouns: tuple[Noun, ...], depth: int) -> Choice[Phrase]:
-    """A subject that is no pronoun."""
-    options: list[tuple[float, Choice[Phrase]]] = [
-        (80.0, noun_phrase(pairs, nouns, Nominal("subject", depth, heavy=True)))
-    ]
-    if nouns and "person" in nouns[0].classes:
-        people = tuple(noun for noun in nouns if "person" in noun.classes)
-        options += [(14.0, person_name()), (5.0, both(pairs, people, "subject"))]
-    return OneOf(*options)
+def subject(pairs: Pairs, nouns: tuple[Noun, ...], nominal: Nominal) -> Choice[Phrase]:
+    """A subject around a noun, or two."""
+    people = tuple(noun for noun in nouns if noun in PEOPLE)
+    return OneOf((80.0, noun_phrase(pairs, nouns, nominal)), (5.0, both(pairs, people)))
+
+
+class Company(NamedTuple):
+    """What may be an object beside a certain subject: nobody sees himself here, in name or pronoun."""
+
+    third: bool  # pronouns of the third person only
+    names: bool
 
 
 @cache
-def filler(pairs: Pairs, slot: Slot, nouns: tuple[Noun, ...], nominal: Nominal, persons: str) -> Choice[Phrase]:
+def filler(pairs: Pairs, slot: Slot, nouns: tuple[Noun, ...], nominal: Nominal, company: Company) -> Choice[Phrase]:
     """What may stand in an object slot; `nouns` are those of the slot that the pairs leave."""
     options: list[tuple[float, Choice[Phrase]]] = [(80.0, noun_phrase(pairs, nouns, nominal))]
-    if any("person" in noun.classes for noun in slot.nouns):
-        options.append((12.0, person_name()))
-        if nominal.role != "question":
-            options.append((16.0, pronoun(persons)))
+    if set(PEOPLE) & set(slot.nouns):
+        options.append((16.0, pronoun(company.third)))
+        if company.names:
+            options.append((12.0, person_name()))
     if slot.case == "accusative" and nominal.role == "object":
-        options.append((5.0, both(pairs, nouns, "fixed")))
+        options.append((5.0, both(pairs, nouns)))
     return OneOf(*options)
 
 
 @cache
-def query(slot: Slot) -> Choice[Phrase]:
-    """ "Who" or "what", where the slot takes people or things; after a preposition only people are asked for."""
-    human = any("person" in noun.classes for noun in slot.nouns)
-    thing = any("person" not in noun.classes for noun in slot.nouns) and not slot.german and not slot.english
-    return OneOf(
-        (1.0, Each(lambda: Query(True)) if human else Pick([])),
-        (1.0, Each(lambda: Query(False)) if thing and slot.case == "accusative" else Pick([])),
-    )
-
-
-@cache
-def place(pairs: Pairs) -> Choice[Place]:
-    """Where something happens."""
-    cities = [name for name in NAMES if name.kind in ("city", "country")]
-
-    def at(phrase: NounPhrase) -> Place:
-        assert phrase.noun.at is not None
-        return Place(phrase, *phrase.noun.at)
-
-    return OneOf(
-        (5.0, Each(at, noun_phrase(pairs, PLACES, Nominal("oblique")))),
-        (1.0, Each(lambda name: Place(NamePhrase(name), "in", "in", "dative"), Pick(cities))),
-    )
-
-
-@cache
-def direction(pairs: Pairs) -> Choice[Place]:
-    """Where somebody goes."""
-    cities = [name for name in NAMES if name.kind in ("city", "country")]
-    goals = tuple(noun for noun in PLACES if noun.to)
-
-    def to(phrase: NounPhrase) -> Place:
-        assert phrase.noun.to is not None
-        return Place(phrase, "to", *phrase.noun.to)
-
-    return OneOf(
-        (3.0, Each(to, noun_phrase(pairs, goals, Nominal("oblique")))),
-        (1.0, Each(lambda name: Place(NamePhrase(name), "to", "nach", "dative"), Pick(cities))),
-    )
-
-
-@cache
-def time(pairs: Pairs, tense: str) -> Choice[SetTime | Clock | During]:
-    """When something happens; what goes with the tense."""
-    fitting = [entry for entry in TIMES if tense in entry.tenses]
-    options: list[tuple[float, Choice[SetTime | Clock | During]]] = [(6.0, Each(SetTime, Pick(fitting)))]
-    if tense != "perfect":
-        hours = [numeral for numeral in NUMERALS if numeral.hour]
-        options.append((2.0, Each(Clock, Pick(hours), Pick(["full", "half", "past", "to"]))))
-        options.append((2.0, during(pairs)))
-    return OneOf(*options)
-
-
-@cache
-def during(pairs: Pairs) -> Choice[During]:
-    """Before, after or during an event."""
-    words = (("before", "vor", "dative"), ("after", "nach", "dative"), ("during", "während", "genitive"))
-    event = noun_phrase(pairs, EVENTS, Nominal("fixed"))
-    return evenly(*(Each(lambda phrase, word=word: During(*word, phrase), event) for word in words))
+def asked(pairs: Pairs, slot: Slot, nouns: tuple[Noun, ...]) -> Choice[Phrase]:
+    """What a question asks for in a slot: who, what, or which of the nouns; after prepositions never what."""
+    human = [Query(True)] if set(PEOPLE) & set(slot.nouns) else []
+    thing = [Query(False)] if set(slot.nouns) - set(PEOPLE) and slot.case == "accusative" else []
+    bare = not slot.german and not slot.english
+    queries = Each(lambda query: Query(*query), Pick(human + (thing if bare else [])))
+    return OneOf((3.0, queries), (2.0, noun_phrase(pairs, nouns, Nominal("question"))))

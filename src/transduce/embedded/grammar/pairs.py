@@ -8,9 +8,12 @@ from transduce.embedded.lexicon import Adjective, Noun, Verb
 from transduce.embedded.syntax import (
     Both,
     Clause,
-    NamePhrase,
+    Description,
+    During,
+    Gap,
     NounPhrase,
     Place,
+    Possessor,
     Quality,
     Sentence,
     Subordinate,
@@ -20,80 +23,67 @@ HELD_OUT = 8  # one pair in so many is held out
 
 
 class Pairs(NamedTuple):
-    """A rule over pairs of words: every pair, the common ones, or only the held out ones."""
+    """A rule over pairs of words: every pair, only the common ones, or only those held out."""
 
-    kind: Literal["every", "common", "held_out"]
+    kind: Literal["every", "common", "held out"]
 
     def allow(self, word: Verb | Adjective, noun: Noun) -> bool:
         """Whether this verb may have this noun for its object, or this adjective describe it."""
-        return self.kind == "every" or held_out(word.english, noun.english) == (self.kind == "held_out")
+        return self.kind == "every" or held_out(word.english, noun.english) == (self.kind == "held out")
 
 
 def held_out(word: str, noun: str) -> bool:
-    """Whether this pair of English lemmas is kept from training; a hash, so that it depends on nothing else."""
+    """Whether this pair of English lemmas is kept from training: a hash, so that nothing else decides it."""
     return crc32(f"{word} {noun}".encode()) % HELD_OUT == 0
 
 
 def pairs_in(sentence: Sentence) -> Iterator[tuple[str, str]]:
     """Every (verb, object) and (adjective, noun) of a sentence, as English lemmas."""
-    yield from _in_clause(sentence.clause, ())
-    if sentence.subordinate:
-        yield from _in_clause(sentence.subordinate.clause, ())
-    if sentence.second:
-        yield from _in_clause(sentence.second, ())
+    yield from _within(sentence.clause)
+    yield from _within(sentence.subordinate)
+    yield from _within(sentence.second)
 
 
-def _in_clause(clause: Clause, antecedent: tuple[Noun, ...]) -> Iterator[tuple[str, str]]:
-    """Pairs of a clause; `antecedent` is what its gap stands for."""
-    subjects = _nouns(clause.subject) or antecedent
-    if clause.form.passive:
-        yield from ((clause.verb.english, noun.english) for noun in subjects)
-    for phrase in clause.objects:
-        nouns = _nouns(phrase) if not _is_gap(phrase) else antecedent
-        yield from ((clause.verb.english, noun.english) for noun in nouns)
-    if isinstance(clause.complement, Quality):
-        yield from ((clause.complement.adjective.english, noun.english) for noun in subjects)
-    for phrase in (clause.subject, clause.agent, clause.complement, clause.adjuncts.place, *clause.objects):
-        yield from _inside(phrase)
-    if clause.adjuncts.time:
-        yield from _inside(getattr(clause.adjuncts.time, "phrase", None))
-
-
-def _inside(part: object) -> Iterator[tuple[str, str]]:
-    """Pairs within a phrase."""
+def _within(part: object, antecedent: tuple[Noun, ...] = ()) -> Iterator[tuple[str, str]]:
+    """Pairs of a constituent; `antecedent` is what the gap of a relative clause stands for."""
     match part:
+        case Clause():
+            yield from _of_clause(part, antecedent)
+            adjuncts = part.adjuncts
+            for inner in (part.subject, part.agent, part.complement, adjuncts.place, adjuncts.time, *part.objects):
+                yield from _within(inner)
         case NounPhrase():
             if part.quality:
                 yield part.quality.adjective.english, part.noun.english
-            yield from _inside_modifier(part)
-        case Both():
-            yield from _inside(part.first)
-            yield from _inside(part.second)
-        case Place():
-            yield from _inside(part.phrase)
+            yield from _within(part.modifier, (part.noun,))
+        case Both(first, second):
+            yield from _within(first)
+            yield from _within(second)
+        case Place() | During() | Description():
+            yield from _within(part.phrase)
+        case Possessor(owner, _):
+            yield from _within(owner)
         case Subordinate():
-            yield from _in_clause(part.clause, ())
-        case Clause():
-            yield from _in_clause(part, ())
+            yield from _within(part.clause)
 
 
-def _inside_modifier(phrase: NounPhrase) -> Iterator[tuple[str, str]]:
-    if isinstance(phrase.modifier, Clause):
-        yield from _in_clause(phrase.modifier, (phrase.noun,))
-    elif phrase.modifier:
-        yield from _inside(phrase.modifier[0 if hasattr(phrase.modifier, "owner") else 1])
+def _of_clause(clause: Clause, antecedent: tuple[Noun, ...]) -> Iterator[tuple[str, str]]:
+    """Pairs that the predicate makes: with its objects, with its subject if passive or described."""
+    objects = [clause.subject] if clause.form.passive else list(clause.objects)
+    for phrase in objects:
+        yield from ((clause.verb.english, noun.english) for noun in _nouns(phrase, antecedent))
+    if isinstance(clause.complement, Quality):
+        adjective = clause.complement.adjective.english
+        yield from ((adjective, noun.english) for noun in _nouns(clause.subject, antecedent))
 
 
-def _is_gap(phrase: object) -> bool:
-    return type(phrase).__name__ == "Gap"
-
-
-def _nouns(phrase: object) -> tuple[Noun, ...]:
+def _nouns(phrase: object, antecedent: tuple[Noun, ...]) -> tuple[Noun, ...]:
+    """The nouns at the heart of a phrase."""
     match phrase:
         case NounPhrase():
             return (phrase.noun,)
-        case Both():
-            return _nouns(phrase.first) + _nouns(phrase.second)
-        case NamePhrase():
-            return ()
+        case Both(first, second):
+            return _nouns(first, ()) + _nouns(second, ())
+        case Gap():
+            return antecedent
     return ()

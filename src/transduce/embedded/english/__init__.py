@@ -1,0 +1,1 @@
+"""English: abstract sentences as Penn-style trees."""

@@ -1,0 +1,1 @@
+"""German: abstract sentences as words in the order of the German clause."""
