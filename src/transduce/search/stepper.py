@@ -1,11 +1,12 @@
 """The stepper: all that a search knows of a model."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
+@runtime_checkable
 class State(Protocol):
     """Where a search stands after some words; a step consumes it."""
 
@@ -14,6 +15,7 @@ class State(Protocol):
         ...
 
 
+@runtime_checkable
 class Stepper(Protocol):
     """Gives the log-probability of every next word, for rows that are a rectangle of batch × width.
 
