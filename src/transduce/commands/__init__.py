@@ -1,5 +1,6 @@
 """The command line: one module a verb, each imported only when its verb is called, so that starting is quick."""
 
+import difflib
 import functools
 import importlib
 import os
@@ -44,9 +45,10 @@ class _Verbs(TyperGroup):
             formatter.write_dl(list(VERBS.items()))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The verb's command; None for a word that is no verb."""
+        """The verb's command; a usage error with the nearest verb for any other word."""
         if cmd_name not in VERBS:
-            return None
+            near = difflib.get_close_matches(cmd_name, VERBS, n=1)
+            ctx.fail(f"there is no command `{cmd_name}`" + (f"; did you mean `{near[0]}`?" if near else ""))
         verb = getattr(importlib.import_module(f"transduce.commands.{cmd_name}"), cmd_name)
         info = CommandInfo(name=cmd_name, callback=_guarded(verb), help=VERBS[cmd_name])
         return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
@@ -70,9 +72,9 @@ app = typer.Typer(cls=_Verbs, add_completion=False, pretty_exceptions_enable=Fal
 app.callback()(_callback)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Runs the command line and leaves with its exit code: 0 done, 1 failed, 2 the user's to mend, 128 + n signal n."""
-    app()
+    app(args=arguments)
 
 
 def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
@@ -82,6 +84,7 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
     def guarded(*arguments: Any, **options: Any) -> None:
         try:
             verb(*arguments, **options)
+            sys.stdout.flush()  # here and not at exit, where a reader that has left would be an error
         except (typer.Exit, SystemExit):
             raise
         except BaseException as error:
