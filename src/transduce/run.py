@@ -18,7 +18,7 @@ import torch
 
 from transduce.corpus import Planner, Position, Prepared
 from transduce.corpus import prepare as prepare_corpus
-from transduce.directory import RECIPE, Config, Model, Weights, weights_of
+from transduce.directory import MANIFEST, RECIPE, Config, Model, Weights, weights_of
 from transduce.durable import write_text
 from transduce.journal import Journal
 from transduce.machine import choose_device, environment, keep_pages, repeat_bits, use_threads
@@ -128,6 +128,12 @@ def _claim(recipe: Recipe, out: Path) -> None:
             )
     elif any(out.iterdir()) and not (out / "training").exists():
         raise ValueError(f"{out} is not empty and holds no run; choose another directory for --out")
+    if (out / MANIFEST).exists() and not (out / "training").exists():
+        raise ValueError(
+            f"{out} holds a model whose `training` folder is gone, so that it cannot go on. Train into another "
+            "directory, or begin anew with --restart (what is there is kept)"
+        )
+    (out / "training").mkdir(exist_ok=True)
     write_text(path, dump(recipe))
 
 
@@ -150,6 +156,7 @@ class Progress(NamedTuple):
     best: float | None = None  # the best validation score so far; higher is better
     best_step: int | None = None
     stale: int = 0  # validations since
+    journal: int = 0  # bytes of `metrics.jsonl`
 
 
 class Run:
@@ -180,14 +187,15 @@ class Run:
         if not self._resume() and start_from is not None:
             self._begin_with(start_from)
         reason = self._finished()
-        if reason and (self.out / "manifest.json").exists():
+        if reason and self._published() == self._chosen():
             self.say(f"{self.out} is finished: {reason}")
-            return self._outcome(reason, Model.read(self.out).config.weights)
+            return self._outcome(reason, self._chosen())
+        self.journal.cut(self.progress.journal, self.progress.step)
         if not reason:
             self._describe()
             reason = self._loop()
-        weights = self._finish()
-        return self._outcome(reason, weights)
+        self._finish(self._chosen())
+        return self._outcome(reason, self._chosen())
 
     def _loop(self) -> str:
         """Steps, with what is due after each; gives the reason why it ended."""
@@ -262,10 +270,10 @@ class Run:
     def _save(self) -> None:
         """Writes a checkpoint."""
         self.journal.report()
+        self.progress = self.progress._replace(journal=self.journal.size)
         state = {
             **self.progress._asdict(),
             "loss_scale": [self.precision.scale, self.precision.steady],
-            "journal": self.journal.size,
             "environment": self.environment,
             "fingerprint": self.prepared.fingerprint,
         }
@@ -287,7 +295,6 @@ class Run:
             )
         self._warn_of_change(state.pop("environment"))
         self.precision.scale, self.precision.steady = state.pop("loss_scale")
-        self.journal.cut(state.pop("journal"), checkpoint.step)
         self.progress = Progress(**{**state, "step": checkpoint.step, "position": Position(*state["position"])})
         self._copy_weights(checkpoint.weights)
         self.optimiser.restore(checkpoint.optimiser)
@@ -320,24 +327,36 @@ class Run:
             for name, parameter in self.model.named_parameters():
                 parameter.copy_(weights[name])
 
-    def _finish(self) -> Weights:
-        """The last word on the model directory: averaged, best or last weights."""
-        count = self.training.average
-        if count is not None:
-            steps = self.checkpoints.steps()[-count:]
-            chosen = Weights(kind="averaged", steps=tuple(steps))
-            mean = averaged(self.checkpoints.weights(step) for step in steps)
-            self._copy_weights(mean)
-            found = self.validation(self.model) if self.validation else None
-            if found is not None:
-                self.say(f"average of {len(steps)} checkpoints:")
-                with contextlib.closing(self.journal):
-                    self.journal.validated(self.progress.step, self.progress.elapsed, found, self.corpus)
-            self._publish(chosen, mean, found)
-            return chosen
+    def _chosen(self) -> Weights:
+        """Which weights the model directory of the finished run holds: averaged, best or last."""
+        if self.training.average is not None:
+            return Weights(kind="averaged", steps=tuple(self.checkpoints.steps()[-self.training.average :]))
         if self.progress.best_step is not None:
             return Weights(kind="best", steps=(self.progress.best_step,))
         return Weights(kind="last", steps=(self.progress.step,))
+
+    def _published(self) -> Weights | None:
+        """Which weights the model directory holds; None where it is not there, or not whole."""
+        try:
+            return Model.read(self.out).config.weights
+        except ValueError:
+            return None
+
+    def _finish(self, chosen: Weights) -> None:
+        """The last word on the model directory."""
+        if chosen.kind == "averaged":
+            mean = averaged(self.checkpoints.weights(step) for step in chosen.steps)
+            self._copy_weights(mean)
+            found = self.validation(self.model) if self.validation else None
+            if found is not None:
+                self.say(f"average of {len(chosen.steps)} checkpoints:")
+                with contextlib.closing(self.journal):
+                    self.journal.validated(self.progress.step, self.progress.elapsed, found, self.corpus)
+            self._publish(chosen, mean, found)
+        elif chosen.kind == "last":
+            self._publish(chosen, weights_of(self.model), None)
+        else:
+            Model.read(self.out)  # written by a validation; if it is damaged since, this is the place to say so
 
     def _publish(self, which: Weights, weights: Mapping[str, torch.Tensor], found: Validated | None) -> None:
         """Writes the model directory with these weights."""
