@@ -92,6 +92,7 @@ class Adjective:
     german: str
     stem: str
     nouns: tuple[Noun, ...]
+    changing: bool  # whether one can become so
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,6 +179,7 @@ class Conjunction:
     english: str
     german: str
     tenses: frozenset[str]
+    kind: str  # reason, or time: where English has neither "will" nor, as a rule, "not"
 
 
 Row = dict[str, str]
@@ -258,6 +260,11 @@ def _verb(row: Row) -> Verb:
     )
 
 
+def _adjective(row: Row) -> Adjective:
+    stem = row["stem"] or row["german"]
+    return Adjective(row["english"], row["german"], stem, selected(row["classes"]), bool(row["changing"]))
+
+
 def _person(row: Row) -> Person:
     person, _, number = row["person"].partition(" ")
     forms = {key: row[key] for key in ("nominative", "accusative", "dative", "reflexive")}
@@ -268,10 +275,7 @@ NOUNS = _read("nouns", _noun)
 NAMES = _read("names", lambda row: Name(row["english"], row["german"], row["classes"]))
 ADVERBS = _read("adverbs", lambda row: Adverb(row["english"], row["german"], row["kind"], _words(row["use"])))
 VERBS = _read("verbs", _verb)
-ADJECTIVES = _read(
-    "adjectives",
-    lambda row: Adjective(row["english"], row["german"], row["stem"] or row["german"], selected(row["classes"])),
-)
+ADJECTIVES = _read("adjectives", _adjective)
 TIMES = _read("times", lambda row: Time(row["english"], row["german"], _words(row["tenses"])))
 DETERMINERS = _read(
     "determiners",
@@ -311,7 +315,7 @@ ATTRIBUTES = _read(
 )
 CONJUNCTIONS = _read(
     "conjunctions",
-    lambda row: Conjunction(row["english"], row["german"], _words(row["tense"])),
+    lambda row: Conjunction(row["english"], row["german"], _words(row["tense"]), row["kind"]),
 )
 
 

@@ -9,7 +9,7 @@ IRREGULAR = {
     "have": {"VBZ": "has", "VBD": "had", "VBN": "had"},
     "do": {"VBZ": "does", "VBD": "did", "VBN": "done"},
 }
-DOUBLING = ("begin", "forget")
+DOUBLING = ("begin", "cancel", "forget", "travel")
 CONSONANTAL_VOWEL = ("uni", "use", "eu")
 VOWEL_IN_SOUND = ("hour", "honest")
 

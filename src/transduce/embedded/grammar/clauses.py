@@ -41,6 +41,7 @@ class Setting(NamedTuple):
     """Where a clause stands: what is missing from it or asked for, its time, and how much it may carry."""
 
     family: str = "any"  # present, past or any
+    temporal: bool = False  # under "when" and the like: neither future nor negated
     main: bool = False
     light: bool = False  # nothing may end it that the next clause could seem to belong to
     gap: int | None = None  # the slot that is missing, as in a relative clause
@@ -52,7 +53,7 @@ class Setting(NamedTuple):
 
 def latitude(verb: Verb, setting: Setting, negated: bool, passive: bool, ended: bool) -> Latitude:
     """What the predicate of a clause may be; `ended` where adverbials may follow its objects."""
-    controlled = verb.subjects and "uncontrolled" not in verb.traits
+    controlled = verb.subjects and not verb.traits & {"uncontrolled", "lasting"}
     willing = not passive and bool(verb.subjects) and verb.subjects[0] in PEOPLE
     scope = Scope(
         frequent=not negated and setting.ask is None,
@@ -68,6 +69,7 @@ def latitude(verb: Verb, setting: Setting, negated: bool, passive: bool, ended: 
         negated=negated,
         passive=passive,
         progressive="progressive" in verb.traits and not passive,
+        future=not setting.temporal,
         told_apart=passive or verb.past != verb.english,
         modals="none" if not controlled else "any" if willing else "unwilling",
         scope=scope,
@@ -83,7 +85,7 @@ def clause(pairs: Pairs, verb: Verb, setting: Setting, depth: int) -> Choice[Cla
     if verb.complement == "adjective":
         return evenly(*(_described(pairs, verb, setting, adjective) for adjective in ADJECTIVES))
     options: list[tuple[float, Choice[Clause]]] = []
-    for negated, weight in NEGATED:
+    for negated, weight in NEGATED[:1] if setting.temporal else NEGATED:
         options.append((weight, active(pairs, verb, setting, depth, negated)))
         if "passive" in verb.traits:
             options.append((weight * PASSIVE, passive(pairs, verb, setting, depth, negated)))
@@ -187,11 +189,12 @@ def _described(pairs: Pairs, verb: Verb, setting: Setting, adjective: Adjective)
         return Clause(verb, head.form, subject, (), head.adjuncts, quality)
 
     nouns = tuple(noun for noun in adjective.nouns if noun in verb.subjects and pairs.allow(adjective, noun))
-    if not nouns or setting.infinitive or setting.gap is not None:
+    possible = adjective.changing or "uncontrolled" not in verb.traits
+    if not nouns or not possible or setting.infinitive or setting.gap is not None:
         return Pick([])
     qualities = Each(Quality, Pick([adjective]), Pick([False, True], [3.0, 1.0]))
     options: list[tuple[float, Choice[Clause]]] = []
-    for negated, weight in NEGATED:
+    for negated, weight in NEGATED[:1] if setting.temporal else NEGATED:
         nominal = Nominal("negated" if negated else "subject", plain=True)
         subjects: list[tuple[float, Choice[Phrase]]] = [(70.0, noun_phrase(pairs, nouns, nominal))]
         if nouns[0] in PEOPLE:

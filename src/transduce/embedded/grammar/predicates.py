@@ -17,6 +17,7 @@ class Latitude(NamedTuple):
     negated: bool
     passive: bool
     progressive: bool
+    future: bool
     told_apart: bool  # the past from the present: "they read" could be either
     modals: str  # any, unwilling (all but "want to") or none
     scope: Scope
@@ -48,7 +49,8 @@ def simple_forms(latitude: Latitude) -> list[tuple[float, Form]]:
     """The forms without a modal, weighed."""
     weighed: list[tuple[float, Tense, bool]] = []
     if latitude.family != "past":
-        weighed += [(4.0, "present", False), (2.5, "perfect", False), (1.2, "future", False)]
+        weighed += [(4.0, "present", False), (2.5, "perfect", False)]
+        weighed += [(1.2, "future", False)] if latitude.future else []
         weighed += [(1.5, "present", True)] if latitude.progressive else []
     if latitude.family != "present":
         weighed += [(6.0, "past", False)] if latitude.told_apart else []

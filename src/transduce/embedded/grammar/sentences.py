@@ -1,6 +1,7 @@
 """Rules for sentences: statements, simple, complex and joined, and questions."""
 
 from functools import cache
+from itertools import product
 
 from transduce.embedded.grammar.adverbials import WHEN, WHERE, WHITHER, WHY
 from transduce.embedded.grammar.choices import Choice, Each, OneOf, Pick
@@ -34,9 +35,9 @@ def statement(pairs: Pairs, depth: int) -> Choice[Sentence]:
 def complex_statement(pairs: Pairs, depth: int) -> Choice[Sentence]:
     """A main clause with a subordinate one, before it or after it, in the same time."""
     options: list[tuple[float, Choice[Sentence]]] = []
-    for family in ("present", "past"):
-        words = Pick([word for word in CONJUNCTIONS if family in word.tenses])
-        below = said(pairs, Setting(family=family), depth - 2)
+    for family, kind in product(("present", "past"), ("time", "reason")):
+        words = Pick([word for word in CONJUNCTIONS if family in word.tenses and kind == word.kind])
+        below = said(pairs, Setting(family=family, temporal=kind == "time"), depth - 2)
         for before, weight in ((True, 1.0), (False, 1.5)):
 
             def built(main: Clause, word: Conjunction, below: Clause, before: bool = before) -> Sentence:
@@ -81,5 +82,7 @@ def _asks(verb: Verb) -> list[Ask]:
     """The adverbs one may ask with."""
     if verb.complement == "direction":
         return [WHEN, WHY, WHITHER]
+    if "lasting" in verb.traits:
+        return [WHY]
     placed = verb.complement == "place" or "place" in verb.traits
     return [WHEN, WHY, WHERE] if placed else [WHEN, WHY]
