@@ -18,6 +18,7 @@ from transduce.settings import Spec
 Keys = Float[Tensor, "batch heads source d_k"]
 Values = Float[Tensor, "batch heads source d_v"]
 Visible = Bool[Tensor, "#batch #target source"]
+Slots = Bool[Tensor, "batch target slots"]
 
 
 class Attention(Spec):
@@ -130,7 +131,9 @@ class Cache:
     def __init__(self, keys: Tensor | None = None, values: Tensor | None = None, used: int = 0) -> None:
         self._keys, self._values, self.used = keys, values, used
 
-    def extend(self, keys: Keys, values: Values) -> tuple[Keys, Values]:
+    def extend(
+        self, keys: Float[Tensor, "batch heads new d_k"], values: Float[Tensor, "batch heads new d_v"]
+    ) -> tuple[Float[Tensor, "batch heads slots d_k"], Float[Tensor, "batch heads slots d_v"]]:
         """Appends new slots; gives all that are in use, as views."""
         start, self.used = self.used, self.used + keys.shape[2]
         self._keys = _written(self._keys, keys, start)

@@ -3,7 +3,7 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transduce.model.attention import Attention, Cache, Keys, MultiHeadAttention, Values, Visible
+from transduce.model.attention import Attention, Cache, Keys, MultiHeadAttention, Slots, Values, Visible
 from transduce.model.feed_forward import FeedForward
 from transduce.model.residual import WRAPPERS
 from transduce.settings import Spec
@@ -63,7 +63,7 @@ class DecoderLayer(nn.Module):
         states: Float[Tensor, "batch target d_model"],
         memory: tuple[Keys, Values],
         visible: Visible,
-        past: tuple[Cache, Visible] | None = None,
+        past: tuple[Cache, Slots] | None = None,
     ) -> Float[Tensor, "batch target d_model"]:
         """The states one layer higher.
 
@@ -76,7 +76,7 @@ class DecoderLayer(nn.Module):
         raised: Tensor = self.around_feed_forward(states, self.feed_forward)
         return raised
 
-    def _attend(self, states: Tensor, past: tuple[Cache, Visible] | None) -> Tensor:
+    def _attend(self, states: Tensor, past: tuple[Cache, Slots] | None) -> Tensor:
         """Masked self-attention over the whole sentence, or over the cache."""
         attention: MultiHeadAttention = self.attention
         new = attention.remember(states)

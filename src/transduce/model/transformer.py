@@ -1,6 +1,6 @@
 """The Transformer (section 3.1, Figure 1): whole for training, and word by word for search."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Literal, NamedTuple, TypeVar, cast
 
 import torch
@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from transduce.model.attention import Attention, Cache, Keys, MultiHeadAttention, Values, Visible
+from transduce.model.attention import Attention, Cache, Keys, MultiHeadAttention, Values
 from transduce.model.embedding import Embedding
 from transduce.model.feed_forward import FeedForward
 from transduce.model.layers import DecoderLayer, EncoderLayer, LayerSpec
@@ -214,12 +214,14 @@ class TransformerModel(nn.Module):
 Layer = TypeVar("Layer", bound=nn.Module)
 
 
-def _stack(layers: list[Layer]) -> Sequence[Layer]:
+def _stack(layers: list[Layer]) -> Iterable[Layer]:
     """The layers as a module that keeps their type."""
-    return cast(Sequence[Layer], nn.ModuleList(layers))
+    return cast(Iterable[Layer], nn.ModuleList(layers))
 
 
-def _slots(ancestors: Bool[Tensor, "batch width slots"], new: int) -> tuple[Visible, Bool[Tensor, "batch width more"]]:
+def _slots(
+    ancestors: Bool[Tensor, "batch width slots"], new: int
+) -> tuple[Bool[Tensor, "batch target more"], Bool[Tensor, "batch width more"]]:
     """Masks over the cache after `new` words a row: what each new word may look at, and whose each slot is."""
     batch, width, _ = ancestors.shape
     rows = torch.eye(width, dtype=torch.bool, device=ancestors.device)

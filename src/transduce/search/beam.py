@@ -160,7 +160,7 @@ def _harvest(place: int, live: Live, finished: Finished, decoding: Decoding, n_b
 
 def _keep(
     stays: Tensor, live: Live, rows: Int[Tensor, "batch width"], finished: Finished, state: State
-) -> tuple[Live, Finished, State, Int[Tensor, " batch"]]:
+) -> tuple[Live, Finished, State, Int[Tensor, " kept"]]:
     """What goes on: the sentences that stay, in a rectangle as wide as the most that lives in one of them."""
     kept = stays.nonzero().flatten()
     width = int((~live.log_probabilities[kept].isneginf()).sum(1).max())
