@@ -45,7 +45,8 @@ def keep_pages() -> None:
 
 def repeat_bits() -> None:
     """The same input gives the same bits, on the same machine with the same threads."""
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    # What use_deterministic_algorithms(True, warn_only=True) does, which also imports the compiler: a second and more.
+    torch.set_deterministic_debug_mode("warn")
     # The flag would also fill all fresh memory with NaN, to show reads of it, at each allocation.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
