@@ -1,0 +1,28 @@
+"""The corpus: read, checked, stored once as subwords, and planned into batches."""
+
+from transduce.corpus.checks import Fault, Report
+from transduce.corpus.data import DataSpec
+from transduce.corpus.planner import Piece, Planned, Planner, Position, sentence_batches
+from transduce.corpus.readers import CorpusSpec, Embedded, Files, Tsv, pairs
+from transduce.corpus.store import Prepared, Store, open_store, prepare, subwords_files
+
+__all__ = [
+    "CorpusSpec",
+    "DataSpec",
+    "Embedded",
+    "Fault",
+    "Files",
+    "Piece",
+    "Planned",
+    "Planner",
+    "Position",
+    "Prepared",
+    "Report",
+    "Store",
+    "Tsv",
+    "open_store",
+    "pairs",
+    "prepare",
+    "sentence_batches",
+    "subwords_files",
+]

@@ -1,0 +1,168 @@
+"""Parallel corpora: the forms a recipe may name them in, and how each is read, a pair at a time."""
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from transduce.corpus.drift import parting
+from transduce.settings import Spec
+
+__all__ = ["CorpusSpec", "Embedded", "Files", "Tsv", "bytes_of_pairs", "files_of", "lines_of", "name_of", "pairs"]
+
+Weight = Annotated[
+    float, Field(gt=0.0, allow_inf_nan=False, description="uses an epoch: 2 is twice, 0.5 a random half")
+]
+
+
+class Files(Spec):
+    """Two files of equally many lines, plain or gzipped."""
+
+    source: str
+    target: str
+    weight: Weight = 1.0
+
+
+class Tsv(Spec):
+    """One file, plain or gzipped: source, tab, target; further columns are left alone."""
+
+    tsv: str
+    weight: Weight = 1.0
+
+
+class Embedded(Spec):
+    """A split of the corpus that comes with the package."""
+
+    embedded: Literal["train", "validation", "test", "novel"]
+    weight: Weight = 1.0
+
+
+def _form(value: Any) -> str | None:
+    """Which form an entry of a recipe has: the key that no other form has says it."""
+    keys = value.keys() if isinstance(value, dict) else type(value).model_fields if isinstance(value, Spec) else ()
+    found = [form for form in ("tsv", "embedded") if form in keys]
+    return found[0] if found else "files" if {"source", "target"} & set(keys) else None
+
+
+CorpusSpec = Annotated[
+    Annotated[Files, Tag("files")] | Annotated[Tsv, Tag("tsv")] | Annotated[Embedded, Tag("embedded")],
+    Discriminator(
+        _form,
+        custom_error_type="form_of_corpus",
+        custom_error_message="a corpus is {source: FILE, target: FILE}, {tsv: FILE} or {embedded: SPLIT}",
+    ),
+]
+
+
+def name_of(corpus: CorpusSpec) -> str:
+    """What messages call `corpus`."""
+    match corpus:
+        case Files(source=source, target=target):
+            return f"{source} and {target}"
+        case Tsv(tsv=path):
+            return path
+        case Embedded(embedded=split):
+            return f"the embedded corpus, {split}"
+
+
+def files_of(corpus: CorpusSpec) -> list[Path]:
+    """The files that `corpus` is read from."""
+    match corpus:
+        case Files(source=source, target=target):
+            return [Path(source), Path(target)]
+        case Tsv(tsv=path):
+            return [Path(path)]
+        case Embedded():
+            return []
+
+
+def pairs(corpus: CorpusSpec) -> Iterator[tuple[str, str]]:
+    """Every pair of `corpus` as text; `ValueError` at the first line that is no UTF-8."""
+    for number, (source, target) in enumerate(bytes_of_pairs(corpus), start=1):
+        try:
+            yield source.decode(), target.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{name_of(corpus)}: line {number} is no UTF-8 ({error.reason}); "
+                "convert the file with `iconv -t UTF-8`, or mend the line"
+            ) from None
+
+
+def bytes_of_pairs(corpus: CorpusSpec) -> Iterator[tuple[bytes, bytes]]:
+    """Every pair of `corpus` as it stands in the files; `ValueError` where the sides cannot be paired."""
+    match corpus:
+        case Files(source=source, target=target):
+            return _side_by_side(Path(source), Path(target))
+        case Tsv(tsv=path):
+            return _columns(Path(path))
+        case Embedded(embedded=split):
+            return _embedded(split)
+
+
+def lines_of(path: Path) -> Iterator[bytes]:
+    r"""The lines of a plain or gzipped file, split on "\n" only, without a "\r" before it or a byte order mark."""
+    try:
+        with path.open("rb") as plain:
+            # The name says nothing: archives are renamed, and gzip begins with these two bytes.
+            zipped = plain.peek(2)[:2] == b"\x1f\x8b"
+            with gzip.open(plain) if zipped else plain as file:
+                for number, line in enumerate(file):
+                    yield _without_marks(line, path) if number == 0 else line.rstrip(b"\n").removesuffix(b"\r")
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{path} is a damaged gzip file ({error}); fetch or make it again") from None
+
+
+def _without_marks(line: bytes, path: Path) -> bytes:
+    """The first line of a file, without its end and without a byte order mark."""
+    if line.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ValueError(f"{path} is UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`")
+    return line.removeprefix(b"\xef\xbb\xbf").rstrip(b"\n").removesuffix(b"\r")
+
+
+def _side_by_side(source: Path, target: Path) -> Iterator[tuple[bytes, bytes]]:
+    for left, right in zip_longest(lines_of(source), lines_of(target)):
+        if left is None or right is None:
+            raise _unequal(source, target)
+        yield left, right
+
+
+def _unequal(source: Path, target: Path) -> ValueError:
+    """The error for two files of unequal length: both counts, and the first line that cannot be right."""
+    counts = {path: sum(1 for _ in lines_of(path)) for path in (source, target)}
+    shorter, longer = sorted(counts, key=counts.__getitem__)
+    return ValueError(
+        f"{source} has {counts[source]:,} lines and {target} has {counts[target]:,}; line n of one must be the "
+        f"translation of line n of the other. {_where_they_part(source, target)} "
+        f"Line {counts[shorter] + 1:,} is only in {longer}."
+    )
+
+
+def _where_they_part(source: Path, target: Path) -> str:
+    found = parting(lines_of(source), lines_of(target))
+    if found is None:
+        return "Nothing in the lines shows where they part: look at the end first."
+    ahead = target if found.shift > 0 else source
+    return (
+        f"The first line that cannot be right is most likely line {found.line + 1:,}: from there on the sides fit "
+        f"better with {ahead} read {abs(found.shift)} further down (judged by lengths, numbers and punctuation)."
+    )
+
+
+def _columns(path: Path) -> Iterator[tuple[bytes, bytes]]:
+    for number, line in enumerate(lines_of(path), start=1):
+        source, tab, rest = line.partition(b"\t")
+        if line and not tab:
+            raise ValueError(f"{path}: line {number} has no tab; a line is source, tab, target")
+        yield source, rest.partition(b"\t")[0]
+
+
+def _embedded(name: str) -> Iterator[tuple[bytes, bytes]]:
+    # Imported where it is used: the lexicon takes time to read, and most corpora do without.
+    from transduce.embedded import split
+
+    for example in split(name):
+        yield example.source.encode(), example.target.encode()
