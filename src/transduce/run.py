@@ -49,6 +49,9 @@ FREE = {
 }
 
 
+ASIDE = "before-restart-"  # and a number: where a restart keeps what was there
+
+
 class Interrupted(Exception):  # noqa: N818 - it is no error
     """A signal, `number`, asked the run to stop; it has saved and left."""
 
@@ -105,14 +108,20 @@ def _set_aside(out: Path, say: Say) -> None:
     if not (out / RECIPE).exists():
         return
     number = 1
-    while (out / f"before-restart-{number}").exists():
+    while (out / f"{ASIDE}{number}").exists():
         number += 1
-    aside = out / f"before-restart-{number}"
-    contents = [path for path in out.iterdir() if not path.name.startswith("before-restart-")]
+    aside = out / f"{ASIDE}{number}"
+    contents = _contents(out)
     aside.mkdir()
-    for path in contents:
+    # The recipe goes last: as long as it is there, what is left is known to be a run.
+    for path in sorted(contents, key=lambda path: path.name == RECIPE):
         path.rename(aside / path.name)
     say(f"the earlier run is kept in {aside}")
+
+
+def _contents(out: Path) -> list[Path]:
+    """What is in a run's directory, but for earlier runs that were set aside."""
+    return [path for path in out.iterdir() if not path.name.startswith(ASIDE)]
 
 
 def _claim(recipe: Recipe, out: Path) -> None:
@@ -126,7 +135,7 @@ def _claim(recipe: Recipe, out: Path) -> None:
                 f"{out} was begun with another recipe: {'; '.join(differences)}. Train into another directory, "
                 "or begin anew with --restart (what is there is kept)"
             )
-    elif any(out.iterdir()) and not (out / "training").exists():
+    elif _contents(out) and not (out / "training").exists():
         raise ValueError(f"{out} is not empty and holds no run; choose another directory for --out")
     if (out / MANIFEST).exists() and not (out / "training").exists():
         raise ValueError(
