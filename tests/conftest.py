@@ -14,3 +14,5 @@ settings.register_profile(
     "tests", derandomize=True, max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("tests")
+
+pytest_plugins = ["micro_run"]

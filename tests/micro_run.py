@@ -1,0 +1,148 @@
+"""A training that takes a second: its corpus, its recipe, and processes that run `transduce` and may be killed."""
+
+import itertools
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+WORDS = "ant bee cat dog eel fox gnu hen ibis jay kite lark mole newt owl pig quail rat seal toad".split()
+
+RECIPE = """
+data:
+  train: {source: train.en, target: train.de}
+  validation: {source: validation.en, target: validation.de}
+  test: {spare: {source: test.en, target: test.de}}
+  source_language: en
+  target_language: de
+subwords: {kind: bpe, size: 320}
+model:
+  preset: tiny
+  d_model: 24
+  encoder_layers: 2
+  decoder_layers: 1
+  mixer: {heads: 2, d_k: 6, d_v: 5}
+  cross: {heads: 3, d_k: 4, d_v: 7}
+  feed_forward: {d_ff: 40}
+  dropout: 0.1
+training:
+  steps: 12
+  batch_tokens: 512
+  pieces: 2
+  schedule: {kind: inverse_square_root, warmup: 4, peak: 0.01}
+  validate_every: 3
+  save_every: 4
+  log_every: 2
+  keep: 2
+  average: 2
+decoding: {beam: 2, extra_length: 4}
+"""
+
+
+class Ended(NamedTuple):
+    """How a process ended; the code is negative where a signal killed it."""
+
+    code: int
+    out: str
+    error: str
+
+
+class Moment(NamedTuple):
+    """When a process is sent a signal: at the n-th flush to the disk, or at the line that begins with a text."""
+
+    at: int | str
+    signal: int = signal.SIGKILL
+
+
+def write_corpus(folder: Path, name: str, count: int) -> None:
+    """Pairs of lines: words, and the same words spelt backwards with a full stop."""
+    drawn = random.Random(name)
+    lines = [[drawn.choice(WORDS) for _ in range(drawn.randint(2, 9))] for _ in range(count)]
+    (folder / f"{name}.en").write_text("".join(" ".join(words) + "\n" for words in lines))
+    (folder / f"{name}.de").write_text("".join(" ".join(word[::-1] for word in words) + ".\n" for words in lines))
+
+
+def transduce(*arguments: object, given: str | bytes = b"", **environment: str) -> Ended:
+    """`python -m transduce` in a process of its own."""
+    content = given.encode() if isinstance(given, str) else given
+    ended = subprocess.run(
+        [sys.executable, "-m", "transduce", *map(str, arguments)],
+        input=content,
+        capture_output=True,
+        timeout=60,
+        env={**os.environ, **environment},
+    )
+    return Ended(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
+
+
+def forked(*arguments: object, moment: Moment | None = None, given: bytes = b"", **environment: str) -> Ended:
+    """The same in a process that begins with everything imported, and may be sent a signal at a moment."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch._dynamo", "torch._inductor", "torch.utils.tensorboard", "transduce.run"])
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "in").write_bytes(given)
+        values = ([*map(str, arguments)], folder, moment, environment)
+        process = context.Process(target=_command, args=values)
+        process.start()
+        process.join(60)
+        assert process.exitcode is not None, "the process hangs"
+        return Ended(process.exitcode, (folder / "out").read_bytes().decode(), (folder / "error").read_text())
+
+
+def _command(arguments: list[str], folder: Path, moment: Moment | None, environment: dict[str, str]) -> None:
+    """What the process does."""
+    os.environ |= environment
+    sys.argv = ["transduce", *arguments]
+    sys.stdin = (folder / "in").open()
+    for number, name in ((1, "out"), (2, "error")):
+        os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT), number)
+    if moment is not None:
+        _arm(moment)
+    from transduce.commands import main
+
+    main()
+
+
+def _arm(moment: Moment) -> None:
+    """Has this process signal itself at `moment`."""
+    say, fsync, flushes = sys.stderr.write, os.fsync, itertools.count(1)
+
+    def written(text: str) -> int:
+        length = say(text)
+        if isinstance(moment.at, str) and text.startswith(moment.at):
+            os.kill(os.getpid(), moment.signal)
+        return length
+
+    def flushed(descriptor: int) -> None:
+        fsync(descriptor)
+        if next(flushes) == moment.at:
+            os.kill(os.getpid(), moment.signal)
+
+    sys.stderr.write, os.fsync = written, flushed
+
+
+@pytest.fixture(scope="session")
+def micro(tmp_path_factory) -> Path:
+    """A folder with the corpus and `recipe.yaml`; tests leave it as it is."""
+    folder = tmp_path_factory.mktemp("micro")
+    for name, count in (("train", 300), ("validation", 7), ("test", 5)):
+        write_corpus(folder, name, count)
+    (folder / "recipe.yaml").write_text(RECIPE)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def trained(micro) -> Path:
+    """The micro run, never stopped; tests leave it as it is."""
+    ended = transduce("train", micro / "recipe.yaml", "--out", micro / "trained")
+    assert ended.code == 0, ended.error
+    (micro / "trained.log").write_text(ended.error)
+    return micro / "trained"

@@ -1,0 +1,235 @@
+"""Killed, stopped, and told the same again, a run ends with the bits of one that was never stopped."""
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+from micro_run import Moment, forked, write_corpus
+
+TIMES = ("tokens_per_second", "waiting", "elapsed")
+
+
+def train(micro, out, *changes, moment=None):
+    return forked("train", micro / "recipe.yaml", "--out", out, *changes, moment=moment)
+
+
+def weights(run):
+    return (run / "model.safetensors").read_bytes()
+
+
+def records(run):
+    """The journal without what the clock says."""
+    lines = (run / "metrics.jsonl").read_text().rstrip("\n").split("\n")
+    return [{name: value for name, value in json.loads(line).items() if name not in TIMES} for line in lines]
+
+
+def checkpoints(run):
+    return sorted(int(path.name.removeprefix("step-")) for path in (run / "training").glob("step-*"))
+
+
+def files(run):
+    """Every file of a run but TensorBoard's, by name."""
+    return {
+        str(path.relative_to(run)): path.read_bytes()
+        for path in run.rglob("*")
+        if path.is_file() and "tensorboard" not in path.parts
+    }
+
+
+@pytest.fixture
+def copied(trained, tmp_path):
+    """A run of one's own that is finished."""
+    return shutil.copytree(trained, tmp_path / "copied")
+
+
+def assert_as_if_never_killed(micro, trained, out, moments):
+    for moment in moments:
+        train(micro, out, moment=moment)
+    ended = train(micro, out)
+    assert ended.code == 0, ended.error
+    assert weights(out) == weights(trained)
+    assert records(out) == records(trained)
+    assert checkpoints(out) == [8, 12]
+    # What stays behind of a write that was cut short would stay for ever.
+    assert files(out).keys() == files(trained).keys()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_again_and_again(micro, trained, tmp_path, seed):
+    drawn = random.Random(seed)
+    moments = [Moment(drawn.randint(1, 30)) for _ in range(3)]
+    assert train(micro, tmp_path / "first", moment=moments[0]).code == -signal.SIGKILL
+    assert_as_if_never_killed(micro, trained, tmp_path / "first", moments[1:])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "learning subwords",
+        "validation after step 3",  # before there is any checkpoint, with a record in the journal already
+        "step 12/12",
+        "average of",  # all is trained and saved, and nothing averaged
+    ],
+)
+def test_killed_at_a_line(micro, trained, tmp_path, line):
+    assert train(micro, tmp_path / "run", moment=Moment(line)).code == -signal.SIGKILL
+    assert_as_if_never_killed(micro, trained, tmp_path / "run", [])
+
+
+@pytest.mark.slow
+def test_killed_at_every_flush(micro, trained, tmp_path):
+    for flush in range(1, 1000):
+        out = tmp_path / str(flush)
+        if train(micro, out, moment=Moment(flush)).code == 0:
+            break
+        assert_as_if_never_killed(micro, trained, out, [])
+    assert flush > 50
+
+
+def test_killed_from_outside(micro, trained, tmp_path):
+    command = [sys.executable, "-m", "transduce", "train", micro / "recipe.yaml", "--out", tmp_path / "run"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        lines = random.Random(4).randint(20, 40)
+        for _ in range(lines):
+            process.stderr.readline()
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert_as_if_never_killed(micro, trained, tmp_path / "run", [])
+
+
+@pytest.mark.parametrize(("number", "code", "step"), [(signal.SIGTERM, 143, 9), (signal.SIGINT, 130, 6)])
+def test_a_signal_saves_between_the_steps_that_save(micro, trained, tmp_path, number, code, step):
+    out = tmp_path / "run"
+    ended = train(micro, out, moment=Moment(f"step {step}/12", number))
+    assert (ended.code, ended.out) == (code, "")
+    assert ended.error.endswith(f"stopped after step {step}; the same command goes on from there\n")
+    assert checkpoints(out)[-1] == step
+    ended = train(micro, out)
+    assert ended.code == 0
+    assert f"going on after step {step}\n" in ended.error
+    assert weights(out) == weights(trained)
+    assert checkpoints(out) == [8, 12]
+    reports = [record for record in records(out) if "loss" in record]
+    assert [record["step"] for record in reports] == sorted({record["step"] for record in reports})
+    assert sum(record["tokens"] for record in reports) == sum(r["tokens"] for r in records(trained) if "loss" in r)
+
+
+def test_a_finished_run_says_so_and_stays_as_it_is(micro, copied):
+    before = files(copied)
+    ended = train(micro, copied)
+    assert ended.code == 0
+    assert ended.error.endswith(f"{copied} is finished: 12 steps are done\n")
+    assert ended.out == f"{copied}: 12 steps are done; weights: averaged of step 8, 12\n"
+    assert files(copied) == before
+
+
+def test_a_finished_run_goes_on_with_more_steps(micro, copied, tmp_path):
+    assert train(micro, copied, "--set", "training.steps=14").code == 0
+    assert train(micro, tmp_path / "straight", "--set", "training.steps=14").code == 0
+    assert weights(copied) == weights(tmp_path / "straight")
+    assert checkpoints(copied) == checkpoints(tmp_path / "straight") == [12, 14]
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ("model.dropout=0.2", "`model.dropout` was 0.1 and is 0.2"),
+        ("training.optimiser.betas=[0.9, 0.99]", "`training.optimiser.betas` was [0.9, 0.98] and is [0.9, 0.99]"),
+        ("training.average=null", "`training.average` was 2 and is null"),
+        ("data.longest=100", "`data.longest` was 256 and is 100"),
+    ],
+)
+def test_a_changed_recipe_is_refused(micro, copied, change, difference):
+    before = files(copied)
+    ended = train(micro, copied, "--set", "training.steps=14", "--set", change)
+    assert (ended.code, ended.out) == (2, "")
+    assert difference in ended.error
+    assert "--restart" in ended.error
+    assert "steps" not in ended.error
+    assert files(copied) == before
+
+
+def test_what_may_change(micro, copied, tmp_path):
+    write_corpus(tmp_path, "other", 4)
+    free = {
+        "steps": 14,
+        "minutes": 50,
+        "patience": 9,
+        "log_every": 3,
+        "validate_every": 2,
+        "validate_by": "loss",
+    }
+    changes = [f"--set=training.{key}={value}" for key, value in free.items()]
+    changes += [f"--set=data.validation={{source: {tmp_path}/other.en, target: {tmp_path}/other.de}}"]
+    changes += ["--set=data.test={}"]
+    ended = train(micro, copied, *changes)
+    assert ended.code == 0, ended.error
+    assert "validation after step 14" in ended.error
+
+
+def test_other_data_under_the_same_name_is_refused(micro, tmp_path):
+    for name, count in (("train", 40), ("validation", 3)):
+        write_corpus(tmp_path, name, count)
+    shutil.copy(micro / "recipe.yaml", tmp_path)
+    out, text = tmp_path / "run", (tmp_path / "train.en").read_text()
+    assert train(tmp_path, out, "--set", "training.steps=2").code == 0
+    (tmp_path / "train.en").write_text(text.replace("ant", "bee", 1))
+    ended = train(tmp_path, out, "--set", "training.steps=4")
+    assert (ended.code, ended.out) == (2, "")
+    assert "training data" in ended.error
+    assert "has changed" in ended.error
+    (tmp_path / "train.en").write_text(text)
+    assert train(tmp_path, out, "--set", "training.steps=4").code == 0
+
+
+def test_restarting_keeps_what_was_there(micro, copied):
+    before = files(copied)
+    ended = train(micro, copied, "--restart", "--set", "training.seed=2", "--set", "training.steps=4")
+    assert ended.code == 0, ended.error
+    assert "going on" not in ended.error
+    assert f"kept in {copied / 'before-restart-1'}" in ended.error
+    assert files(copied / "before-restart-1") == before
+    assert train(micro, copied, "--restart", "--set", "training.steps=2").code == 0
+    assert files(copied / "before-restart-1") == before
+    assert checkpoints(copied / "before-restart-2") == [4]
+    assert not (copied / "before-restart-2" / "before-restart-1").exists()
+
+
+def test_other_threads_are_a_warning(micro, copied):
+    ended = train(micro, copied, "--set", "training.steps=13", "--threads", "2")
+    assert ended.code == 0
+    assert "warning: threads was 1 and is 2" in ended.error
+
+
+def test_without_its_training_folder_a_model_is_not_trained_over(micro, copied):
+    shutil.rmtree(copied / "training")
+    before = files(copied)
+    ended = train(micro, copied)
+    assert (ended.code, ended.out) == (2, "")
+    assert "--restart" in ended.error
+    assert files(copied) == before
+
+
+def test_a_folder_of_something_else_is_left_alone(micro, tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+    ended = train(micro, tmp_path)
+    assert ended.code == 2
+    assert f"{tmp_path} is not empty and holds no run" in ended.error
+    assert files(tmp_path) == {"letter.txt": b"dear"}
+
+
+def test_neither_saving_nor_validating_nor_logging_touches_the_bits(micro, trained, tmp_path):
+    changes = ["save_every=3", "validate_every=5", "log_every=1", "keep=5"]
+    assert train(micro, tmp_path, *(f"--set=training.{change}" for change in changes)).code == 0
+    name = "training/step-00000012/model.safetensors"
+    assert (tmp_path / name).read_bytes() == (trained / name).read_bytes()
+    assert checkpoints(tmp_path) == [3, 6, 9, 12]
+
+
+def test_another_seed_is_another_training(micro, trained, tmp_path):
+    assert train(micro, tmp_path, "--set", "training.seed=2").code == 0
+    assert weights(tmp_path) != weights(trained)
