@@ -44,7 +44,7 @@ def sinusoids(length: int, d_model: int, layout: str = "interleaved") -> Float[T
     """The table of section 3.5, worked out in float64 and given in float32."""
     # On the CPU by name: a model may be laid out on no device at all, and the table is no weight of it.
     pairs = torch.arange(d_model // 2, dtype=torch.float64, device="cpu")
-    spacing = d_model / 2 if layout == "interleaved" else d_model / 2 - 1
+    spacing = d_model / 2 if layout == "interleaved" else max(d_model / 2 - 1, 1)
     rates = torch.exp(-math.log(10000.0) * pairs / spacing)
     angles = torch.arange(length, dtype=torch.float64, device="cpu")[:, None] * rates
     waves = torch.stack([angles.sin(), angles.cos()], dim=-1 if layout == "interleaved" else 1)
