@@ -1,0 +1,163 @@
+"""Attention against torch's own and against equation 1 written out in NumPy."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from transduce.model import Attention, ExplicitCore
+from transduce.model.attention import FusedCore, MultiHeadAttention
+
+TARGET, SOURCE, D_MODEL = 9, 7, 14
+
+
+def built(spec: Attention, d_model: int = D_MODEL) -> MultiHeadAttention:
+    torch.manual_seed(1)
+    attention = spec.build(d_model).double()
+    with torch.no_grad():
+        for weight in attention.parameters():
+            weight.normal_(std=0.5)
+    return attention
+
+
+def states(length: int, d_model: int = D_MODEL, seed: int = 2) -> Tensor:
+    return torch.randn(4, length, d_model, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def padded(lengths: tuple[int, ...] = (7, 3, 5, 1)) -> Tensor:
+    return torch.arange(SOURCE) < torch.tensor(lengths).unsqueeze(1)
+
+
+def equation_1(attention: MultiHeadAttention, looking: Tensor, seen: Tensor, visible: np.ndarray) -> np.ndarray:
+    """Concat(head_1 … head_h) W^O, one head and one sentence at a time; `visible` is [batch target source]."""
+    spec = attention.spec
+    weights = {name: weight.detach().numpy() for name, weight in attention.named_parameters()}
+    keys = spec.heads * spec.d_k
+    bias = {name: weights.get(f"{name}.bias", np.zeros(1)) for name in ("query", "key_value", "join")}
+    outputs = np.empty((len(looking), looking.shape[1], attention.join.out_features))
+    for sentence, (one, other) in enumerate(zip(looking.numpy(), seen.numpy())):
+        query = one @ weights["query.weight"].T + bias["query"]
+        remembered = other @ weights["key_value.weight"].T + bias["key_value"]
+        heads = []
+        for head in range(spec.heads):
+            q = query[:, head * spec.d_k : (head + 1) * spec.d_k]
+            k = remembered[:, head * spec.d_k : (head + 1) * spec.d_k]
+            v = remembered[:, keys + head * spec.d_v : keys + (head + 1) * spec.d_v]
+            powers = np.where(visible[sentence], np.exp(q @ k.T / math.sqrt(spec.d_k)), 0)
+            heads.append(powers / powers.sum(1, keepdims=True) @ v)
+        outputs[sentence] = np.concatenate(heads, axis=1) @ weights["join.weight"].T + bias["join"]
+    return outputs
+
+
+@pytest.mark.parametrize(("core", "bias"), [*product([FusedCore, ExplicitCore], [False, True])])
+def test_attention_is_equation_1_head_by_head(core: type[nn.Module], bias: bool) -> None:
+    attention = built(Attention(heads=3, d_k=5, d_v=6, bias=bias))
+    attention.core = core()
+    looking, seen, visible = states(TARGET), states(SOURCE, seed=3), padded()
+    found = attention(looking, attention.remember(seen), visible.unsqueeze(1))
+    expected = equation_1(attention, looking, seen, visible.unsqueeze(1).expand(-1, TARGET, -1).numpy())
+    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("core", [FusedCore, ExplicitCore])
+def test_causal_attention_is_equation_1_under_a_triangle(core: type[nn.Module]) -> None:
+    attention = built(Attention(heads=3, d_k=5, d_v=6))
+    attention.core = core()
+    looking = states(TARGET)
+    found = attention(looking, attention.remember(looking), causal=True)
+    triangle = np.tril(np.ones((4, TARGET, TARGET), dtype=bool))
+    np.testing.assert_allclose(
+        found.detach().numpy(), equation_1(attention, looking, looking, triangle), rtol=0, atol=1e-12
+    )
+
+
+def test_explicit_and_fused_cores_are_one_and_their_gradients_too() -> None:
+    attention = built(Attention(heads=3, d_k=5, d_v=6, bias=True))
+    looking, seen = states(TARGET).requires_grad_(), states(SOURCE, seed=3).requires_grad_()
+    mask = torch.rand(4, TARGET, SOURCE, generator=torch.Generator().manual_seed(4)) < 0.6
+    mask[:, :, 0] = True
+    results = []
+    for core in (FusedCore(), ExplicitCore()):
+        attention.core = core
+        found = attention(looking, attention.remember(seen), mask)
+        inputs = [looking, seen, *attention.parameters()]
+        results.append([found, *torch.autograd.grad((found**2).sum(), inputs)])
+    for fused, explicit in zip(*results):
+        torch.testing.assert_close(fused, explicit, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_attention_is_torchs_own(bias: bool) -> None:
+    # torch fixes d_k = d_v = d_model / heads.
+    attention = built(Attention(heads=3, d_k=5, d_v=5, bias=bias), d_model=15)
+    other = nn.MultiheadAttention(15, 3, bias=bias, batch_first=True, dtype=torch.float64)
+    names = ["weight", "bias"] if bias else ["weight"]
+    with torch.no_grad():
+        for name in names:
+            parts = [getattr(attention.query, name), getattr(attention.key_value, name)]
+            getattr(other, f"in_proj_{name}").copy_(torch.cat(parts))
+            getattr(other.out_proj, name).copy_(getattr(attention.join, name))
+    looking, seen, visible = states(TARGET, 15), states(SOURCE, 15, seed=3), padded()
+    attention.core = ExplicitCore()
+    found = attention(looking, attention.remember(seen), visible.unsqueeze(1))
+    expected, weights = other(looking, seen, seen, key_padding_mask=~visible, average_attn_weights=False)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(attention.core.weights, weights, rtol=0, atol=1e-12)
+
+
+def test_the_explicit_core_keeps_weights_that_sum_to_one_over_what_is_visible() -> None:
+    attention = built(Attention(heads=3, d_k=5, d_v=6))
+    attention.core = ExplicitCore()
+    visible = padded()
+    attention(states(TARGET), attention.remember(states(SOURCE)), visible.unsqueeze(1))
+    weights = attention.core.weights
+    assert isinstance(weights, Tensor)
+    assert weights.shape == (4, 3, TARGET, SOURCE)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(4, 3, TARGET, dtype=torch.float64), rtol=0, atol=1e-12)
+    assert torch.equal(weights > 0, visible[:, None, None, :].expand(weights.shape))
+
+
+@pytest.mark.parametrize("core", [FusedCore(), ExplicitCore()])
+def test_dropout_thins_the_weights_and_scales_up_the_others(core: nn.Module) -> None:
+    generator = torch.Generator().manual_seed(5)
+    query, keys = (torch.randn(2, 3, length, 5, generator=generator) for length in (40, 30))
+    weights = core(query, keys, torch.eye(30).expand(2, 3, 30, 30), None, False, 0.0)
+    thinned = core(query, keys, torch.eye(30).expand(2, 3, 30, 30), None, False, 0.25)
+    ratio = thinned / weights
+    gone = ratio < 1e-6
+    # 7,200 weights: five standard deviations are 184, one false alarm in 1.7 million.
+    assert abs(int(gone.sum()) - 1800) < 184
+    torch.testing.assert_close(ratio[~gone], torch.full_like(ratio[~gone], 4 / 3))
+
+
+def test_attention_drops_only_in_training() -> None:
+    attention = built(Attention(heads=3, d_k=5, d_v=6, dropout=0.5))
+    plain = built(Attention(heads=3, d_k=5, d_v=6))
+    looking, seen = states(TARGET), states(SOURCE, seed=3)
+    expected = plain(looking, plain.remember(seen))
+    torch.testing.assert_close(attention.eval()(looking, attention.remember(seen)), expected, rtol=0, atol=1e-12)
+    assert not torch.allclose(attention.train()(looking, attention.remember(seen)), expected)
+
+
+def test_several_heads_cost_what_one_full_head_costs() -> None:
+    """Section 3.2.2: with d_k = d_v = d_model / h the arithmetic and the parameters are those of one full head."""
+    counts = []
+    for heads in (1, 4):
+        attention = Attention(heads=heads, d_k=16 // heads, d_v=16 // heads).build(16)
+        attention.core = ExplicitCore()
+        with FlopCounterMode(display=False) as flops:
+            attention(torch.randn(2, TARGET, 16), attention.remember(torch.randn(2, SOURCE, 16)))
+        counts.append((sum(weight.numel() for weight in attention.parameters()), flops.get_total_flops()))
+    assert counts[0] == counts[1]
+    # Four products of 16 by 16 a word, and two of 16 a pair of words; an addition and a product each.
+    assert counts[0] == (4 * 16 * 16, 2 * 2 * (2 * (TARGET + SOURCE) * 16 * 16 + 2 * TARGET * SOURCE * 16))
+
+
+def test_the_projection_of_keys_counts_d_k_and_that_of_values_d_v() -> None:
+    attention = Attention(heads=3, d_k=5, d_v=7).build(D_MODEL)
+    shapes = [tuple(weight.shape) for weight in attention.parameters()]
+    assert shapes == [(3 * 5, D_MODEL), (3 * 5 + 3 * 7, D_MODEL), (D_MODEL, 3 * 7)]

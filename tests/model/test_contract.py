@@ -1,0 +1,149 @@
+"""What every variant of the model keeps: no look-ahead, the whole source seen, padding and company without effect."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+from variants import BEGIN, VARIANTS, batch, build
+
+from transduce.model import Transformer, TransformerModel
+
+every_variant = pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in VARIANTS.items()])
+
+
+def gradient_by_place(outputs: Tensor, inputs: Tensor) -> Tensor:
+    """[batch outputs inputs]: how strongly each output of a sentence depends on each input of it."""
+    generator = torch.Generator().manual_seed(3)
+    # A plain sum over d_model would be constant after a layer norm.
+    weighted = (outputs * torch.randn(outputs.shape, generator=generator, dtype=outputs.dtype)).sum((0, 2))
+    rows = [torch.autograd.grad(place, inputs, retain_graph=True)[0].abs().sum(-1) for place in weighted]
+    return torch.stack(rows, dim=1)
+
+
+def capture(module: nn.Module) -> list[Tensor]:
+    """A list that will hold what the module gives."""
+    captured: list[Tensor] = []
+    module.register_forward_hook(lambda _module, _inputs, output: captured.append(output))
+    return captured
+
+
+def log_probabilities(model: TransformerModel, source: Tensor, visible: Tensor, target_in: Tensor) -> Tensor:
+    """The whole at once, as training has it."""
+    whole: Tensor = model.readout(model(source, visible, target_in))
+    return whole
+
+
+def close(one: Tensor, other: Tensor) -> None:
+    torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+
+
+def test_the_unions_are_read() -> None:
+    kinds = {"text", "norm-pre", "positions-learned", "positions-layout-halves", "embeddings-separate"}
+    kinds |= {"readout-separate", "first_input-zeros", "mixer-bias-true", "cross-bias-true", "everything"}
+    assert kinds <= set(VARIANTS)
+    assert VARIANTS["everything"].norm == "pre"
+
+
+@every_variant
+def test_a_word_sees_itself_and_those_before_it_and_none_after(spec: Transformer) -> None:
+    model, (source, visible, target_in) = build(spec), batch()
+    embedded = capture(model.target_embedding)
+    states = model(source, visible, target_in)
+    seen = gradient_by_place(states, embedded[0]) > 0
+    assert torch.equal(seen, torch.ones(9, 9, dtype=torch.bool).tril().expand(4, 9, 9))
+
+
+@every_variant
+def test_every_encoder_state_and_every_decoder_state_sees_all_visible_words_and_no_others(spec: Transformer) -> None:
+    model, (source, visible, target_in) = build(spec), batch()
+    embedded = capture(model.source_embedding)
+    encoded = model.encode(source, visible)
+    seen = gradient_by_place(encoded, embedded[0]) > 0
+    for sentence, present in enumerate(visible):
+        assert torch.equal(seen[sentence][present], present.expand(int(present.sum()), -1))
+    states = model(source, visible, target_in)
+    seen = gradient_by_place(states, embedded[1]) > 0
+    assert torch.equal(seen, visible.unsqueeze(1).expand(4, 9, 7))
+
+
+@every_variant
+def test_whatever_lies_under_padding_is_invisible(spec: Transformer) -> None:
+    model, (source, visible, target_in) = build(spec), batch()
+    expected = log_probabilities(model, source, visible, target_in)
+    generator = torch.Generator().manual_seed(4)
+    wider = torch.nn.functional.pad(visible, (0, 2))
+    rubbish = torch.randint(0, 17, wider.shape, generator=generator)
+    rubbish = torch.where(wider, torch.nn.functional.pad(source, (0, 2)), rubbish)
+    longer = torch.cat([target_in, torch.randint(0, 17, (4, 3), generator=generator)], dim=1)
+    close(log_probabilities(model, rubbish, wider, longer)[:, :9], expected)
+
+
+@every_variant
+def test_a_sentence_alone_is_as_in_company(spec: Transformer) -> None:
+    model, (source, visible, target_in) = build(spec), batch()
+    together = log_probabilities(model, source, visible, target_in)
+    for sentence, present in enumerate(visible):
+        one = slice(sentence, sentence + 1)
+        alone = log_probabilities(model, source[one, present], visible[one, present], target_in[one])
+        close(alone, together[one])
+
+
+@every_variant
+def test_step_by_step_is_blocks_is_whole(spec: Transformer) -> None:
+    model, (source, visible, target_in) = build(spec), batch()
+    whole = log_probabilities(model, source, visible, target_in)
+    for blocks in [[1] * 9, [9], [4, 3, 2], [1, 6, 1, 1]]:
+        state = model.start(source, visible, 9)
+        steps = []
+        for words in target_in.split(blocks, dim=1):
+            given, state = model.step(words, state)
+            steps.append(given)
+        close(torch.cat(steps, dim=1), whole)
+
+
+def from_scratch(model: TransformerModel, source: Tensor, visible: Tensor, written: Tensor) -> Tensor:
+    """Log-probabilities after the last word of rows [batch width length], each sentence's memory made afresh."""
+    width = written.shape[1]
+    sources, seen = source.repeat_interleave(width, dim=0), visible.repeat_interleave(width, dim=0)
+    return log_probabilities(model, sources, seen, written.flatten(0, 1))
+
+
+# Widths and sentences as a beam search leaves them: it opens, widens, drops a sentence, narrows, drops, widens again.
+WALK: list[tuple[int, list[int] | None, int]] = [
+    (3, None, 1),
+    (5, None, 1),
+    (4, [0, 1, 3], 2),
+    (2, None, 1),
+    (2, [2, 0], 1),
+    (6, None, 3),
+]
+
+
+@every_variant
+def test_rows_picked_as_a_beam_picks_them_are_as_from_scratch(spec: Transformer) -> None:
+    model, (source, visible, _) = build(spec), batch()
+    generator = torch.Generator().manual_seed(5)
+    state = model.start(source, visible, 10)
+    written = torch.full((4, 1, 1), BEGIN)
+    given, state = model.step(written.flatten(0, 1), state)
+    close(given, from_scratch(model, source, visible, written)[:, -1:])
+    for width, sentences, new in WALK:
+        kept = torch.arange(len(source)) if sentences is None else torch.tensor(sentences)
+        before = written.shape[1]
+        # Parents repeat and cross over, as hypotheses do.
+        parents = torch.randint(0, before, (len(kept), width), generator=generator)
+        rows = (kept.unsqueeze(1) * before + parents).flatten()
+        state = state.pick(rows, None if sentences is None else kept)
+        source, visible = source[kept], visible[kept]
+        added = torch.randint(3, 17, (len(kept), width, new), generator=generator)
+        written = torch.cat([written.flatten(0, 1)[rows].unflatten(0, (len(kept), width)), added], dim=2)
+        given, state = model.step(added.flatten(0, 1), state)
+        close(given, from_scratch(model, source, visible, written)[:, -new:])
+
+
+def test_caches_grow_past_the_room_they_began_with() -> None:
+    model, (source, visible, _) = build(VARIANTS["text"]), batch()
+    target_in = torch.randint(3, 17, (4, 70), generator=torch.Generator().manual_seed(6))
+    state = model.start(source, visible, 70)
+    for words in target_in.split(7, dim=1):
+        given, state = model.step(words, state)
+    close(given, log_probabilities(model, source, visible, target_in)[:, -7:])

@@ -1,0 +1,163 @@
+"""The readout's loss, worked out in chunks with its gradients, against torch's cross-entropy and the formula."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from transduce.model import readout as readout_module
+from transduce.model.readout import Loss, Readout, Smoothing
+
+BATCH, TARGET, D_MODEL, VOCABULARY, PAD = 5, 9, 6, 11, 3  # a pad that is not 0, and 45 rows: three chunks of 16
+
+SMOOTHINGS = [
+    Smoothing(),
+    Smoothing(epsilon=0.1),
+    Smoothing(epsilon=0.3),
+    Smoothing(epsilon=0.1, over="others"),
+    Smoothing(epsilon=0.3, over="others"),
+]
+
+
+def states(seed: int = 1) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(BATCH, TARGET, D_MODEL, generator=generator, dtype=torch.float64).requires_grad_()
+
+
+def targets(seed: int = 2) -> Tensor:
+    """Words with some padding within and after them."""
+    target = torch.randint(0, VOCABULARY, (BATCH, TARGET), generator=torch.Generator().manual_seed(seed))
+    target[1, 4:] = target[3, 2:] = PAD
+    return target
+
+
+def built(seed: int = 3, scale: float = 1.0) -> Readout:
+    weight = torch.randn(VOCABULARY, D_MODEL, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return Readout(nn.Parameter(scale * weight), PAD)
+
+
+def by_hand(log_probabilities: Tensor, target: Tensor, smoothing: Smoothing) -> Tensor:
+    """−Σ q log p over the words, with q written out for each."""
+    total = torch.zeros((), dtype=torch.float64)
+    for row, word in zip(log_probabilities.flatten(0, 1), target.flatten().tolist()):
+        if word == PAD:
+            continue
+        if smoothing.over == "all":
+            q = torch.full((VOCABULARY,), smoothing.epsilon / VOCABULARY, dtype=torch.float64)
+            q[word] += 1 - smoothing.epsilon
+        else:
+            q = torch.full((VOCABULARY,), smoothing.epsilon / (VOCABULARY - 1), dtype=torch.float64)
+            q[word] = 1 - smoothing.epsilon
+        total = total - (q * row).sum()
+    return total
+
+
+def gradients(loss: Tensor, readout: Readout, inner: Tensor) -> tuple[Tensor, ...]:
+    return torch.autograd.grad(0.7 * loss, [inner, readout.weight])
+
+
+def close(one: Tensor | tuple[Tensor, ...], other: Tensor | tuple[Tensor, ...]) -> None:
+    torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize("chunk", [1, 2**22])
+def test_the_loss_and_its_gradients_are_torchs(epsilon: float, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readout_module, "CHUNK_BYTES", chunk)
+    readout, inner, target = built(), states(), targets()
+    loss = readout.loss(inner, target, Smoothing(epsilon=epsilon))
+    logits = (inner @ readout.weight.T).flatten(0, 1)
+    expected, unsmoothed = (
+        nn.functional.cross_entropy(
+            logits, target.flatten(), reduction="sum", ignore_index=PAD, label_smoothing=smoothing
+        )
+        for smoothing in (epsilon, 0.0)
+    )
+    close(tuple(loss), (expected, unsmoothed))
+    close(gradients(loss.smoothed, readout, inner), gradients(expected, readout, inner))
+
+
+@pytest.mark.parametrize("smoothing", SMOOTHINGS, ids=str)
+@pytest.mark.parametrize("chunk", [1, 2**22])
+def test_the_loss_and_its_gradients_are_the_formulas(
+    smoothing: Smoothing, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readout_module, "CHUNK_BYTES", chunk)
+    readout, inner, target = built(), states(), targets()
+    loss = readout.loss(inner, target, smoothing)
+    expected = by_hand(torch.log_softmax(inner @ readout.weight.T, -1), target, smoothing)
+    close(loss.smoothed, expected)
+    close(gradients(loss.smoothed, readout, inner), gradients(expected, readout, inner))
+
+
+@pytest.mark.parametrize("smoothing", [SMOOTHINGS[1], SMOOTHINGS[4]], ids=str)
+def test_gradients_are_those_of_finite_differences(smoothing: Smoothing) -> None:
+    inner, target = states().detach()[1:3, 2:6].requires_grad_(), targets()[1:3, 2:6]
+    weight = built().weight.detach().requires_grad_()
+
+    def loss(inner: Tensor, matrix: Tensor) -> Tensor:
+        readout = built()
+        del readout.weight
+        readout.weight = matrix
+        return readout.loss(inner, target, smoothing).smoothed
+
+    assert torch.autograd.gradcheck(loss, (inner, weight))
+
+
+def test_padding_counts_nothing_whatever_stands_there() -> None:
+    readout, inner, target = built(), states(), targets()
+    smoothing = Smoothing(epsilon=0.1)
+    loss = readout.loss(inner, target, smoothing)
+    padded = (target == PAD).unsqueeze(2)
+    assert padded.sum() > 10
+    gradient, _ = gradients(loss.smoothed, readout, inner)
+    assert not gradient.masked_select(padded).any()
+    close(tuple(readout.loss(inner.masked_fill(padded, 7.0), target, smoothing)), tuple(loss))
+    nothing = readout.loss(inner, torch.full_like(target, PAD), smoothing)
+    assert (nothing.smoothed, nothing.unsmoothed) == (0, 0)
+
+
+def test_the_unsmoothed_sum_carries_no_gradient_and_is_the_smoothed_one_without_smoothing() -> None:
+    readout, inner, target = built(), states(), targets()
+    smoothed = readout.loss(inner, target, Smoothing(epsilon=0.3))
+    plain = readout.loss(inner, target, Smoothing())
+    assert not smoothed.unsmoothed.requires_grad
+    close(smoothed.unsmoothed, plain.smoothed)
+    assert smoothed.smoothed > smoothed.unsmoothed
+
+
+def test_the_loss_is_the_same_without_gradients() -> None:
+    readout, inner, target = built(), states(), targets()
+    expected = readout.loss(inner, target, Smoothing(epsilon=0.1))
+    with torch.inference_mode():
+        close(tuple(readout.loss(inner, target, Smoothing(epsilon=0.1))), tuple(expected))
+    frozen = readout.requires_grad_(False).loss(inner.detach(), target, Smoothing(epsilon=0.1))
+    close(tuple(frozen), tuple(expected))
+
+
+def test_large_logits_do_not_overflow() -> None:
+    readout, inner, target = built(scale=1000.0), states(), targets()
+    loss = readout.loss(inner, target, Smoothing(epsilon=0.1))
+    expected = by_hand(torch.log_softmax(inner @ readout.weight.T, -1), target, Smoothing(epsilon=0.1))
+    close(loss.smoothed, expected)
+    assert all(gradient.isfinite().all() for gradient in gradients(loss.smoothed, readout, inner))
+
+
+def test_bfloat16_products_are_summed_in_float32() -> None:
+    readout, inner, target = built().float(), states().detach().float().requires_grad_(), targets()
+    expected = readout.loss(inner, target, Smoothing(epsilon=0.1))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss: Loss = readout.loss(inner, target, Smoothing(epsilon=0.1))
+    assert loss.smoothed.dtype == torch.float32
+    torch.testing.assert_close(tuple(loss), tuple(expected), rtol=0.01, atol=0)
+    found, wanted = gradients(loss.smoothed, readout, inner), gradients(expected.smoothed, readout, inner)
+    assert [gradient.dtype for gradient in found] == [torch.float32] * 2
+    torch.testing.assert_close(found, wanted, rtol=0.05, atol=0.05)
+
+
+def test_log_probabilities_are_normalised_in_float32_at_least() -> None:
+    readout, inner = built(), states()
+    found = readout(inner)
+    close(found, torch.log_softmax(inner @ readout.weight.T, -1))
+    rough = readout.bfloat16()(inner.bfloat16())
+    assert rough.dtype == torch.float32
+    torch.testing.assert_close(rough.exp().sum(-1), torch.ones(BATCH, TARGET), rtol=0, atol=1e-5)

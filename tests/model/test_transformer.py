@@ -1,0 +1,159 @@
+"""The model as a whole: embeddings, what is shared, first weights, refusals."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+from variants import BEGIN, TEXT, batch, build
+
+from transduce.model import Attention, Transformer, TransformerModel, Vocabulary
+from transduce.model.attention import MultiHeadAttention
+from transduce.model.positions import sinusoids
+from transduce.settings import merged, validated
+
+
+def changed(**change: object) -> Transformer:
+    return validated(Transformer, merged(TEXT.as_dictionary(), change), place="a test")
+
+
+def loss(model: TransformerModel) -> Tensor:
+    source, visible, target_in = batch()
+    return (model.readout(model(source, visible, target_in))[..., 4] ** 2).sum()
+
+
+def test_embeddings_are_multiplied_by_the_root_of_d_model_and_positions_are_added() -> None:
+    model = build(TEXT)
+    words = torch.tensor([[5, 3, 9], [4, 4, 16]])
+    for embedding in (model.source_embedding, model.target_embedding):
+        for first in (0, 6):
+            expected = embedding.weight[words] * math.sqrt(14) + sinusoids(9, 14)[first : first + 3].double()
+            torch.testing.assert_close(embedding(words, first), expected, rtol=0, atol=1e-12)
+
+
+def test_one_matrix_serves_both_embeddings_and_the_readout_and_gathers_the_gradient_of_all_three() -> None:
+    shared = build(TEXT)
+    matrices = [shared.source_embedding.weight, shared.target_embedding.weight, shared.readout.weight]
+    assert all(matrix is matrices[0] for matrix in matrices)
+    assert sum(tuple(weight.shape) == (17, 14) for weight in shared.parameters()) == 1
+    apart = build(changed(embeddings="separate", readout={"kind": "separate"}), source=17)
+    apart.load_state_dict(shared.state_dict())
+    ours = [apart.source_embedding.weight, apart.target_embedding.weight, apart.readout.weight]
+    gradients = torch.autograd.grad(loss(apart), ours)
+    assert all(gradient.abs().max() > 1e-3 for gradient in gradients)
+    (together,) = torch.autograd.grad(loss(shared), matrices[:1])
+    torch.testing.assert_close(together, torch.stack(gradients).sum(0), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "readout", "matrices"),
+    [("shared", "tied", 1), ("shared", "separate", 2), ("separate", "tied", 2), ("separate", "separate", 3)],
+)
+def test_as_many_matrices_of_the_vocabulary_as_are_not_shared(embeddings: str, readout: str, matrices: int) -> None:
+    model = changed(embeddings=embeddings, readout={"kind": readout}).build(Vocabulary(source=17, target=17))
+    assert sum(tuple(weight.shape) == (17, 14) for weight in model.parameters()) == matrices
+
+
+def test_vocabularies_of_two_sizes_cannot_share_their_embeddings() -> None:
+    with pytest.raises(ValueError, match=r"17 and 19 words: set `subwords\.shared: true` or `model\.embeddings: sep"):
+        TEXT.build(Vocabulary(source=17, target=19))
+    model = changed(embeddings="separate").build(Vocabulary(source=17, target=19))
+    assert (len(model.source_embedding.weight), len(model.readout.weight)) == (17, 19)
+
+
+def test_the_released_codes_decoder_starts_from_zeros() -> None:
+    zeros, symbol = build(changed(first_input="zeros")), build(TEXT)
+    words = torch.tensor([[BEGIN, 5, 3]])
+    first = zeros.target_embedding(words)
+    assert torch.equal(first[0, 0], sinusoids(1, 14)[0].double())
+    torch.testing.assert_close(first[0, 1:], symbol.target_embedding(words)[0, 1:])
+    assert not torch.allclose(symbol.target_embedding(words)[0, 0], first[0, 0])
+    # Only the decoder's first input: the source may hold the symbol's embedding.
+    torch.testing.assert_close(zeros.source_embedding(words), symbol.source_embedding(words))
+
+
+def test_post_norm_ends_normalised_and_pre_norm_has_a_norm_of_its_own_at_the_top() -> None:
+    assert isinstance(build(TEXT).decoder_norm, nn.Identity)
+    for norm in ("post", "pre"):
+        torch.manual_seed(1)
+        model = changed(norm=norm).build(Vocabulary(source=17, target=17)).eval()
+        for states in (model.encode(*batch()[:2]), model(*batch())):
+            torch.testing.assert_close(states.mean(-1), torch.zeros(states.shape[:2]), rtol=0, atol=1e-5)
+            torch.testing.assert_close(states.var(-1, correction=0), torch.ones(states.shape[:2]), rtol=0, atol=1e-3)
+
+
+def test_dropout_is_off_in_reading_and_on_in_training() -> None:
+    model = changed(dropout=0.3).build(Vocabulary(source=17, target=17))
+    assert torch.equal(model.eval()(*batch()), model(*batch()))
+    assert not torch.equal(model.train()(*batch()), model(*batch()))
+
+
+def first_attention(heads: int, d_k: int, d_v: int, initialisation: str) -> tuple[Tensor, Tensor, Tensor]:
+    """W^Q, W^K and W^V of a fresh model of width 64."""
+    torch.manual_seed(1)
+    attention = Attention(heads=heads, d_k=d_k, d_v=d_v)
+    spec = changed(d_model=64, mixer=attention.as_dictionary(), initialisation=initialisation)
+    model = spec.build(Vocabulary(source=17, target=17))
+    module = next(module for module in model.modules() if isinstance(module, MultiHeadAttention))
+    keys = heads * d_k
+    return module.query.weight, module.key_value.weight[:keys], module.key_value.weight[keys:]
+
+
+def assert_uniform(weight: Tensor, bound: float) -> None:
+    """Within the bound and nearly reaching it; mean square bound²/3 within five standard errors, 1 false in 10^6."""
+    assert bound * 0.98 < weight.abs().max() <= bound
+    squares = (weight.detach().double() / bound) ** 2
+    assert abs(squares.mean() - 1 / 3) < 5 * math.sqrt(4 / 45 / weight.numel())
+
+
+def test_projections_are_glorot_uniform_each_by_its_own_shape() -> None:
+    query, keys, values = first_attention(5, 12, 20, "glorot")
+    assert_uniform(query, math.sqrt(6 / (64 + 60)))
+    assert_uniform(keys, math.sqrt(6 / (64 + 60)))
+    assert_uniform(values, math.sqrt(6 / (64 + 100)))
+
+
+def test_the_released_code_draws_the_projections_as_one_matrix() -> None:
+    for weight in first_attention(5, 12, 20, "fused-glorot"):
+        assert_uniform(weight, math.sqrt(6 / (64 + 60 + 60 + 100)))
+    # At heads · d_k = d_model each has a gain of 1/√2.
+    for weight in first_attention(4, 16, 16, "fused-glorot"):
+        assert_uniform(weight, math.sqrt(6 / (64 + 64)) / math.sqrt(2))
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_embeddings_begin_with_a_variance_of_one_in_d_model_and_biases_with_zero(positions: str) -> None:
+    torch.manual_seed(1)
+    attention = {"heads": 3, "d_k": 5, "d_v": 6, "bias": True}
+    spec = changed(d_model=64, mixer=attention, cross=attention, positions={"kind": positions})
+    model = spec.build(Vocabulary(source=500, target=500))
+    tables = [model.source_embedding.weight]
+    tables += [model.source_embedding.positions.weight] if positions == "learned" else []
+    for table in tables:
+        # Five standard errors of a variance over 32,000 draws and more.
+        assert table.var().item() * 64 == pytest.approx(1, abs=5 * math.sqrt(2 / 32000))
+    linears = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    assert len(linears) == 2 * (3 + 2) + 3 * (3 + 3 + 2)
+    assert not any(linear.bias.any() for linear in linears)
+    for linear in [linears[3], linears[4]]:
+        assert_uniform(linear.weight, math.sqrt(6 / (64 + 22)))
+
+
+def test_the_same_seed_gives_the_same_weights() -> None:
+    weights = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        model = changed(readout={"kind": "separate"}).build(Vocabulary(source=17, target=17))
+        weights.append(torch.cat([weight.flatten() for weight in model.parameters()]))
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_a_model_knows_how_far_its_positions_reach() -> None:
+    assert build(TEXT).longest is None
+    model = build(changed(positions={"kind": "learned", "longest": 8}))
+    assert model.longest == 8
+    source, visible, target_in = batch()
+    model.start(source, visible, 8)
+    with pytest.raises(ValueError, match="9 words is longer than the 8 positions"):
+        model(source, visible, target_in)
