@@ -92,7 +92,7 @@ class Adjective:
     german: str
     stem: str
     nouns: tuple[Noun, ...]
-    changing: bool  # whether one can become so
+    traits: frozenset[str]  # changing: one can become so; absolute: not "very"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,6 +112,7 @@ class Time:
     english: str
     german: str
     tenses: frozenset[str]
+    shared: int  # how many words from the end are paired one by one; those before them share the last number
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -219,7 +220,7 @@ def _noun(row: Row) -> Noun:
 
 def regular_plural(noun: str) -> str:
     """The plural that English makes by rule."""
-    return noun + "s"
+    return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
 
 
 def selected(selector: str) -> tuple[Noun, ...]:
@@ -262,7 +263,13 @@ def _verb(row: Row) -> Verb:
 
 def _adjective(row: Row) -> Adjective:
     stem = row["stem"] or row["german"]
-    return Adjective(row["english"], row["german"], stem, selected(row["classes"]), bool(row["changing"]))
+    return Adjective(row["english"], row["german"], stem, selected(row["classes"]), _words(row["traits"]))
+
+
+def _time(row: Row) -> Time:
+    english = sum(not part.startswith("(") for part in row["english"].split())
+    german = len(row["german"].split())
+    return Time(row["english"], row["german"], _words(row["tenses"]), min(english, german))
 
 
 def _person(row: Row) -> Person:
@@ -276,7 +283,7 @@ NAMES = _read("names", lambda row: Name(row["english"], row["german"], row["clas
 ADVERBS = _read("adverbs", lambda row: Adverb(row["english"], row["german"], row["kind"], _words(row["use"])))
 VERBS = _read("verbs", _verb)
 ADJECTIVES = _read("adjectives", _adjective)
-TIMES = _read("times", lambda row: Time(row["english"], row["german"], _words(row["tenses"])))
+TIMES = _read("times", _time)
 DETERMINERS = _read(
     "determiners",
     lambda row: Determiner(

@@ -102,20 +102,28 @@ MODALS = ("will", "can", "could", "must", "should", "may")
 FINITE_BE = {"VBP": ("am", "is", "are"), "VBZ": ("am", "is", "are"), "VBD": ("was", "was", "were")}
 
 
-def auxiliaries(form: Form) -> list[tuple[str, str]]:
-    """The auxiliaries of a form, each with the form it asks of the next verb; "TO" is "to" and the base."""
-    wanted: list[tuple[str, str]] = []
+class Auxiliary(NamedTuple):
+    """An auxiliary, the form it asks of the next verb ("TO" is "to" and the base), and what it stands for."""
+
+    word: str
+    next: str
+    role: str
+
+
+def auxiliaries(form: Form) -> list[Auxiliary]:
+    """The auxiliaries of a form, without "do"."""
+    wanted: list[Auxiliary] = []
     if form.modal:
         word, _, to = form.modal.english.partition(" ")
-        wanted.append((word, "TO" if to else "VB"))
+        wanted.append(Auxiliary(word, "TO" if to else "VB", "finite"))
     if form.tense == "future":
-        wanted.append(("will", "VB"))
+        wanted.append(Auxiliary("will", "VB", "finite"))
     if form.tense in ("perfect", "pluperfect"):
-        wanted.append(("have", "VBN"))
+        wanted.append(Auxiliary("have", "VBN", "finite"))
     if form.progressive:
-        wanted.append(("be", "VBG"))
+        wanted.append(Auxiliary("be", "VBG", "finite"))
     if form.passive:
-        wanted.append(("be", "VBN"))
+        wanted.append(Auxiliary("be", "VBN", "passive" if wanted else "finite"))
     return wanted
 
 
@@ -129,14 +137,14 @@ class Link(NamedTuple):
 def chain(clause: Clause, person: int, inverted: bool = False) -> list[Link]:
     """The verbs from the finite one to the main one, with "do" where a question or "not" needs it."""
     wanted = auxiliaries(clause.form)
-    lexical = wanted[0][1] == "TO" if wanted else clause.verb.english != "be"
+    lexical = wanted[0].next == "TO" if wanted else clause.verb.english != "be"
     if lexical and (inverted or clause.form.negated):
-        wanted.insert(0, ("do", "VB"))
+        wanted.insert(0, Auxiliary("do", "VB", "finite"))
     tag = finite_tag(clause.form, person)
     links: list[Link] = []
-    for number, (word, following) in enumerate(wanted):
-        key = (id(clause), f"auxiliary{number}" if number else "finite")
-        links.append(Link(Leaf("MD" if word in MODALS else tag, verb_form(word, tag, person), (key,)), following))
+    for word, following, role in wanted:
+        leaf = Leaf("MD" if word in MODALS else tag, verb_form(word, tag, person), ((id(clause), role),))
+        links.append(Link(leaf, following))
         tag = "VB" if following == "TO" else following
     verb = clause.verb
     keys = ((id(clause), "verb"),) if links else ((id(clause), "finite"), (id(clause), "verb"))

@@ -53,7 +53,7 @@ def third_person(word: str) -> str:
 
 def gerund(word: str) -> str:
     """ "reading", "writing", "running"."""
-    if word.endswith("e") and not word.endswith(("ee", "be")):
+    if word.endswith("e") and word != "be" and not word.endswith("ee"):
         return word[:-1] + "ing"
     return _doubled(word) + "ing"
 

@@ -123,7 +123,7 @@ def time(when: SetTime | Clock | During) -> Tree:
     """A phrase of time."""
     match when:
         case SetTime():
-            tree, _ = _numbered(TIME_TREES[when.time.english], id(when), when.time.german.count(" ") + 1)
+            tree, _ = _numbered(TIME_TREES[when.time.english], id(when), when.time.shared)
             return tree
         case During():
             word = Leaf("IN", when.english, ((id(when), "preposition"),))

@@ -174,7 +174,7 @@ def predicate(clause: Clause, person: int) -> Verbs:
     if form.tense in ("perfect", "pluperfect"):
         auxiliary = "sein" if form.passive else verb.auxiliary
         inflect = morphology.past if form.tense == "pluperfect" else morphology.present
-        been = [Word("worden", ((id(clause), "auxiliary1"),))] if form.passive else []
+        been = [Word("worden", ((id(clause), "passive"),))] if form.passive else []
         return Verbs(Word(inflect(auxiliary, "", person), keys), "", [participle, *been])
     inflect, irregular = (
         (morphology.past, verb.german_past) if form.tense == "past" else (morphology.present, verb.present)
@@ -188,7 +188,7 @@ def infinitives(clause: Clause) -> Words:
     """What follows a modal: the infinitive, or the participle and "werden"."""
     lexical = ((id(clause), "verb"),)
     if clause.form.passive:
-        be = Word("werden", ((id(clause), "auxiliary1"),))
+        be = Word("werden", ((id(clause), "passive"),))
         return [Word(morphology.participle(clause.verb), lexical), be]
     return [Word(morphology.infinitive(clause.verb, marked=False), lexical)]
 
@@ -199,8 +199,8 @@ def infinitives(clause: Clause) -> Words:
 def middle_field(clause: Clause, with_subject: bool) -> tuple[Words, Words]:
     """What stands between the two brackets, and the relative clause that moves behind the second.
 
-    The order: subject, pronouns, time, how often, objects, "nicht", manner, doer, place, objects with prepositions,
-    what the verb needs besides.
+    The order: subject, pronouns, time, how often, definite objects, manner, indefinite objects, "nicht", doer, place,
+    objects with prepositions, what the verb needs besides.
     """
     parts = [
         *(subject_part(clause) if with_subject else reflexive(clause)),
@@ -250,6 +250,11 @@ def _frequency(clause: Clause) -> list[Extended]:
     return [one(word.german, (id(clause), "frequency"))] if word else []
 
 
+def _manner(clause: Clause) -> list[Extended]:
+    word = clause.adjuncts.manner
+    return [one(word.german, (id(clause), "manner"))] if word else []
+
+
 def _late(clause: Clause) -> bool:
     """Whether the adverb of frequency follows definite objects."""
     return clause.adjuncts.frequency is not None and clause.adjuncts.frequency.kind == "late"
@@ -275,8 +280,11 @@ def light_objects(clause: Clause) -> list[Extended]:
 
 
 def bare_objects(clause: Clause) -> list[Extended]:
-    """Objects without preposition, and with them "nicht", unless it has become the "kein" of one of them."""
-    late = _frequency(clause) if _late(clause) else []
+    """Objects without preposition, and what stands behind definite ones but before indefinite ones.
+
+    "nicht" comes last, unless it has become the "kein" of an object.
+    """
+    late = (_frequency(clause) if _late(clause) else []) + _manner(clause)
     parts: list[Extended] = []
     negation = [one("nicht", (id(clause), "not"))] if clause.form.negated else []
     for number, slot, filler in _in_middle(clause):
@@ -301,11 +309,9 @@ def indefinite(filler: Phrase) -> bool:
 
 
 def circumstances(clause: Clause) -> list[Extended]:
-    """How, by whom, where."""
+    """By whom, where."""
     adjuncts = clause.adjuncts
     parts: list[Extended] = []
-    if adjuncts.manner:
-        parts.append(one(adjuncts.manner.german, (id(clause), "manner")))
     if clause.agent:
         parts.append(prepositional("von", "dative", clause.agent, (id(clause), "by")))
     if adjuncts.place and adjuncts.front != "place":

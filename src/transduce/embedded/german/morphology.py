@@ -130,7 +130,7 @@ def present(verb: str, third: str, person: int) -> str:
         return verb
     if person == 1:
         return third or stem(verb) + ("et" if needs_e(stem(verb)) else "t")
-    return verb[:-2] + "le" if verb.endswith("eln") else stem(verb) + "e"
+    return verb[:-3] + "le" if verb.endswith("eln") else stem(verb) + "e"
 
 
 @cache

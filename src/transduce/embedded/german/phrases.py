@@ -142,7 +142,8 @@ def time(when: SetTime | Clock | During) -> Words:
     match when:
         case SetTime():
             texts = when.time.german.split()
-            return [Word(text, ((id(when), str(len(texts) - n)),)) for n, text in enumerate(texts)]
+            places = [min(len(texts) - number, when.time.shared) for number in range(len(texts))]
+            return [Word(text, ((id(when), str(place)),)) for text, place in zip(texts, places, strict=True)]
         case During():
             return prepositional(when.german, when.case, when.phrase, (id(when), "preposition")).words
     return clock(when)
@@ -174,8 +175,7 @@ def prepositional(preposition: str, case: Case, filler: Phrase, key: Key) -> Ext
     if not preposition:
         return inner
     first, *rest = inner.words
-    article = any(role == "determiner" for _, role in first.keys)
     together = morphology.CONTRACTIONS.get((preposition, first.text))
-    if together and article and not inner.tail:
+    if together and not inner.tail:
         return Extended([Word(together, (key, *first.keys)), *rest], inner.tail)
     return Extended([Word(preposition, (key,)), *inner.words], inner.tail)

@@ -99,14 +99,21 @@ def active(pairs: Pairs, verb: Verb, setting: Setting, depth: int, negated: bool
         return Clause(verb, head.form, subject, objects, head.adjuncts, rest)
 
     rest = complement(pairs, verb, setting, depth)
-    closed = verb.complement in ("that", "whether", "to") or setting.infinitive
     options: list[tuple[float, Choice[Clause]]] = []
-    for ended, share in ((False, 1.0),) if closed else ((False, 0.4), (True, 0.6)):
+    for ended, share in _endings(verb, setting, depth):
         predicates = heads(pairs, latitude(verb, setting, negated, False, ended))
         for weight, company, subjects in _subjects(pairs, verb, setting, depth, negated):
             things = objects(pairs, verb, setting, 0 if ended else depth, negated, company)
             options.append((weight * share, Each(built, predicates, subjects, things, rest)))
     return OneOf(*options)
+
+
+def _endings(verb: Verb, setting: Setting, depth: int) -> list[tuple[bool, float]]:
+    """Whether adverbials may end a clause, weighed: not behind another clause, nor behind a heavy object."""
+    if verb.complement in ("that", "whether", "to") or setting.infinitive:
+        return [(False, 1.0)]
+    heavy = bool(verb.slots) and depth > 0 and not setting.light
+    return [(False, 0.4), (True, 0.6)] if heavy else [(True, 1.0)]
 
 
 def _subjects(
@@ -189,10 +196,11 @@ def _described(pairs: Pairs, verb: Verb, setting: Setting, adjective: Adjective)
         return Clause(verb, head.form, subject, (), head.adjuncts, quality)
 
     nouns = tuple(noun for noun in adjective.nouns if noun in verb.subjects and pairs.allow(adjective, noun))
-    possible = adjective.changing or "uncontrolled" not in verb.traits
+    possible = "changing" in adjective.traits or "uncontrolled" not in verb.traits
     if not nouns or not possible or setting.infinitive or setting.gap is not None:
         return Pick([])
-    qualities = Each(Quality, Pick([adjective]), Pick([False, True], [3.0, 1.0]))
+    strengths = Pick([False]) if "absolute" in adjective.traits else Pick([False, True], [3.0, 1.0])
+    qualities = Each(Quality, Pick([adjective]), strengths)
     options: list[tuple[float, Choice[Clause]]] = []
     for negated, weight in NEGATED[:1] if setting.temporal else NEGATED:
         nominal = Nominal("negated" if negated else "subject", plain=True)
@@ -230,6 +238,6 @@ def relative(pairs: Pairs, noun: Noun, depth: int) -> Choice[Clause]:
         if noun in verb.subjects and verb.complement in ("", "place", "direction"):
             options.append(clause(pairs, verb, Setting(gap=SUBJECT), depth))
         for number, slot in enumerate(verb.slots):
-            if noun in slot.nouns and pairs.allow(verb, noun):
+            if noun in slot.nouns and pairs.allow(verb, noun) and "unmoved" not in verb.traits:
                 options.append(clause(pairs, verb, Setting(gap=number), depth))
     return evenly(*options)

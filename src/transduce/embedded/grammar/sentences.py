@@ -70,7 +70,8 @@ def wh_question(pairs: Pairs) -> Choice[Sentence]:
     options: list[tuple[float, Choice[Clause]]] = []
     for verb in VERBS:
         if verb.complement in ("", "place", "direction") and verb.subjects:
-            gaps = [(2.0, Setting(main=True, question=True, gap=n, asked=True)) for n in range(len(verb.slots))]
+            moved = range(0 if "unmoved" in verb.traits else len(verb.slots))
+            gaps = [(2.0, Setting(main=True, question=True, gap=number, asked=True)) for number in moved]
             if set(PEOPLE) & set(verb.subjects):
                 gaps.append((0.7, Setting(main=True, question=True, gap=SUBJECT, asked=True)))
             asks = [(0.7, Setting(main=True, question=True, ask=ask)) for ask in _asks(verb)]
