@@ -1,0 +1,36 @@
+"""The README's table has every verb, each answers `--help`, and the options it names are there."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from transduce.commands import VERBS, app
+
+README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+ROWS = re.findall(r"^\| `transduce (\w+)([^`]*)` \| (.*) \|$", README, flags=re.MULTILINE)
+
+
+def test_the_table_has_every_verb_and_no_other() -> None:
+    assert [verb for verb, _, _ in ROWS] == list(VERBS)
+
+
+@pytest.mark.parametrize(("verb", "usage", "meaning"), ROWS, ids=[verb for verb, _, _ in ROWS])
+def test_every_verb_answers_help_and_has_the_options_that_the_table_names(verb: str, usage: str, meaning: str) -> None:
+    result = CliRunner().invoke(app, [verb, "--help"], terminal_width=200)
+    assert result.exit_code == 0
+    assert VERBS[verb] in result.output
+    for option in re.findall(r"--[a-z][a-z-]*", usage + meaning):
+        assert re.search(rf"{option}\b", result.output), option
+
+
+def test_every_command_in_the_readme_is_a_verb() -> None:
+    assert set(re.findall(r"^ +\$? ?transduce (\w+)", README, flags=re.MULTILINE)) <= set(VERBS)
+
+
+def test_the_count_of_parameters_in_the_readme_is_what_info_prints() -> None:
+    [(shown, vocabulary)] = re.findall(r"^ +([\d,]+) parameters at ([\d,]+) subwords", README, flags=re.MULTILINE)
+    result = CliRunner().invoke(app, ["info", "base", "--vocabulary", vocabulary.replace(",", ""), "--json"])
+    assert json.loads(result.output)["parameters"] == int(shown.replace(",", ""))
