@@ -1,4 +1,4 @@
-"""docs/recipe.md says of every key what the code says: default, choices, whether it may be null; and of every preset."""
+"""docs/recipe.md says of every key what the code says: default, choices, whether it may be null; of presets too."""
 
 import importlib
 import json
