@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from transduce.corpus.readers import CorpusSpec, bytes_of_pairs, name_of
+from transduce.corpus.readers import CorpusSpec, bytes_of_pairs, files_of
 
 __all__ = ["Fault", "Report", "readable_pairs"]
 
@@ -66,7 +66,7 @@ class Report:
 
 def readable_pairs(corpus: CorpusSpec, report: Report) -> Iterator[tuple[str, str, str]]:
     """(place, source, target) of each pair that is text on both sides; the others are noted in `report`."""
-    name = name_of(corpus)
+    name = next((path.name for path in files_of(corpus)), "embedded corpus")
     for number, pair in enumerate(bytes_of_pairs(corpus), start=1):
         report.read += 1
         place = f"{name}:{number}"

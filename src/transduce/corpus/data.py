@@ -12,7 +12,7 @@ __all__ = ["DataSpec"]
 
 def _as_tuple(value: Any) -> Any:
     """One corpus is a list of one; and strict validation takes a tuple only, where a step of Python comes before it."""
-    return tuple(value) if isinstance(value, list) else (value,) if isinstance(value, dict | Spec) else value
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
 class DataSpec(Spec):

@@ -56,7 +56,7 @@ class Planned(NamedTuple):
     position: Position
 
 
-class _Rows(NamedTuple):
+class Rows(NamedTuple):
     """A piece before it is assembled: which pairs, and to which length they are padded."""
 
     numbers: Ids
@@ -78,15 +78,14 @@ class Planner:
         self.seed = seed
         self.pieces = max(1, batch_tokens // PIECE) if pieces == "auto" else pieces
         budget = batch_tokens // self.pieces
-        self._lengths = np.maximum(store.source_lengths, store.target_lengths) + 1
-        longest = int(self._lengths.max())
+        longest = store.longest + 1
         if longest > budget:
             raise ValueError(
                 f"training.batch_tokens: the longest pair takes {longest} positions, a piece has {budget} "
                 f"({batch_tokens} in {self.pieces} pieces); take at least {longest * self.pieces}, fewer pieces, "
                 "or a smaller data.longest"
             )
-        self._rungs = fitted_rungs(np.bincount(self._lengths, weights=_weights(store)), rungs)
+        self._rungs = self._fitted(rungs)
         fitting = budget // self._rungs
         self._rows = np.where(fitting >= 8, fitting // 8 * 8, fitting)
 
@@ -98,51 +97,64 @@ class Planner:
     @cached_property
     def padding(self) -> float:
         """The share of padded positions, over both sides, in the first epoch."""
-        plan = self._plan(0)
-        lengths = self.store.source_lengths + self.store.target_lengths + 2
+        store, plan = self._epoch(0)
+        lengths = store.source_lengths + store.target_lengths + 2
         words = sum(int(lengths[rows.numbers].sum()) for rows in plan)
         return 1.0 - words / sum(2 * len(rows.numbers) * rows.room for rows in plan)
 
     @cached_property
     def words_per_epoch(self) -> int:
         """Target words, END included, of the first epoch."""
-        return sum(self._words(rows) for rows in self._plan(0))
+        store, plan = self._epoch(0)
+        return sum(_words(store, rows) for rows in plan)
 
     @cached_property
     def steps_per_epoch(self) -> int:
         """Steps of the first epoch."""
-        return -(-len(self._plan(0)) // self.pieces)
+        _, plan = self._epoch(0)
+        return -(-len(plan) // self.pieces)
 
     def steps(self, start: Position = BEGINNING) -> Iterator[Planned]:
         """The steps from `start` on, without end; the same whether one starts there or arrives."""
         epoch, first = start
         while True:
-            plan = self._plan(epoch)
+            store, plan = self._epoch(epoch)
             count = -(-len(plan) // self.pieces)
             for step in range(first, count):
                 rows = plan[step * self.pieces : (step + 1) * self.pieces]
                 after = Position(epoch, step + 1) if step + 1 < count else Position(epoch + 1)
-                words = sum(self._words(piece) for piece in rows)
-                yield Planned(epoch, step, [self._assembled(piece) for piece in rows], words, after)
+                words = sum(_words(store, piece) for piece in rows)
+                yield Planned(epoch, step, [_assembled(store, piece) for piece in rows], words, after)
             epoch, first = epoch + 1, 0
 
-    def _plan(self, epoch: int) -> list[_Rows]:
-        """The pieces of an epoch in their order."""
+    def _fitted(self, rungs: int) -> Ids:
+        """Rungs for the lengths of the first epoch; the last holds the longest pair of any."""
+        first = self.store.in_epoch(self.seed, 0)
+        uses = np.repeat([part.weight for part in first.parts], [part.pairs for part in first.parts])
+        counts = np.bincount(_lengths(first), weights=uses, minlength=self.store.longest + 2)
+        # With subword dropout another epoch may have this length, if the first has not.
+        counts[self.store.longest + 1] += np.finfo(float).tiny
+        return fitted_rungs(counts, rungs)
+
+    def _epoch(self, epoch: int) -> tuple[Store, list[Rows]]:
+        """The store of an epoch, and its pieces in their order."""
+        store = self.store.in_epoch(self.seed, epoch)
+        lengths = _lengths(store)
         random = np.random.default_rng([self.seed, epoch])
         numbers = random.permutation(self._used(random))
-        rung = np.searchsorted(self._rungs, self._lengths[numbers])
+        rung = np.searchsorted(self._rungs, lengths[numbers])
         groups = np.split(numbers[np.argsort(rung, kind="stable")], np.cumsum(np.bincount(rung))[:-1])
-        pieces: list[_Rows] = []
+        pieces: list[Rows] = []
         left = numbers[:0]
         for group, rows, room in zip(groups, self._rows.tolist(), self._rungs.tolist()):
             pool = np.concatenate([left, group])
             whole = len(pool) // rows * rows
-            pieces += [_Rows(piece, room) for piece in pool[:whole].reshape(-1, rows)]
+            pieces += [Rows(piece, room) for piece in pool[:whole].reshape(-1, rows)]
             left = pool[whole:]
         if len(left):
-            needed = np.searchsorted(self._rungs, self._lengths[left].max())
-            pieces.append(_Rows(left, int(self._rungs[needed])))
-        return [pieces[place] for place in random.permutation(len(pieces))]
+            needed = np.searchsorted(self._rungs, lengths[left].max())
+            pieces.append(Rows(left, int(self._rungs[needed])))
+        return store, [pieces[place] for place in random.permutation(len(pieces))]
 
     def _used(self, random: np.random.Generator) -> Ids:
         """The pairs of an epoch: each as often as its corpus weighs, and of a fraction a random choice."""
@@ -156,22 +168,24 @@ class Planner:
             start += part.pairs
         return np.concatenate(chosen)
 
-    def _words(self, rows: _Rows) -> int:
-        return int(self.store.target_lengths[rows.numbers].sum()) + len(rows.numbers)
 
-    def _assembled(self, rows: _Rows) -> Piece:
-        count = np.arange(len(rows.numbers))
-        source, length = self.store.padded("source", rows.numbers, rows.room)
-        source[count, length] = END
-        words, length = self.store.padded("target", rows.numbers, rows.room)
-        target_in = np.concatenate([np.full((len(count), 1), BEGIN), words[:, :-1]], axis=1)
-        words[count, length] = END
-        return Piece(source, target_in, words)
+def _lengths(store: Store) -> NDArray[np.int32]:
+    """The positions that each pair takes on its longer side, the symbol included."""
+    return np.maximum(store.source_lengths, store.target_lengths) + 1
 
 
-def _weights(store: Store) -> NDArray[np.float64]:
-    """How often an epoch uses each pair, on average."""
-    return np.repeat([part.weight for part in store.parts], [part.pairs for part in store.parts])
+def _words(store: Store, rows: Rows) -> int:
+    return int(store.target_lengths[rows.numbers].sum()) + len(rows.numbers)
+
+
+def _assembled(store: Store, rows: Rows) -> Piece:
+    count = np.arange(len(rows.numbers))
+    source, length = store.padded("source", rows.numbers, rows.room)
+    source[count, length] = END
+    words, length = store.padded("target", rows.numbers, rows.room)
+    target_in = np.concatenate([np.full((len(count), 1), BEGIN), words[:, :-1]], axis=1)
+    words[count, length] = END
+    return Piece(source, target_in, words)
 
 
 def fitted_rungs(counts: NDArray[Any], rungs: int) -> Ids:

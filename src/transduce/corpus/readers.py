@@ -12,7 +12,7 @@ from pydantic import Discriminator, Field, Tag
 from transduce.corpus.drift import parting
 from transduce.settings import Spec
 
-__all__ = ["CorpusSpec", "Embedded", "Files", "Tsv", "bytes_of_pairs", "files_of", "lines_of", "name_of", "pairs"]
+__all__ = ["CorpusSpec", "Embedded", "Files", "Tsv", "bytes_of_pairs", "files_of", "lines_of", "pairs"]
 
 Weight = Annotated[
     float, Field(gt=0.0, allow_inf_nan=False, description="uses an epoch: 2 is twice, 0.5 a random half")
@@ -44,29 +44,18 @@ class Embedded(Spec):
 def _form(value: Any) -> str | None:
     """Which form an entry of a recipe has: the key that no other form has says it."""
     keys = value.keys() if isinstance(value, dict) else type(value).model_fields if isinstance(value, Spec) else ()
-    found = [form for form in ("tsv", "embedded") if form in keys]
-    return found[0] if found else "files" if {"source", "target"} & set(keys) else None
+    forms = {"tsv": "one file", "embedded": "embedded corpus", "source": "two files", "target": "two files"}
+    return next((forms[key] for key in forms if key in keys), None)
 
 
 CorpusSpec = Annotated[
-    Annotated[Files, Tag("files")] | Annotated[Tsv, Tag("tsv")] | Annotated[Embedded, Tag("embedded")],
+    Annotated[Files, Tag("two files")] | Annotated[Tsv, Tag("one file")] | Annotated[Embedded, Tag("embedded corpus")],
     Discriminator(
         _form,
         custom_error_type="form_of_corpus",
         custom_error_message="a corpus is {source: FILE, target: FILE}, {tsv: FILE} or {embedded: SPLIT}",
     ),
 ]
-
-
-def name_of(corpus: CorpusSpec) -> str:
-    """What messages call `corpus`."""
-    match corpus:
-        case Files(source=source, target=target):
-            return f"{source} and {target}"
-        case Tsv(tsv=path):
-            return path
-        case Embedded(embedded=split):
-            return f"the embedded corpus, {split}"
 
 
 def files_of(corpus: CorpusSpec) -> list[Path]:
@@ -82,14 +71,19 @@ def files_of(corpus: CorpusSpec) -> list[Path]:
 
 def pairs(corpus: CorpusSpec) -> Iterator[tuple[str, str]]:
     """Every pair of `corpus` as text; `ValueError` at the first line that is no UTF-8."""
+    files = files_of(corpus) or [Path()]
     for number, (source, target) in enumerate(bytes_of_pairs(corpus), start=1):
-        try:
-            yield source.decode(), target.decode()
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"{name_of(corpus)}: line {number} is no UTF-8 ({error.reason}); "
-                "convert the file with `iconv -t UTF-8`, or mend the line"
-            ) from None
+        yield _decoded(source, files[0], number), _decoded(target, files[-1], number)
+
+
+def _decoded(line: bytes, path: Path, number: int) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path}: line {number} is no UTF-8 ({error.reason}); convert the file with `iconv -t UTF-8`, "
+            "or mend the line"
+        ) from None
 
 
 def bytes_of_pairs(corpus: CorpusSpec) -> Iterator[tuple[bytes, bytes]]:

@@ -4,20 +4,22 @@ For each side there are `ids`, all sentences one after the other, and `offsets`,
 ends.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SIDES", "Part", "Side", "Store", "StoreWriter"]
+__all__ = ["FILES", "SIDES", "Part", "Side", "Store", "StoreWriter"]
 
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
+FILES = ("source.ids", "source.offsets", "target.ids", "target.offsets")
+
+OFFSET = np.dtype("<i8")
 
 
 class Part(NamedTuple):
@@ -30,21 +32,28 @@ class Part(NamedTuple):
 class Store:
     """Pairs of sentences as ids, by number, on disk."""
 
-    def __init__(self, directory: Path, dtype: np.dtype[Any], parts: Sequence[Part]) -> None:
+    def __init__(self, files: Mapping[str, Path | BinaryIO], dtype: np.dtype[Any], parts: Sequence[Part]) -> None:
+        """Maps `files`, which `StoreWriter` wrote, one for each of `FILES`; they may be deleted then."""
+        self.dtype = dtype
         self.parts = tuple(parts)
-        self._ids = {side: _mapped(directory / f"{side}.ids", dtype) for side in SIDES}
-        self._offsets = {side: _mapped(directory / f"{side}.offsets", np.dtype("<i8")) for side in SIDES}
+        self._ids = {side: np.memmap(files[f"{side}.ids"], dtype, mode="r") for side in SIDES}
+        self._offsets = {side: np.memmap(files[f"{side}.offsets"], OFFSET, mode="r") for side in SIDES}
 
     def __len__(self) -> int:
         return sum(part.pairs for part in self.parts)
 
     def source(self, number: int) -> NDArray[np.integer[Any]]:
         """The ids of one source sentence, no symbols added."""
-        return self._sentence("source", number)
+        return self.sentence("source", number)
 
     def target(self, number: int) -> NDArray[np.integer[Any]]:
         """The ids of one target sentence, no symbols added."""
-        return self._sentence("target", number)
+        return self.sentence("target", number)
+
+    def sentence(self, side: Side, number: int) -> NDArray[np.integer[Any]]:
+        """The ids of one sentence, no symbols added."""
+        start, stop = self._offsets[side][number : number + 2]
+        return self._ids[side][start:stop]
 
     @cached_property
     def source_lengths(self) -> NDArray[np.int32]:
@@ -56,6 +65,11 @@ class Store:
         """Ids in each target sentence."""
         return np.diff(self._offsets["target"]).astype(np.int32)
 
+    @cached_property
+    def longest(self) -> int:
+        """Ids of the longest sentence of either side."""
+        return int(max(self.source_lengths.max(), self.target_lengths.max()))
+
     def padded(self, side: Side, numbers: NDArray[np.int64], room: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The sentences `numbers` as rows of `room` places, 0 behind their ends, and their lengths."""
         offsets = self._offsets[side]
@@ -66,38 +80,23 @@ class Store:
         rows[inside] = self._ids[side][(starts[:, None] + places)[inside]]
         return rows, lengths
 
-    def _sentence(self, side: Side, number: int) -> NDArray[np.integer[Any]]:
-        start, stop = self._offsets[side][number : number + 2]
-        return self._ids[side][start:stop]
+    def in_epoch(self, seed: int, epoch: int) -> "Store":
+        """The sentences as they are in an epoch: here always the same."""
+        return self
 
 
 class StoreWriter:
-    """Writes the files of a `Store`, a batch at a time."""
+    """Fills the files of a `Store`, a batch at a time."""
 
-    def __init__(self, directory: Path, dtype: np.dtype[Any]) -> None:
-        self.dtype = dtype
-        self._ids = {side: (directory / f"{side}.ids").open("wb") for side in SIDES}
-        self._offsets = {side: (directory / f"{side}.offsets").open("wb") for side in SIDES}
+    def __init__(self, files: Mapping[str, BinaryIO], dtype: np.dtype[Any]) -> None:
+        self._files, self._dtype = files, dtype
         self._ends = dict.fromkeys(SIDES, 0)
-        for file in self._offsets.values():
-            file.write(np.zeros(1, "<i8").tobytes())
+        for side in SIDES:
+            files[f"{side}.offsets"].write(np.zeros(1, OFFSET).tobytes())
 
-    def append(self, side: Side, sentences: Sequence[Sequence[int]]) -> None:
+    def append(self, side: Side, sentences: Sequence[Sequence[int] | NDArray[Any]]) -> None:
         """Adds `sentences` to one side."""
-        ends = self._ends[side] + np.cumsum([len(sentence) for sentence in sentences], dtype="<i8")
-        self._ids[side].write(np.fromiter(chain.from_iterable(sentences), self.dtype).tobytes())
-        self._offsets[side].write(ends.tobytes())
+        ends = self._ends[side] + np.cumsum([len(sentence) for sentence in sentences], dtype=OFFSET)
+        self._files[f"{side}.ids"].write(np.fromiter(chain.from_iterable(sentences), self._dtype).tobytes())
+        self._files[f"{side}.offsets"].write(ends.tobytes())
         self._ends[side] = int(ends[-1]) if len(ends) else self._ends[side]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for file in chain(self._ids.values(), self._offsets.values()):
-            file.close()
-
-
-def _mapped(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
-    return np.memmap(path, dtype, mode="r")

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,8 +20,9 @@ import numpy as np
 import transduce
 from transduce.corpus.checks import Fault, Report, readable_pairs
 from transduce.corpus.data import DataSpec
+from transduce.corpus.dropout import Dropout, DroppingStore
 from transduce.corpus.readers import CorpusSpec, files_of
-from transduce.corpus.sentences import SIDES, Part, Store, StoreWriter
+from transduce.corpus.sentences import FILES, SIDES, Part, Store, StoreWriter
 from transduce.durable import flush
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
@@ -65,7 +67,10 @@ def open_store(directory: Path) -> Prepared:
         if found != size:
             raise _unusable(directory, f"{name} should have {size:,} bytes, and has {found or 'none'}")
     source, target = _subwords(directory, shared=values["shared"])
-    store = Store(directory, np.dtype(values["dtype"]), [Part(*part) for part in values["parts"]])
+    files, dtype = {name: directory / name for name in FILES}, np.dtype(values["dtype"])
+    parts = [Part(*part) for part in values["parts"]]
+    dropped = Dropout(source, target, values["dropout"])
+    store = DroppingStore(files, dtype, parts, dropped) if dropped.probability else Store(files, dtype, parts)
     return Prepared(source, target, store, Report.from_dictionary(values["report"]), directory, values["fingerprint"])
 
 
@@ -106,7 +111,9 @@ def prepare(
         side.save(making / name)
     say("cutting the corpus into subwords")
     description = _write(data, sides, making)
-    _publish(making, directory, description | {"shared": subwords.shared, "fingerprint": fingerprint})
+    dropout = subwords.dropout if subwords.kind == "bpe" else 0.0
+    made_of = {"shared": subwords.shared, "dropout": dropout, "fingerprint": fingerprint}
+    _publish(making, directory, description | made_of)
     prepared = open_store(directory)
     for line in prepared.report.summary():
         say(line)
@@ -178,7 +185,8 @@ def _write(data: DataSpec, sides: tuple[Subwords, Subwords], making: Path) -> di
     """Writes the pairs of all corpora; what `store.json` says of them."""
     dtype = np.dtype("<u2" if max(side.size for side in sides) <= 1 << 16 else "<u4")
     report, parts = Report(), []
-    with StoreWriter(making, dtype) as writer:
+    with ExitStack() as stack:
+        writer = StoreWriter({name: stack.enter_context((making / name).open("wb")) for name in FILES}, dtype)
         for corpus in data.train:
             before = report.kept
             for pairs in _batches(readable_pairs(corpus, report)):

@@ -10,14 +10,18 @@ import json
 import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import tokenizers
+from numpy.typing import NDArray
 from pydantic import Field
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from transduce.settings import Spec
+from transduce.text.dropout import Merges, Symbols
 
 __all__ = ["BEGIN", "END", "PAD", "Bpe", "Subwords", "SubwordsSpec", "WordPiece"]
 
@@ -110,9 +114,25 @@ class Subwords:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """The ids of each line, no symbols added; `ValueError` for what UTF-8 cannot hold (half a surrogate pair)."""
-        return [encoding.ids for encoding in self._encodings(lines)]
+        try:
+            encodings = self._tokenizer.encode_batch_fast(list(lines))
+        except TypeError:
+            raise _surrogate_in(lines) from None
+        return [encoding.ids for encoding in encodings]
 
-    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+    def encode_with_dropout(
+        self, lines: Sequence[str], probability: float, keys: NDArray[np.uint64]
+    ) -> list[NDArray[np.int64]]:
+        """As `encode`, each merge left out with `probability`; what comes of a line depends on it and its key alone.
+
+        `ValueError` where these are no BPE, which alone has merges.
+        """
+        symbols = self._symbols(lines, keys)
+        merged = self._merges.mixed(symbols, probability)
+        ends = np.cumsum([len(line.encode()) + 1 if line else 0 for line in lines])
+        return [ids[ids >= 0] for ids in np.split(merged, ends[:-1])]
+
+    def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
         """The text of each sequence, symbols left out; bytes that make no UTF-8 become U+FFFD."""
         words = [[int(word) for word in sequence if word > END] for sequence in ids]
         return list(self._tokenizer.decode_batch(words, skip_special_tokens=False))
@@ -121,11 +141,33 @@ class Subwords:
         """Each id as people read it: "▁" for a space, escapes for parts of characters, "</s>" for the end."""
         return [_readable(self._bytes[word]) if word > END else SHOWN_SYMBOLS[word] for word in ids]
 
-    def _encodings(self, lines: Sequence[str]) -> list[Any]:
-        try:
-            return list(self._tokenizer.encode_batch_fast(list(lines)))
-        except TypeError:
-            raise _surrogate_in(lines) from None
+    def _symbols(self, lines: Sequence[str], keys: NDArray[np.uint64]) -> Symbols:
+        """The bytes of all lines, none merged; which of them make a word the library says."""
+        # The fast way of encoding does not tell the words.
+        encodings = self._tokenizer.encode_batch(list(lines))
+        line = np.repeat(np.arange(len(lines)), [len(encoding) for encoding in encodings])
+        word = np.fromiter(chain.from_iterable(encoding.word_ids for encoding in encodings), np.int64, len(line))
+        begins = (np.diff(word, prepend=-1) != 0) | (np.diff(line, prepend=-1) != 0)
+        texts = [self._bytes[piece] for encoding in encodings for piece in encoding.ids]
+        lengths = [len(text) for text in texts]
+        letters = np.array([self._tokenizer.token_to_id(letter) for letter in _byte_letters()])
+        line = np.repeat(line, lengths)
+        start = np.arange(len(line))
+        return Symbols(
+            ids=letters[np.frombuffer(b"".join(texts), np.uint8)],
+            word=np.repeat(np.cumsum(begins), lengths),
+            key=keys[line],
+            place=start - np.searchsorted(line, line),
+            start=start,
+        )
+
+    @cached_property
+    def _merges(self) -> Merges:
+        model = json.loads(self._tokenizer.to_str())["model"]
+        if model["type"] != "BPE":
+            raise ValueError("subwords.dropout leaves out merges, and word-pieces have none; take subwords.kind bpe")
+        ids = model["vocab"]
+        return Merges([(ids[left], ids[right], ids[left + right]) for left, right in model["merges"]])
 
     @cached_property
     def _bytes(self) -> list[bytes]:
