@@ -39,7 +39,8 @@ class Recipe(Spec):
 def load(path: Path, changes: Iterable[str] = ()) -> Recipe:
     """The recipe in `path` with each `KEY=VALUE` of `changes` laid over it.
 
-    Relative paths are relative to the recipe. A `ValueError` names the file, the key and the remedy.
+    Relative paths are relative to the recipe, those of a change to where one stands. A `ValueError` names the file,
+    the key and the remedy.
     """
     values = read_yaml(path)
     values["data"] = _located(_filled(values.get("data", {}), path), path.parent)
@@ -55,8 +56,11 @@ def from_values(values: Mapping[str, Any], changes: Iterable[str] = (), *, place
 
 def expanded(values: Mapping[str, Any], *, place: str) -> dict[str, Any]:
     """`values` laid over the preset that its `model` names; a model without one must be whole."""
-    model = dict(values.get("model") or {})
-    preset = model.pop("preset", "base" if not model else None)
+    named = values.get("model") or {}
+    if not isinstance(named, Mapping):
+        raise ValueError(f"{place}: `model` is {json.dumps(named)}: write `model: {{preset: NAME}}`, or the whole spec")
+    model = dict(named)
+    preset = model.pop("preset", None if model else "base")
     if preset is None:
         return dict(values)
     if preset not in PRESETS:
@@ -136,4 +140,4 @@ def _as_mapping(change: str) -> dict[str, Any]:
     for part in reversed(key.split(".")):
         value = {part: value}
     mapping: dict[str, Any] = value
-    return mapping
+    return {"data": _located(mapping["data"], Path())} if "data" in mapping else mapping
