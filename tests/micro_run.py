@@ -13,7 +13,24 @@ from typing import NamedTuple
 
 import pytest
 
-WORDS = "ant bee cat dog eel fox gnu hen ibis jay kite lark mole newt owl pig quail rat seal toad".split()
+WORDS = (
+    "ant",
+    "bee",
+    "cat",
+    "dog",
+    "eel",
+    "fox",
+    "gnu",
+    "hen",
+    "ibis",
+    "jay",
+    "kite",
+    "lark",
+    "mole",
+    "newt",
+    "owl",
+    "pig",
+)
 
 RECIPE = """
 data:

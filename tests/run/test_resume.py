@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+
 from micro_run import Moment, forked, write_corpus
 
 TIMES = ("tokens_per_second", "waiting", "elapsed")

@@ -1,0 +1,188 @@
+"""Recipes: what they may say, and what people are told where they say something else."""
+
+import pytest
+
+from transduce.recipe import dump, load
+
+TRAIN = "data: {train: {source: a.en, target: a.de}}\n"
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Writes a recipe: the least there is, and what is given."""
+
+    def write(text="", first=TRAIN):
+        path = tmp_path / "recipe.yaml"
+        path.write_text(first + text, "utf-8")
+        return path
+
+    return write
+
+
+def refusal(path, *changes):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the caller looks at the message
+        load(path, changes)
+    return str(caught.value)
+
+
+def test_the_least_recipe_trains_the_papers_base(written):
+    recipe = load(written())
+    assert recipe.model.d_model == 512
+    assert (recipe.training.steps, recipe.training.batch_tokens, recipe.training.schedule.warmup) == (
+        100_000,
+        25_000,
+        4000,
+    )
+    assert (recipe.decoding.beam, recipe.decoding.length_penalty, recipe.decoding.extra_length) == (4, 0.6, 50)
+    assert (recipe.subwords.kind, recipe.subwords.shared) == ("bpe", True)
+
+
+def test_paths_are_relative_to_the_recipe(written, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    recipe = load(
+        written(
+            first="data:\n  train: [{tsv: ../b.tsv}, {source: a.en, target: /c/a.de}]\n  test: {one: {tsv: t.tsv}}\n"
+        )
+    )
+    first, second = recipe.data.train
+    assert first.tsv == str(tmp_path.parent / "b.tsv")
+    assert (second.source, second.target) == (str(tmp_path / "a.en"), "/c/a.de")
+    assert recipe.data.test["one"].tsv == str(tmp_path / "t.tsv")
+
+
+def test_paths_of_a_change_are_relative_to_where_one_stands(written, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    recipe = load(written(), ["data.validation={source: v.en, target: ../v.de}"])
+    assert recipe.data.validation.source == str(tmp_path / "elsewhere" / "v.en")
+    assert recipe.data.validation.target == str(tmp_path / "v.de")
+
+
+def test_variables_of_the_environment(written, monkeypatch):
+    monkeypatch.setenv("SOMEWHERE", "/data/here")
+    path = written(first="data: {train: {source: '${SOMEWHERE}/a.en', target: '${SOMEWHERE}/${TO}.de'}}")
+    monkeypatch.setenv("TO", "b")
+    assert load(path).data.train[0].target == "/data/here/b.de"
+    monkeypatch.delenv("TO")
+    message = refusal(path)
+    assert str(path) in message
+    assert "${TO}" in message
+    assert "export TO=" in message
+
+
+def test_changes_are_yaml_and_may_be_nested(written):
+    changes = [
+        "training.steps=2000",
+        "training.schedule={kind: inverse_square_root, peak: 5e-3}",
+        "training.schedule.warmup=70",
+        "training.average=null",
+        "training.optimiser.betas=[0.9, 0.99]",
+        "training.save_every=10 min",
+        "data.source_language=no",
+        "model.preset=tiny",
+    ]
+    recipe = load(written("training: {steps: 5, seed: 4}\n"), changes)
+    training = recipe.training
+    assert (training.steps, training.seed, training.average, training.save_every) == (2000, 4, None, "10 min")
+    assert (training.schedule.peak, training.schedule.warmup) == (0.005, 70)
+    assert training.optimiser.betas == (0.9, 0.99)
+    assert recipe.data.source_language == "no"
+    assert recipe.model.d_model == 128
+
+
+@pytest.mark.parametrize("change", ["training.steps", "=3", "training..steps=3", ".steps=3", "training.steps=[1"])
+def test_changes_of_a_wrong_form(written, change):
+    message = refusal(written(), change)
+    assert f"--set {change}" in message
+
+
+def test_yaml_is_1_2(written):
+    recipe = load(
+        written(
+            "model: {preset: tiny}\ntraining: {schedule: {peak: 5e-3}}\n",
+            "data: {train: {source: a, target: b}, source_language: no, target_language: on}\n",
+        )
+    )
+    assert recipe.training.schedule.peak == 0.005
+    assert (recipe.data.source_language, recipe.data.target_language) == ("no", "on")
+
+
+def test_a_preset_and_what_differs(written):
+    recipe = load(written("model: {preset: tiny, dropout: 0.2, mixer: {heads: 2}, positions: {kind: learned}}\n"))
+    assert (recipe.model.dropout, recipe.model.d_model, recipe.model.positions.longest) == (0.2, 128, 512)
+    assert (recipe.model.mixer.heads, recipe.model.mixer.d_k, recipe.model.cross.heads) == (2, 32, 4)
+    # The preset's training settings lie under the recipe's.
+    assert (recipe.training.schedule.peak, recipe.training.batch_tokens) == (5e-3, 4096)
+    recipe = load(written("model: {preset: tiny}\ntraining: {batch_tokens: 900, schedule: {kind: paper, warmup: 9}}\n"))
+    assert (recipe.training.batch_tokens, recipe.training.schedule.warmup, recipe.training.steps) == (900, 9, 8000)
+
+
+def test_a_dump_loads_as_the_same_recipe(written, tmp_path, monkeypatch):
+    monkeypatch.setenv("SOMEWHERE", "/data/hère")
+    path = written(
+        "model: {preset: released-2017}\ntraining: {optimiser: {epsilon: 1e-12}, clip: 0.1}\n",
+        "data: {train: [{source: '${SOMEWHERE}', target: b, weight: 2.0}], test: {x: {embedded: test}}}\n",
+    )
+    recipe = load(path)
+    (tmp_path / "sub").mkdir()
+    again = tmp_path / "sub" / "dumped.yaml"
+    again.write_text(dump(recipe), "utf-8")
+    monkeypatch.delenv("SOMEWHERE")
+    assert load(again) == recipe
+    assert "/data/hère" in dump(recipe)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("trainig: {steps: 3}\n", ["`trainig`", "did you mean `training`"]),
+        ("training: {step: 3}\n", ["`training.step`", "did you mean `steps`"]),
+        ("training: {beam: 3}\n", ["`training.beam`", "belongs in `decoding`"]),
+        ("decoding: {warmup: 3}\n", ["`decoding.warmup`", "`training.schedule`"]),
+        ("model: {preset: tiny, mixer: {d_v: 3, dk: 4}}\n", ["`model.mixer.dk`", "did you mean `d_k`"]),
+        ("training: {schedule: {kind: paper, peak: 3.0}}\n", ["`training.schedule.peak`"]),
+        ('training: {steps: "4"}\n', ["`training.steps`", '"4"', "integer"]),
+        ("training: {steps: 0}\n", ["`training.steps`", "0", "greater than or equal to 1"]),
+        ("training: {save_every: 10 minutes}\n", ["`training.save_every`", '"10 min"']),
+        ("training: {schedule: {kind: cosine}}\n", ["cosine", "paper", "inverse_square_root"]),
+        ("training: {precision: float8}\n", ["`training.precision`", "float8", "bfloat16"]),
+        ("model: {preset: bas}\n", ["no preset `bas`", "did you mean `base`", "released-2017"]),
+        ("model: {preset: 3}\n", ["no preset `3`"]),
+        ("model: {d_model: 8}\n", ["`model.encoder_layers` is missing", "`model.mixer` is missing"]),
+        ("model: tiny\n", ["model", "preset"]),
+        ("subwords: {kind: bpe, size: 10}\n", ["`subwords.size`", "10"]),
+    ],
+)
+def test_what_people_get_wrong(written, text, words):
+    path = written(text)
+    message = refusal(path)
+    assert message.startswith(str(path))
+    assert [word for word in words if word not in message] == [], message
+
+
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [
+        ("training: {}\n", ["data"]),
+        ("data: {train: {source: a}}\n", ["target"]),
+        ("data: {train: []}\n", ["`data.train`"]),
+        ("- data\n- model\n", ["`data:`"]),
+        ("", ["`data:`"]),
+        ("data: {train: {tsv: a}}\ntraining:\n  seed: 1\n  steps: 3\n  steps: 4\n", ["steps", "keep one"]),
+        ("data: {train: [a\nb: 3\n", ["no YAML", "line 2"]),
+        ("data: [\t}\n", ["no YAML"]),
+    ],
+)
+def test_what_is_no_recipe(written, first, words):
+    path = written(first=first)
+    message = refusal(path)
+    assert message.startswith(str(path))
+    assert [word for word in words if word not in message] == [], message
+
+
+def test_files_that_are_none(tmp_path):
+    assert f"there is no recipe {tmp_path / 'x.yaml'}" in refusal(tmp_path / "x.yaml")
+    assert f"{tmp_path} is a directory" in refusal(tmp_path)
+    (tmp_path / "latin.yaml").write_bytes("data: {train: {tsv: naïve}}".encode("latin-1"))
+    assert "latin.yaml is no YAML" in refusal(tmp_path / "latin.yaml")

@@ -1,0 +1,89 @@
+"""Checkpoints: whole or not at all, the newest kept, given back to the bit."""
+
+import pytest
+import torch
+
+from transduce.training import Checkpoint, Checkpoints, checkpoint
+
+
+def of(step):
+    draw = torch.Generator().manual_seed(step)
+    weights = {"table": torch.randn(5, 3, generator=draw).T, "bias": torch.randn(2, generator=draw)}
+    optimiser = {"exp_avg": torch.randn(17, generator=draw), "step": torch.tensor(float(step))}
+    return Checkpoint(step, weights, optimiser, {"best": None, "position": [2, step], "elapsed": step / 7})
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_what_is_saved_is_loaded_to_the_bit(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "training", keep=2)
+    checkpoints.save(of(3))
+    loaded, saved = checkpoints.load(3), of(3)
+    assert same(loaded.weights, saved.weights)
+    assert same(loaded.optimiser, saved.optimiser)
+    assert (loaded.step, loaded.state) == (3, saved.state)
+    assert same(checkpoints.weights(3), saved.weights)
+
+
+def test_the_newest_stay(tmp_path):
+    checkpoints = Checkpoints(tmp_path, keep=3)
+    for step in (9, 10, 11, 99, 100):
+        checkpoints.save(of(step))
+    assert checkpoints.steps() == [11, 99, 100]
+
+
+@pytest.mark.parametrize(
+    ("written", "stay"),
+    [
+        ([4, 8, 9], [8, 9]),  # stopped at 9
+        ([4, 8, 9, 12], [8, 12]),  # and gone on to 12
+        ([4, 8, 9, 10, 11], [8, 11]),
+        ([1, 2, 4], [4]),
+        ([4, 8, 10], [8, 10]),  # 10 is the last step
+    ],
+)
+def test_one_between_the_runs_own_is_gone_with_the_next(tmp_path, written, stay):
+    checkpoints = Checkpoints(tmp_path, keep=2, every=4)
+    for step in written:
+        checkpoints.save(of(step))
+    assert checkpoints.steps() == stay
+
+
+@pytest.mark.parametrize("call", [1, 2])
+def test_a_write_that_fails_leaves_the_earlier_ones(tmp_path, monkeypatch, call):
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    checkpoints.save(of(1))
+    checkpoints.save(of(2))
+    save_file, calls = checkpoint.save_file, []
+
+    def failing(tensors, path):
+        calls.append(path)
+        if len(calls) == call:
+            path.write_bytes(b"half")
+            raise OSError(28, "No space left on device", str(path))
+        save_file(tensors, path)
+
+    monkeypatch.setattr(checkpoint, "save_file", failing)
+    with pytest.raises(OSError, match="No space"):
+        checkpoints.save(of(3))
+    assert checkpoints.steps() == [1, 2]
+    assert same(checkpoints.weights(2), of(2).weights)
+    # The next attempt does not stumble over what the first has left.
+    checkpoints.save(of(3))
+    assert checkpoints.steps() == [2, 3]
+    assert same(checkpoints.weights(3), of(3).weights)
+
+
+def test_a_write_cut_short_before_the_renaming_is_no_checkpoint(tmp_path, monkeypatch):
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    checkpoints.save(of(1))
+    monkeypatch.setattr(type(tmp_path), "rename", lambda path, target: pytest.fail("cut short", pytrace=False))
+    with pytest.raises(pytest.fail.Exception):
+        checkpoints.save(of(2))
+    assert checkpoints.steps() == [1]
+
+
+def test_where_nothing_was_saved_there_are_no_steps(tmp_path):
+    assert Checkpoints(tmp_path / "nowhere", keep=2).steps() == []

@@ -1,0 +1,68 @@
+"""The loss of a step against one made of torch's own parts, for both definitions of label smoothing."""
+
+import pytest
+import torch
+from torch.nn import functional
+
+from transduce.model import Transformer, Vocabulary
+from transduce.model.readout import Smoothing
+from transduce.training import LabelSmoothing
+
+SPEC = Transformer.model_validate_json(
+    """{"d_model": 12, "encoder_layers": 2, "decoder_layers": 1, "dropout": 0.0, "embeddings": "separate",
+    "mixer": {"heads": 2, "d_k": 3, "d_v": 5}, "cross": {"heads": 3, "d_k": 4, "d_v": 2},
+    "feed_forward": {"d_ff": 20}}"""
+)
+SOURCE = torch.tensor([[5, 6, 7, 2, 0], [8, 2, 0, 0, 0], [4, 4, 9, 3, 2]])
+TARGET_IN = torch.tensor([[1, 4, 5, 0], [1, 6, 3, 5], [1, 0, 0, 0]])
+TARGET_OUT = torch.tensor([[4, 5, 2, 0], [6, 3, 5, 2], [2, 0, 0, 0]])
+
+
+def model():
+    torch.manual_seed(8)
+    return SPEC.build(Vocabulary(source=10, target=7)).double()
+
+
+def targets(epsilon, over):
+    """[words, vocabulary]: the smoothed distributions, written out."""
+    right = functional.one_hot(TARGET_OUT[TARGET_OUT != 0], 7).double()
+    if over == "all":
+        return (1 - epsilon) * right + epsilon / 7
+    return (1 - epsilon) * right + epsilon / 6 * (1 - right)
+
+
+@pytest.mark.parametrize("over", ["all", "others"])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.3])
+def test_the_loss_and_its_gradient(epsilon, over):
+    mine, theirs = model(), model()
+    found = LabelSmoothing(mine, Smoothing(epsilon=epsilon, over=over))(SOURCE, TARGET_IN, TARGET_OUT)
+    found.smoothed.backward()
+
+    states = theirs(SOURCE, SOURCE != 0, TARGET_IN)
+    logits = (states @ theirs.target_embedding.weight.T)[TARGET_OUT != 0]
+    expected = -(targets(epsilon, over) * logits.log_softmax(-1)).sum()
+    expected.backward()
+
+    assert found.smoothed.item() == pytest.approx(expected.item(), rel=1e-12)
+    right = functional.cross_entropy(logits, TARGET_OUT[TARGET_OUT != 0], reduction="sum")
+    assert found.unsmoothed.item() == pytest.approx(right.item(), rel=1e-12)
+    for (name, one), other in zip(mine.named_parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-10, atol=1e-12, msg=name)
+
+
+def test_over_all_words_it_is_torchs_label_smoothing():
+    with torch.no_grad():
+        mine = model()
+        found = LabelSmoothing(mine, Smoothing(epsilon=0.1))(SOURCE, TARGET_IN, TARGET_OUT)
+        logits = mine.readout(mine(SOURCE, SOURCE != 0, TARGET_IN))
+        expected = functional.cross_entropy(
+            logits.flatten(0, 1), TARGET_OUT.flatten(), ignore_index=0, label_smoothing=0.1, reduction="sum"
+        )
+    assert float(found.smoothed) == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_the_targets_of_a_vocabulary_of_seven():
+    extra, share = Smoothing(epsilon=0.1, over="all").shares(7)
+    assert (extra, share) == pytest.approx((0.9, 0.1 / 7), rel=1e-12)
+    extra, share = Smoothing(epsilon=0.1, over="others").shares(7)
+    assert (extra + share, share) == pytest.approx((0.9, 0.1 / 6), rel=1e-12)

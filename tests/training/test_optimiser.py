@@ -1,0 +1,127 @@
+"""Adam over one flat buffer against torch's own, parameter by parameter."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from transduce.training.optimiser import Adam, FlatAdam
+
+SPEC = Adam(betas=(0.8, 0.95), epsilon=1e-7)
+
+
+class Twice(nn.Module):
+    """Parameters of odd sizes, one of them in two places, as embeddings are."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.table = nn.Parameter(torch.randn(7, 5))
+        self.inner = nn.Linear(5, 3)
+        self.outer = nn.Linear(3, 5, bias=False)
+        self.readout = self.table
+        self.scale = nn.Parameter(torch.tensor(1.5))
+
+    def forward(self, words):
+        states = self.outer(torch.tanh(self.inner(self.table[words]))) * self.scale
+        return functional.cross_entropy(states @ self.readout.T, words.flip(0))
+
+
+WORDS = [torch.randint(7, (11,), generator=torch.Generator().manual_seed(step)) for step in range(5)]
+
+
+def trained(model, clip=None):
+    optimiser = FlatAdam(model, SPEC)
+    for step, words in enumerate(WORDS, start=1):
+        optimiser.clear()
+        model(words).backward()
+        if clip is not None:
+            optimiser.gradient.mul_(min(1, clip / optimiser.gradient.norm()))
+        optimiser.update(0.01 * step)
+    return optimiser
+
+
+def reference(model, clip=None):
+    """The same with torch's Adam over a list of parameters, unfused."""
+    optimiser = torch.optim.Adam(model.parameters(), betas=SPEC.betas, eps=SPEC.epsilon, fused=False, foreach=False)
+    for step, words in enumerate(WORDS, start=1):
+        optimiser.zero_grad()
+        model(words).backward()
+        if clip is not None:
+            norm = sum(parameter.grad.square().sum() for parameter in model.parameters()).sqrt()
+            for parameter in model.parameters():
+                parameter.grad *= min(1, clip / norm)
+        optimiser.param_groups[0]["lr"] = 0.01 * step
+        optimiser.step()
+
+
+@pytest.mark.parametrize("clip", [None, 0.3])
+def test_it_is_torchs_adam(clip):
+    mine, theirs = Twice().double(), Twice().double()
+    trained(mine, clip)
+    reference(theirs, clip)
+    for (name, parameter), other in zip(mine.named_parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(parameter, other, rtol=1e-12, atol=1e-12, msg=name)
+
+
+def test_a_shared_parameter_stays_shared_and_gathers_both_gradients():
+    model, untouched = Twice().double(), Twice().double()
+    optimiser = FlatAdam(model, SPEC)
+    assert model.readout is model.table
+    optimiser.clear()
+    model(WORDS[0]).backward()
+    untouched(WORDS[0]).backward()
+    torch.testing.assert_close(model.table.grad, untouched.table.grad, rtol=1e-12, atol=1e-14)
+    optimiser.update(0.1)
+    assert model.readout.data_ptr() == model.table.data_ptr()
+    assert not torch.equal(model.table, untouched.table)
+
+
+def test_laying_out_changes_no_weight():
+    model, untouched = Twice(), Twice()
+    FlatAdam(model, SPEC)
+    assert all(map(torch.equal, model.parameters(), untouched.parameters()))
+
+
+def test_every_weight_and_gradient_is_in_the_buffer():
+    model = Twice()
+    optimiser = FlatAdam(model, SPEC)
+    model(WORDS[0]).backward()
+    squares = sum(parameter.grad.double().square().sum() for parameter in model.parameters())
+    assert float(optimiser.gradient.double().norm()) == pytest.approx(float(squares.sqrt()), rel=1e-6)
+    optimiser.weights.fill_(2.0)
+    assert all(bool((parameter == 2).all()) for parameter in model.parameters())
+    optimiser.clear()
+    assert all(bool((parameter.grad == 0).all()) for parameter in model.parameters())
+
+
+def test_a_restored_optimiser_goes_on_to_the_bit():
+    whole, halves = Twice(), Twice()
+    trained(whole)
+    first = trained_some(halves, 2)
+    kept = {name: tensor.clone() for name, tensor in first.state().items()}
+    again = copy.deepcopy(halves)
+    second = FlatAdam(again, SPEC)
+    second.restore(kept)
+    for step, words in enumerate(WORDS[2:], start=3):
+        second.clear()
+        again(words).backward()
+        second.update(0.01 * step)
+    assert all(map(torch.equal, again.parameters(), whole.parameters()))
+
+
+def trained_some(model, steps):
+    optimiser = FlatAdam(model, SPEC)
+    for step, words in enumerate(WORDS[:steps], start=1):
+        optimiser.clear()
+        model(words).backward()
+        optimiser.update(0.01 * step)
+    return optimiser
+
+
+def test_the_state_of_another_model_is_refused():
+    state = trained(Twice()).state()
+    with pytest.raises(ValueError, match="belongs to another model"):
+        FlatAdam(nn.Linear(5, 40), SPEC).restore(state)

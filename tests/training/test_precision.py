@@ -1,0 +1,39 @@
+"""Float16's loss scale, and which precision `auto` is."""
+
+import pytest
+import torch
+
+from transduce.training import Precision
+
+CPU = torch.device("cpu")
+
+
+def test_auto_is_float32_on_a_cpu_and_bfloat16_on_a_gpu():
+    assert Precision("auto", CPU).name == "float32"
+    assert Precision("auto", torch.device("cuda")).name == "bfloat16"
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16"])
+def test_only_float16_scales_and_leaves_steps_out(name):
+    precision = Precision(name, CPU)
+    assert precision.scale == 1
+    assert not precision.overflowed(finite=False)
+    assert precision.scale == 1
+
+
+def test_the_scale_halves_at_an_overflow_and_grows_when_steady(monkeypatch):
+    monkeypatch.setattr(Precision, "grows_after", 3)
+    precision = Precision("float16", CPU)
+    scales = []
+    for finite in (True, False, True, True, True, True, True, True, False):
+        assert precision.overflowed(finite) is not finite
+        scales.append(precision.scale / 2**15)
+    assert scales == [1, 0.5, 0.5, 0.5, 1, 1, 1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("float32", torch.float32), ("bfloat16", torch.bfloat16), ("float16", torch.float16)]
+)
+def test_products_are_in_the_chosen_precision(name, kind):
+    with Precision(name, CPU).cast():
+        assert (torch.ones(2, 3) @ torch.ones(3, 5)).dtype == kind
