@@ -1,0 +1,89 @@
+"""BPE-dropout: without dropout it is BPE; with it, chance comes from the key alone; the text is the same."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transduce.text.dropout import Merges, Symbols, hashed
+from transduce.text.subwords import Bpe, Subwords, WordPiece
+
+LINES = [
+    "A man and a woman are walking down the street, holding hands.",
+    "Two dogs aren't playing in the snow; l'homme n'y croit pas.",
+    "Ein junger Mann im grünen Hemd hält eine Gitarre …… und “so”",
+    "Два мальчика играют в снегу…… да",
+] * 3
+KEYS = hashed(np.arange(len(LINES)))
+
+
+@pytest.fixture(scope="module")
+def subwords() -> Subwords:
+    return Subwords.learn(LINES, Bpe(size=450))
+
+
+@given(text=st.text(st.sampled_from("ab d'ué…да.1"), max_size=40))
+def test_without_dropout_it_is_the_librarys_cut(subwords: Subwords, text: str) -> None:
+    lines = [text, *LINES, text[::-1]]
+    cut = subwords.encode_with_dropout(lines, 0.0, hashed(np.arange(len(lines))))
+    assert [ids.tolist() for ids in cut] == subwords.encode(lines)
+
+
+@pytest.mark.parametrize("probability", [0.1, 0.5, 0.999999])
+def test_the_text_stays_the_same(subwords: Subwords, probability: float) -> None:
+    assert subwords.decode(subwords.encode_with_dropout(LINES, probability, KEYS)) == LINES
+
+
+def test_everything_dropped_leaves_bytes(subwords: Subwords) -> None:
+    (ids,) = subwords.encode_with_dropout(["ab ü"], 1 - 1e-12, KEYS[:1])
+    assert subwords.pieces(ids) == ["▁", "a", "b", "▁", "\\xc3", "\\xbc"]
+
+
+def test_a_cut_depends_on_the_key_and_not_on_the_company(subwords: Subwords) -> None:
+    together = subwords.encode_with_dropout(LINES, 0.3, KEYS)
+    alone = [subwords.encode_with_dropout([line], 0.3, KEYS[i : i + 1])[0] for i, line in enumerate(LINES)]
+    assert [ids.tolist() for ids in together] == [ids.tolist() for ids in alone]
+    other = subwords.encode_with_dropout(LINES, 0.3, hashed(KEYS))
+    assert all(one.tolist() != two.tolist() for one, two in zip(together, other))
+    assert together[0].tolist() != together[4].tolist()  # the same line under another key
+
+
+def test_merges_are_left_out_with_the_given_probability() -> None:
+    # One merge only, so every word is a single throw.
+    subwords = Subwords.learn(["a a a"], Bpe(size=260))
+    throws = 20_000
+    (ids,) = subwords.encode_with_dropout([" ".join("a" * throws)], 0.3, KEYS[:1])
+    assert (len(ids) / throws - 1) == pytest.approx(0.3, abs=4 * (0.3 * 0.7 / throws) ** 0.5)
+
+
+def test_word_pieces_have_no_merges_to_leave_out() -> None:
+    pieces = Subwords.learn(LINES, WordPiece(size=600))
+    with pytest.raises(ValueError, match=r"take subwords\.kind bpe"):
+        pieces.encode_with_dropout(LINES, 0.1, KEYS)
+
+
+def test_merging_agrees_with_subword_nmt() -> None:
+    folder = Path(os.environ.get("TRANSDUCE_DATA", "")) / "bpe-reference"
+    if not (folder / "bpe.ref").exists():
+        pytest.skip("TRANSDUCE_DATA/bpe-reference is not there")
+    # Its words end in a mark, where ours begin with a space; what is compared is how merges are applied.
+    table = [line.split(" ") for line in (folder / "bpe.ref").read_text("utf-8").split("\n")[1:] if line]
+    words = (folder / "corpus.en").read_text("utf-8").split()
+    letters = [[*word[:-1], word[-1] + "</w>"] for word in words]
+    ids: dict[str, int] = {}
+    for piece in [letter for word in letters for letter in word] + [side for merge in table for side in merge]:
+        ids.setdefault(piece, len(ids))
+    for left, right in table:
+        ids.setdefault(left + right, len(ids))
+    merges = Merges([(ids[left], ids[right], ids[left + right]) for left, right in table])
+    flat = np.array([ids[letter] for word in letters for letter in word])
+    number = np.repeat(np.arange(len(words)), [len(word) for word in letters])
+    place = np.arange(len(flat))
+    merged = merges.mixed(Symbols(flat.copy(), number, hashed(place), place, place), 0.0)
+    names = {number: piece for piece, number in ids.items()}
+    pieces = [names[merged_id].removesuffix("</w>") for merged_id in merged[merged >= 0].tolist()]
+    theirs = (folder / "corpus.bpe.ref.en").read_text("utf-8").split()
+    assert pieces == [piece.removesuffix("@@") for piece in theirs]

@@ -1,0 +1,165 @@
+"""Subwords: nothing is lost, nothing is unknown, nothing depends on chance."""
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+import tokenizers
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from transduce.text.subwords import BEGIN, END, PAD, Bpe, Subwords, WordPiece
+
+LINES = [
+    "The young man in the green shirt is holding a guitar.",
+    "A man and a woman are walking down the street, holding hands.",
+    "Two dogs aren't playing in the snow; l'homme n'y croit pas.",
+    "Ein junger Mann im grünen Hemd hält eine Gitarre.",
+    "Größere Straßen, schönere Häuser: 1989, 2014 und 2017!",
+] * 3
+SPECS = [Bpe(size=400), WordPiece(size=640)]
+
+
+@pytest.fixture(scope="module", params=SPECS, ids=lambda spec: spec.kind)
+def subwords(request: pytest.FixtureRequest) -> Subwords:
+    return Subwords.learn(LINES, request.param)
+
+
+@given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=60))
+@example("")
+@example(" ")
+@example("   two  spaces \t and\u00a0others \u2003 ")
+@example("\0\x01\x1b\x7f\x85\r\u2028\ufeff")
+@example("<s></s><pad>##a Ġ▁Ċ ⟨pad⟩⟨s⟩⟨/s⟩‿b [UNK]")
+@example("e\u0301\u0301 \u0301 👩‍👩‍👧 🏳️‍🌈 𝔘")
+@example("\U0010ffff\ufffe\ufffd")
+def test_gives_back_any_text(subwords: Subwords, text: str) -> None:
+    (ids,) = subwords.encode([text])
+    assert subwords.decode([ids]) == [text]
+    assert all(END < word < subwords.size for word in ids)
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 100_000, "字" * 30_000, "'" * 10_000 + "x’" * 5_000, " " * 20_000, "9\u0301" * 9_999]
+)
+def test_text_without_a_space_is_cut_in_good_time(subwords: Subwords, text: str) -> None:
+    assert subwords.decode(subwords.encode([text])) == [text]
+
+
+def test_batches_do_not_matter(subwords: Subwords) -> None:
+    assert subwords.encode(LINES) == [subwords.encode([line])[0] for line in LINES]
+
+
+def test_a_word_is_the_same_at_the_beginning_of_a_line_and_inside(subwords: Subwords) -> None:
+    (word, twice) = subwords.encode(["man", "man man"])
+    assert twice == [*word, *word]
+
+
+def test_frequent_words_are_whole(subwords: Subwords) -> None:
+    (ids,) = subwords.encode(["the man"])
+    assert subwords.pieces([BEGIN, *ids, END, PAD]) == ["<s>", "▁the", "▁man", "</s>", "<pad>"]
+
+
+def test_pieces_of_characters_are_readable() -> None:
+    byte_by_byte = Subwords.learn([], Bpe(size=259))
+    (ids,) = byte_by_byte.encode(["é\n"])
+    assert byte_by_byte.pieces(ids) == ["▁", "\\xc3", "\\xa9", "\\n"]
+
+
+def test_symbols_are_left_out_of_text_and_broken_characters_become_question_marks(subwords: Subwords) -> None:
+    (ids,) = subwords.encode(["a字"])
+    assert subwords.decode([[BEGIN, *ids, END, PAD], [PAD, *ids[:-1]], [], ids[-1:]]) == [
+        "a字",
+        "a\ufffd",
+        "",
+        "\ufffd",
+    ]
+
+
+def test_half_a_surrogate_pair_is_refused_by_line(subwords: Subwords) -> None:
+    with pytest.raises(ValueError, match=r"line 2 holds '\\udc80', half a surrogate pair, at character 3"):
+        subwords.encode(["fine", "ab\udc80", "fine"])
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.kind)
+def test_the_same_lines_give_the_same_file(spec: Bpe | WordPiece, tmp_path: Path) -> None:
+    for name, lines in (("one", LINES), ("two", LINES), ("other order", LINES[::-1])):
+        Subwords.learn(lines, spec).save(tmp_path / name)
+    assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.kind)
+def test_size_is_reached_where_the_text_suffices(spec: Bpe | WordPiece) -> None:
+    assert Subwords.learn(LINES, spec).size == spec.size
+    assert Subwords.learn([], spec).size == {"bpe": 3 + 256, "wordpiece": 3 + 512}[spec.kind]
+
+
+def test_the_file_alone_gives_the_same_ids_to_hugging_face(subwords: Subwords, tmp_path: Path) -> None:
+    subwords.save(tmp_path / "tokenizer.json")
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    lines = [*LINES, "<s> ⟨s⟩ ⟨/s⟩ ⟨pad⟩", "", " x", "\0"]
+    assert [theirs.encode(line).ids for line in lines] == subwords.encode(lines)
+    assert [theirs.decode(theirs.encode(line).ids) for line in lines] == lines
+    assert Subwords.load(tmp_path / "tokenizer.json").encode(lines) == subwords.encode(lines)
+
+
+def _cut_short(text: str) -> str:
+    return text[: len(text) // 2]
+
+
+def _without_a_byte(text: str) -> str:
+    return text.replace('"Ā"', '"ĀĀĀĀ"')
+
+
+def _shifted(text: str) -> str:
+    return text.replace("⟨s⟩", "<s>")
+
+
+@pytest.mark.parametrize("damage", [_cut_short, _without_a_byte, _shifted, lambda text: "{}", lambda text: "\udcff"])
+def test_a_damaged_file_is_named(subwords: Subwords, damage: object, tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    subwords.save(path)
+    assert callable(damage)
+    path.write_text(damage(path.read_text("utf-8")), "utf-8", errors="surrogateescape")
+    with pytest.raises(ValueError, match=r"tokenizer\.json holds no subwords of transduce, or is damaged"):
+        Subwords.load(path)
+
+
+def _slow_bpe(words: Counter[str], merges: int) -> list[tuple[str, str]]:
+    """Sennrich's algorithm as the paper prints it: count all pairs, merge the most frequent, begin again."""
+    cut = {word: [chr(byte) for byte in word.encode()] for word in words}
+    learnt = []
+    for _ in range(merges):
+        pairs: Counter[tuple[str, str]] = Counter()
+        for word, count in words.items():
+            for pair in zip(cut[word], cut[word][1:]):
+                pairs[pair] += count
+        ranked = pairs.most_common(2)
+        assert ranked[0][1] > ranked[1][1], "a tie: this text cannot decide between two orders"
+        best = ranked[0][0]
+        learnt.append(best)
+        for word, letters in cut.items():
+            cut[word] = _joined(letters, best)
+    return learnt
+
+
+def _joined(letters: list[str], pair: tuple[str, str]) -> list[str]:
+    joined: list[str] = []
+    for letter in letters:
+        if joined and (joined[-1], letter) == pair:
+            joined[-1] += letter
+        else:
+            joined.append(letter)
+    return joined
+
+
+def test_merges_are_those_of_the_published_algorithm() -> None:
+    random = Random(16)
+    words = Counter(
+        {"".join(random.choices("abcde", k=random.randint(1, 7))): random.randint(1, 999) for _ in range(50)}
+    )
+    merges = _slow_bpe(Counter({f" {word}": count for word, count in words.items()}), 25)
+    subwords = Subwords.learn([word for word, count in words.items() for _ in range(count)], Bpe(size=259 + 25))
+    learnt = [piece.replace("▁", " ") for piece in subwords.pieces(range(259, 284))]
+    assert learnt == [left + right for left, right in merges]
