@@ -431,6 +431,31 @@ STATEMENTS: list[tuple[Clause | Sentence, str, str]] = [
     ),
 ]
 
+STATEMENTS += [
+    (
+        clause(
+            noun("some nurses"), "treffen", PRESENT, pronoun("I"), remark=named(ADVERBS, "therefore"), front="remark"
+        ),
+        "Therefore, some nurses meet me.",
+        "Deshalb treffen mich einige Krankenschwestern.",
+    ),
+    (
+        clause(noun("the woman"), "sehen", PRESENT, pronoun("she"), time=on("today"), front="time"),
+        "Today, the woman sees her.",
+        "Heute sieht die Frau sie.",
+    ),
+    (
+        clause(
+            pronoun("we"),
+            "lesen",
+            Form("present", negated=True),
+            noun("the book", modifier=clause(pronoun("she"), "kaufen", PERFECT, Gap())),
+        ),
+        "We do not read the book that she has bought.",
+        "Wir lesen das Buch nicht, das sie gekauft hat.",
+    ),
+]
+
 QUESTIONS: list[tuple[Clause, str, str]] = [
     (
         clause(noun("the student"), "verstehen", PRESENT, noun("the question")),

@@ -71,7 +71,7 @@ def latitude(verb: Verb, setting: Setting, negated: bool, passive: bool, ended: 
         progressive="progressive" in verb.traits and not passive,
         future=not setting.temporal,
         told_apart=passive or verb.past != verb.english,
-        modals="none" if not controlled else "any" if willing else "unwilling",
+        modals="none" if not controlled or (negated and setting.question) else "any" if willing else "unwilling",
         scope=scope,
     )
 
@@ -85,11 +85,17 @@ def clause(pairs: Pairs, verb: Verb, setting: Setting, depth: int) -> Choice[Cla
     if verb.complement == "adjective":
         return evenly(*(_described(pairs, verb, setting, adjective) for adjective in ADJECTIVES))
     options: list[tuple[float, Choice[Clause]]] = []
-    for negated, weight in NEGATED[:1] if setting.temporal else NEGATED:
+    for negated, weight in _polarities(setting):
         options.append((weight, active(pairs, verb, setting, depth, negated)))
         if "passive" in verb.traits:
             options.append((weight * PASSIVE, passive(pairs, verb, setting, depth, negated)))
     return OneOf(*options)
+
+
+def _polarities(setting: Setting) -> tuple[tuple[bool, float], ...]:
+    """Affirmed or negated, weighed: nobody asks when or where something does not happen."""
+    affirmed = setting.temporal or setting.ask in (WHEN, WHERE, WHITHER)
+    return NEGATED[:1] if affirmed else NEGATED
 
 
 def active(pairs: Pairs, verb: Verb, setting: Setting, depth: int, negated: bool) -> Choice[Clause]:
@@ -202,7 +208,7 @@ def _described(pairs: Pairs, verb: Verb, setting: Setting, adjective: Adjective)
     strengths = Pick([False]) if "absolute" in adjective.traits else Pick([False, True], [3.0, 1.0])
     qualities = Each(Quality, Pick([adjective]), strengths)
     options: list[tuple[float, Choice[Clause]]] = []
-    for negated, weight in NEGATED[:1] if setting.temporal else NEGATED:
+    for negated, weight in _polarities(setting):
         nominal = Nominal("negated" if negated else "subject", plain=True)
         subjects: list[tuple[float, Choice[Phrase]]] = [(70.0, noun_phrase(pairs, nouns, nominal))]
         if nouns[0] in PEOPLE:
