@@ -1,0 +1,5 @@
+"""What the toys assert is shown in full where it fails."""
+
+import pytest
+
+pytest.register_assert_rewrite("toys")

@@ -1,0 +1,75 @@
+"""The searches over a real Transformer, whose state and caches a beam reorders, narrows and drops from."""
+
+import copy
+
+import pytest
+import torch
+from oracles import exhaustive, greedy, released_beam_search
+from toys import PAD, assert_same, chosen, forced, small_model, table_of_model, toy_problem
+
+from transduce.model import TransformerModel
+from transduce.search import Decoding, Ensemble, Prefixed, beam_search, greedy_search
+
+BOUNDS = [9, 4, 7, 2, 8]
+CHANGES: list[dict[str, object]] = [
+    {},
+    {"norm": "pre", "positions": {"kind": "learned", "longest": 9}},
+    {"first_input": "zeros", "positions": {"kind": "sinusoidal", "layout": "halves"}},
+]
+
+
+@pytest.fixture(params=range(len(CHANGES)), scope="module")
+def model(request: pytest.FixtureRequest) -> TransformerModel:
+    return small_model(request.param + 1, **CHANGES[request.param])
+
+
+@pytest.mark.parametrize("beam", [1, 2, 5])
+def test_beam_search_is_the_released_codes_over_the_whole_model(model: TransformerModel, beam: int) -> None:
+    problem = toy_problem(BOUNDS)
+    found = beam_search(model, problem, Decoding(beam=beam), n_best=beam)
+    for sentence, bound in enumerate(BOUNDS):
+        table = table_of_model(model, problem, sentence)
+        assert_same(found[sentence], released_beam_search(table, bound, beam, 0.6))
+
+
+def test_the_100_best_are_those_of_exhaustive_search(model: TransformerModel) -> None:
+    bounds = [4, 1, 3]
+    problem = toy_problem(bounds)
+    found = beam_search(model, problem, Decoding(beam=400), n_best=100)
+    for sentence, bound in enumerate(bounds):
+        assert_same(found[sentence], exhaustive(table_of_model(model, problem, sentence), bound, 0.6)[:100])
+
+
+def test_greedy_search_is_the_walk_over_the_whole_model(model: TransformerModel) -> None:
+    problem = toy_problem(BOUNDS)
+    for sentence, found in enumerate(greedy_search(model, problem)):
+        expected = greedy(table_of_model(model, problem, sentence), BOUNDS[sentence])
+        assert found.words == expected.words
+        assert found.log_probability == pytest.approx(expected.log_probability, abs=1e-9)
+
+
+def test_scores_in_float32_are_those_of_forced_scoring_in_any_company(model: TransformerModel) -> None:
+    # Long enough for caches to grow, with beams that widen and narrow as sentences leave.
+    bounds = [40, 12, 3, 25, 33]
+    if model.longest is not None:
+        bounds = [min(bound, model.longest) for bound in bounds]
+    problem, single = toy_problem(bounds), copy.deepcopy(model).float()
+    together = beam_search(single, problem, Decoding(beam=4), n_best=4)
+    for sentence in range(len(bounds)):
+        (alone,) = beam_search(single, chosen(problem, [sentence]), Decoding(beam=4), n_best=4)
+        assert [each.words for each in alone] == [each.words for each in together[sentence]]
+        for words, log_probability, score in together[sentence]:
+            assert log_probability == pytest.approx(forced(single, problem, sentence, words), abs=1e-5)
+            length = min(len(words) + 1, bounds[sentence])
+            assert score == pytest.approx(log_probability / ((5 + length) / 6) ** 0.6, abs=1e-5)
+
+
+def test_prefixes_and_ensembles_of_models(model: TransformerModel) -> None:
+    problem, prefixes = toy_problem(BOUNDS), torch.tensor([[4, 4, 5], [3, 7, 0], [0] * 3, [0] * 3, [5, 3, 0]])
+    stepper = Prefixed(Ensemble([model, small_model(7)]), prefixes, PAD)
+    found = beam_search(stepper, problem, Decoding(beam=3), n_best=3)
+    for sentence, prefix in enumerate(prefixes.tolist()):
+        wanted = [word for word in prefix if word != PAD]
+        for words, log_probability, _ in found[sentence]:
+            assert words[: len(wanted)] == wanted
+            assert log_probability == pytest.approx(forced(stepper.inner, problem, sentence, words), abs=1e-9)

@@ -1,0 +1,188 @@
+"""Greedy search and sampling."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import greedy
+from toys import BANNED, END, Hashed, Scripted, chosen, forced, table_of, toy_problem
+
+from transduce.search import Decoding, Problem, Sampling, beam_search, greedy_search, sample
+
+NEARLY_ONE = 1 - 2**-53
+
+
+def draws(problem: Problem, seed: int = 1) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(len(problem.source), problem.room, generator=generator, dtype=torch.float64)
+
+
+def repeated(problem: Problem, times: int) -> Problem:
+    """The same sentence again and again."""
+    return chosen(problem, [0] * times)
+
+
+def grid(times: int) -> torch.Tensor:
+    """One draw a row, evenly spread."""
+    return ((torch.arange(times, dtype=torch.float64) + 0.5) / times).unsqueeze(1)
+
+
+@given(
+    seed=st.integers(0, 2**20),
+    end=st.sampled_from([-2.0, 0.0]),
+    bounds=st.lists(st.integers(1, 9), min_size=1, max_size=5),
+)
+def test_greedy_search_walks_along_the_most_probable_words(seed: int, end: float, bounds: list[int]) -> None:
+    stepper, problem = Hashed(6, seed, end=end), toy_problem(bounds, seed)
+    for sentence, found in enumerate(greedy_search(stepper, problem)):
+        expected = greedy(table_of(stepper, problem, sentence), bounds[sentence])
+        assert found.words == expected.words
+        assert found.log_probability == pytest.approx(expected.log_probability, abs=1e-9)
+        assert found.score == found.log_probability
+
+
+def test_greedy_search_is_no_beam_of_one() -> None:
+    # Greedy ends at once; a beam of 1 keeps "3" alive, whose score is better by its length.
+    stepper = Scripted({(): [0, 0, 0.5, 0.48, 0.02], (3,): [0, 0, 0.99, 0.01, 0]}, [0, 0, 0.5, 0.5, 0])
+    problem = toy_problem([9])
+    assert greedy_search(stepper, problem)[0].words == []
+    assert beam_search(stepper, problem, Decoding(beam=1, length_penalty=1.0))[0][0].words == [3]
+
+
+def expected_distribution(row: list[float], sampling: Sampling) -> dict[int, float]:
+    """By hand: banned words out, sharpened, the most probable kept, shared out anew."""
+    weights = {word: math.exp(value / sampling.temperature) for word, value in enumerate(row) if word not in BANNED}
+    total = sum(weights.values())
+    kept: dict[int, float] = {}
+    for word in sorted(weights, key=lambda word: -weights[word]):
+        if sampling.top_k is not None and len(kept) == sampling.top_k:
+            break
+        if sampling.top_p is not None and sum(kept.values()) >= sampling.top_p:
+            break
+        kept[word] = weights[word] / total
+    return {word: weight / sum(kept.values()) for word, weight in kept.items()}
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(),
+        Sampling(temperature=0.5),
+        Sampling(temperature=3.0),
+        Sampling(top_k=2),
+        Sampling(top_k=50),
+        Sampling(top_p=0.3),
+        Sampling(top_p=0.6),
+        Sampling(top_p=0.95),
+        Sampling(top_p=1.0),
+        Sampling(temperature=2.0, top_p=0.8),
+        Sampling(temperature=2.0, top_k=3),
+    ],
+    ids=str,
+)
+def test_evenly_spread_draws_give_each_word_its_share(sampling: Sampling) -> None:
+    for seed in range(5):
+        stepper, problem = Hashed(8, seed), toy_problem([1], seed)
+        (row,) = table_of(stepper, problem, 0)([()])
+        found = sample(stepper, repeated(problem, 1000), sampling, grid(1000))
+        words = [each.words[0] if each.words else END for each in found]
+        expected = expected_distribution(row, sampling)
+        # A cut between two words moves by less than one draw of the grid.
+        for word in range(8):
+            assert abs(words.count(word) - 1000 * expected.get(word, 0.0)) <= (1 if word in expected else 0)
+
+
+def p_value(counts: dict[tuple[int, ...], int], probabilities: dict[tuple[int, ...], float]) -> float:
+    """Of Pearson's chi-square; outcomes expected fewer than five times are taken together."""
+    total = sum(counts.values())
+    cells: dict[tuple[int, ...] | None, list[float]] = {}
+    for outcome, probability in probabilities.items():
+        cell = cells.setdefault(outcome if total * probability >= 5 else None, [0.0, 0.0])
+        cell[0] += counts.get(outcome, 0)
+        cell[1] += total * probability
+    statistic = sum((observed - expected) ** 2 / expected for observed, expected in cells.values())
+    freedom = torch.tensor((len(cells) - 1) / 2, dtype=torch.float64)
+    return float(torch.special.gammaincc(freedom, torch.tensor(statistic / 2, dtype=torch.float64)))
+
+
+def outcomes(stepper: Hashed, problem: Problem, bound: int) -> dict[tuple[int, ...], float]:
+    """The probability of every translation of at most `bound` words, the end symbol written where it fits."""
+    table = table_of(stepper, problem, 0)
+    alive, found = {(): 1.0}, {}
+    for _ in range(bound):
+        rows = dict(zip(alive, table(list(alive)), strict=True))
+        shares = {history: expected_distribution(row, Sampling()) for history, row in rows.items()}
+        found |= {(*history, END): alive[history] * shares[history][END] for history in alive}
+        alive = {
+            (*history, word): alive[history] * share
+            for history in alive
+            for word, share in shares[history].items()
+            if word != END
+        }
+    return found | alive
+
+
+def test_translations_are_sampled_as_often_as_the_model_says() -> None:
+    """For a fresh seed one false alarm in a million; the seeds are fixed. A temperature of 1.2 is told apart."""
+    stepper, problem = Hashed(6, seed=4, peak=1.0), toy_problem([3])
+    probabilities = outcomes(stepper, problem, 3)
+    assert len(probabilities) == 1 + 3 + 9 + 27
+    many = repeated(problem, 4000)
+    figures = []
+    for sampling in (Sampling(), Sampling(temperature=1.2)):
+        counts: dict[tuple[int, ...], int] = {}
+        for words, _, _ in sample(stepper, many, sampling, draws(many)):
+            outcome = (*words, END)[:3]
+            counts[outcome] = counts.get(outcome, 0) + 1
+        assert counts.keys() <= probabilities.keys()
+        figures.append(p_value(counts, probabilities))
+    assert figures[0] > 1e-6
+    assert figures[1] < 1e-6
+
+
+@pytest.mark.parametrize("sampling", [Sampling(top_k=1), Sampling(temperature=1e-4), Sampling(top_p=1e-9)], ids=str)
+def test_the_sharpest_sampling_is_greedy(sampling: Sampling) -> None:
+    stepper, problem = Hashed(6, seed=2), toy_problem([7, 3, 9, 5, 8])
+    assert sample(stepper, problem, sampling, draws(problem)) == greedy_search(stepper, problem)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(top_k=2), Sampling(top_p=0.7)], ids=str)
+@pytest.mark.parametrize("draw", [0.0, NEARLY_ONE, float(torch.nextafter(torch.ones(()), torch.zeros(())))])
+def test_a_draw_at_either_end_is_a_word_that_may_be_drawn(sampling: Sampling, draw: float) -> None:
+    for seed in range(20):
+        stepper, problem = Hashed(6, seed, peak=6.0), toy_problem([1], seed)
+        (row,) = table_of(stepper, problem, 0)([()])
+        allowed = list(expected_distribution(row, sampling))
+        for dtype in (torch.float64, torch.float32):
+            # Rounded to float32 the largest draw may be 1 itself.
+            (found,) = sample(stepper, problem, sampling, torch.tensor([[draw]], dtype=dtype))
+            assert (found.words or [END])[0] in allowed
+            if draw == 0.0:
+                assert (found.words or [END])[0] == allowed[0]
+
+
+def test_a_sample_does_not_depend_on_company() -> None:
+    stepper, problem = Hashed(6, seed=2), toy_problem([7, 3, 9, 5, 8])
+    numbers, sampling = draws(problem), Sampling(temperature=1.5)
+    together = sample(stepper, problem, sampling, numbers)
+    assert len({tuple(each.words) for each in together}) > 1
+    for order in ([3, 0], [4, 2, 1, 0, 3], [1]):
+        assert sample(stepper, chosen(problem, order), sampling, numbers[order]) == [together[place] for place in order]
+
+
+def test_a_samples_figure_is_the_models_whatever_the_sampling() -> None:
+    stepper, problem = Hashed(6, seed=2), toy_problem([7, 3, 9, 5, 8])
+    found = sample(stepper, problem, Sampling(temperature=2.0, top_k=3), draws(problem))
+    for sentence, (words, log_probability, score) in enumerate(found):
+        assert log_probability == pytest.approx(forced(stepper, problem, sentence, words), abs=1e-9)
+        assert score == log_probability
+
+
+def test_sentences_that_have_ended_leave_the_batch() -> None:
+    stepper, problem = Hashed(6, seed=5), toy_problem([2, 9, 4, 9, 1])
+    greedy_search(stepper, problem)
+    assert stepper.shapes[0] == (5, 5)
+    assert all(batch == rows for batch, rows in stepper.shapes)
+    assert stepper.shapes[1][0] <= 4

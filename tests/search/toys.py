@@ -1,0 +1,178 @@
+"""Toy steppers whose every distribution is known, a small real model, and how results are compared."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor
+
+from transduce.model import Attention, FeedForward, Transformer, TransformerModel, Vocabulary
+from transduce.search import Hypothesis, Problem, Stepper, forced_scores
+
+PAD, BEGIN, END = 0, 1, 2
+FIRST_WORD = 3
+BANNED = (PAD, BEGIN)
+
+History = tuple[int, ...]
+# For histories of one length, without the begin symbol: the log-probability of each next word.
+Table = Callable[[Sequence[History]], list[list[float]]]
+
+
+def mixed(one: Tensor, other: Tensor) -> Tensor:
+    """A hash of two whole numbers, element by element; multiplication wraps around."""
+    mixture = one * 6364136223846793005 + other * 1442695040888963407 + 1013904223
+    mixture = (mixture ^ (mixture >> 29)) * 2862933555777941757
+    return mixture ^ (mixture >> 32)
+
+
+@dataclass
+class HashedState:
+    """A key by sentence and a key by row. It is spent by a step or a pick, as a model's caches are."""
+
+    sentences: Tensor
+    rows: Tensor
+    room: int
+    spent: bool = False
+
+    def pick(self, rows: Tensor, sentences: Tensor | None = None) -> "HashedState":
+        self.spend()
+        kept = self.sentences if sentences is None else self.sentences[sentences]
+        assert len(rows) % len(kept) == 0, "rows are a rectangle"
+        return HashedState(kept, self.rows[rows], self.room)
+
+    def spend(self) -> None:
+        assert not self.spent, "a state was used twice"
+        self.spent = True
+
+
+class Hashed:
+    """Log-probabilities drawn by hashing the sentence, the whole history and the word; in float64."""
+
+    def __init__(self, vocabulary: int, seed: int = 1, peak: float = 1.5, end: float = 0.0) -> None:
+        self.vocabulary, self.seed, self.peak, self.end = vocabulary, seed, peak, end
+        self.shapes: list[tuple[int, int]] = []  # of every step: sentences and rows
+
+    def start(self, source: Tensor, visible: Tensor, room: int) -> HashedState:
+        keys = torch.full((len(source),), self.seed)
+        for words, present in zip(source.T, visible.T, strict=True):
+            keys = torch.where(present, mixed(keys, words), keys)
+        return HashedState(keys, torch.zeros_like(keys), room)
+
+    def step(self, words: Tensor, state: HashedState) -> tuple[Tensor, HashedState]:
+        state.spend()
+        batch, room = len(state.sentences), state.room - words.shape[1]
+        assert room >= 0, "more words than there is room for"
+        self.shapes.append((batch, len(words)))
+        sentences = state.sentences.repeat_interleave(len(words) // batch)
+        rows, steps = state.rows, []
+        for column in words.T:
+            rows = mixed(rows, column)
+            steps.append(self.distribution(mixed(sentences, rows)))
+        return torch.stack(steps, dim=1), HashedState(state.sentences, rows, room)
+
+    def distribution(self, keys: Tensor) -> Tensor:
+        """[rows vocabulary]: a Gumbel number a word, `peak` times as far apart, and `end` more for the end."""
+        hashes = mixed(keys.unsqueeze(1), torch.arange(self.vocabulary))
+        uniform = (((hashes >> 9) & (2**52 - 1)).double() + 0.5) / 2**52
+        logits = -self.peak * (-uniform.log()).log()
+        logits[:, END] += self.end
+        return logits.log_softmax(-1)
+
+
+@dataclass
+class ScriptedState:
+    histories: list[History]
+
+    def pick(self, rows: Tensor, sentences: Tensor | None = None) -> "ScriptedState":
+        return ScriptedState([self.histories[row] for row in rows.tolist()])
+
+
+class Scripted:
+    """Probabilities by history, written down; a history that is not gives `otherwise`."""
+
+    def __init__(self, script: dict[History, list[float]], otherwise: list[float]) -> None:
+        self.script, self.otherwise = script, otherwise
+
+    def start(self, source: Tensor, visible: Tensor, room: int) -> ScriptedState:
+        return ScriptedState([()] * len(source))
+
+    def step(self, words: Tensor, state: ScriptedState) -> tuple[Tensor, ScriptedState]:
+        histories = [(*before, *row) for before, row in zip(state.histories, words.tolist(), strict=True)]
+        rows = [self.script.get(history[1:], self.otherwise) for history in histories]
+        return torch.tensor(rows, dtype=torch.float64).log().unsqueeze(1), ScriptedState(histories)
+
+
+def toy_problem(bounds: Sequence[int], seed: int = 1) -> Problem:
+    """As many sentences as bounds, of 1 to 4 words, padded with rubbish."""
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, 5, (len(bounds), 1), generator=generator)
+    source = torch.randint(FIRST_WORD, 17, (len(bounds), 4), generator=generator)
+    return Problem(source, torch.arange(4) < lengths, torch.tensor(bounds), BEGIN, END, BANNED)
+
+
+def chosen(problem: Problem, sentences: Sequence[int]) -> Problem:
+    """The problem of these sentences, in this order."""
+    kept = list(sentences)
+    parts = (problem.source[kept], problem.visible[kept], problem.bounds[kept])
+    return Problem(*parts, problem.begin, problem.end, problem.banned)
+
+
+def table_of(stepper: Stepper, problem: Problem, sentence: int) -> Table:
+    """What a stepper says for one sentence alone, every history from its beginning."""
+
+    def look_up(histories: Sequence[History]) -> list[list[float]]:
+        words = torch.tensor([(BEGIN, *history) for history in histories])
+        source = problem.source[sentence, problem.visible[sentence]].unsqueeze(0)
+        state = stepper.start(source, torch.ones_like(source, dtype=torch.bool), words.shape[1])
+        state = state.pick(torch.zeros(len(words), dtype=torch.long))
+        return stepper.step(words, state)[0][:, -1].tolist()
+
+    return look_up
+
+
+def forced(stepper: Stepper, problem: Problem, sentence: int, words: list[int]) -> float:
+    """The log-probability of a translation by forced scoring; one that reached its bound was cut before its end."""
+    one = chosen(problem, [sentence])
+    out = [*words, END][: one.room]
+    target_in = torch.tensor([[BEGIN, *out[:-1]]])
+    return float(forced_scores(stepper, one.source, one.visible, target_in, torch.tensor([out]), PAD).sum())
+
+
+def small_model(seed: int, **change: object) -> TransformerModel:
+    """A real model in float64 with 8 target words, its weights large enough for peaky distributions."""
+    torch.manual_seed(seed)
+    values = {
+        "d_model": 14,
+        "encoder_layers": 1,
+        "decoder_layers": 2,
+        "mixer": Attention(heads=3, d_k=5, d_v=6).as_dictionary(),
+        "cross": Attention(heads=2, d_k=4, d_v=8).as_dictionary(),
+        "feed_forward": FeedForward(d_ff=22).as_dictionary(),
+        "embeddings": "separate",
+        "readout": {"kind": "separate"},
+    }
+    spec = Transformer.model_validate({**values, **change})
+    model = spec.build(Vocabulary(source=17, target=8)).double().eval().requires_grad_(False)
+    for weight in model.parameters():
+        weight.add_(torch.randn_like(weight), alpha=0.4)
+    return model
+
+
+def table_of_model(model: TransformerModel, problem: Problem, sentence: int) -> Table:
+    """What the whole model says, without steps, caches or companions."""
+
+    def look_up(histories: Sequence[History]) -> list[list[float]]:
+        words = torch.tensor([(BEGIN, *history) for history in histories])
+        source = problem.source[sentence, problem.visible[sentence]].expand(len(words), -1)
+        states = model(source, torch.ones_like(source, dtype=torch.bool), words)
+        return model.readout(states[:, -1]).tolist()
+
+    return look_up
+
+
+def assert_same(found: Sequence[Hypothesis], expected: Sequence[tuple[list[int], float, float]]) -> None:
+    """The same words in the same order, with the same figures."""
+    assert [each.words for each in found] == [each.words for each in expected]
+    for index in (1, 2):
+        assert [each[index] for each in found] == pytest.approx([each[index] for each in expected], abs=1e-9)
