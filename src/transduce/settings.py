@@ -8,7 +8,7 @@ import difflib
 import json
 import typing
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -54,7 +54,7 @@ def _fault(spec: type[Spec], fault: Any) -> str:
     """One sentence for one of pydantic's errors."""
     # In the path of an error, the chosen variant of a union appears as a step that no file has.
     path = [str(step) for step in fault["loc"]]
-    known = {key for _, key in _keys(spec)}
+    known = {key.name for key in _keys(spec)}
     shown = ".".join(step for step in path if step in known or step.isdigit() or step == path[-1])
     if fault["type"] == "extra_forbidden":
         return _unknown_key(spec, path, shown)
@@ -64,28 +64,40 @@ def _fault(spec: type[Spec], fault: Any) -> str:
 
 
 def _unknown_key(spec: type[Spec], path: list[str], shown: str) -> str:
-    """Says which key is unknown, the nearest one of its section, and the sections that do have it."""
+    """Says which key is unknown, the nearest one of its section, and the kinds or sections that do have it."""
     key = path[-1]
     section = ".".join(shown.split(".")[:-1])
-    homes = sorted({place for place, name in _keys(spec) if name == key and place != section})
-    siblings = [name for place, name in _keys(spec) if place == section]
+    homes = sorted({other.section for other in _keys(spec) if other.name == key and other.section != section})
+    here = [other for other in _keys(spec) if other.section == section]
+    siblings = [other.name for other in here if other.kind in path] or [other.name for other in here]
     sentence = f"unknown key `{shown}`"
+    if kinds := sorted({f"`{other.kind}`" for other in here if other.name == key and other.kind}):
+        return f"{sentence}; `{key}` belongs to kind {' or '.join(kinds)}"
     if near := difflib.get_close_matches(key, siblings, n=1, cutoff=0.6):
         return f"{sentence}; did you mean `{near[0]}`?"
     if homes:
         places = " or ".join(f"`{home}`" if home else "the top level" for home in homes)
         return f"{sentence}; `{key}` belongs in {places}"
-    if anywhere := difflib.get_close_matches(key, {name for _, name in _keys(spec)}, n=1, cutoff=0.7):
+    if anywhere := difflib.get_close_matches(key, {other.name for other in _keys(spec)}, n=1, cutoff=0.7):
         return f"{sentence}; the nearest key elsewhere is `{anywhere[0]}`"
     return f"{sentence}; keys here: {', '.join(dict.fromkeys(siblings))}"
 
 
-def _keys(spec: type[BaseModel], place: str = "") -> Iterator[tuple[str, str]]:
-    """(section, key) for every key of the tree of specs below `spec`."""
+class _Key(NamedTuple):
+    """A key that a file may have: its section, its name, and the kind of section that has it, where there are kinds."""
+
+    section: str
+    name: str
+    kind: str | None
+
+
+def _keys(spec: type[BaseModel], section: str = "") -> Iterator[_Key]:
+    """Every key of the tree of specs below `spec`."""
+    kind = spec.model_fields["kind"].default if "kind" in spec.model_fields else None
     for name, field in spec.model_fields.items():
-        yield place, name
+        yield _Key(section, name, kind)
         for member in _specs_in(field.annotation):
-            yield from _keys(member, f"{place}.{name}".lstrip("."))
+            yield from _keys(member, f"{section}.{name}".lstrip("."))
 
 
 def _specs_in(annotation: Any) -> Iterator[type[Spec]]:

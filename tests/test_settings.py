@@ -1,0 +1,148 @@
+"""How settings are merged, and what is said of the wrong ones."""
+
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import Field
+
+from transduce.settings import Spec, merged, validated
+
+
+class Square(Spec):
+    kind: Literal["square"] = "square"
+    side: float = Field(gt=0)
+
+
+class Circle(Spec):
+    kind: Literal["circle"] = "circle"
+    radius: float = 1.0
+    filled: bool = False
+
+
+class Frame(Spec):
+    width: int = 1
+    colour: str | None = None
+
+
+class Drawing(Spec):
+    title: str
+    copies: int = Field(default=1, ge=1)
+    shape: Annotated[Square | Circle, Field(discriminator="kind")] = Circle()
+    frame: Frame = Frame()
+    frames: tuple[Frame, ...] = ()
+
+
+@pytest.mark.parametrize(
+    ("base", "change", "expected"),
+    [
+        ({"a": 1, "b": 2}, {"b": 3, "c": 4}, {"a": 1, "b": 3, "c": 4}),
+        ({"a": {"x": 1, "y": 2}}, {"a": {"y": 3}}, {"a": {"x": 1, "y": 3}}),
+        ({"a": {"x": {"p": 1, "q": 2}}}, {"a": {"x": {"q": 3}}}, {"a": {"x": {"p": 1, "q": 3}}}),
+        ({"a": {"x": 1}}, {"a": None}, {"a": None}),
+        ({"a": {"x": 1}}, {"a": 5}, {"a": 5}),
+        ({"a": None}, {"a": {"x": 1}}, {"a": {"x": 1}}),
+        ({"a": [1, 2, 3]}, {"a": [4]}, {"a": [4]}),
+        ({"a": 1}, {}, {"a": 1}),
+    ],
+)
+def test_a_change_is_laid_over_key_by_key(base: Any, change: Any, expected: Any) -> None:
+    assert merged(base, change) == expected
+
+
+def test_another_kind_replaces_and_the_same_kind_mixes() -> None:
+    base = {"shape": {"kind": "circle", "radius": 2.0, "filled": True}, "title": "one"}
+    another = {"shape": {"kind": "square", "side": 3.0}}
+    assert merged(base, another) == {"shape": {"kind": "square", "side": 3.0}, "title": "one"}
+    same = {"kind": "circle", "radius": 5.0, "filled": True}
+    assert merged(base, {"shape": {"kind": "circle", "radius": 5.0}})["shape"] == same
+    assert merged(base, {"shape": {"radius": 5.0}})["shape"] == same
+    # Naming a kind where none was named replaces too: whose keys those were is not known.
+    assert merged({"shape": {"radius": 2.0}}, another)["shape"] == another["shape"]
+
+
+def test_merging_leaves_what_it_merges_as_it_was() -> None:
+    base, change = {"a": {"x": 1}}, {"a": {"y": 2}}
+    assert merged(base, change) == {"a": {"x": 1, "y": 2}}
+    assert (base, change) == ({"a": {"x": 1}}, {"a": {"y": 2}})
+
+
+def test_what_is_right_becomes_a_frozen_record_and_comes_back_whole() -> None:
+    values = {"title": "one", "shape": {"kind": "square", "side": 2}, "frames": [{"width": 3}]}
+    drawing = validated(Drawing, values, place="here")
+    assert drawing == Drawing(title="one", shape=Square(side=2.0), frames=(Frame(width=3),))
+    with pytest.raises(ValueError, match="frozen"):
+        drawing.copies = 2
+    dictionary = drawing.as_dictionary()
+    assert dictionary["shape"] == {"kind": "square", "side": 2.0}
+    assert dictionary["frame"] == {"width": 1, "colour": None}
+    assert validated(Drawing, dictionary, place="here") == drawing
+
+
+def message(values: dict[str, Any]) -> str:
+    with pytest.raises(ValueError, match="picture") as caught:
+        validated(Drawing, values, place="picture.yaml")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"title": "one", "copies": "4"}, 'picture.yaml: `copies` is "4": input should be a valid integer'),
+        ({"title": "one", "copies": 1.5}, "picture.yaml: `copies` is 1.5: input should be a valid integer"),
+        ({"title": "one", "copies": True}, "picture.yaml: `copies` is true: input should be a valid integer"),
+        ({"title": 4}, "picture.yaml: `title` is 4: input should be a valid string"),
+        ({"title": "one", "copies": 0}, "picture.yaml: `copies` is 0: input should be greater than or equal to 1"),
+        ({"title": "one", "frame": {"width": None}}, "picture.yaml: `frame.width` is null: input should be a valid"),
+        ({"title": "one", "frames": [{}, {"width": "2"}]}, 'picture.yaml: `frames.1.width` is "2": input should be'),
+        (
+            {"title": "one", "shape": {"kind": "circle", "filled": "yes"}},
+            'picture.yaml: `shape.filled` is "yes": input should be a valid boolean',
+        ),
+        ({}, "picture.yaml: `title` is missing"),
+        ({"title": "one", "shape": {"kind": "square"}}, "picture.yaml: `shape.side` is missing"),
+    ],
+)
+def test_a_wrong_or_missing_value_is_named_with_its_place(values: dict[str, Any], expected: str) -> None:
+    assert message(values).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"copy": 2}, "unknown key `copy`; did you mean `copies`?"),
+        ({"frame": {"widht": 2}}, "unknown key `frame.widht`; did you mean `width`?"),
+        ({"shape": {"kind": "circle", "raduis": 2.0}}, "unknown key `shape.raduis`; did you mean `radius`?"),
+        ({"colour": "red"}, "unknown key `colour`; `colour` belongs in `frame` or `frames`"),
+        ({"frame": {"radius": 2.0}}, "unknown key `frame.radius`; `radius` belongs in `shape`"),
+        ({"frame": {"title": "two"}}, "unknown key `frame.title`; `title` belongs in the top level"),
+        ({"frame": {"radiuss": 2.0}}, "unknown key `frame.radiuss`; the nearest key elsewhere is `radius`"),
+        ({"frame": {"zzz": 2.0}}, "unknown key `frame.zzz`; keys here: width, colour"),
+    ],
+)
+def test_an_unknown_key_is_told_where_it_belongs(values: dict[str, Any], expected: str) -> None:
+    assert message({"title": "one", **values}) == f"picture.yaml: {expected}"
+
+
+def test_a_key_of_another_variant_is_no_key_of_this_one() -> None:
+    said = message({"title": "one", "shape": {"kind": "circle", "side": 2.0}})
+    assert said == "picture.yaml: unknown key `shape.side`; `side` belongs to kind `square`"
+    # Nor is one offered for a slip of the pen.
+    said = message({"title": "one", "shape": {"kind": "circle", "sid": 2.0}})
+    assert "did you mean" not in said
+
+
+def test_an_unknown_kind_names_those_there_are() -> None:
+    said = message({"title": "one", "shape": {"kind": "triangle"}})
+    assert "`shape`" in said
+    assert "triangle" in said
+    assert "'square'" in said
+    assert "'circle'" in said
+
+
+def test_every_fault_is_told_once() -> None:
+    said = message({"copies": "4", "frame": {"widht": 1}})
+    assert said.split("\n") == [
+        "picture.yaml: `title` is missing",
+        '`copies` is "4": input should be a valid integer',
+        "unknown key `frame.widht`; did you mean `width`?",
+    ]
