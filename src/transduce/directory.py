@@ -80,12 +80,16 @@ class Model(NamedTuple):
 
 
 def _fill(module: TransformerModel, weights: Mapping[str, Tensor]) -> None:
-    """Gives a model without storage its weights, a shared matrix under each of its names."""
+    """Gives a model without storage its weights; a shared matrix stays one under each of its names."""
     names = {id(parameter): name for name, parameter in module.named_parameters()}
-    if set(names.values()) != weights.keys():
+    if {name: tensor.shape for name, tensor in weights.items()} != {
+        name: parameter.shape for name, parameter in module.named_parameters()
+    }:
         raise ValueError(f"{WEIGHTS} does not hold the weights that {CONFIG} describes")
-    every_name = module.named_parameters(remove_duplicate=False)
-    module.load_state_dict({name: weights[names[id(parameter)]] for name, parameter in every_name}, assign=True)
+    filled = {name: torch.nn.Parameter(tensor) for name, tensor in weights.items()}
+    for part in module.modules():
+        for name, parameter in list(part.named_parameters(recurse=False)):
+            setattr(part, name, filled[names[id(parameter)]])
 
 
 def weights_of(module: torch.nn.Module) -> dict[str, Tensor]:
@@ -152,7 +156,8 @@ def _checked(directory: Path) -> dict[str, bytes]:
 def _manifest(directory: Path) -> dict[str, Any]:
     """The manifest's files; a `ValueError` where the directory is no model."""
     if not directory.is_dir():
-        raise ValueError(f"there is no model directory {directory}")
+        fault = f"{directory} is a file" if directory.exists() else f"there is no model directory {directory}"
+        raise ValueError(f"{fault}; name one that `transduce train RECIPE --out DIRECTORY` has made")
     path = directory / MANIFEST
     if not path.exists():
         training = directory / "training"
