@@ -163,3 +163,25 @@ def trained(micro) -> Path:
     assert ended.code == 0, ended.error
     (micro / "trained.log").write_text(ended.error)
     return micro / "trained"
+
+
+@pytest.fixture(scope="session")
+def fluent(micro) -> Path:
+    """A run that has learnt something: most words are right, and sentences end."""
+    changes = [
+        "training.steps=150",
+        "training.batch_tokens=1024",
+        "training.pieces=1",
+        "training.schedule.warmup=30",
+        "training.average=null",
+        "training.validate_every=150",
+        "training.save_every=75",
+        "subwords.size=420",
+        "model.d_model=32",
+        "model.dropout=0.0",
+    ]
+    ended = forked(
+        "train", micro / "recipe.yaml", "--out", micro / "fluent", *(f"--set={change}" for change in changes)
+    )
+    assert ended.code == 0, ended.error
+    return micro / "fluent"
