@@ -17,7 +17,7 @@ from transduce.search import Decoding
 from transduce.settings import Spec, validated
 from transduce.text.subwords import Subwords
 
-__all__ = ["Config", "Model", "Weights", "verify", "weights_of", "write_model"]
+__all__ = ["Config", "Model", "Weights", "verify", "weights_of", "write_model", "write_recipe"]
 
 VERSION: Literal[1] = 1
 CONFIG, WEIGHTS, MANIFEST, RECIPE, CARD = (
@@ -107,8 +107,9 @@ def write_model(
     """Writes a model directory; every file is written aside and renamed, the manifest last.
 
     `subwords` are the source's and the target's, one file where they are the same object; `texts`, the recipe and the
-    card, are by file name. A card that is there is left alone.
+    card, are by file name. A card that its owner has edited is left alone.
     """
+    edited = _card_is_edited(directory)
     directory.mkdir(parents=True, exist_ok=True)
     tokenizers = dict(zip(subwords_files(shared=subwords[0] is subwords[1]), subwords, strict=True))
     for name, tokenizer in tokenizers.items():
@@ -116,12 +117,31 @@ def write_model(
     replace(directory / WEIGHTS, lambda path: save_file(dict(weights), path))
     write_text(directory / CONFIG, json.dumps(config.as_dictionary(), indent=2, ensure_ascii=False) + "\n")
     for name, text in texts.items():
-        if name != CARD or not (directory / name).exists():
+        if name != CARD or not edited:
             write_text(directory / name, text)
-    # The card is free to edit, so it is no part of what is checked.
+    # The card is free to edit, so it is no part of what is checked; as it was written, it is replaced with the weights.
     names = [CONFIG, WEIGHTS, *tokenizers, *(name for name in texts if name != CARD)]
-    manifest = {"version": VERSION, "files": {name: _entry((directory / name).read_bytes()) for name in sorted(names)}}
+    files = {name: _entry((directory / name).read_bytes()) for name in sorted(names)}
+    manifest = {"version": VERSION, "files": files, "card": _entry(texts.get(CARD, "").encode())}
     write_text(directory / MANIFEST, json.dumps(manifest, indent=2) + "\n")
+
+
+def write_recipe(directory: Path, text: str) -> None:
+    """Writes the recipe of a run; where there is a model already, the manifest learns of it."""
+    write_text(directory / RECIPE, text)
+    if (directory / MANIFEST).exists():
+        files = _manifest(directory) | {RECIPE: _entry(text.encode())}
+        manifest = json.loads((directory / MANIFEST).read_text("utf-8")) | {"files": files}
+        write_text(directory / MANIFEST, json.dumps(manifest, indent=2) + "\n")
+
+
+def _card_is_edited(directory: Path) -> bool:
+    """Whether there is a card that is not the one the program has written last."""
+    card, manifest = directory / CARD, directory / MANIFEST
+    if not card.exists():
+        return False
+    written = json.loads(manifest.read_text("utf-8")).get("card") if manifest.exists() else None
+    return _entry(card.read_bytes()) != written
 
 
 def verify(directory: Path) -> list[str]:

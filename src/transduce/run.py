@@ -18,8 +18,7 @@ import torch
 
 from transduce.corpus import Planner, Position, Prepared
 from transduce.corpus import prepare as prepare_corpus
-from transduce.directory import MANIFEST, RECIPE, Config, Model, Weights, weights_of
-from transduce.durable import write_text
+from transduce.directory import MANIFEST, RECIPE, Config, Model, Weights, weights_of, write_recipe
 from transduce.journal import Journal
 from transduce.machine import choose_device, environment, keep_pages, repeat_bits, use_threads
 from transduce.model import TransformerModel, Vocabulary
@@ -143,7 +142,7 @@ def _claim(recipe: Recipe, out: Path) -> None:
             "directory, or begin anew with --restart (what is there is kept)"
         )
     (out / "training").mkdir(exist_ok=True)
-    write_text(path, dump(recipe))
+    write_recipe(out, dump(recipe))
 
 
 def _differences(old: Any, new: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
