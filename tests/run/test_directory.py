@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from transduce.directory import Config, Model, Weights, verify, weights_of, write_model
+from transduce.directory import Config, Model, Weights, verify, weights_of, write_model, write_recipe
 from transduce.model import Transformer, Vocabulary
 from transduce.text.subwords import Bpe, Subwords
 
@@ -99,6 +99,22 @@ def test_the_card_belongs_to_its_owner(run):
     assert (run / "README.md").read_text() == "# What I say"
     (run / "README.md").unlink()
     assert verify(run) == []
+
+
+def test_a_card_that_nobody_edited_goes_with_the_weights(run):
+    model = Model.read(run)
+    for card in ("first", "second"):
+        (run / "README.md").unlink()
+        for text in ("earlier", card):
+            write_model(run, model.config, weights_of(model.module), (model.source, model.target), {"README.md": text})
+        assert (run / "README.md").read_text() == card
+
+
+def test_the_recipe_of_a_run_that_goes_on_is_no_damage(run):
+    write_recipe(run, "{}")
+    assert (run / "recipe.yaml").read_text() == "{}"
+    assert verify(run) == []
+    Model.read(run)
 
 
 @pytest.mark.parametrize("name", CHECKED)

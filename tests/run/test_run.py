@@ -1,0 +1,203 @@
+"""When a run stops, and which weights it leaves."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from transduce import run
+from transduce.directory import Model, Weights
+from transduce.recipe import load
+from transduce.run import Options, train
+from transduce.training import Checkpoints
+from transduce.validation import Validated, Validation
+
+
+@pytest.fixture(autouse=True)
+def bits():
+    """What a run tells torch is taken back."""
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture
+def recipe(micro):
+    """The micro recipe with changes to its training."""
+
+    def changed(*more, **changes):
+        return load(
+            micro / "recipe.yaml", [*(f"training.{key}={json.dumps(value)}" for key, value in changes.items()), *more]
+        )
+
+    return changed
+
+
+@pytest.fixture
+def losses(monkeypatch):
+    """What each validation is to find, instead of what it would."""
+    scripted = []
+
+    def validated(validation, model, translate=True):
+        loss = scripted.pop(0)
+        return Validated(loss, 2.0**loss, 0.5, None, ["", "", ""])
+
+    monkeypatch.setattr(Validation, "__call__", validated)
+    return scripted
+
+
+def silent(line):
+    pass
+
+
+def weights_after(out, step):
+    return Checkpoints(out / "training", keep=1).weights(step)
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_patience_counts_validations_without_a_better_score(recipe, tmp_path, losses):
+    losses += [5.0, 4.0, 4.5, 4.0, 3.9]
+    settings = {"validate_every": 1, "patience": 2, "validate_by": "loss", "save_every": 1, "keep": 9, "average": None}
+    outcome = train(recipe(**settings), tmp_path, say=silent)
+    assert (outcome.step, outcome.reason) == (4, "no better validation since step 2")
+    assert outcome.weights == Weights(kind="best", steps=(2,))
+    assert same(load_file(tmp_path / "model.safetensors"), weights_after(tmp_path, 2))
+    assert Model.read(tmp_path).config.weights == outcome.weights
+
+
+def test_patience_is_not_lost_by_a_stop(recipe, tmp_path, losses):
+    losses += [5.0, 4.0, 4.5, 4.0]
+    settings = {"validate_every": 1, "patience": 2, "validate_by": "loss", "save_every": 1, "average": None}
+    train(recipe(steps=3, **settings), tmp_path, say=silent)
+    outcome = train(recipe(steps=9, **settings), tmp_path, say=silent)
+    assert (outcome.step, outcome.weights.steps) == (4, (2,))
+
+
+def test_every_better_score_is_published_and_no_worse_one(recipe, tmp_path, losses, monkeypatch):
+    losses += [5.0, 6.0, 4.0, 4.0]
+    published = []
+    monkeypatch.setattr(run, "publish", lambda out, recipe, config, *rest: published.append(config.weights.steps))
+    settings = {"validate_every": 3, "validate_by": "loss", "average": None, "keep": 9}
+    with pytest.raises(ValueError, match="no model directory"):
+        train(recipe(**settings), tmp_path, say=silent)  # nothing was written, which is told
+    assert published == [(3,), (9,)]
+
+
+def test_by_bleu_more_is_better(recipe, tmp_path):
+    outcome = train(recipe(validate_every=4, average=None, save_every=4, keep=9), tmp_path, say=silent)
+    records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().rstrip("\n").split("\n")]
+    scores = {record["step"]: record["bleu"] for record in records if "bleu" in record}
+    assert scores.keys() == {4, 8, 12}
+    assert outcome.weights.steps == (max(scores, key=lambda step: (scores[step], -step)),)
+    assert same(load_file(tmp_path / "model.safetensors"), weights_after(tmp_path, outcome.weights.steps[0]))
+
+
+def test_the_average_is_of_the_last_checkpoints(trained):
+    first, second = (weights_after(trained, step) for step in (8, 12))
+    published = load_file(trained / "model.safetensors")
+    assert published.keys() == first.keys()
+    for name, weight in published.items():
+        assert torch.equal(weight, ((first[name].double() + second[name].double()) / 2).float())
+
+
+def test_minutes_over_all_starts(recipe, tmp_path, monkeypatch):
+    """A clock of which every look takes a minute; time between two starts does not count."""
+    now = [1e6]
+
+    def look():
+        now[0] += 60
+        return now[0]
+
+    monkeypatch.setattr("transduce.run.time.monotonic", look)
+    changes = {"minutes": 30, "steps": None, "validate_every": None, "average": None}
+    outcome = train(recipe(**{**changes, "steps": 3}), tmp_path, say=silent)
+    assert outcome.step == 3
+    before = json.loads((tmp_path / "training" / "step-00000003" / "state.json").read_text())["elapsed"] / 60
+    now[0] += 60 * 1000
+    outcome = train(recipe(**changes), tmp_path, say=silent)
+    assert outcome.reason == f"30 minutes are over, after {outcome.step} steps"
+    after = json.loads((tmp_path / "training" / f"step-{outcome.step:08d}" / "state.json").read_text())["elapsed"] / 60
+    assert 0 < before < 30 <= after < 34
+
+
+def test_saving_by_the_clock(recipe, tmp_path, monkeypatch):
+    now = [1e6]
+
+    def look():
+        now[0] += 30
+        return now[0]
+
+    monkeypatch.setattr("transduce.run.time.monotonic", look)
+    train(recipe(save_every="5 min", keep=99, validate_every=None), tmp_path, say=silent)
+    steps = Checkpoints(tmp_path / "training", keep=1).steps()
+    assert 1 < len(steps) < 12
+    assert steps[-1] == 12
+
+
+@pytest.mark.parametrize(
+    "validation", ["data.validation=null", "training.validate_every=null", "training.validate_every=50"]
+)
+def test_without_a_validation_the_last_weights_stay(recipe, tmp_path, validation):
+    outcome = train(recipe(validation, average=None, steps=6, save_every=4), tmp_path, say=silent)
+    assert outcome.weights == Model.read(tmp_path).config.weights == Weights(kind="last", steps=(6,))
+    assert same(load_file(tmp_path / "model.safetensors"), weights_after(tmp_path, 6))
+
+
+def test_patience_wants_a_validation(recipe, tmp_path):
+    with pytest.raises(ValueError, match=r"`training.patience`.*`data.validation`"):
+        train(recipe("data.validation=null", patience=3), tmp_path, say=silent)
+
+
+def test_beginning_with_the_weights_of_another(recipe, trained, tmp_path):
+    train(recipe(steps=1, average=None, **{"schedule.peak": 1e-30}), tmp_path, Options(start_from=trained), silent)
+    begun, other = weights_after(tmp_path, 1), load_file(trained / "model.safetensors")
+    assert all(torch.allclose(begun[name], other[name], atol=1e-12) for name in other)
+    with pytest.raises(ValueError, match=r"--from .*trained: its model or vocabulary has another shape"):
+        train(recipe("model.d_model=20"), tmp_path / "wide", Options(start_from=trained), silent)
+
+
+def test_a_device_that_is_not_there(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(ValueError, match=r"--device cuda: .* --device cpu"):
+        train(recipe(), tmp_path / "a", Options(device="cuda"), silent)
+    with pytest.raises(ValueError, match="--device tpu: choose auto, cpu or cuda"):
+        train(recipe(), tmp_path / "b", Options(device="tpu"), silent)
+
+
+def test_what_the_journal_says(trained, micro):
+    records = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().rstrip("\n").split("\n")]
+    reports = [record for record in records if "loss" in record]
+    assert [record["step"] for record in reports] == [2, 3, 4, 6, 8, 9, 10, 12]
+    names = ["step", "loss", "perplexity", "rate", "gradient_norm", "tokens", "tokens_per_second", "waiting"]
+    assert all(set(names) <= record.keys() for record in reports)
+    assert all(0 <= record["waiting"] < 1 < record["perplexity"] for record in reports)
+    validations = [record for record in records if "validation_loss" in record]
+    assert [record["step"] for record in validations] == [3, 6, 9, 12, 12]
+    names = ["step", "validation_loss", "validation_perplexity", "accuracy", "bleu"]
+    assert all(set(names) <= record.keys() for record in validations)
+    assert len(reports) + len(validations) == len(records)
+    assert list((trained / "training" / "tensorboard").glob("events*"))
+
+
+def test_what_people_see(trained, micro):
+    log = (micro / "trained.log").read_text()
+    assert "step 6/12  loss " in log
+    for shown in ("perplexity ", "rate ", "gradient ", " tokens/s", "waiting "):
+        assert shown in next(line for line in log.split("\n") if line.startswith("step 6/12"))
+    source = (micro / "validation.en").read_text().split("\n")
+    for place in (1, 3, 5):
+        assert log.count(f"  source     {source[place]}\n") == 5
+    assert "parameters on cpu in float32; 300 pairs" in log
+
+
+def test_the_card_says_what_was_measured(trained):
+    card = (trained / "README.md").read_text()
+    assert card.startswith("# en → de\n")
+    assert "averaged, of step 8, 12" in card
+    record = json.loads((trained / "metrics.jsonl").read_text().rstrip("\n").split("\n")[-1])
+    assert f"{record['bleu']:.2f} ({record['signature']})" in card
+    assert str(Path(trained).parent) not in card
