@@ -99,6 +99,7 @@ def _behind(clause: Clause, number: int, words: Branch, label: str) -> Branch:
 # Verb phrases --------------------------------------------------------------------------------------------
 
 MODALS = ("will", "can", "could", "must", "should", "may")
+PARTICLES = {"asleep": ("ADJP", "JJ"), "forward": ("ADVP", "RB")}  # any other is PRT
 FINITE_BE = {"VBP": ("am", "is", "are"), "VBZ": ("am", "is", "are"), "VBD": ("was", "was", "were")}
 
 
@@ -242,7 +243,8 @@ def objects(clause: Clause) -> list[Tree]:
         found.reverse()
     if not verb.particle:
         return found
-    particle: Tree = Branch("PRT", [Leaf("RP", verb.particle, ((id(clause), "verb"),))])
+    label, tag = PARTICLES.get(verb.particle, ("PRT", "RP"))
+    particle: Tree = Branch(label, [Leaf(tag, verb.particle, ((id(clause), "verb"),))])
     pronoun = bool(clause.objects) and isinstance(clause.objects[0], Pronoun) and not verb.slots[0].english
     return [*found, particle] if pronoun else [particle, *found]
 
