@@ -41,11 +41,11 @@ def translate(
     runs, path = _runs_and_file(run)
     use_threads(threads)
     keep_pages()
+    translator = Translator.load(*runs, device=str(choose_device(device)))
     lines = read_lines(path)
     prefixes = read_lines(str(prefix)) if prefix else None
     if prefixes is not None and len(prefixes) != len(lines):
         raise ValueError(f"{prefix} has {len(prefixes)} lines, the text has {len(lines)}: one prefix a line, or none")
-    translator = Translator.load(*runs, device=str(choose_device(device)))
     asked = {"beam": beam, "length_penalty": length_penalty}
     changes = {key: value for key, value in asked.items() if value is not None}
     decoding = validated(Decoding, merged(translator.decoding.as_dictionary(), changes), place="options")
