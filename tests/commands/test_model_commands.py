@@ -1,0 +1,223 @@
+"""The verbs that read a model: what they print, and where."""
+
+import json
+import math
+import shutil
+
+import pytest
+
+from micro_run import forked
+from transduce.directory import Model
+from transduce.translator import Translator
+
+
+@pytest.fixture(scope="module")
+def lines(micro):
+    return (micro / "test.en").read_text().rstrip("\n").split("\n")
+
+
+@pytest.fixture(scope="module")
+def translator(fluent):
+    return Translator.load(fluent)
+
+
+@pytest.fixture(scope="module")
+def translations(translator, lines):
+    return [best[0] for best in translator.translate(lines)]
+
+
+def run(*arguments, given=b""):
+    ended = forked(*arguments, given=given)
+    assert (ended.code, ended.error) == (0, ""), ended.error
+    return ended.out
+
+
+def test_one_line_in_is_one_line_out(fluent, lines, translations, tmp_path):
+    """A line ends at a newline only; a carriage return before it is none of the line's, nor is the last one needed."""
+    odd = [*lines[:2], "", "owl\u0085pig\u2028hen\x0cgnu", *lines[2:]]
+    plain = run("translate", fluent, given="\n".join(odd).encode() + b"\n").split("\n")
+    assert len(plain) == len(odd) + 1
+    assert plain[2] == plain[-1] == ""
+    assert [*plain[:2], *plain[4:-1]] == [translation.text for translation in translations]
+    (tmp_path / "windows.txt").write_bytes("\r\n".join(odd).encode())
+    assert run("translate", fluent, tmp_path / "windows.txt", "--batch-tokens", 1).split("\n") == plain
+
+
+def test_to_a_file(fluent, micro, translations, tmp_path):
+    assert run("translate", fluent, micro / "test.en", "--out", tmp_path / "new" / "out.txt") == ""
+    expected = "".join(f"{translation.text}\n" for translation in translations)
+    assert (tmp_path / "new" / "out.txt").read_bytes() == expected.encode()
+
+
+def table(text):
+    """Rows of line number, text, log-probability, penalised score."""
+    rows = [row.split("\t") for row in text.rstrip("\n").split("\n")]
+    return [(int(number), found, float(probability), float(score)) for number, found, probability, score in rows]
+
+
+def test_scores_are_tsv(fluent, micro, translations):
+    rows = table(run("translate", fluent, micro / "test.en", "--scores"))
+    assert [row[0] for row in rows] == [1, 2, 3, 4, 5]
+    for (_, text, log_probability, score), translation in zip(rows, translations, strict=True):
+        assert text == translation.text
+        assert (log_probability, score) == pytest.approx((translation.log_probability, translation.score), abs=1e-4)
+
+
+def test_n_best_are_tsv_best_first(fluent, micro, translations):
+    rows = table(run("translate", fluent, micro / "test.en", "--beam=4", "--n-best=3"))
+    assert [row[0] for row in rows] == sorted(row[0] for row in rows)
+    for number in range(1, 6):
+        scores = [row[3] for row in rows if row[0] == number]
+        assert 1 < len(scores) <= 3
+        assert scores == sorted(scores, reverse=True)
+
+
+def test_translating_scores_as_scoring_does(fluent, micro, translator, translations, tmp_path):
+    (tmp_path / "texts").write_text("".join(f"{translation.text}\n" for translation in translations))
+    printed = run("score", fluent, "--source", micro / "test.en", "--target", tmp_path / "texts")
+    scores = [float(line) for line in printed.rstrip("\n").split("\n")]
+    same = [translator.target.encode([translation.text]) == [translation.words] for translation in translations]
+    assert sum(same) >= 3
+    for score, translation, is_same in zip(scores, translations, same, strict=True):
+        assert not is_same or score == pytest.approx(translation.log_probability, abs=1e-4)
+
+
+def test_json_and_alignments(fluent, micro, lines, translations):
+    printed = run("translate", fluent, micro / "test.en", "--json", "--alignments")
+    records = [json.loads(line) for line in printed.rstrip("\n").split("\n")]
+    for number, (record, translation) in enumerate(zip(records, translations, strict=True), start=1):
+        assert record["line"] == number
+        assert [one["text"] for one in record["translations"]] == [translation.text]
+        pairs = [tuple(map(int, pair.split("-"))) for pair in record["alignment"].split()]
+        assert [target for _, target in pairs] == list(range(len(translation.text.split())))
+        assert {source for source, _ in pairs} <= set(range(len(lines[number - 1].split())))
+    rows = [line.split("\t") for line in run("translate", fluent, micro / "test.en", "--alignments").split("\n")[:-1]]
+    assert rows == [[t.text, record["alignment"]] for t, record in zip(translations, records, strict=True)]
+
+
+def test_prefixes_samples_greedy_and_ensembles(fluent, lines, tmp_path):
+    text = "".join(f"{line}\n" for line in lines).encode()
+    (tmp_path / "prefixes").write_text("gip gip\n\nlwo\n\n\n")
+    out = run("translate", fluent, "--prefix", tmp_path / "prefixes", given=text).split("\n")
+    assert out[0].startswith("gip gip")
+    assert out[2].startswith("lwo")
+    sampled = [run("translate", fluent, "--sample", "--seed", seed, given=text) for seed in (1, 1, 2)]
+    assert sampled[0] == sampled[1] != sampled[2]
+    greedy = run("translate", fluent, "--greedy", given=text)
+    assert run("translate", fluent, "--sample", "--top-k", 1, given=text) == greedy
+    assert run("translate", fluent, fluent, given=text) == run("translate", fluent, given=text)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--n-best", "5"], "use --beam 5"),
+        (["--prefix", "PREFIX"], "has 1 lines, the text has 2"),
+        (["--sample", "--temperature", "0"], "temperature"),
+        (["--device", "tpu"], "choose auto, cpu or cuda"),
+    ],
+)
+def test_options_that_do_not_fit(fluent, tmp_path, options, said):
+    (tmp_path / "prefix").write_text("one\n")
+    options = [str(tmp_path / "prefix") if option == "PREFIX" else option for option in options]
+    ended = forked("translate", fluent, *options, given=b"owl\npig\n")
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.error
+
+
+def test_evaluating(fluent, micro, translations, tmp_path):
+    options = ["--test", "spare", "--json", "--bootstrap", 20, "--out", tmp_path / "out"]
+    report = json.loads(run("evaluate", fluent, *options))
+    assert report.keys() == {"bleu", "chrf", "weights", "sentences", "seconds", "tokens_per_second", "decoding"}
+    assert report["bleu"].keys() == {"score", "signature", "low", "high"}
+    assert report["bleu"]["low"] <= report["bleu"]["score"] <= report["bleu"]["high"]
+    assert (report["weights"]["kind"], report["sentences"]) == ("best", 5)
+    assert report["decoding"] == {"beam": 2, "length_penalty": 0.6, "extra_length": 4}
+    assert (tmp_path / "out").read_text() == "".join(f"{translation.text}\n" for translation in translations)
+    measured = json.loads(run("measure", "--reference", micro / "test.de", "--json", tmp_path / "out"))
+    assert measured["bleu"]["score"] == report["bleu"]["score"]
+    ended = forked("evaluate", fluent, "--source", micro / "test.en", "--reference", micro / "test.de")
+    assert ended.code == 0
+    assert ended.out.split("\n")[0].startswith(f"bleu  {report['bleu']['score']:.2f}  nrefs:1|")
+    assert "5 sentences in" in ended.error
+
+
+def test_evaluating_what_is_not_there(fluent, micro):
+    ended = forked("evaluate", fluent, "--test", "spear")
+    assert (ended.code, ended.out) == (2, "")
+    assert "names spare, validation" in ended.error
+    assert forked("evaluate", fluent).code == 2
+    ended = forked("evaluate", fluent, "--source", micro / "test.en", "--reference", micro / "validation.de")
+    assert ended.code == 2
+    assert "5 lines and" in ended.error
+
+
+def test_averaging(trained, tmp_path):
+    ended = forked("average", trained, "--last", 2, "--out", tmp_path / "mean")
+    assert (ended.code, ended.out) == (0, f"{tmp_path / 'mean'}: average of steps 8, 12\n")
+    # The run's own average, to the byte.
+    assert (tmp_path / "mean" / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
+    assert forked("average", trained, "--checkpoints", 8, "--out", tmp_path / "one").code == 0
+    assert (tmp_path / "one" / "model.safetensors").read_bytes() == (
+        trained / "training" / "step-00000008" / "model.safetensors"
+    ).read_bytes()
+    assert Model.read(tmp_path / "one").config.weights.steps == (8,)
+    ended = forked("average", trained, "--checkpoints", 7, "--checkpoints", 8, "--out", tmp_path / "none")
+    assert ended.code == 2
+    assert "no checkpoint of step 7; it has 8, 12" in ended.error
+
+
+def test_info(trained):
+    found = json.loads(run("info", trained, "--json"))
+    assert found.keys() == {"parameters", "parameters_by_part", "flops_per_target_token", "vocabulary", "spec"}
+    assert found["vocabulary"] == {"source": 320, "target": 320}
+    model = Model.read(trained)
+    assert found["parameters"] == sum(parameter.numel() for parameter in model.module.parameters())
+    assert found["spec"] == model.config.model.as_dictionary()
+    assert json.loads(run("info", trained, "--vocabulary", 1000, "--json"))["vocabulary"]["source"] == 1000
+    assert run("info", trained).startswith(f"{found['parameters']:,} parameters at 320 subwords\n")
+
+
+def test_info_of_a_recipe(micro):
+    found = json.loads(run("info", micro / "recipe.yaml", "--json"))
+    assert (found["spec"]["d_model"], found["vocabulary"]["source"]) == (24, 320)
+
+
+def test_verifying(trained, tmp_path):
+    assert run("verify", trained) == f"{trained}: every file is as it was written\n"
+    damaged = shutil.copytree(trained, tmp_path / "damaged")
+    content = bytearray((damaged / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (damaged / "model.safetensors").write_bytes(content)
+    for verb in (["verify", damaged], ["translate", damaged]):
+        ended = forked(*verb, given=b"owl\n")
+        assert (ended.code, ended.out) == (2, "")
+        assert "model.safetensors" in ended.error
+
+
+def test_drawing(trained, tmp_path):
+    ended = forked("draw", trained, "the owl", "--out", tmp_path / "a.html", "--target", "eht lwo")
+    assert (ended.code, ended.out) == (0, f"{tmp_path / 'a.html'}\n")
+    assert ended.error == "the owl → eht lwo\n"
+    assert (tmp_path / "a.html").read_text().startswith("<!")
+
+
+def test_preparing_is_what_training_does_first(micro, trained, tmp_path):
+    ended = forked("prepare", micro / "recipe.yaml", "--out", tmp_path)
+    assert ended.code == 0
+    assert ended.out == f"{tmp_path / 'training' / 'store'}: 300 pairs, 320 subwords\n"
+    ended = forked("train", micro / "recipe.yaml", "--out", tmp_path)
+    assert ended.code == 0
+    assert "learning subwords" not in ended.error
+    assert (tmp_path / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
+
+
+def test_scores_are_finite_numbers(fluent, tmp_path):
+    (tmp_path / "source").write_text("owl\n\npig\n")
+    (tmp_path / "target").write_text("\nlwo\ngip.\n")
+    scores = run("score", fluent, "--source", tmp_path / "source", "--target", tmp_path / "target").split("\n")[:-1]
+    assert [math.isfinite(float(score)) and float(score) < 0 for score in scores] == [True] * 3
+    (tmp_path / "target").write_text("one\n")
+    ended = forked("score", fluent, "--source", tmp_path / "source", "--target", tmp_path / "target")
+    assert ended.code == 2
+    assert "has 3 lines" in ended.error
