@@ -1,0 +1,46 @@
+"""What the machine is told."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from transduce.machine import choose_device, environment, keep_pages, repeat_bits
+
+
+def test_repeatable_bits_fill_no_memory():
+    try:
+        repeat_bits()
+        assert torch.are_deterministic_algorithms_enabled()
+        assert torch.is_deterministic_algorithms_warn_only_enabled()
+        assert not torch.utils.deterministic.fill_uninitialized_memory
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_auto_is_a_gpu_where_there_is_one(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert choose_device("auto").type == "cuda"
+    assert choose_device("cuda:1") == torch.device("cuda", 1)
+
+
+@pytest.mark.parametrize("platform", ["darwin", "win32"])
+def test_memory_is_left_alone_where_the_library_is_another(monkeypatch, platform):
+    monkeypatch.setattr("transduce.machine.sys.platform", platform)
+    monkeypatch.setattr("transduce.machine.ctypes.CDLL", lambda name: pytest.fail(f"loads {name}"))
+    keep_pages()
+
+
+def test_idle_threads_sleep():
+    """The variable counts only if it is set before torch is first imported."""
+    script = "import os; os.environ.pop('OMP_WAIT_POLICY', 0); import transduce; print(os.environ['OMP_WAIT_POLICY'])"
+    assert subprocess.check_output([sys.executable, "-c", script], timeout=60) == b"PASSIVE\n"
+
+
+def test_the_environment_is_told_whole():
+    found = environment(torch.device("cpu"))
+    assert found.keys() == {"torch", "threads", "device", "processor", "processes"}
+    assert (found["torch"], found["device"]) == (torch.__version__, "cpu")

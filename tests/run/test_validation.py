@@ -1,0 +1,86 @@
+"""Validation against the same figures made sentence by sentence."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional
+
+from transduce.corpus import Files
+from transduce.directory import Model
+from transduce.model.readout import Smoothing
+from transduce.validation import Corpus, Validation, corpus_of, named_corpus
+
+LINES = Corpus(
+    ["ant bee cat", "owl", "gnu hen ibis jay kite lark mole", "pig pig"],
+    ["tna eeb tac.", "lwo.", "ung neh sibi yaj etik kral elom.", "gip gip"],
+)
+
+
+@pytest.fixture(scope="module")
+def model(fluent):
+    return Model.read(fluent)
+
+
+def validation(model, smoothing=None):
+    smoothing = smoothing or Smoothing(epsilon=0.1)
+    return Validation(LINES, model.source, model.target, model.config.decoding, smoothing)
+
+
+@pytest.mark.parametrize("smoothing", [Smoothing(), Smoothing(epsilon=0.1), Smoothing(epsilon=0.2, over="others")])
+def test_loss_perplexity_and_accuracy(model, smoothing):
+    smoothed = unsmoothed = right = words = 0.0
+    for source, target in zip(model.source.encode(LINES.source), model.target.encode(LINES.target), strict=True):
+        rectangle = torch.tensor([[*source, 2]])
+        with torch.no_grad():
+            states = model.module(rectangle, rectangle > 0, torch.tensor([[1, *target]]))
+            logits = (states[0] @ model.module.readout.weight.T).double()
+        expected = torch.tensor([*target, 2])
+        vocabulary = logits.shape[1]
+        others = vocabulary if smoothing.over == "all" else vocabulary - 1
+        share = torch.full_like(logits, smoothing.epsilon / others)
+        given = smoothing.epsilon / vocabulary if smoothing.over == "all" else 0.0
+        share[range(len(expected)), expected] = 1 - smoothing.epsilon + given
+        smoothed -= float((share * logits.log_softmax(-1)).sum())
+        unsmoothed += float(functional.cross_entropy(logits, expected, reduction="sum"))
+        right += int((logits.argmax(-1) == expected).sum())
+        words += len(expected)
+    found = validation(model, smoothing)(model.module)
+    assert found.loss == pytest.approx(smoothed / words, rel=1e-5)
+    assert found.perplexity == pytest.approx(math.exp(unsmoothed / words), rel=1e-5)
+    assert found.accuracy == right / words
+    assert 0.2 < found.accuracy < 1
+
+
+def test_bleu_is_of_the_translations(model):
+    found = validation(model)(model.module)
+    assert len(found.outputs) == 4
+    assert 0 < found.bleu.score < 100
+    silent = validation(model)(model.module, translate=False)
+    assert (silent.bleu, silent.outputs, silent.loss) == (None, [], found.loss)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_model_is_left_in_the_mode_it_came_in(model, training, monkeypatch):
+    model.module.train(training)
+    validation(model)(model.module, translate=False)
+    assert model.module.training is training
+    monkeypatch.setattr(type(model.module.readout), "forward", lambda readout, states: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        validation(model)(model.module, translate=False)
+    assert model.module.training is training
+    model.module.eval()
+
+
+def test_dropout_is_off_while_validating(trained):
+    model = Model.read(trained)
+    calm = validation(model)(model.module, translate=False)
+    excited = validation(model)(model.module.train(), translate=False)
+    assert calm == excited
+
+
+def test_corpora_by_name(trained, micro):
+    assert named_corpus(trained, "spare") == Files(source=str(micro / "test.en"), target=str(micro / "test.de"))
+    assert len(corpus_of(named_corpus(trained, "validation")).target) == 7
+    with pytest.raises(ValueError, match=r"--test none: .*recipe.yaml names spare, validation"):
+        named_corpus(trained, "none")
