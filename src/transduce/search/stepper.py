@@ -27,7 +27,10 @@ class Stepper(Protocol):
         ...
 
     def step(self, words: Int[Tensor, "rows new"], state: Any) -> tuple[Float[Tensor, "rows new vocabulary"], Any]:
-        """Log-probabilities of the word after each of `words`, and the `State` with `words` written."""
+        """Log-probabilities of the word after each of `words`, and the `State` with `words` written.
+
+        The log-probabilities are the caller's to write into.
+        """
         ...
 
 
