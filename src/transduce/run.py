@@ -294,6 +294,7 @@ class Run:
         steps = self.checkpoints.steps()
         if not steps:
             return False
+        self.checkpoints.tidy()
         checkpoint = self.checkpoints.load(steps[-1])
         state = dict(checkpoint.state)
         if state.pop("fingerprint") != self.prepared.fingerprint:

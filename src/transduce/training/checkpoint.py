@@ -52,7 +52,7 @@ class Checkpoints:
             shutil.rmtree(place)
         aside.rename(place)
         flush(self.directory)
-        self._prune(checkpoint.step)
+        self.tidy()
 
     def load(self, step: int) -> Checkpoint:
         """The checkpoint of `step`."""
@@ -65,11 +65,14 @@ class Checkpoints:
         weights: dict[str, Tensor] = load_file(self._place(step) / WEIGHTS)
         return weights
 
-    def _prune(self, newest: int) -> None:
-        """Leaves the newest checkpoint and the newest of the run's own."""
-        regular = [step for step in self.steps() if step % self.every == 0 or step == newest]
-        for step in set(self.steps()) - set(regular[-self.keep :]):
+    def tidy(self) -> None:
+        """Leaves the newest checkpoint and the newest of the run's own, and nothing of a write that was cut short."""
+        steps = self.steps()
+        regular = [step for step in steps if step % self.every == 0 or step == steps[-1]]
+        for step in set(steps) - set(regular[-self.keep :]):
             shutil.rmtree(self._place(step))
+        for path in self.directory.glob("writing-*"):
+            shutil.rmtree(path)
 
     def _place(self, step: int) -> Path:
         return self.directory / f"step-{step:08d}"
