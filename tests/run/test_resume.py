@@ -82,6 +82,7 @@ def test_killed_at_a_line(micro, trained, tmp_path, line):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_killed_at_every_flush(micro, trained, tmp_path):
     for flush in range(1, 1000):
         out = tmp_path / str(flush)

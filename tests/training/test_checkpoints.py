@@ -83,6 +83,8 @@ def test_a_write_cut_short_before_the_renaming_is_no_checkpoint(tmp_path, monkey
     with pytest.raises(pytest.fail.Exception):
         checkpoints.save(of(2))
     assert checkpoints.steps() == [1]
+    checkpoints.tidy()
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
 
 
 def test_where_nothing_was_saved_there_are_no_steps(tmp_path):
