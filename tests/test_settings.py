@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from transduce.settings import Spec, merged, validated
 
@@ -76,6 +76,12 @@ def test_what_is_right_becomes_a_frozen_record_and_comes_back_whole() -> None:
     assert dictionary["shape"] == {"kind": "square", "side": 2.0}
     assert dictionary["frame"] == {"width": 1, "colour": None}
     assert validated(Drawing, dictionary, place="here") == drawing
+
+
+def test_a_record_made_in_python_is_as_strict() -> None:
+    for wrong in [{"width": "4"}, {"width": 1.0}, {"widht": 4}]:
+        with pytest.raises(ValidationError):
+            Frame(**wrong)
 
 
 def message(values: dict[str, Any]) -> str:

@@ -67,7 +67,7 @@ def _unknown_key(spec: type[Spec], path: list[str], shown: str) -> str:
     """Says which key is unknown, the nearest one of its section, and the kinds or sections that do have it."""
     key = path[-1]
     section = ".".join(shown.split(".")[:-1])
-    homes = sorted({other.section for other in _keys(spec) if other.name == key and other.section != section})
+    homes = sorted({other.section for other in _keys(spec) if other.name == key})
     here = [other for other in _keys(spec) if other.section == section]
     siblings = [other.name for other in here if other.kind in path] or [other.name for other in here]
     sentence = f"unknown key `{shown}`"
