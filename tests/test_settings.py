@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from transduce.settings import Spec, merged, validated
 
@@ -24,12 +24,37 @@ class Frame(Spec):
     colour: str | None = None
 
 
+class Ink(Spec):
+    ink: str
+
+
+class Chalk(Spec):
+    chalk: str
+    soft: bool = False
+
+
 class Drawing(Spec):
     title: str
+    medium: Ink | Chalk | None = None
+    named: dict[str, Frame] = Field(default_factory=dict)
+    every: int | str = 1
     copies: int = Field(default=1, ge=1)
     shape: Annotated[Square | Circle, Field(discriminator="kind")] = Circle()
     frame: Frame = Frame()
     frames: tuple[Frame, ...] = ()
+
+    @field_validator("title")
+    @classmethod
+    def _has_letters(cls, title: str) -> str:
+        if not title.strip():
+            raise ValueError("must not be blank")
+        return title
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Drawing":
+        if self.copies > 100 and self.frames:
+            raise ValueError("so many copies have no frames")
+        return self
 
 
 @pytest.mark.parametrize(
@@ -104,7 +129,15 @@ def message(values: dict[str, Any]) -> str:
             {"title": "one", "shape": {"kind": "circle", "filled": "yes"}},
             'picture.yaml: `shape.filled` is "yes": input should be a valid boolean',
         ),
+        ({"title": "one", "named": {"best": {"width": "2"}}}, 'picture.yaml: `named.best.width` is "2": input should'),
+        (
+            {"title": "one", "every": 1.5},
+            "picture.yaml: `every` is 1.5: input should be a valid integer\n`every` is 1.5",
+        ),
+        ({"title": " "}, "picture.yaml: `title`: must not be blank"),
+        ({"title": "one", "copies": 101, "frames": [{}]}, "picture.yaml: so many copies have no frames"),
         ({}, "picture.yaml: `title` is missing"),
+        ({"title": "one", "frames": "two"}, 'picture.yaml: `frames` is "two": input should be a valid'),
         ({"title": "one", "shape": {"kind": "square"}}, "picture.yaml: `shape.side` is missing"),
     ],
 )
@@ -118,7 +151,9 @@ def test_a_wrong_or_missing_value_is_named_with_its_place(values: dict[str, Any]
         ({"copy": 2}, "unknown key `copy`; did you mean `copies`?"),
         ({"frame": {"widht": 2}}, "unknown key `frame.widht`; did you mean `width`?"),
         ({"shape": {"kind": "circle", "raduis": 2.0}}, "unknown key `shape.raduis`; did you mean `radius`?"),
-        ({"colour": "red"}, "unknown key `colour`; `colour` belongs in `frame` or `frames`"),
+        ({"frames": [{}, {"widht": 2}]}, "unknown key `frames.1.widht`; did you mean `width`?"),
+        ({"named": {"best": {"widht": 2}}}, "unknown key `named.best.widht`; did you mean `width`?"),
+        ({"colour": "red"}, "unknown key `colour`; `colour` belongs in `frame` or `frames` or `named`"),
         ({"frame": {"radius": 2.0}}, "unknown key `frame.radius`; `radius` belongs in `shape`"),
         ({"frame": {"title": "two"}}, "unknown key `frame.title`; `title` belongs in the top level"),
         ({"frame": {"radiuss": 2.0}}, "unknown key `frame.radiuss`; the nearest key elsewhere is `radius`"),
@@ -135,6 +170,11 @@ def test_a_key_of_another_variant_is_no_key_of_this_one() -> None:
     # Nor is one offered for a slip of the pen.
     said = message({"title": "one", "shape": {"kind": "circle", "sid": 2.0}})
     assert "did you mean" not in said
+
+
+def test_a_key_of_another_form_is_no_key_of_this_one() -> None:
+    said = message({"title": "one", "medium": {"ink": "blue", "soft": True}}).removeprefix("picture.yaml: ")
+    assert "unknown key `medium.soft`; `soft` belongs to another form of `medium`" in said.split("\n")
 
 
 def test_an_unknown_kind_names_those_there_are() -> None:

@@ -46,39 +46,50 @@ def validated(spec: type[AnySpec], values: Mapping[str, Any], *, place: str) -> 
     try:
         return spec.model_validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
-        faults = [_fault(spec, fault) for fault in error.errors(include_url=False)]
+        faults = [_fault(spec, values, fault) for fault in error.errors(include_url=False)]
         raise ValueError(f"{place}: " + "\n".join(dict.fromkeys(faults))) from None
 
 
-def _fault(spec: type[Spec], fault: Any) -> str:
+def _fault(spec: type[Spec], values: Any, fault: Any) -> str:
     """One sentence for one of pydantic's errors."""
-    # In the path of an error, the chosen variant of a union appears as a step that no file has.
-    path = [str(step) for step in fault["loc"]]
-    known = {key.name for key in _keys(spec)}
-    shown = ".".join(step for step in path if step in known or step.isdigit() or step == path[-1])
-    if fault["type"] == "extra_forbidden":
-        return _unknown_key(spec, path, shown)
+    path = _path(values, fault["loc"])
     if fault["type"] == "missing":
-        return f"`{shown}` is missing"
-    return f"`{shown}` is {json.dumps(fault['input'])}: {fault['msg'][0].lower()}{fault['msg'][1:]}"
+        return f"`{'.'.join([*path, str(fault['loc'][-1])])}` is missing"
+    if fault["type"] == "extra_forbidden":
+        return _unknown_key(spec, path, fault["loc"])
+    if fault["type"] == "value_error":
+        return f"`{'.'.join(path)}`: {fault['ctx']['error']}" if path else str(fault["ctx"]["error"])
+    return f"`{'.'.join(path)}` is {json.dumps(fault['input'])}: {fault['msg'][0].lower()}{fault['msg'][1:]}"
 
 
-def _unknown_key(spec: type[Spec], path: list[str], shown: str) -> str:
+def _path(values: Any, tried: tuple[str | int, ...]) -> list[str]:
+    """The steps of `tried` that lead through `values`; the others are variants of unions, which no file has."""
+    path = []
+    for step in tried:
+        if step in values if isinstance(values, Mapping) else isinstance(values, list) and isinstance(step, int):
+            path.append(str(step))
+            values = values[step]
+    return path
+
+
+def _unknown_key(spec: type[Spec], path: list[str], tried: tuple[str | int, ...]) -> str:
     """Says which key is unknown, the nearest one of its section, and the kinds or sections that do have it."""
-    key = path[-1]
-    section = ".".join(shown.split(".")[:-1])
-    homes = sorted({other.section for other in _keys(spec) if other.name == key})
-    here = [other for other in _keys(spec) if other.section == section]
-    siblings = [other.name for other in here if other.kind in path] or [other.name for other in here]
-    sentence = f"unknown key `{shown}`"
-    if kinds := sorted({f"`{other.kind}`" for other in here if other.name == key and other.kind}):
-        return f"{sentence}; `{key}` belongs to kind {' or '.join(kinds)}"
+    key, keys = path[-1], list(_keys(spec))
+    # Places in a list and names that a user gives are no sections.
+    section = ".".join(step for step in path[:-1] if step in {other.name for other in keys})
+    homes = sorted({other.section for other in keys if other.name == key})
+    here = [other for other in keys if other.section == section]
+    siblings = [other.name for other in here if other.kind in tried] or [other.name for other in here]
+    sentence = f"unknown key `{'.'.join(path)}`"
+    if section in homes:
+        kinds = " or ".join(sorted(f"`{other.kind}`" for other in here if other.name == key and other.kind))
+        return f"{sentence}; `{key}` belongs to " + (f"kind {kinds}" if kinds else f"another form of `{section}`")
     if near := difflib.get_close_matches(key, siblings, n=1, cutoff=0.6):
         return f"{sentence}; did you mean `{near[0]}`?"
     if homes:
         places = " or ".join(f"`{home}`" if home else "the top level" for home in homes)
         return f"{sentence}; `{key}` belongs in {places}"
-    if anywhere := difflib.get_close_matches(key, {other.name for other in _keys(spec)}, n=1, cutoff=0.7):
+    if anywhere := difflib.get_close_matches(key, {other.name for other in keys}, n=1, cutoff=0.7):
         return f"{sentence}; the nearest key elsewhere is `{anywhere[0]}`"
     return f"{sentence}; keys here: {', '.join(dict.fromkeys(siblings))}"
 
