@@ -120,6 +120,16 @@ def test_a_signal_saves_between_the_steps_that_save(micro, trained, tmp_path, nu
     assert sum(record["tokens"] for record in reports) == sum(r["tokens"] for r in records(trained) if "loss" in r)
 
 
+def test_a_second_signal_acts_at_once(micro, trained, tmp_path):
+    """Both come while one validation is told, before its step could be saved."""
+    ended = train(micro, tmp_path / "run", moment=Moment("  source", signal.SIGINT))
+    assert (ended.code, ended.out) == (130, "")
+    assert ended.error.count("  source") == 2
+    assert "stopped after" not in ended.error
+    assert checkpoints(tmp_path / "run") == []
+    assert_as_if_never_killed(micro, trained, tmp_path / "run", [])
+
+
 def test_a_finished_run_says_so_and_stays_as_it_is(micro, copied):
     before = files(copied)
     ended = train(micro, copied)
