@@ -12,7 +12,7 @@ from torch import Tensor
 
 from transduce.corpus import subwords_files
 from transduce.durable import replace, write_text
-from transduce.model import Transformer, TransformerModel, Vocabulary
+from transduce.model import ModelSpec, TransformerModel, Vocabulary
 from transduce.search import Decoding
 from transduce.settings import Spec, validated
 from transduce.text.subwords import Subwords
@@ -40,7 +40,7 @@ class Config(Spec):
     """`config.json`."""
 
     version: Literal[1] = VERSION
-    model: Transformer
+    model: ModelSpec
     vocabulary: Vocabulary
     source_language: str | None = None
     target_language: str | None = None

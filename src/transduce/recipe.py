@@ -8,16 +8,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import model_validator
 from ruamel.yaml import YAML
 from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import YAMLError
 
 from transduce.corpus import DataSpec
-from transduce.model import Transformer
+from transduce.model import ModelSpec, Symbols
 from transduce.presets import PRESETS
 from transduce.search import Decoding
 from transduce.settings import Spec, merged, validated
-from transduce.text.subwords import Bpe, SubwordsSpec
+from transduce.text.subwords import BEGIN, END, PAD, Bpe, SubwordsSpec
 from transduce.training import Training
 
 __all__ = ["Recipe", "dump", "expanded", "from_values", "load", "read_yaml"]
@@ -31,9 +32,16 @@ class Recipe(Spec):
 
     data: DataSpec
     subwords: SubwordsSpec = Bpe()
-    model: Transformer
+    model: ModelSpec
     training: Training = Training()
     decoding: Decoding = Decoding()
+
+    @model_validator(mode="after")
+    def _symbols_are_the_subwords(self) -> "Recipe":
+        """The subwords have fixed ids for the three symbols; a model of other engines may have others."""
+        if self.model.symbols != Symbols(pad=PAD, begin=BEGIN, end=END):
+            raise ValueError(f"model.symbols must be pad {PAD}, begin {BEGIN}, end {END}, as the subwords have them")
+        return self
 
 
 def load(path: Path, changes: Iterable[str] = ()) -> Recipe:
@@ -42,8 +50,8 @@ def load(path: Path, changes: Iterable[str] = ()) -> Recipe:
     Relative paths are relative to the recipe, those of a change to where one stands. A `ValueError` names the file,
     the key and the remedy.
     """
-    values = read_yaml(path)
-    values["data"] = _located(_filled(values.get("data", {}), path), path.parent)
+    values = _filled(read_yaml(path), path)
+    values["data"] = _located(values.get("data", {}), path.parent)
     return from_values(values, changes, place=str(path))
 
 
@@ -55,19 +63,19 @@ def from_values(values: Mapping[str, Any], changes: Iterable[str] = (), *, place
 
 
 def expanded(values: Mapping[str, Any], *, place: str) -> dict[str, Any]:
-    """`values` laid over the preset that its `model` names; a model without one must be whole."""
+    """`values` laid over the preset that its `model` names, `base` if none, and that over the defaults."""
     named = values.get("model") or {}
     if not isinstance(named, Mapping):
         raise ValueError(f"{place}: `model` is {json.dumps(named)}: write `model: {{preset: NAME}}`, or the whole spec")
     model = dict(named)
-    preset = model.pop("preset", None if model else "base")
-    if preset is None:
-        return dict(values)
+    preset = model.pop("preset", "base")
     if preset not in PRESETS:
         near = difflib.get_close_matches(str(preset), PRESETS, n=1)
         hint = f"did you mean `{near[0]}`? " if near else ""
         raise ValueError(f"{place}: there is no preset `{preset}`; {hint}presets: {', '.join(PRESETS)}")
-    whole: dict[str, Any] = merged(PRESETS[preset], {**values, "model": model})
+    sections = {"subwords": Bpe(), "training": Training(), "decoding": Decoding()}
+    defaults = {section: spec.as_dictionary() for section, spec in sections.items()}
+    whole: dict[str, Any] = merged(merged(defaults, PRESETS[preset]), {**values, "model": model})
     return whole
 
 

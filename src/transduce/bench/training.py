@@ -32,7 +32,8 @@ def bench_training(
         torch.manual_seed(training.seed)
         vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
         model = recipe.model.build(vocabulary).to(device)
-        objective = LabelSmoothing(model, Smoothing(epsilon=training.label_smoothing)).train()
+        smoothing = Smoothing(epsilon=training.label_smoothing, over=training.label_smoothing_over)
+        objective = LabelSmoothing(model, smoothing).train()
         planner = Planner(
             prepared.train, batch_tokens=training.batch_tokens, pieces=training.pieces, seed=training.seed
         )

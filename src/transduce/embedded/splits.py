@@ -1,6 +1,7 @@
 """The splits: which sentences are for training, validation and test, and which only `novel` has."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import islice
 from random import Random
 from zlib import crc32
@@ -24,7 +25,13 @@ def split(name: str, *, seed: int = 1, count: int | None = None) -> list[Example
         raise ValueError(f"there is no split `{name}` of the embedded corpus; choose {', '.join(SPLITS)}")
     if count is not None and count < 1:
         raise ValueError(f"count is {count}; ask for at least 1 sentence")
-    return list(islice(_unlike(name, seed), SPLITS[name] if count is None else count))
+    return list(_made(name, seed, SPLITS[name] if count is None else count))
+
+
+@lru_cache(maxsize=4)
+def _made(name: str, seed: int, count: int) -> tuple[Example, ...]:
+    """The examples, kept for whoever asks again: making forty thousand takes seconds."""
+    return tuple(islice(_unlike(name, seed), count))
 
 
 def count_derivations() -> int:

@@ -5,7 +5,7 @@ updating are then one operation each, however many matrices the model has.
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -16,11 +16,14 @@ from transduce.settings import Spec
 ALIGNMENT = 16  # elements: a matrix that begins at a cache line is multiplied faster
 
 
+Decay = Annotated[float, Field(ge=0, lt=1)]
+
+
 class Adam(Spec):
     """Kingma and Ba's, with the paper's constants."""
 
     kind: Literal["adam"] = "adam"
-    betas: tuple[float, float] = (0.9, 0.98)
+    betas: tuple[Decay, Decay] = (0.9, 0.98)
     epsilon: float = Field(default=1e-9, gt=0)
 
 

@@ -1,6 +1,6 @@
 """The recipe's `training` section."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
@@ -16,7 +16,7 @@ class Training(Spec):
     minutes: float | None = Field(default=None, gt=0)
     patience: int | None = Field(default=None, ge=1)
     batch_tokens: int = Field(default=25_000, ge=1)
-    pieces: int | Literal["auto"] = "auto"
+    pieces: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
     optimiser: Adam = Adam()
     schedule: ScheduleSpec = Paper()
     label_smoothing: float = Field(default=0.1, ge=0, lt=1)
