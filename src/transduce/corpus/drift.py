@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 __all__ = ["Parting", "parting"]
 
 FURTHEST = 16
-"""Lines lost or added at one place that are still looked for."""
+"""Lines lost one by one that are still followed."""
 
 CERTAINTY = 10.0
 """The log of the odds against a false alarm anywhere in the files."""
@@ -41,8 +41,11 @@ def parting(source: Iterable[bytes], target: Iterable[bytes]) -> Parting | None:
     left, right = _traits(source), _traits(target)
     both = min(len(left), len(right))
     middle = float(np.median(_proportion(left[:both], right[:both]))) if both else 0.0
-    shifts = sorted({*range(-FURTHEST, FURTHEST + 1), len(right) - len(left)} - {0}, key=abs)
-    alarms = [alarm for shift in shifts if (alarm := _alarm(left, right, shift, middle))]
+    # At the end the shift is the difference of the lengths; before, some of these lines may not be lost yet.
+    whole = len(right) - len(left)
+    lost = {*range(1, min(FURTHEST, abs(whole))), abs(whole)}
+    tests = [_alarm(left, right, lines if whole > 0 else -lines, middle) for lines in lost]
+    alarms = [alarm for alarm in tests if alarm]
     return min(alarms)[1] if alarms else None
 
 
@@ -53,7 +56,7 @@ def _alarm(left: NDArray[Any], right: NDArray[Any], shift: int, middle: float) -
         return None
     moved = _fit(left[start:stop], right[start + shift : stop + shift], middle)
     total = np.cumsum(np.append(0.0, moved - _fit(left[start:stop], right[start:stop], middle)))
-    sure = total - np.minimum.accumulate(total) > CERTAINTY + np.log(2 * FURTHEST * len(total))
+    sure = total - np.minimum.accumulate(total) > CERTAINTY + np.log(FURTHEST * len(total))
     if sure.any():
         when = int(sure.argmax())
     elif shift == len(right) - len(left) and total[-1] - total.min() > CERTAINTY / 2:

@@ -142,7 +142,7 @@ def _where_they_part(source: Path, target: Path) -> str:
     ahead = target if found.shift > 0 else source
     return (
         f"The first line that cannot be right is most likely line {found.line + 1:,}: from there on the sides fit "
-        f"better with {ahead} read {abs(found.shift)} further down (judged by lengths, numbers and punctuation)."
+        f"better with {ahead} read {abs(found.shift)} lower (judged by lengths, numbers and punctuation)."
     )
 
 
