@@ -11,7 +11,7 @@ from transduce import run
 from transduce.directory import Model, Weights
 from transduce.recipe import load
 from transduce.run import Options, train
-from transduce.training import Checkpoints
+from transduce.training import Checkpoints, Precision
 from transduce.validation import Validated, Validation
 
 
@@ -145,6 +145,15 @@ def test_without_a_validation_the_last_weights_stay(recipe, tmp_path, validation
     outcome = train(recipe(validation, average=None, steps=6, save_every=4), tmp_path, say=silent)
     assert outcome.weights == Model.read(tmp_path).config.weights == Weights(kind="last", steps=(6,))
     assert same(load_file(tmp_path / "model.safetensors"), weights_after(tmp_path, 6))
+
+
+def test_the_loss_scale_of_float16_goes_on_where_it_was(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr(Precision, "grows_after", 3)
+    changes = {"precision": "float16", "validate_every": None, "average": None, "save_every": 1}
+    for steps, scale in ((2, [2**15, 2]), (4, [2**16, 4])):
+        train(recipe(steps=steps, **changes), tmp_path, say=silent)
+        state = json.loads((tmp_path / "training" / f"step-{steps:08d}" / "state.json").read_text())
+        assert state["loss_scale"] == scale
 
 
 def test_patience_wants_a_validation(recipe, tmp_path):
