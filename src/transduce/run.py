@@ -77,7 +77,6 @@ class Outcome(NamedTuple):
     step: int
     reason: str
     weights: Weights
-    validated: Validated | None
 
 
 def prepare(recipe: Recipe, out: Path, say: Say) -> Prepared:
@@ -92,6 +91,7 @@ def train(recipe: Recipe, out: Path, options: Options = DEFAULTS, say: Say = pri
     Raises `ValueError` for what the user must mend, `DivergedError` when the loss is no longer a number, and
     `Interrupted` after a signal; all that was saved stays.
     """
+    device = choose_device(options.device)
     if options.restart:
         _set_aside(out, say)
     use_threads(options.threads)
@@ -99,7 +99,7 @@ def train(recipe: Recipe, out: Path, options: Options = DEFAULTS, say: Say = pri
     repeat_bits()
     _claim(recipe, out)
     prepared = prepare(recipe, out, say)
-    return Run(recipe, out, prepared, choose_device(options.device), say).train(options.start_from)
+    return Run(recipe, out, prepared, device, say).train(options.start_from)
 
 
 def _set_aside(out: Path, say: Say) -> None:
@@ -284,6 +284,7 @@ class Run:
             "loss_scale": [self.precision.scale, self.precision.steady],
             "environment": self.environment,
             "fingerprint": self.prepared.fingerprint,
+            "judge": self._judge(),
         }
         self.checkpoints.save(Checkpoint(self.progress.step, weights_of(self.model), self.optimiser.state(), state))
         if self.validation is None:
@@ -303,12 +304,20 @@ class Run:
                 "or begin anew with --restart (what is there is kept)"
             )
         self._warn_of_change(state.pop("environment"))
+        judge = state.pop("judge", None)
         self.precision.scale, self.precision.steady = state.pop("loss_scale")
         self.progress = Progress(**{**state, "step": checkpoint.step, "position": Position(*state["position"])})
+        if judge != self._judge():
+            self.progress = self.progress._replace(best=None, stale=0)
         self._copy_weights(checkpoint.weights)
         self.optimiser.restore(checkpoint.optimiser)
         self.say(f"going on after step {checkpoint.step}")
         return True
+
+    def _judge(self) -> list[Any]:
+        """What scores are comparable under: by which measure, on which corpus."""
+        corpus = self.recipe.data.validation
+        return [self.training.validate_by, corpus.as_dictionary() if corpus else None]
 
     def _warn_of_change(self, before: Mapping[str, Any]) -> None:
         """The promise of equal bits holds for an equal machine."""
@@ -400,7 +409,7 @@ class Run:
         )
 
     def _outcome(self, reason: str, weights: Weights) -> Outcome:
-        return Outcome(self.progress.step, reason, weights, None)
+        return Outcome(self.progress.step, reason, weights)
 
 
 @contextlib.contextmanager

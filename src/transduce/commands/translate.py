@@ -77,6 +77,9 @@ def _shown(
     """The lines to print, in the form that was asked for."""
     from transduce.alignment import aligned_words
 
+    def cell(text: str) -> str:
+        return text.replace("\t", " ")
+
     def pairs(line: str, text: str) -> str:
         found = aligned_words(translator.explain(line, text)) if text else []
         return " ".join(f"{source}-{target}" for source, target in found)
@@ -88,9 +91,9 @@ def _shown(
             aligned = {"alignment": pairs(line, best[0].text)} if alignments else {}
             shown.append(json.dumps({"line": number, "translations": record, **aligned}, ensure_ascii=False))
         elif scores:
-            shown += [f"{number}\t{one.text}\t{one.log_probability:.6f}\t{one.score:.6f}" for one in best]
+            shown += [f"{number}\t{cell(one.text)}\t{one.log_probability:.6f}\t{one.score:.6f}" for one in best]
         elif alignments:
-            shown.append(f"{best[0].text}\t{pairs(line, best[0].text)}")
+            shown.append(f"{cell(best[0].text)}\t{pairs(line, best[0].text)}")
         else:
             shown.append(best[0].text)
     return shown
