@@ -7,8 +7,9 @@ import shutil
 import pytest
 
 from micro_run import forked
+from transduce.commands.translate import _shown
 from transduce.directory import Model
-from transduce.translator import Translator
+from transduce.translator import Translation, Translator
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +71,15 @@ def test_n_best_are_tsv_best_first(fluent, micro, translations):
         scores = [row[3] for row in rows if row[0] == number]
         assert 1 < len(scores) <= 3
         assert scores == sorted(scores, reverse=True)
+
+
+def test_a_tab_in_a_translation_is_no_column():
+    found = [[Translation("a\tb", -1.0, -0.5, [])]]
+    shown = [
+        _shown(None, ["x"], found, scores=scores, alignments=False, as_json=False)[0].split("\t")
+        for scores in (True, False)
+    ]
+    assert shown == [["1", "a b", "-1.000000", "-0.500000"], ["a", "b"]]
 
 
 def test_translating_scores_as_scoring_does(fluent, micro, translator, translations, tmp_path):

@@ -146,13 +146,13 @@ def test_the_keys_tell_the_forms_apart() -> None:
 @pytest.mark.parametrize(
     ("train", "message"),
     [
-        ({"source": "s"}, r"`train.0.target` is missing"),
-        ({"tsv": "s", "wieght": 1}, r"unknown key `train.0.wieght`.*`weight`"),
-        ({"tsv": "s", "target": "t"}, r"unknown key `train.0.target`"),
-        ({"tsv": "s", "weight": 0}, r"`train.0.weight` is 0: input should be greater than 0"),
+        ({"source": "s"}, r"`train.target` is missing"),
+        ({"tsv": "s", "wieght": 1}, r"unknown key `train.wieght`.*`weight`"),
+        ({"tsv": "s", "target": "t"}, r"unknown key `train.target`"),
+        ({"tsv": "s", "weight": 0}, r"`train.weight` is 0: input should be greater than 0"),
         ([{"tsv": "s"}, {"embedded": "trian"}], r"`train.1.embedded` is \"trian\": .*'train'"),
-        ({"files": "s"}, r"`train.0` is .*: a corpus is \{source: FILE, target: FILE\}, \{tsv: FILE\}"),
-        ("train.tsv", r"`train.0` is \"train.tsv\": a corpus is"),
+        ({"files": "s"}, r"`train` is .*: a corpus is \{source: FILE, target: FILE\}, \{tsv: FILE\}"),
+        ("train.tsv", r"`train` is \"train.tsv\": a corpus is"),
         ([], r"`train` is \[\]: .*at least 1"),
     ],
 )
