@@ -65,7 +65,7 @@ class Options(NamedTuple):
     device: str = "auto"
     threads: int | None = None
     restart: bool = False
-    start_from: Path | None = None  # a model directory whose weights the training begins with
+    start_from: Path | None = None  # a model directory whose weights and subwords the training begins with
 
 
 DEFAULTS = Options()
@@ -79,10 +79,16 @@ class Outcome(NamedTuple):
     weights: Weights
 
 
-def prepare(recipe: Recipe, out: Path, say: Say) -> Prepared:
-    """Learns the subwords and writes the store into `out`, unless they are there already."""
-    directory = out / "training" / "store"
-    return prepare_corpus(recipe.data, recipe.subwords, directory, threads=os.cpu_count() or 1, say=say)
+def prepare(recipe: Recipe, out: Path, say: Say, start_from: Model | None = None) -> Prepared:
+    """Learns the subwords, or takes those of the model to start from, and writes the store, unless it is there."""
+    return prepare_corpus(
+        recipe.data,
+        recipe.subwords,
+        out / "training" / "store",
+        threads=os.cpu_count() or 1,
+        say=say,
+        given=(start_from.source, start_from.target) if start_from else None,
+    )
 
 
 def train(recipe: Recipe, out: Path, options: Options = DEFAULTS, say: Say = print) -> Outcome:
@@ -92,14 +98,15 @@ def train(recipe: Recipe, out: Path, options: Options = DEFAULTS, say: Say = pri
     `Interrupted` after a signal; all that was saved stays.
     """
     device = choose_device(options.device)
+    start_from = Model.read(options.start_from) if options.start_from else None
     if options.restart:
         _set_aside(out, say)
     use_threads(options.threads)
     keep_pages()
     repeat_bits()
     _claim(recipe, out)
-    prepared = prepare(recipe, out, say)
-    return Run(recipe, out, prepared, device, say).train(options.start_from)
+    prepared = prepare(recipe, out, say, start_from)
+    return Run(recipe, out, prepared, device, say).train(start_from)
 
 
 def _set_aside(out: Path, say: Say) -> None:
@@ -190,7 +197,7 @@ class Run:
         self.progress = Progress()
         self.environment = environment(device)
 
-    def train(self, start_from: Path | None = None) -> Outcome:
+    def train(self, start_from: Model | None = None) -> Outcome:
         """Trains until steps, minutes or patience are used up."""
         if not self._resume() and start_from is not None:
             self._begin_with(start_from)
@@ -329,15 +336,13 @@ class Run:
         if changed:
             self.say(f"warning: {'; '.join(changed)}: the run goes on, with bits that differ from an undisturbed one's")
 
-    def _begin_with(self, directory: Path) -> None:
-        """Begins with the weights of another model of the same shape and subwords."""
-        other = Model.read(directory)
-        if other.config.vocabulary != self.vocabulary or other.config.model.as_dictionary() != self._shape():
-            raise ValueError(f"--from {directory}: its model or vocabulary has another shape than this recipe's")
-        self._copy_weights(dict(other.module.named_parameters()))
-
-    def _shape(self) -> dict[str, Any]:
-        return self.recipe.model.as_dictionary()
+    def _begin_with(self, other: Model) -> None:
+        """Begins with the weights of another model of the same shape; dropout and the like may differ."""
+        weights = weights_of(other.module)
+        shapes = {name: parameter.shape for name, parameter in self.model.named_parameters()}
+        if {name: tensor.shape for name, tensor in weights.items()} != shapes:
+            raise ValueError("--from: that model has another shape than `model` of this recipe: name the same preset")
+        self._copy_weights(weights)
 
     def _copy_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
         """Weights by name into the model, where they lie."""

@@ -174,8 +174,18 @@ def test_beginning_with_the_weights_of_another(recipe, trained, tmp_path):
     train(recipe(steps=1, average=None, **{"schedule.peak": 1e-30}), tmp_path, Options(start_from=trained), silent)
     begun, other = weights_after(tmp_path, 1), load_file(trained / "model.safetensors")
     assert all(torch.allclose(begun[name], other[name], atol=1e-12) for name in other)
-    with pytest.raises(ValueError, match=r"--from .*trained: its model or vocabulary has another shape"):
+    with pytest.raises(ValueError, match=r"--from: that model has another shape"):
         train(recipe("model.d_model=20"), tmp_path / "wide", Options(start_from=trained), silent)
+
+
+def test_other_text_is_trained_on_with_the_subwords_of_the_model_begun_with(recipe, trained, tmp_path):
+    (tmp_path / "other.en").write_text("quite other words zzz\n" * 30)
+    (tmp_path / "other.de").write_text("ganz andere Wörter zzz\n" * 30)
+    corpus = f"{{source: {tmp_path / 'other.en'}, target: {tmp_path / 'other.de'}}}"
+    out = tmp_path / "tuned"
+    tuned = recipe(f"data.train={corpus}", steps=1, average=None)
+    train(tuned, out, Options(start_from=trained), silent)
+    assert (out / "tokenizer.json").read_bytes() == (trained / "tokenizer.json").read_bytes()
 
 
 def test_a_device_that_is_not_there(recipe, tmp_path, monkeypatch):

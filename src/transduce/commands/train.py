@@ -11,7 +11,9 @@ def train(
     recipe: Annotated[Path, typer.Argument(help="A recipe (YAML).")],
     out: Annotated[Path, typer.Option(help="The model directory.")],
     change: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")] = [],  # noqa: B006
-    start_from: Annotated[Path | None, typer.Option("--from", help="Begin with the weights of this model.")] = None,
+    start_from: Annotated[
+        Path | None, typer.Option("--from", help="Begin with this model: its weights and subwords.")
+    ] = None,
     restart: Annotated[bool, typer.Option(help="Begin anew; what is there is kept aside.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,

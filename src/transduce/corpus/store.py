@@ -90,29 +90,38 @@ def _unusable(directory: Path, reason: str) -> ValueError:
 
 
 def prepare(
-    data: DataSpec, subwords: Bpe | WordPiece, directory: Path, *, threads: int, say: Callable[[str], None]
+    data: DataSpec,
+    subwords: Bpe | WordPiece,
+    directory: Path,
+    *,
+    threads: int,
+    say: Callable[[str], None],
+    given: tuple[Subwords, Subwords] | None = None,
 ) -> Prepared:
     """Learns subwords for `data.train` and writes its pairs as ids to `directory`; returns at once if it was done.
 
+    Where subwords are `given`, those of another model, none are learnt: `subwords` then says only its dropout.
     A directory made from other data or settings is made anew. Nothing in it counts until all is written.
     `threads` takes effect at the first call of a process. `ValueError` and `OSError` for what is wrong with the
     files.
     """
     _limit_threads(threads)
-    fingerprint = _fingerprint(data, subwords)
+    fingerprint = _fingerprint(data, subwords, given)
     if done := _done(directory, fingerprint):
         return done
     making = directory / "making"
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)
-    say(f"learning subwords ({subwords.kind}, {subwords.size:,})")
-    sides = _learn(data.train, subwords)
-    for name, side in zip(subwords_files(shared=subwords.shared), sides):
+    if given is None:
+        say(f"learning subwords ({subwords.kind}, {subwords.size:,})")
+    sides = given or _learn(data.train, subwords)
+    shared = sides[0] is sides[1]
+    for name, side in zip(subwords_files(shared=shared), sides):
         side.save(making / name)
     say("cutting the corpus into subwords")
     description = _write(data, sides, making)
     dropout = subwords.dropout if subwords.kind == "bpe" else 0.0
-    made_of = {"shared": subwords.shared, "dropout": dropout, "fingerprint": fingerprint}
+    made_of = {"shared": shared, "dropout": dropout, "fingerprint": fingerprint}
     _publish(making, directory, description | made_of)
     prepared = open_store(directory)
     for line in prepared.report.summary():
@@ -126,14 +135,15 @@ def _limit_threads(threads: int) -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true" if threads > 1 else "false")
 
 
-def _fingerprint(data: DataSpec, subwords: Bpe | WordPiece) -> str:
+def _fingerprint(data: DataSpec, subwords: Bpe | WordPiece, given: tuple[Subwords, Subwords] | None) -> str:
     """A checksum of everything the store depends on: the settings and the files' bytes, wherever they lie."""
     corpora = [
         {**corpus.as_dictionary(), **_checksums(corpus), "program": None if files_of(corpus) else transduce.__version__}
         for corpus in data.train
     ]
     settings = {"longest": data.longest, "ratio": data.ratio, "subwords": subwords.as_dictionary(), "version": VERSION}
-    whole = json.dumps({**settings, "corpora": corpora}, sort_keys=True)
+    sides = [side.as_json() for side in given or ()]
+    whole = json.dumps({**settings, "corpora": corpora, "given": sides}, sort_keys=True)
     return hashlib.sha256(whole.encode()).hexdigest()
 
 

@@ -111,7 +111,11 @@ class Subwords:
 
     def save(self, path: Path) -> None:
         """Writes one JSON file that Hugging Face's `tokenizers` reads and that gives the same ids there."""
-        path.write_bytes(self._tokenizer.to_str(pretty=True).encode())
+        path.write_bytes(self.as_json().encode())
+
+    def as_json(self) -> str:
+        """What `save` writes."""
+        return str(self._tokenizer.to_str(pretty=True))
 
     @property
     def size(self) -> int:
