@@ -1,0 +1,216 @@
+"""The planner: every pair once an epoch, few shapes, little padding, the budget kept, resumed at any step."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from itertools import combinations, islice, takewhile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transduce.corpus.planner import Planned, Planner, Position, fitted_rungs, sentence_batches
+from transduce.corpus.sentences import FILES, Part, Store, StoreWriter
+from transduce.text.subwords import BEGIN, END, PAD
+
+
+def stored(
+    folder: Path, pairs: Sequence[tuple[list[int], list[int]]], weights: Sequence[tuple[int, float]] = ()
+) -> Store:
+    """A store of `pairs`, whose parts have the given numbers of pairs and weights."""
+    buffers = {name: BytesIO() for name in FILES}
+    writer = StoreWriter(buffers, np.dtype("<u2"))
+    writer.append("source", [source for source, _ in pairs])
+    writer.append("target", [target for _, target in pairs[:10]])
+    writer.append("target", [target for _, target in pairs[10:]])
+    for name, buffer in buffers.items():
+        (folder / name).write_bytes(buffer.getvalue())
+    parts = [Part(*part) for part in weights or [(len(pairs), 1.0)]]
+    return Store({name: folder / name for name in FILES}, np.dtype("<u2"), parts)
+
+
+def random_pairs(count: int, seed: int = 3) -> list[tuple[list[int], list[int]]]:
+    """Pairs of different lengths; the first source word is the number of the pair."""
+    random = np.random.default_rng(seed)
+    lengths = np.minimum(random.gamma(4, 3, count).astype(int) + 1, 40)
+    return [
+        (
+            [10 + number, *random.integers(3, 9, length).tolist()],
+            random.integers(3, 9, max(1, length + number % 3 - 1)).tolist(),
+        )
+        for number, length in enumerate(lengths.tolist())
+    ]
+
+
+@pytest.fixture(scope="module")
+def pairs() -> list[tuple[list[int], list[int]]]:
+    return random_pairs(1500)
+
+
+@pytest.fixture(scope="module")
+def store(pairs: list[tuple[list[int], list[int]]], tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return stored(tmp_path_factory.mktemp("store"), pairs)
+
+
+def epoch(planner: Planner, number: int = 0) -> Iterator[Planned]:
+    return takewhile(lambda step: step.epoch == number, planner.steps(Position(number)))
+
+
+def numbers(steps: Iterator[Planned]) -> list[int]:
+    """The pairs that steps use, in their order."""
+    return [int(row[0]) - 10 for step in steps for piece in step.pieces for row in piece.source]
+
+
+def test_pieces_hold_the_pairs_with_their_symbols(store: Store, pairs: list[tuple[list[int], list[int]]]) -> None:
+    def words(row: np.ndarray) -> list[int]:
+        return [word for word in row.tolist() if word != PAD]
+
+    for step in epoch(Planner(store, batch_tokens=700, pieces=2, rungs=5, seed=1)):
+        for piece in step.pieces:
+            assert piece.source.dtype == piece.target_in.dtype == piece.target_out.dtype == np.int64
+            assert piece.target_in.shape == piece.target_out.shape == piece.source.shape
+            for row, begun, ended in zip(piece.source, piece.target_in, piece.target_out):
+                source, target = pairs[int(row[0]) - 10]
+                assert words(row) == [*source, END] == row[: len(source) + 1].tolist()
+                assert words(begun) == [BEGIN, *target] == begun[: len(target) + 1].tolist()
+                assert words(ended) == [*target, END] == ended[: len(target) + 1].tolist()
+        assert step.words == sum(int((piece.target_out != PAD).sum()) for piece in step.pieces)
+
+
+def test_an_epoch_uses_every_pair_once(store: Store) -> None:
+    planner = Planner(store, batch_tokens=700, pieces=2, rungs=5, seed=1)
+    assert Counter(numbers(epoch(planner))) == Counter(range(1500))
+    assert Counter(numbers(epoch(planner, 1))) == Counter(range(1500))
+
+
+def test_the_order_is_a_function_of_seed_and_epoch(store: Store) -> None:
+    def order(seed: int, number: int) -> list[int]:
+        return numbers(epoch(Planner(store, batch_tokens=700, pieces=2, seed=seed), number))
+
+    assert order(1, 0) == order(1, 0)
+    orders = [order(seed, number) for seed, number in ((1, 0), (1, 1), (2, 0), (0, 1))]
+    assert all(one != other for one, other in combinations(orders, 2))
+    # Pairs of one shape do not stay together either.
+    first, second = (
+        {frozenset(numbers(iter([step]))) for step in epoch(Planner(store, batch_tokens=350, pieces=1, seed=seed))}
+        for seed in (1, 2)
+    )
+    assert len(first & second) < 0.05 * len(first)
+
+
+def test_shapes_are_few_and_within_the_budget(store: Store) -> None:
+    planner = Planner(store, batch_tokens=1400, pieces=2, rungs=5, seed=1)
+    assert len(planner.shapes) == 5
+    for rows, length in planner.shapes:
+        assert rows * length <= 700
+        assert (rows % 8 == 0 and (rows + 8) * length > 700) or rows < 8
+    for number in range(3):
+        ragged = 0
+        for step in epoch(planner, number):
+            assert len(step.pieces) == 2 or step.position.epoch == number + 1
+            assert sum(piece.source.size for piece in step.pieces) <= 1400
+            ragged += sum(piece.source.shape not in planner.shapes for piece in step.pieces)
+        assert ragged <= 1
+
+
+def test_a_small_budget_takes_as_many_rows_as_fit(tmp_path: Path) -> None:
+    store = stored(tmp_path, [([5] * 9, [6] * 4)] * 11)
+    assert Planner(store, batch_tokens=35, pieces=1, seed=1).shapes == [(3, 10)]
+    assert Planner(store, batch_tokens=10, pieces=1, seed=1).shapes == [(1, 10)]
+    assert Planner(store, batch_tokens=179, pieces=1, seed=1).shapes == [(16, 10)]
+
+
+def test_a_pair_that_does_not_fit_is_refused_with_what_would(tmp_path: Path) -> None:
+    store = stored(tmp_path, [([5] * 3, [6] * 19)] * 4)
+    with pytest.raises(ValueError, match=r"takes 20 positions, a piece has 19 \(39 in 2 pieces\); take at least 40"):
+        Planner(store, batch_tokens=39, pieces=2, seed=1)
+    assert Planner(store, batch_tokens=40, pieces=2, seed=1).shapes == [(1, 20)]
+
+
+@pytest.mark.parametrize(("batch_tokens", "pieces"), [(500, 1), (4096, 1), (8191, 1), (25_000, 6), (25_500, 6)])
+def test_pieces_left_to_the_planner_have_about_4096_positions(store: Store, batch_tokens: int, pieces: int) -> None:
+    assert Planner(store, batch_tokens=batch_tokens, pieces="auto", seed=1).pieces == pieces
+
+
+def test_going_on_from_any_position_gives_the_same_steps(store: Store) -> None:
+    planner = Planner(store, batch_tokens=1500, pieces=3, seed=7)
+    count = 2 * planner.steps_per_epoch + 2
+    steps = list(islice(planner.steps(), count))
+    assert {step.epoch for step in steps} >= {0, 1}
+    for number, step in enumerate(steps[:-3]):
+        fresh = Planner(store, batch_tokens=1500, pieces=3, seed=7)
+        for expected, found in zip(steps[number + 1 :][:2], fresh.steps(step.position)):
+            assert (found.epoch, found.step, found.words, found.position) == (
+                (expected.epoch, expected.step, expected.words, expected.position)
+            )
+            for one, other in zip(expected.pieces, found.pieces, strict=True):
+                assert all(np.array_equal(left, right) for left, right in zip(one, other, strict=True))
+
+
+def test_weights_say_how_often_a_corpus_is_used(tmp_path: Path) -> None:
+    store = stored(tmp_path, random_pairs(90), [(30, 2.0), (40, 0.25), (20, 1.5)])
+    planner = Planner(store, batch_tokens=400, pieces=2, seed=5)
+    used = [Counter(numbers(epoch(planner, number))) for number in range(2)]
+    for counts in used:
+        assert all(counts[number] == 2 for number in range(30))
+        assert sum(counts[number] for number in range(30, 70)) == 10
+        assert {counts[number] for number in range(30, 70)} == {0, 1}
+        assert sum(counts[number] for number in range(70, 90)) == 30
+        assert {counts[number] for number in range(70, 90)} == {1, 2}
+    assert used[0] != used[1]  # another quarter in another epoch
+
+
+def test_a_small_weight_never_leaves_an_epoch_empty(tmp_path: Path) -> None:
+    store = stored(tmp_path, random_pairs(3), [(3, 0.01)])
+    assert len(numbers(epoch(Planner(store, batch_tokens=400, pieces=1, seed=5)))) == 1
+
+
+def test_what_is_reported_is_what_the_pieces_are(store: Store) -> None:
+    planner = Planner(store, batch_tokens=900, pieces=2, rungs=6, seed=3)
+    steps = list(epoch(planner))
+    pieces = [piece for step in steps for piece in step.pieces]
+    filled = sum(int((side != PAD).sum()) for piece in pieces for side in (piece.source, piece.target_out))
+    assert planner.padding == pytest.approx(1 - filled / sum(2 * piece.source.size for piece in pieces), abs=1e-12)
+    assert planner.words_per_epoch == sum(step.words for step in steps)
+    assert planner.steps_per_epoch == len(steps)
+
+
+def test_padding_is_small(store: Store) -> None:
+    by_rungs = [Planner(store, batch_tokens=2000, pieces=2, rungs=rungs, seed=3).padding for rungs in (2, 6, 12)]
+    assert by_rungs == sorted(by_rungs, reverse=True)
+    assert by_rungs[-1] < 0.15
+
+
+@given(
+    counts=st.lists(st.integers(0, 9), min_size=2, max_size=9).filter(lambda counts: any(counts[1:])),
+    rungs=st.integers(1, 4),
+)
+def test_rungs_are_the_best_there_are(counts: list[int], rungs: int) -> None:
+    def padded(chosen: Sequence[int]) -> float:
+        fit = [next((rung for rung in chosen if rung >= length), None) for length in range(len(counts))]
+        return sum(count * rung if rung else float("inf") for count, rung in zip(counts, fit) if count)
+
+    found = fitted_rungs(np.array([0, *counts[1:]]), rungs).tolist()
+    counts[0] = 0
+    assert found == sorted(set(found))
+    assert len(found) <= rungs
+    everything = (choice for size in range(1, rungs + 1) for choice in combinations(range(1, len(counts)), size))
+    assert padded(found) == min(padded(choice) for choice in everything)
+
+
+@given(lengths=st.lists(st.integers(0, 30), max_size=40), budget=st.integers(1, 100), longest_first=st.booleans())
+def test_sentences_to_translate_are_batched_by_length(lengths: list[int], budget: int, longest_first: bool) -> None:
+    batches = sentence_batches(np.array(lengths, int), budget, longest_first=longest_first)
+    assert sorted(number for batch in batches for number in batch.tolist()) == list(range(len(lengths)))
+    for batch in batches:
+        longest = max(lengths[number] for number in batch)
+        assert len(batch) == 1 or len(batch) * longest <= budget
+    firsts = [max(lengths[number] for number in batch) for batch in batches]
+    assert firsts == sorted(firsts, reverse=longest_first)
+
+
+def test_batches_to_translate_are_as_large_as_fits() -> None:
+    batches = sentence_batches(np.array([3, 1, 2, 2, 9, 1]), 6)
+    assert [batch.tolist() for batch in batches] == [[4], [0, 2], [3, 1, 5]]

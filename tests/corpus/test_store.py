@@ -1,0 +1,236 @@
+"""Preparing and the store: what is kept, what is counted, what is written, and when it counts."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from transduce.corpus import DataSpec, Fault, Files, Prepared, Report, Tsv, open_store, prepare
+from transduce.text.subwords import Bpe, WordPiece
+
+PAIRS = [
+    ("A dog runs.", "Ein Hund rennt."),
+    ("Two dogs run.", "Zwei Hunde rennen."),
+    ("The cat sleeps on the warm stones.", "Die Katze schläft auf den warmen Steinen."),
+    ("Do cats sleep?", "Schlafen Katzen?"),
+] * 4
+SPECS: list[Bpe | WordPiece] = [Bpe(size=290), Bpe(size=300, shared=False), WordPiece(size=540)]
+
+
+def silent(line: str) -> None:
+    pass
+
+
+def corpus(folder: Path, pairs: list[tuple[str, str]], name: str = "pairs") -> Tsv:
+    path = folder / name
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), "utf-8")
+    return Tsv(tsv=str(path))
+
+
+def prepared(folder: Path, data: DataSpec, subwords: Bpe | WordPiece = SPECS[0]) -> Prepared:
+    return prepare(data, subwords, folder / "store", threads=1, say=silent)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=["shared", "separate", "word-pieces"])
+def test_the_store_holds_the_pairs_as_the_subwords_cut_them(tmp_path: Path, spec: Bpe | WordPiece) -> None:
+    made = prepared(tmp_path, DataSpec(train=(corpus(tmp_path, PAIRS),)), spec)
+    for found in (made, open_store(tmp_path / "store")):
+        assert (found.source is found.target) == spec.shared
+        assert len(found.train) == len(PAIRS)
+        for number, (source, target) in enumerate(PAIRS):
+            assert found.train.source(number).tolist() == found.source.encode([source])[0]
+            assert found.train.target(number).tolist() == found.target.encode([target])[0]
+            assert found.train.source_lengths[number] == len(found.train.source(number))
+            assert found.train.target_lengths[number] == len(found.train.target(number))
+        assert found.report == Report(read=len(PAIRS), kept=len(PAIRS))
+
+
+def test_rows_are_filled_up_with_padding(tmp_path: Path) -> None:
+    store = prepared(tmp_path, DataSpec(train=(corpus(tmp_path, PAIRS),))).train
+    rows, lengths = store.padded("target", np.array([5, 0, 2]), store.longest + 3)
+    assert rows.shape == (3, store.longest + 3)
+    for row, length, number in zip(rows, lengths, (5, 0, 2)):
+        assert row[:length].tolist() == store.target(number).tolist()
+        assert not row[length:].any()
+
+
+def test_faulty_pairs_are_dropped_and_counted_with_their_lines(tmp_path: Path) -> None:
+    long = "so " * 60
+    lines = [
+        *(f"{source}\t{target}".encode() for source, target in PAIRS[:3]),
+        b"caf\xe9\tKaffee",
+        b"tea\tT\xffe",
+        b"a\0b\tab",
+        b" \t \xc2\xa0",
+        b"nothing\t",
+        (long + "\t" + long).encode(),
+        b"a b c d e f g h\ty",
+        b"<seg id=1> A dog.\t<seg id=1> Ein Hund.",
+        b"A dog.\tEin Hund.",
+    ]
+    (tmp_path / "dirty").write_bytes(b"\n".join(lines))
+    data = DataSpec(train=(Tsv(tsv=str(tmp_path / "dirty")),), longest=40, ratio=2.0)
+    made = prepared(tmp_path, data)
+    assert (made.report.read, made.report.kept, len(made.train)) == (12, 5, 5)
+    assert made.report.faults == {
+        Fault.BAD_UTF8: 2,
+        Fault.NUL: 1,
+        Fault.EMPTY: 2,
+        Fault.LONG: 1,
+        Fault.PROPORTION: 1,
+        Fault.MARKUP: 1,
+    }
+    assert made.report.places[Fault.BAD_UTF8] == ["dirty:4", "dirty:5"]
+    assert made.report.places[Fault.PROPORTION] == ["dirty:10"]
+    assert made.source.decode([made.train.source(4)]) == ["A dog."]
+    assert made.report.summary()[:3] == [
+        "5 of 12 pairs kept",
+        "2 dropped, no UTF-8: dirty:4, dirty:5",
+        "1 dropped, with a NUL character: dirty:6",
+    ]
+    assert open_store(tmp_path / "store").report == made.report
+
+
+def test_a_report_names_three_places_and_counts_on(tmp_path: Path) -> None:
+    report = Report(read=9, kept=4)
+    for number in range(5):
+        report.note(Fault.EMPTY, f"x:{number}")
+    assert report.summary() == ["4 of 9 pairs kept", "5 dropped, with an empty side: x:0, x:1, x:2, …"]
+
+
+@pytest.mark.parametrize(("longest", "ratio", "kept"), [(8, None, 2), (7, None, 1), (8, 3.0, 2), (8, 2.9, 1)])
+def test_the_bounds_of_length_and_proportion_are_inclusive(
+    tmp_path: Path, longest: int, ratio: float | None, kept: int
+) -> None:
+    # Every byte is a subword: the second pair has 8 and 2 of them, and with their ends 9 and 3.
+    data = DataSpec(train=(corpus(tmp_path, [("a", "b"), ("abcdefg", "x")]),), longest=longest, ratio=ratio)
+    assert prepared(tmp_path, data, Bpe(size=259)).report.kept == kept
+
+
+def test_nothing_left_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"no pair is left to train on; 0 of 1 pairs kept; 1 dropped, with an empty side"
+    ):
+        prepared(tmp_path, DataSpec(train=(corpus(tmp_path, [("a", "")]),)))
+
+
+def test_corpora_keep_their_weights(tmp_path: Path) -> None:
+    first = corpus(tmp_path, [*PAIRS[:3], ("", "")], "one")
+    second = corpus(tmp_path, PAIRS[:2], "two").model_copy(update={"weight": 2.5})
+    assert prepared(tmp_path, DataSpec(train=(first, second))).train.parts == ((3, 1.0), (2, 2.5))
+
+
+def _times(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+
+
+def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
+    entry = corpus(tmp_path, PAIRS)
+    made = prepared(tmp_path, DataSpec(train=(entry,)))
+    before = _times(tmp_path / "store")
+    # Where the files lie, and what is validated on, do not matter.
+    moved = Path(entry.tsv).rename(tmp_path / "moved")
+    data = DataSpec(train=(Tsv(tsv=str(moved)),), validation=Tsv(tsv="elsewhere"), source_language="en")
+    assert prepared(tmp_path, data).fingerprint == made.fingerprint
+    assert _times(tmp_path / "store") == before
+
+
+def _longer(data: DataSpec) -> tuple[DataSpec, Bpe]:
+    return data.model_copy(update={"longest": 255}), Bpe(size=290)
+
+
+def _weight(data: DataSpec) -> tuple[DataSpec, Bpe]:
+    return data.model_copy(update={"train": (data.train[0].model_copy(update={"weight": 2.0}),)}), Bpe(size=290)
+
+
+def _size(data: DataSpec) -> tuple[DataSpec, Bpe]:
+    return data, Bpe(size=291)
+
+
+def _text(data: DataSpec) -> tuple[DataSpec, Bpe]:
+    assert isinstance(data.train[0], Tsv)
+    path = Path(data.train[0].tsv)
+    path.write_text(path.read_text("utf-8").replace("dog", "fox", 1), "utf-8")
+    return data, Bpe(size=290)
+
+
+@pytest.mark.parametrize("change", [_longer, _weight, _size, _text])
+def test_any_change_makes_it_anew(tmp_path: Path, change: Callable[[DataSpec], tuple[DataSpec, Bpe]]) -> None:
+    data = DataSpec(train=(corpus(tmp_path, PAIRS),))
+    old = prepared(tmp_path, data)
+    sentence = old.train.source(0).tolist()
+    changed = change(data)
+    new = prepared(tmp_path, *changed)
+    assert new.fingerprint != old.fingerprint
+    assert old.train.source(0).tolist() == sentence  # what is mapped stays mapped
+    assert prepared(tmp_path, *changed).fingerprint == new.fingerprint
+
+
+@pytest.mark.parametrize("damage", ["no description", "broken description", "other version", "short file", "lost file"])
+def test_an_incomplete_store_is_refused_and_made_anew(tmp_path: Path, damage: str) -> None:
+    data = DataSpec(train=(corpus(tmp_path, PAIRS),))
+    first = prepared(tmp_path, data)
+    folder = tmp_path / "store"
+    whole = {path.name: path.read_bytes() for path in folder.iterdir()}
+    match damage:
+        case "no description":
+            (folder / "store.json").unlink()
+        case "broken description":
+            (folder / "store.json").write_bytes(whole["store.json"][:-20])
+        case "other version":
+            (folder / "store.json").write_text(json.dumps({**json.loads(whole["store.json"]), "version": 7}), "utf-8")
+        case "short file":
+            (folder / "target.ids").write_bytes(whole["target.ids"][:-2])
+        case "lost file":
+            (folder / "source.offsets").unlink()
+    with pytest.raises(ValueError, match=r"store.*prepare"):
+        open_store(folder)
+    assert prepared(tmp_path, data).fingerprint == first.fingerprint
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == whole
+
+
+def test_a_failure_leaves_no_store(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one\ntwo\n")
+    (tmp_path / "b").write_text("eins\n")
+    with pytest.raises(ValueError, match="2 lines"):
+        prepared(tmp_path, DataSpec(train=(Files(source=str(tmp_path / "a"), target=str(tmp_path / "b")),)))
+    with pytest.raises(ValueError, match="no complete store"):
+        open_store(tmp_path / "store")
+    (tmp_path / "b").write_text("eins\nzwei\n")
+    made = prepared(tmp_path, DataSpec(train=(Files(source=str(tmp_path / "a"), target=str(tmp_path / "b")),)))
+    assert len(made.train) == 2
+
+
+def test_preparing_reads_threads_only_where_nobody_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAYON_NUM_THREADS", "3")
+    monkeypatch.delenv("TOKENIZERS_PARALLELISM", raising=False)
+    prepare(DataSpec(train=(corpus(tmp_path, PAIRS),)), SPECS[0], tmp_path / "store", threads=2, say=silent)
+    assert os.environ["RAYON_NUM_THREADS"] == "3"
+    assert os.environ["TOKENIZERS_PARALLELISM"] == "true"
+
+
+def test_subword_dropout_cuts_every_epoch_anew(tmp_path: Path) -> None:
+    data = DataSpec(train=(corpus(tmp_path, PAIRS),))
+    made = prepared(tmp_path, data, Bpe(size=290, dropout=0.4))
+    plain = prepare(data, Bpe(size=290), tmp_path / "plain", threads=1, say=silent)
+    store = made.train
+
+    def sentences(seed: int, epoch: int) -> list[list[int]]:
+        cut = open_store(tmp_path / "store").train.in_epoch(seed, epoch)
+        return [cut.sentence(side, i).tolist() for side in ("source", "target") for i in range(len(cut))]
+
+    assert [store.source(i).tolist() for i in range(4)] == [plain.train.source(i).tolist() for i in range(4)]
+    first = sentences(3, 0)
+    assert made.source.decode(first) == [source for source, _ in PAIRS] + [target for _, target in PAIRS]
+    assert first == sentences(3, 0)
+    assert first != sentences(3, 1)
+    assert first != sentences(4, 0)
+    assert first[:4] != first[4:8]  # the same text at another place of the corpus
+    assert max(map(len, first)) <= store.longest
+    assert sum(map(len, first)) > 1.1 * (plain.train.source_lengths + plain.train.target_lengths).sum()
+    assert sorted(path.name for path in (tmp_path / "store").iterdir()) == sorted(
+        path.name for path in (tmp_path / "plain").iterdir()
+    )
