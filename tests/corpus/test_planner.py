@@ -100,6 +100,13 @@ def test_the_order_is_a_function_of_seed_and_epoch(store: Store) -> None:
     assert len(first & second) < 0.05 * len(first)
 
 
+def test_lengths_are_mixed_over_an_epoch(store: Store) -> None:
+    steps = epoch(Planner(store, batch_tokens=300, pieces=1, seed=1))
+    lengths = [step.pieces[0].source.shape[1] for step in steps]
+    assert len(lengths) > 60
+    assert abs(np.corrcoef(lengths, np.arange(len(lengths)))[0, 1]) < 0.3
+
+
 def test_shapes_are_few_and_within_the_budget(store: Store) -> None:
     planner = Planner(store, batch_tokens=1400, pieces=2, rungs=5, seed=1)
     assert len(planner.shapes) == 5

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import transduce.corpus.store as store_module
 from transduce.corpus import DataSpec, Fault, Files, Prepared, Report, Tsv, open_store, prepare
 from transduce.text.subwords import Bpe, WordPiece
 
@@ -64,7 +65,7 @@ def test_faulty_pairs_are_dropped_and_counted_with_their_lines(tmp_path: Path) -
         b"caf\xe9\tKaffee",
         b"tea\tT\xffe",
         b"a\0b\tab",
-        b" \t \xc2\xa0",
+        b" \xc2\xa0\tnothing",
         b"nothing\t",
         (long + "\t" + long).encode(),
         b"a b c d e f g h\ty",
@@ -108,6 +109,13 @@ def test_the_bounds_of_length_and_proportion_are_inclusive(
     # Every byte is a subword: the second pair has 8 and 2 of them, and with their ends 9 and 3.
     data = DataSpec(train=(corpus(tmp_path, [("a", "b"), ("abcdefg", "x")]),), longest=longest, ratio=ratio)
     assert prepared(tmp_path, data, Bpe(size=259)).report.kept == kept
+
+
+def test_subwords_are_learnt_from_an_evenly_spread_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "SAMPLE", 10)
+    first = corpus(tmp_path, [(f"{number}", "x") for number in range(13)], "one")
+    second = corpus(tmp_path, [(f"{number}", "x") for number in range(13, 37)], "two")
+    assert [int(source) for _, source, _ in store_module._sample([first, second])] == list(range(0, 37, 4))
 
 
 def test_nothing_left_is_refused(tmp_path: Path) -> None:

@@ -32,6 +32,14 @@ def test_without_dropout_it_is_the_librarys_cut(subwords: Subwords, text: str) -
     assert [ids.tolist() for ids in cut] == subwords.encode(lines)
 
 
+def test_words_are_never_merged_with_one_another() -> None:
+    # Inside a word b and ' are joined; at the end of "b'" they are two words.
+    subwords = Subwords.learn(["b'c b'd b'e"] * 3, Bpe(size=262))
+    assert "b'" in subwords.pieces(range(259, subwords.size))
+    (ids,) = subwords.encode_with_dropout(["b' b"], 0.0, KEYS[:1])
+    assert subwords.pieces(ids) == ["▁", "b", "'", "▁", "b"]
+
+
 @pytest.mark.parametrize("probability", [0.1, 0.5, 0.999999])
 def test_the_text_stays_the_same(subwords: Subwords, probability: float) -> None:
     assert subwords.decode(subwords.encode_with_dropout(LINES, probability, KEYS)) == LINES

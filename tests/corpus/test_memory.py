@@ -1,0 +1,34 @@
+"""Preparing takes no more memory for more pairs."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """
+import json, resource, sys
+from pathlib import Path
+from transduce.corpus import DataSpec, Tsv, prepare, store
+from transduce.text.subwords import Bpe
+
+store.SAMPLE, store.BATCH = 400, 100
+train = Tsv(tsv=sys.argv[1])
+made = prepare(DataSpec(train=(train,)), Bpe(size=400), Path(sys.argv[1] + ".store"), threads=1, say=lambda line: None)
+print(json.dumps([len(made.train), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))
+"""
+
+
+def peak(folder: Path, pairs: int) -> int:
+    """The peak memory in KiB of a process that prepares `pairs` pairs."""
+    path = folder / str(pairs)
+    path.write_text("".join(f"{number} has {number**5}\t{number**4} hat {number**3}\n" for number in range(pairs)))
+    run = [sys.executable, "-c", SCRIPT, str(path)]
+    done = subprocess.run(run, check=True, capture_output=True, timeout=200)
+    kept, kibibytes = json.loads(done.stdout)
+    assert kept == pairs
+    return int(kibibytes)
+
+
+def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
+    # To hold these pairs as text, or as ids in lists, would take 6 MB and more; so would their distinct words.
+    assert peak(tmp_path, 20_000) < 1.05 * peak(tmp_path, 2_000)
