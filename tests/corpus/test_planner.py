@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from transduce.corpus.planner import Planned, Planner, Position, fitted_rungs, sentence_batches
@@ -174,6 +174,22 @@ def test_a_small_weight_never_leaves_an_epoch_empty(tmp_path: Path) -> None:
     assert len(numbers(epoch(Planner(store, batch_tokens=400, pieces=1, seed=5)))) == 1
 
 
+def test_sentences_that_are_longer_in_a_later_epoch_have_their_shape(tmp_path: Path) -> None:
+    whole = random_pairs(60)
+    (tmp_path / "first").mkdir()
+    first = stored(tmp_path / "first", [(source[:4], target[:4]) for source, target in whole])
+
+    class Growing(Store):
+        def in_epoch(self, seed: int, epoch: int) -> Store:
+            return self if epoch else first
+
+    stored(tmp_path, whole)
+    growing = Growing({name: tmp_path / name for name in FILES}, np.dtype("<u2"), [Part(60, 1.0)])
+    planner = Planner(growing, batch_tokens=400, pieces=2, rungs=3, seed=5)
+    assert [Counter(numbers(epoch(planner, number))) for number in range(2)] == [Counter(range(60))] * 2
+    assert max(length for _, length in planner.shapes) == growing.longest + 1
+
+
 def test_what_is_reported_is_what_the_pieces_are(store: Store) -> None:
     planner = Planner(store, batch_tokens=900, pieces=2, rungs=6, seed=3)
     steps = list(epoch(planner))
@@ -194,6 +210,7 @@ def test_padding_is_small(store: Store) -> None:
     counts=st.lists(st.integers(0, 9), min_size=2, max_size=9).filter(lambda counts: any(counts[1:])),
     rungs=st.integers(1, 4),
 )
+@example(counts=[0, 9, 0, 0, 0, 9, 0, 0, 9], rungs=2)
 def test_rungs_are_the_best_there_are(counts: list[int], rungs: int) -> None:
     def padded(chosen: Sequence[int]) -> float:
         fit = [next((rung for rung in chosen if rung >= length), None) for length in range(len(counts))]
