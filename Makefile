@@ -14,7 +14,7 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 demo: $(READY)
-	$(BIN)/transduce demo
+	$(BIN)/transduce demo --minutes 5.8
 
 # Two processes of one thread each: the tests are many and small.
 test: $(READY)
