@@ -266,9 +266,9 @@ def test_alignment_reads_the_last_layer_but_one():
     source, target = ["▁the", "▁bl", "ue", "▁owl", "</s>"], ["▁die", "▁blau", "e", "</s>"]
     wrong = np.eye(4, 5)[None].repeat(2, axis=0)
     heads = [
-        # Of a word, both subwords count: 0.3 + 0.3 for "blue" beats 0.35 for "owl".
-        [[0.5, 0.0, 0.0, 0.1, 0.4], [0.05, 0.3, 0.3, 0.35, 0.0], [0.0, 0.1, 0.1, 0.2, 0.6], [0, 0, 0, 0, 1]],
-        [[0.1, 0.0, 0.0, 0.2, 0.7], [0.1, 0.2, 0.2, 0.3, 0.2], [0.0, 0.1, 0.1, 0.2, 0.6], [0, 0, 0, 0, 1]],
+        # For the first head, "blau" is "owl"; over both, one subword of "blue" has 0.3 and "owl" 0.325, but both 0.6.
+        [[0.5, 0.0, 0.0, 0.1, 0.4], [0.05, 0.2, 0.2, 0.55, 0.0], [0.0, 0.1, 0.1, 0.2, 0.6], [0, 0, 0, 0, 1]],
+        [[0.1, 0.0, 0.0, 0.2, 0.7], [0.0, 0.4, 0.4, 0.1, 0.1], [0.0, 0.1, 0.1, 0.2, 0.6], [0, 0, 0, 0, 1]],
     ]
     assert aligned_words(explanation(source, target, wrong[:, :, ::-1], heads, wrong)) == [(0, 0), (1, 1)]
 
