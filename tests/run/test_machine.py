@@ -1,5 +1,6 @@
 """What the machine is told."""
 
+import os
 import subprocess
 import sys
 
@@ -34,10 +35,16 @@ def test_memory_is_left_alone_where_the_library_is_another(monkeypatch, platform
     keep_pages()
 
 
-def test_idle_threads_sleep():
-    """The variable counts only if it is set before torch is first imported."""
-    script = "import os; os.environ.pop('OMP_WAIT_POLICY', 0); import transduce; print(os.environ['OMP_WAIT_POLICY'])"
-    assert subprocess.check_output([sys.executable, "-c", script], timeout=60) == b"PASSIVE\n"
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [({}, "5000"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "None"), ({"GOMP_SPINCOUNT": "7"}, "7")],
+)
+def test_idle_threads_do_not_spin_for_long(given, found):
+    """The variable counts only if it is set before torch is first imported, and is the user's where they set one."""
+    script = "import os, sys, transduce; assert 'torch' not in sys.modules; print(os.environ.get('GOMP_SPINCOUNT'))"
+    own = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+    printed = subprocess.check_output([sys.executable, "-c", script], timeout=60, env={**own, **given}, text=True)
+    assert printed == f"{found}\n"
 
 
 def test_the_environment_is_told_whole():
