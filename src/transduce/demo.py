@@ -34,7 +34,7 @@ RECIPE: Values = {
         "label_smoothing": 0.0,
         "validate_every": None,
         "save_every": 100,
-        "average": 5,
+        "average": 8,
     },
 }
 
