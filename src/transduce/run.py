@@ -5,7 +5,6 @@ was stopped, by a signal or by `kill −9`, and ends with the bits of a run that
 """
 
 import contextlib
-import json
 import os
 import signal
 import time
@@ -16,15 +15,16 @@ from typing import Any, NamedTuple
 
 import torch
 
+from transduce.claim import claim, set_aside
 from transduce.corpus import Planner, Position, Prepared
 from transduce.corpus import prepare as prepare_corpus
-from transduce.directory import MANIFEST, RECIPE, Config, Model, Weights, weights_of, write_recipe
+from transduce.directory import Config, Model, Weights, weights_of
 from transduce.journal import Journal
 from transduce.machine import choose_device, environment, keep_pages, repeat_bits, use_threads
 from transduce.model import TransformerModel, Vocabulary
 from transduce.model.readout import Smoothing
 from transduce.publish import publish
-from transduce.recipe import Recipe, dump, read_yaml
+from transduce.recipe import Recipe
 from transduce.training import (
     Checkpoint,
     Checkpoints,
@@ -40,15 +40,6 @@ from transduce.validation import Corpus, Validated, Validation, corpus_of
 __all__ = ["Interrupted", "Options", "Outcome", "prepare", "train"]
 
 Say = Callable[[str], None]
-
-# What a recipe may change between one start of a run and the next: (section, key).
-FREE = {
-    "training": {"steps", "minutes", "patience", "log_every", "validate_every", "validate_by"},
-    "data": {"validation", "test"},
-}
-
-
-ASIDE = "before-restart-"  # and a number: where a restart keeps what was there
 
 
 class Interrupted(Exception):  # noqa: N818 - it is no error
@@ -100,66 +91,13 @@ def train(recipe: Recipe, out: Path, options: Options = DEFAULTS, say: Say = pri
     device = choose_device(options.device)
     start_from = Model.read(options.start_from) if options.start_from else None
     if options.restart:
-        _set_aside(out, say)
+        set_aside(out, say)
     use_threads(options.threads)
     keep_pages()
     repeat_bits()
-    _claim(recipe, out)
+    claim(recipe, out)
     prepared = prepare(recipe, out, say, start_from)
     return Run(recipe, out, prepared, device, say).train(start_from)
-
-
-def _set_aside(out: Path, say: Say) -> None:
-    """Moves what an earlier run wrote into a folder of its own: a restart loses nothing."""
-    if not (out / RECIPE).exists():
-        return
-    number = 1
-    while (out / f"{ASIDE}{number}").exists():
-        number += 1
-    aside = out / f"{ASIDE}{number}"
-    contents = _contents(out)
-    aside.mkdir()
-    # The recipe goes last: as long as it is there, what is left is known to be a run.
-    for path in sorted(contents, key=lambda path: path.name == RECIPE):
-        path.rename(aside / path.name)
-    say(f"the earlier run is kept in {aside}")
-
-
-def _contents(out: Path) -> list[Path]:
-    """What is in a run's directory, but for earlier runs that were set aside."""
-    return [path for path in out.iterdir() if not path.name.startswith(ASIDE)]
-
-
-def _claim(recipe: Recipe, out: Path) -> None:
-    """Writes the recipe into a new run; refuses to go on with another one under a changed recipe."""
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / RECIPE
-    if path.exists():
-        differences = list(_differences(read_yaml(path), recipe.as_dictionary()))
-        if differences:
-            raise ValueError(
-                f"{out} was begun with another recipe: {'; '.join(differences)}. Train into another directory, "
-                "or begin anew with --restart (what is there is kept)"
-            )
-    elif _contents(out) and not (out / "training").exists():
-        raise ValueError(f"{out} is not empty and holds no run; choose another directory for --out")
-    if (out / MANIFEST).exists() and not (out / "training").exists():
-        raise ValueError(
-            f"{out} holds a model whose `training` folder is gone, so that it cannot go on. Train into another "
-            "directory, or begin anew with --restart (what is there is kept)"
-        )
-    (out / "training").mkdir(exist_ok=True)
-    write_recipe(out, dump(recipe))
-
-
-def _differences(old: Any, new: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Each key whose value is not what it was, in words; keys that may change are passed over."""
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for key in dict.fromkeys([*old, *new]):
-            if not (len(path) == 1 and key in FREE.get(path[0], ())):
-                yield from _differences(old.get(key), new.get(key), (*path, key))
-    elif old != new:
-        yield f"`{'.'.join(path)}` was {json.dumps(old)} and is {json.dumps(new)}"
 
 
 class Progress(NamedTuple):

@@ -3,21 +3,35 @@
 import statistics
 import tempfile
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from transduce.bench.measured import Settings, matrix_rate, peak_memory, waited
-from transduce.corpus import Planned, Planner, prepare
+from transduce.corpus import Planned, Planner, Prepared, prepare
 from transduce.describe import flops
 from transduce.machine import keep_pages, repeat_bits
 from transduce.model import Vocabulary
 from transduce.model.readout import Smoothing
 from transduce.recipe import Recipe
-from transduce.training import FlatAdam, LabelSmoothing, Precision, training_steps
+from transduce.training import FlatAdam, LabelSmoothing, Precision, StepRecord, training_steps
 
 __all__ = ["bench_training"]
+
+
+WARM_UP = 3  # steps that do not count
+
+
+class Measured(NamedTuple):
+    """The steps that counted, what went into them, and what each took."""
+
+    records: list[StepRecord]
+    planned: list[Planned]
+    seconds: list[float]
+    vocabulary: Vocabulary
+    padding: float
 
 
 def bench_training(
@@ -26,61 +40,63 @@ def bench_training(
     """Trains `recipe` for a few steps to warm up and `runs` more that count; medians, by the keys of `bench --json`."""
     keep_pages()
     repeat_bits()
-    training = recipe.training
+    precision = Precision(recipe.training.precision, device)
     with tempfile.TemporaryDirectory() as folder:
         prepared = prepare(recipe.data, recipe.subwords, Path(folder), threads=2, say=say)
-        torch.manual_seed(training.seed)
-        vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
-        model = recipe.model.build(vocabulary).to(device)
-        smoothing = Smoothing(epsilon=training.label_smoothing, over=training.label_smoothing_over)
-        objective = LabelSmoothing(model, smoothing).train()
-        planner = Planner(
-            prepared.train, batch_tokens=training.batch_tokens, pieces=training.pieces, seed=training.seed
-        )
-        precision = Precision(training.precision, device)
-        steps = training_steps(objective, FlatAdam(model, training.optimiser), planner, training, precision)
-        records, seconds = [], []
-        for number in range(runs + 3):
-            began = waited(device)
-            record = next(steps)
-            if number >= 3:
-                records.append(record)
-                seconds.append(waited(device) - began)
-        counted = [planned for planned, _ in zip(planner.steps(), range(runs + 3))][3:]
-    dtype = torch.float32 if precision.name == "float32" else getattr(torch, precision.name)
-    rate = matrix_rate(device, dtype)
-    read, written = flops(recipe.model, vocabulary)
-    work = sum(3 * (read * _source_words(planned) + written * planned.words) for planned in counted)
-    words, total = sum(record.words for record in records), sum(seconds)
+        measured = _measured(recipe, prepared, precision, runs)
+    rate = matrix_rate(device, torch.float32 if precision.name == "float32" else getattr(torch, precision.name))
+    read, written = flops(recipe.model, measured.vocabulary)
+    work = sum(3 * (read * _source_words(planned) + written * planned.words) for planned in measured.planned)
+    words, total = sum(record.words for record in measured.records), sum(measured.seconds)
     return {
         "tokens_per_second": words / total,
-        "sentences_per_second": sum(len(piece.source) for planned in counted for piece in planned.pieces) / total,
+        "sentences_per_second": sum(len(piece.source) for step in measured.planned for piece in step.pieces) / total,
         "milliseconds": {
-            "step": 1000 * statistics.median(seconds),
-            "waiting": 1000 * statistics.median(record.waiting for record in records),
+            "step": 1000 * statistics.median(measured.seconds),
+            "waiting": 1000 * statistics.median(record.waiting for record in measured.records),
         },
         "matrix_rate": rate,
         "share_of_peak": work / total / rate,
         "peak_memory": peak_memory(device),
-        "padding": planner.padding,
-        "settings": Settings(
-            what=name,
-            data=" ".join(path for path in _names(recipe)),
-            device=str(device),
-            threads=torch.get_num_threads(),
-            precision=precision.name,
-            torch=torch.__version__,
-            runs=runs,
-            batch_tokens=training.batch_tokens,
-        ).as_dictionary(),
+        "padding": measured.padding,
+        "settings": _settings(recipe, name, precision, runs).as_dictionary(),
     }
+
+
+def _measured(recipe: Recipe, prepared: Prepared, precision: Precision, runs: int) -> Measured:
+    """Times `runs` steps after the warm-up."""
+    training, device = recipe.training, precision.device
+    torch.manual_seed(training.seed)
+    vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
+    model = recipe.model.build(vocabulary).to(device)
+    smoothing = Smoothing(epsilon=training.label_smoothing, over=training.label_smoothing_over)
+    objective = LabelSmoothing(model, smoothing).train()
+    planner = Planner(prepared.train, batch_tokens=training.batch_tokens, pieces=training.pieces, seed=training.seed)
+    steps = training_steps(objective, FlatAdam(model, training.optimiser), planner, training, precision)
+    records, seconds = [], []
+    for _ in range(WARM_UP + runs):
+        began = waited(device)
+        records.append(next(steps))
+        seconds.append(waited(device) - began)
+    planned = list(islice(planner.steps(), WARM_UP, WARM_UP + runs))
+    return Measured(records[WARM_UP:], planned, seconds[WARM_UP:], vocabulary, planner.padding)
+
+
+def _settings(recipe: Recipe, name: str, precision: Precision, runs: int) -> Settings:
+    """What the benchmark ran with."""
+    corpora = [corpus.as_dictionary() for corpus in recipe.data.train]
+    return Settings(
+        what=name,
+        data=" ".join(str(value) for corpus in corpora for key, value in corpus.items() if key != "weight"),
+        device=str(precision.device),
+        threads=torch.get_num_threads(),
+        precision=precision.name,
+        torch=torch.__version__,
+        runs=runs,
+        batch_tokens=recipe.training.batch_tokens,
+    )
 
 
 def _source_words(planned: Planned) -> int:
     """Source words of a step, ends included, padding not."""
     return sum(int((piece.source != 0).sum()) for piece in planned.pieces)
-
-
-def _names(recipe: Recipe) -> list[str]:
-    """What the recipe trains on, by name."""
-    return [str(value) for corpus in recipe.data.train for value in corpus.as_dictionary().values() if value != 1.0]

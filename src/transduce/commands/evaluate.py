@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from transduce.measure import Score
     from transduce.validation import Corpus
 
 
@@ -43,8 +44,7 @@ def evaluate(
         out.write_text("".join(f"{line}\n" for line in outputs), "utf-8")
     names = [name.strip() for name in metric.split(",")]
     found = scores(outputs, [corpus.target], names, language=config.target_language, bootstrap=bootstrap)
-    report: dict[str, Any] = {name: score._asdict() for name, score in found.items()}
-    report |= {
+    report = {
         "weights": config.weights.as_dictionary(),
         "sentences": len(outputs),
         "seconds": seconds,
@@ -52,15 +52,19 @@ def evaluate(
         "decoding": translator.decoding.as_dictionary(),
     }
     if as_json:
-        print(json.dumps(report, indent=2))
-        return
+        print(json.dumps({name: score._asdict() for name, score in found.items()} | report, indent=2))
+    else:
+        _print(found, report)
+
+
+def _print(found: "dict[str, Score]", report: dict[str, Any]) -> None:
+    """A line a metric on standard output; how long it took on standard error."""
     for name, score in found.items():
         interval = f"  [{score.low:.2f}, {score.high:.2f}]" if score.low is not None else ""
         print(f"{name}  {score.score:.2f}{interval}  {score.signature}")
+    speed = f"{report['sentences']:,} sentences in {report['seconds']:.1f} s"
     print(
-        f"{len(outputs):,} sentences in {seconds:.1f} s ({report['tokens_per_second']:,.0f} subwords/s), "
-        f"{config.weights.kind} weights",
-        file=sys.stderr,
+        f"{speed} ({report['tokens_per_second']:,.0f} subwords/s), {report['weights']['kind']} weights", file=sys.stderr
     )
 
 

@@ -1,0 +1,72 @@
+"""Claiming a directory for a run: under the recipe that it was begun with, or anew, with what was there kept aside."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from transduce.directory import MANIFEST, RECIPE, write_recipe
+from transduce.recipe import Recipe, dump, read_yaml
+
+__all__ = ["claim", "set_aside"]
+
+# What a recipe may change between one start of a run and the next: (section, key).
+FREE = {
+    "training": {"steps", "minutes", "patience", "log_every", "validate_every", "validate_by"},
+    "data": {"validation", "test"},
+}
+
+ASIDE = "before-restart-"  # and a number: where a restart keeps what was there
+
+
+def set_aside(out: Path, say: Callable[[str], None]) -> None:
+    """Moves what an earlier run wrote into a folder of its own: a restart loses nothing."""
+    if not (out / RECIPE).exists():
+        return
+    number = 1
+    while (out / f"{ASIDE}{number}").exists():
+        number += 1
+    aside = out / f"{ASIDE}{number}"
+    contents = _contents(out)
+    aside.mkdir()
+    # The recipe goes last: as long as it is there, what is left is known to be a run.
+    for path in sorted(contents, key=lambda path: path.name == RECIPE):
+        path.rename(aside / path.name)
+    say(f"the earlier run is kept in {aside}")
+
+
+def _contents(out: Path) -> list[Path]:
+    """What is in a run's directory, but for earlier runs that were set aside."""
+    return [path for path in out.iterdir() if not path.name.startswith(ASIDE)]
+
+
+def claim(recipe: Recipe, out: Path) -> None:
+    """Writes the recipe into a new run; refuses to go on with another one under a changed recipe."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / RECIPE
+    if path.exists():
+        differences = list(_differences(read_yaml(path), recipe.as_dictionary()))
+        if differences:
+            raise ValueError(
+                f"{out} was begun with another recipe: {'; '.join(differences)}. Train into another directory, "
+                "or begin anew with --restart (what is there is kept)"
+            )
+    elif _contents(out) and not (out / "training").exists():
+        raise ValueError(f"{out} is not empty and holds no run; choose another directory for --out")
+    if (out / MANIFEST).exists() and not (out / "training").exists():
+        raise ValueError(
+            f"{out} holds a model whose `training` folder is gone, so that it cannot go on. Train into another "
+            "directory, or begin anew with --restart (what is there is kept)"
+        )
+    (out / "training").mkdir(exist_ok=True)
+    write_recipe(out, dump(recipe))
+
+
+def _differences(old: Any, new: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Each key whose value is not what it was, in words; keys that may change are passed over."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in dict.fromkeys([*old, *new]):
+            if not (len(path) == 1 and key in FREE.get(path[0], ())):
+                yield from _differences(old.get(key), new.get(key), (*path, key))
+    elif old != new:
+        yield f"`{'.'.join(path)}` was {json.dumps(old)} and is {json.dumps(new)}"

@@ -1,0 +1,62 @@
+import time
+
+import pytest
+import torch
+
+from transduce.bench import bench_training, bench_translating
+from transduce.bench.measured import median_seconds
+from transduce.corpus import Planner
+from transduce.recipe import from_values
+from transduce.translator import Method, Translator
+
+KEYS = {
+    "tokens_per_second",
+    "sentences_per_second",
+    "milliseconds",
+    "matrix_rate",
+    "share_of_peak",
+    "peak_memory",
+    "padding",
+    "settings",
+}
+CPU = torch.device("cpu")
+
+
+def test_training_counts_the_words_of_the_steps_that_count(tmp_path, monkeypatch):
+    """With a clock that ticks a second a look, words a second are words a step: of the steps after the warm-up."""
+    for side, line in (("en", "two words\n"), ("de", "drei kurze Wörter\n")):
+        (tmp_path / f"train.{side}").write_text(line * 40)
+    train = {"source": str(tmp_path / "train.en"), "target": str(tmp_path / "train.de")}
+    changes = ["training.batch_tokens=64", "subwords.size=300", "model.d_model=8"]
+    recipe = from_values({"data": {"train": train}, "model": {"preset": "tiny"}}, changes, place="here")
+    words = []
+    steps = Planner.steps
+
+    def noted(planner, *start):
+        for planned in steps(planner, *start):
+            words.append(planned.words)
+            yield planned
+
+    monkeypatch.setattr(Planner, "steps", noted)
+    clock = iter(range(10_000))
+    monkeypatch.setattr("transduce.bench.training.waited", lambda device: float(next(clock)))
+    found = bench_training(recipe, "tiny", CPU, 2, lambda line: None)
+    assert found.keys() == KEYS
+    assert found["tokens_per_second"] == sum(words[3:5]) / 2
+    assert found["milliseconds"]["step"] == 1000
+    assert found["share_of_peak"] > 0
+    assert found["settings"]["what"] == "tiny"
+
+
+def test_translating_counts_what_is_written(trained):
+    lines = ["a b", "", "c d e"]
+    translator = Translator.load(trained)
+    found = bench_translating(translator, lines, "run", 2, Method(translator.decoding))
+    written = sum(len(best[0].words) + 1 for best in translator.translate(lines))
+    assert found.keys() == KEYS
+    assert found["tokens_per_second"] / found["sentences_per_second"] == pytest.approx(written / len(lines))
+
+
+def test_the_median_leaves_the_warm_up_out():
+    waits = iter([0.2, 0.2, 0.0, 0.0, 0.05])
+    assert median_seconds(lambda: time.sleep(next(waits)), CPU, runs=3) < 0.04
