@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from transduce.corpus.planner import sentence_batches
 from transduce.directory import Model
 from transduce.model import ExplicitCore, TransformerModel
 from transduce.model.attention import MultiHeadAttention
+from transduce.model.narrow import narrow
 from transduce.search import (
     Decoding,
     Ensemble,
@@ -28,7 +29,9 @@ from transduce.search import (
 )
 from transduce.text.subwords import Subwords
 
-__all__ = ["Explanation", "Method", "Translation", "Translator"]
+__all__ = ["Explanation", "Method", "Precision", "Translation", "Translator"]
+
+Precision = Literal["float32", "int8"]
 
 BATCH_TOKENS = 4096
 
@@ -72,23 +75,36 @@ class Translator:
     """Translates lines of text; `stepper` is a model or an ensemble, whose members share their subwords."""
 
     def __init__(
-        self, models: Sequence[TransformerModel], source: Subwords, target: Subwords, decoding: Decoding
+        self,
+        models: Sequence[TransformerModel],
+        source: Subwords,
+        target: Subwords,
+        decoding: Decoding,
+        precision: Precision = "float32",
     ) -> None:
         self.models, self.source, self.target, self.decoding = tuple(models), source, target, decoding
+        self.precision = precision
         self.stepper: Stepper = models[0] if len(models) == 1 else Ensemble(models)
         self.symbols = models[0].spec.symbols
         self.device = next(models[0].parameters()).device
 
     @classmethod
-    def load(cls, *directories: Path | str, device: str = "cpu") -> "Translator":
-        """The model of one directory, or the ensemble of several; a `ValueError` where they do not fit together."""
+    def load(cls, *directories: Path | str, device: str = "cpu", precision: Precision = "float32") -> "Translator":
+        """The model of one directory, or the ensemble of several; a `ValueError` where they do not fit together.
+
+        In `int8` products are several times as fast, on a CPU, and a hair less exact.
+        """
         models = [Model.read(Path(directory)) for directory in directories]
         first = models[0]
         for other, directory in zip(models[1:], directories[1:], strict=True):
             if other.config.vocabulary != first.config.vocabulary or not _same_subwords(first, other):
                 raise ValueError(f"{directory} and {directories[0]} have different subwords; an ensemble shares them")
+        if precision == "int8" and device != "cpu":
+            raise ValueError(f"--precision int8 is for a CPU, not for {device}: leave it out, or add --device cpu")
         modules = [model.module.to(device) for model in models]
-        return cls(modules, first.source, first.target, first.config.decoding)
+        for module in modules if precision == "int8" else ():
+            narrow(module)
+        return cls(modules, first.source, first.target, first.config.decoding, precision)
 
     def translate(
         self,

@@ -100,21 +100,16 @@ def test_step_by_step_is_blocks_is_whole(spec: Transformer) -> None:
         close(torch.cat(steps, dim=1), whole)
 
 
-def from_scratch(model: TransformerModel, source: Tensor, visible: Tensor, written: Tensor) -> Tensor:
-    """Log-probabilities after the last word of rows [batch width length], each sentence's memory made afresh."""
-    width = written.shape[1]
-    sources, seen = source.repeat_interleave(width, dim=0), visible.repeat_interleave(width, dim=0)
-    return log_probabilities(model, sources, seen, written.flatten(0, 1))
-
-
-# Widths and sentences as a beam search leaves them: it opens, widens, drops a sentence, narrows, drops, widens again.
-WALK: list[tuple[int, list[int] | None, int]] = [
-    (3, None, 1),
-    (5, None, 1),
-    (4, [0, 1, 3], 2),
-    (2, None, 1),
-    (2, [2, 0], 1),
-    (6, None, 3),
+# How many rows each sentence has, and how many words they write, as a beam search goes: it opens, widens, loses
+# hypotheses here and whole sentences there, widens again.
+WALK: list[tuple[list[int], int]] = [
+    ([3, 3, 3, 3], 1),
+    ([5, 1, 2, 4], 1),
+    ([4, 2, 0, 2], 2),
+    ([2, 1, 0, 1], 1),
+    ([0, 2, 0, 1], 1),
+    ([0, 6, 0, 3], 3),
+    ([0, 0, 0, 1], 1),
 ]
 
 
@@ -123,21 +118,22 @@ def test_rows_picked_as_a_beam_picks_them_are_as_from_scratch(spec: Transformer)
     model, (source, visible, _) = build(spec), batch()
     generator = torch.Generator().manual_seed(5)
     state = model.start(source, visible, 10)
-    written = torch.full((4, 1, 1), BEGIN)
-    given, state = model.step(written.flatten(0, 1), state)
-    close(given, from_scratch(model, source, visible, written)[:, -1:])
-    for width, sentences, new in WALK:
-        kept = torch.arange(len(source)) if sentences is None else torch.tensor(sentences)
-        before = written.shape[1]
-        # Parents repeat and cross over, as hypotheses do.
-        parents = torch.randint(0, before, (len(kept), width), generator=generator)
-        rows = (kept.unsqueeze(1) * before + parents).flatten()
-        state = state.pick(rows, None if sentences is None else kept)
-        source, visible = source[kept], visible[kept]
-        added = torch.randint(3, 17, (len(kept), width, new), generator=generator)
-        written = torch.cat([written.flatten(0, 1)[rows].unflatten(0, (len(kept), width)), added], dim=2)
-        given, state = model.step(added.flatten(0, 1), state)
-        close(given, from_scratch(model, source, visible, written)[:, -new:])
+    owners = torch.arange(4)
+    written = torch.full((4, 1), BEGIN)
+    given, state = model.step(written, state)
+    close(given, log_probabilities(model, source, visible, written)[:, -1:])
+    for counts, new in WALK:
+        chosen = []
+        for sentence, count in enumerate(counts):
+            mine = (owners == sentence).nonzero().flatten()
+            # Parents repeat and cross over, as hypotheses do.
+            chosen.append(mine[torch.randint(0, max(len(mine), 1), (count,), generator=generator)])
+        rows = torch.cat(chosen)
+        state, owners = state.pick(rows), owners[rows]
+        added = torch.randint(3, 17, (len(rows), new), generator=generator)
+        written = torch.cat([written[rows], added], dim=1)
+        given, state = model.step(added, state)
+        close(given, log_probabilities(model, source[owners], visible[owners], written)[:, -new:])
 
 
 def test_caches_grow_past_the_room_they_began_with() -> None:

@@ -62,7 +62,7 @@ def close(one: Tensor | tuple[Tensor, ...], other: Tensor | tuple[Tensor, ...]) 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.3])
 @pytest.mark.parametrize("chunk", [1, 2**22])
 def test_the_loss_and_its_gradients_are_torchs(epsilon: float, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readout_module, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(readout_module, "CHUNK", chunk)
     readout, inner, target = built(), states(), targets()
     loss = readout.loss(inner, target, Smoothing(epsilon=epsilon))
     logits = (inner @ readout.weight.T).flatten(0, 1)
@@ -81,7 +81,7 @@ def test_the_loss_and_its_gradients_are_torchs(epsilon: float, chunk: int, monke
 def test_the_loss_and_its_gradients_are_the_formulas(
     smoothing: Smoothing, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readout_module, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(readout_module, "CHUNK", chunk)
     readout, inner, target = built(), states(), targets()
     loss = readout.loss(inner, target, smoothing)
     expected = by_hand(torch.log_softmax(inner @ readout.weight.T, -1), target, smoothing)

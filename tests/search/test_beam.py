@@ -10,6 +10,7 @@ from oracles import exhaustive, released_beam_search
 from toys import BEGIN, PAD, Hashed, Scripted, assert_same, chosen, forced, table_of, toy_problem
 
 from transduce.search import Decoding, beam_search, length_penalty
+from transduce.search import beam as beam_module
 
 ALPHAS = [0.0, 0.6, 1.0]
 
@@ -137,10 +138,49 @@ def test_banned_words_are_never_written() -> None:
     assert not {PAD, BEGIN} & {word for each in best for word in each.words}
 
 
-def test_sentences_that_are_done_leave_the_batch_and_the_rectangle_is_as_wide_as_what_lives() -> None:
+def test_sentences_that_are_done_leave_and_only_what_lives_is_stepped() -> None:
     stepper, problem = Hashed(6, seed=5), toy_problem([2, 9, 4, 9])
     beam_search(stepper, problem, Decoding(beam=4))
     batches = [batch for batch, _ in stepper.shapes]
     assert batches == sorted(batches, reverse=True)
     assert batches[2] < 4
     assert any(rows < 4 * batch for batch, rows in stepper.shapes[2:])
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_best_alone_is_the_first_of_several(alpha: float, seed: int) -> None:
+    stepper, problem = Hashed(9, seed), toy_problem([12, 5, 9, 3, 12, 1], seed)
+    decoding = Decoding(beam=4, length_penalty=alpha)
+    several = beam_search(stepper, problem, decoding, n_best=4)
+    for wanted in (1, 2, 3):
+        assert beam_search(stepper, problem, decoding, n_best=wanted) == [best[:wanted] for best in several]
+
+
+def test_wanting_one_translation_steps_fewer_rows_than_wanting_four() -> None:
+    steps = []
+    for wanted in (1, 4):
+        stepper = Hashed(9, seed=2, end=1.0)
+        beam_search(stepper, toy_problem([30] * 8), Decoding(), n_best=wanted)
+        steps.append(sum(rows for _, rows in stepper.shapes))
+    assert steps[0] < steps[1]
+
+
+@pytest.mark.parametrize("look", [2, 3, 100])
+@pytest.mark.parametrize("n_best", [1, 4])
+def test_looking_rarely_at_what_lives_finds_the_same(look: int, n_best: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    stepper, problem = Hashed(9, seed=3), toy_problem([12, 5, 9, 3, 12, 1])
+    expected = beam_search(stepper, problem, Decoding(), n_best)
+    monkeypatch.setitem(beam_module.LOOK, "cpu", look)
+    assert beam_search(stepper, problem, Decoding(), n_best) == expected
+
+
+@pytest.mark.parametrize(("places", "many"), [(1, 1), (5, 8), (320, 8), (1000, 8), (10_001, 10), (2048, 1)])
+def test_the_largest_are_torchs(places: int, many: int) -> None:
+    values = torch.rand(6, places, generator=torch.Generator().manual_seed(places))
+    values[2] = -math.inf
+    values[2, places // 2] = 0.5
+    best, where = beam_module._largest(values, many)
+    expected = values.topk(min(many, places)).values
+    assert torch.equal(best, expected)
+    assert torch.equal(values.gather(1, where), expected)

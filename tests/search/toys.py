@@ -28,18 +28,16 @@ def mixed(one: Tensor, other: Tensor) -> Tensor:
 
 @dataclass
 class HashedState:
-    """A key by sentence and a key by row. It is spent by a step or a pick, as a model's caches are."""
+    """A key of the sentence and one of the words, by row. It is spent by a step or a pick, as a model's caches are."""
 
     sentences: Tensor
     rows: Tensor
     room: int
     spent: bool = False
 
-    def pick(self, rows: Tensor, sentences: Tensor | None = None) -> "HashedState":
+    def pick(self, rows: Tensor) -> "HashedState":
         self.spend()
-        kept = self.sentences if sentences is None else self.sentences[sentences]
-        assert len(rows) % len(kept) == 0, "rows are a rectangle"
-        return HashedState(kept, self.rows[rows], self.room)
+        return HashedState(self.sentences[rows], self.rows[rows], self.room)
 
     def spend(self) -> None:
         assert not self.spent, "a state was used twice"
@@ -61,14 +59,13 @@ class Hashed:
 
     def step(self, words: Tensor, state: HashedState) -> tuple[Tensor, HashedState]:
         state.spend()
-        batch, room = len(state.sentences), state.room - words.shape[1]
+        room = state.room - words.shape[1]
         assert room >= 0, "more words than there is room for"
-        self.shapes.append((batch, len(words)))
-        sentences = state.sentences.repeat_interleave(len(words) // batch)
+        self.shapes.append((len(state.sentences.unique()), len(words)))
         rows, steps = state.rows, []
         for column in words.T:
             rows = mixed(rows, column)
-            steps.append(self.distribution(mixed(sentences, rows)))
+            steps.append(self.distribution(mixed(state.sentences, rows)))
         return torch.stack(steps, dim=1), HashedState(state.sentences, rows, room)
 
     def distribution(self, keys: Tensor) -> Tensor:
@@ -84,7 +81,7 @@ class Hashed:
 class ScriptedState:
     histories: list[History]
 
-    def pick(self, rows: Tensor, sentences: Tensor | None = None) -> "ScriptedState":
+    def pick(self, rows: Tensor) -> "ScriptedState":
         return ScriptedState([self.histories[row] for row in rows.tolist()])
 
 

@@ -37,7 +37,7 @@ def bench_translating(
             data=f"{len(lines)} lines",
             device=str(device),
             threads=torch.get_num_threads(),
-            precision="float32",
+            precision=translator.precision,
             torch=torch.__version__,
             runs=runs,
             batch_tokens=BATCH_TOKENS,

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from transduce.commands.options import Products
+
 
 class Work(StrEnum):
     """What is measured."""
@@ -25,6 +27,7 @@ def bench(
     ] = None,
     steps: Annotated[int, typer.Option(min=1, help="Steps, or translations of the whole, that count.")] = 20,
     change: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")] = [],  # noqa: B006
+    precision: Annotated[Products, typer.Option(help="Of products while translating.")] = Products.FLOAT32,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -38,7 +41,7 @@ def bench(
     if work == Work.TRAIN:
         found = _training(preset, data, steps, change, chosen)
     else:
-        found = _translating(run, data, steps, chosen)
+        found = _translating(run, data, steps, chosen, precision)
     if as_json:
         print(json.dumps(found, indent=2))
         return
@@ -63,7 +66,7 @@ def _training(preset: str, data: str | None, steps: int, changes: list[str], dev
     return bench_training(recipe, preset, device, steps, lambda line: print(line, file=sys.stderr))
 
 
-def _translating(run: Path | None, data: str | None, runs: int, device: Any) -> dict[str, Any]:
+def _translating(run: Path | None, data: str | None, runs: int, device: Any, precision: Products) -> dict[str, Any]:
     """Translating with a trained model; random weights never end a sentence and would measure something else."""
     from transduce.bench import bench_translating
     from transduce.embedded import split
@@ -73,5 +76,5 @@ def _translating(run: Path | None, data: str | None, runs: int, device: Any) -> 
     if run is None:
         raise ValueError("bench translate needs a trained model: name its directory, such as runs/demo of `make demo`")
     lines = read_lines(data) if data else [example.source for example in split("test")]
-    translator = Translator.load(run, device=str(device))
+    translator = Translator.load(run, device=str(device), precision=precision.value)
     return bench_translating(translator, lines, str(run), min(runs, 5), Method(translator.decoding))

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transduce.commands.options import Products
+
 if TYPE_CHECKING:
     from transduce.measure import Score
     from transduce.validation import Corpus
@@ -24,6 +26,7 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
+    precision: Annotated[Products, typer.Option(help="Of products: int8 is the faster, on a CPU.")] = Products.FLOAT32,
 ) -> None:
     """Translates a test set and measures the result."""
     from transduce.directory import Model
@@ -34,7 +37,7 @@ def evaluate(
     use_threads(threads)
     keep_pages()
     corpus = _corpus(run[0], source, reference, test)
-    translator = Translator.load(*run, device=str(choose_device(device)))
+    translator = Translator.load(*run, device=str(choose_device(device)), precision=precision.value)
     config = Model.read_config(run[0])
     began = time.perf_counter()
     translations = [best[0] for best in translator.translate(corpus.source)]

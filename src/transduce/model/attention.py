@@ -5,7 +5,7 @@ the explicit one keeps its weights, for pictures, and stands in for the fused on
 """
 
 import math
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -13,6 +13,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from transduce.model.rows import Rows
 from transduce.settings import Spec
 
 Keys = Float[Tensor, "batch heads source d_k"]
@@ -37,7 +38,7 @@ class Attention(Spec):
 
 
 class FusedCore(nn.Module):
-    """softmax(QKᵀ / √d_k) V in one call that never forms the matrix of weights."""
+    """softmax(QKᵀ / √d_k) V in as few calls as the device wants."""
 
     def forward(
         self,
@@ -49,10 +50,21 @@ class FusedCore(nn.Module):
         dropout: float,
     ) -> Float[Tensor, "batch heads target d_v"]:
         """Equation 1, every head at once; `causal` stands for a triangle of `visible`."""
-        mask = None if visible is None else visible.unsqueeze(1)
-        return functional.scaled_dot_product_attention(
-            query, keys, values, attn_mask=mask, is_causal=causal, dropout_p=dropout
-        )
+        if not query.is_cpu:
+            mask = None if visible is None else visible.unsqueeze(1)
+            return functional.scaled_dot_product_attention(
+                query, keys, values, attn_mask=mask, is_causal=causal, dropout_p=dropout
+            )
+        # On a CPU torch's one call is made for long sentences: at a sentence's length it takes twice as long as this,
+        # and in bfloat16 its gradient takes twenty times as long.
+        scores = (query * query.shape[-1] ** -0.5) @ keys.transpose(-1, -2)
+        lowest = torch.finfo(scores.dtype).min / 2
+        if visible is not None:
+            scores = scores.add_((~visible).to(scores.dtype).mul_(lowest).unsqueeze(1))
+        if causal:
+            scores = scores.add_(scores.new_full(scores.shape[-2:], lowest).triu_(1))
+        weights = functional.dropout(scores.softmax(-1), dropout, training=dropout > 0)
+        return weights @ values
 
 
 class ExplicitCore(nn.Module):
@@ -97,22 +109,27 @@ class MultiHeadAttention(nn.Module):
 
     def forward(
         self,
-        states: Float[Tensor, "batch target d_model"],
+        states: Float[Tensor, "rows new d_model"],
         memory: tuple[Keys, Values],
         visible: Visible | None = None,
         causal: bool = False,
-    ) -> Float[Tensor, "batch target d_model"]:
-        """What each state gathers from the keys and values of `remember`, where `visible` lets it look."""
+        rows: Rows | None = None,
+    ) -> Float[Tensor, "rows new d_model"]:
+        """What each state gathers from the keys and values of `remember`, where `visible` lets it look.
+
+        In a search, `rows` are the hypotheses whose states these are; `visible` is of their rectangle.
+        """
         dropout = self.spec.dropout if self.training else 0.0
-        heads = self._split(self.query(states), self.spec.d_k)
-        gathered = self.core(heads, *memory, visible, causal, dropout)
-        joined: Tensor = self.join(gathered.transpose(1, 2).flatten(2))
+        query = self.query(states)
+        heads = self._split(query if rows is None else rows.spread(query), self.spec.d_k)
+        gathered = self.core(heads, *memory, visible, causal, dropout).transpose(1, 2).flatten(2)
+        joined: Tensor = self.join(gathered if rows is None else rows.collect(gathered))
         return joined
 
-    def remember(self, states: Float[Tensor, "batch source d_model"]) -> tuple[Keys, Values]:
+    def remember(self, states: Float[Tensor, "rows new d_model"], rows: Rows | None = None) -> tuple[Keys, Values]:
         """Keys and values of what may be looked at: computed once, used by every query."""
         width = self.spec.heads * self.spec.d_k
-        projected = self.key_value(states)
+        projected = self.key_value(states) if rows is None else rows.spread(self.key_value(states))
         keys, values = projected[..., :width], projected[..., width:]
         return self._split(keys, self.spec.d_k), self._split(values, self.spec.d_v)
 
@@ -145,6 +162,14 @@ class Cache:
         if self._keys is None or self._values is None:
             return self
         return Cache(self._keys[sentences], self._values[sentences], self.used)
+
+
+class Past(NamedTuple):
+    """What a decoder layer knows of the words before the new ones, in a search."""
+
+    cache: Cache
+    visible: Slots  # which slots, old and new, each new word may look at
+    rows: Rows
 
 
 def _written(buffer: Tensor | None, new: Tensor, start: int) -> Tensor:

@@ -3,7 +3,7 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transduce.model.attention import Attention, Cache, Keys, MultiHeadAttention, Slots, Values, Visible
+from transduce.model.attention import Attention, Keys, MultiHeadAttention, Past, Values, Visible
 from transduce.model.feed_forward import FeedForward
 from transduce.model.residual import WRAPPERS
 from transduce.settings import Spec
@@ -60,29 +60,28 @@ class DecoderLayer(nn.Module):
 
     def forward(
         self,
-        states: Float[Tensor, "batch target d_model"],
+        states: Float[Tensor, "rows new d_model"],
         memory: tuple[Keys, Values],
         visible: Visible,
-        past: tuple[Cache, Slots] | None = None,
-    ) -> Float[Tensor, "batch target d_model"]:
+        past: Past | None = None,
+    ) -> Float[Tensor, "rows new d_model"]:
         """The states one layer higher.
 
         `memory` and `visible` are the encoder's. Without a `past` the states are whole sentences and each looks
-        at itself and those before it; with one they are new words, appended to its cache, and its mask says
-        which slots of the cache, old and new, each may look at.
+        at itself and those before it; with one they are new words of its rows, appended to its cache.
         """
+        rows = past.rows if past else None
         states = self.around_attention(states, lambda inner: self._attend(inner, past))
-        states = self.around_cross(states, lambda inner: self.cross(inner, memory, visible))
+        states = self.around_cross(states, lambda inner: self.cross(inner, memory, visible, rows=rows))
         raised: Tensor = self.around_feed_forward(states, self.feed_forward)
         return raised
 
-    def _attend(self, states: Tensor, past: tuple[Cache, Slots] | None) -> Tensor:
+    def _attend(self, states: Tensor, past: Past | None) -> Tensor:
         """Masked self-attention over the whole sentence, or over the cache."""
         attention: MultiHeadAttention = self.attention
-        new = attention.remember(states)
         if past is None:
-            whole: Tensor = attention(states, new, causal=True)
+            whole: Tensor = attention(states, attention.remember(states), causal=True)
             return whole
-        cache, visible = past
-        stepped: Tensor = attention(states, cache.extend(*new), visible)
+        memory = past.cache.extend(*attention.remember(states, past.rows))
+        stepped: Tensor = attention(states, memory, past.visible, rows=past.rows)
         return stepped

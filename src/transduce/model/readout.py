@@ -2,7 +2,7 @@
 
 The loss of a word with logits z and smoothed target q is −Σ q log softmax(z). With q = (1−ε)·δ + ε/V it is
 logsumexp(z) − (1−ε)·z_target − ε·mean(z), whose gradient by z is softmax(z) − q: forward and backward are worked out
-together, a chunk of rows at a time, so that logits live and die in cache.
+together, a chunk of rows at a time, so that a large vocabulary needs little memory.
 """
 
 from typing import Annotated, Any, Literal, NamedTuple
@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from transduce.settings import Spec
 
-CHUNK_BYTES = 4 * 2**20  # of logits at once: fits the cache a core has to itself, and keeps products efficient
+CHUNK = 4 * 2**20  # logits at once: with fewer, adding up the gradient of the matrix costs more than its products
 
 
 class Smoothing(Spec):
@@ -85,63 +85,78 @@ class Readout(nn.Module):
         smoothing: Smoothing,
     ) -> Loss:
         """Sums of the smoothed and the unsmoothed loss over `target`, padding left out."""
+        device = states.device.type
+        narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else self.weight.dtype
         shares = smoothing.shares(len(self.weight))
-        rows = states.flatten(0, 1)
-        weight: Tensor = self.weight
-        if torch.is_autocast_enabled(states.device.type):
-            kind = torch.get_autocast_dtype(states.device.type)
-            rows, weight = rows.to(kind), weight.to(kind)
-        return Loss(*_ChunkedLoss.apply(rows, weight, target.flatten(), self.pad, shares))
+        rows, words = states.flatten(0, 1), target.flatten()
+        if rows.is_cpu:  # a GPU would have to be asked how many there are
+            kept = (words != self.pad).nonzero().squeeze(1)
+            rows, words = rows.index_select(0, kept), words[kept]
+        with torch.autocast(device, enabled=False):
+            return Loss(*_ChunkedLoss.apply(rows, self.weight, words, self.pad, shares, narrow))
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """Both sums of the loss; the gradients are made on the way forward, chunk by chunk."""
+    """Both sums of the loss; the gradients are made on the way forward, chunk by chunk.
+
+    The gradient by the logits is softmax(z) − share − extra·δ. Only the softmax and the δ are written out: what is the
+    same for every word of the vocabulary is a product of two vectors, taken off the results at the end.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, states: Tensor, weight: Tensor, target: Tensor, pad: int, shares: tuple[float, float]
+        ctx: Any,
+        states: Tensor,
+        weight: Tensor,
+        target: Tensor,
+        pad: int,
+        shares: tuple[float, float],
+        narrow: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         wanted = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
-        states_gradient = torch.empty_like(states) if wanted else None
-        weight_gradient = torch.zeros_like(weight) if wanted else None
-        smoothed = states.new_zeros((), dtype=torch.promote_types(states.dtype, torch.float32))
-        unsmoothed = torch.zeros_like(smoothed)
-        rows = max(CHUNK_BYTES // (weight.shape[0] * weight.element_size()), 16)
+        exact = torch.promote_types(states.dtype, torch.float32)
+        states, weight = states.to(narrow), weight.to(narrow)
+        extra, share = shares
+        present = (target != pad).to(exact)
+        summed_weight = weight.sum(0, dtype=exact)
+        counted = states * present.to(states.dtype).unsqueeze(1)
+        states_gradient = torch.empty_like(states)
+        weight_gradient = torch.zeros_like(weight, dtype=exact)
+        right, normaliser = torch.empty_like(present), torch.empty_like(present)
+        rows = max(CHUNK // len(weight), 16)
         if states.is_cuda:
             rows = max(rows, 4096)
         for first in range(0, len(states), rows):
             part = slice(first, first + rows)
+            column = target[part].unsqueeze(1)
             logits = functional.linear(states[part], weight)
-            sums, gradient = _sums_and_gradient(logits.to(smoothed.dtype), target[part], pad, shares)
-            smoothed += sums[0]
-            unsmoothed += sums[1]
-            if states_gradient is not None and weight_gradient is not None:
-                gradient = gradient.to(states.dtype)
+            right[part] = logits.gather(1, column).squeeze(1)
+            gradient = logits.softmax(1)
+            # Of the likeliest word, whose probability cannot vanish: z − log softmax(z) is the same for every word.
+            normaliser[part] = logits.amax(1).to(exact) - gradient.amax(1).to(exact).log()
+            if wanted:
+                gradient.scatter_add_(1, column, gradient.new_full(column.shape, -extra))
                 torch.mm(gradient, weight, out=states_gradient[part])
-                weight_gradient.addmm_(gradient.T, states[part])
-        ctx.save_for_backward(states_gradient, weight_gradient)
+                _add_product(weight_gradient, gradient.T, counted[part])
+        total = states.to(exact) @ summed_weight
+        smoothed = ((normaliser - extra * right - share * total) * present).sum()
+        unsmoothed = ((normaliser - right) * present).sum()
+        if wanted:
+            states_gradient.sub_(share * summed_weight).mul_(present.unsqueeze(1))
+            weight_gradient.sub_(share * counted.sum(0, dtype=exact))
+            ctx.save_for_backward(states_gradient, weight_gradient)
         ctx.mark_non_differentiable(unsmoothed)
         return smoothed, unsmoothed
 
     @staticmethod
     def backward(ctx: Any, smoothed: Tensor, unsmoothed: Tensor) -> tuple[Tensor | None, ...]:
         states_gradient, weight_gradient = ctx.saved_tensors
-        return states_gradient * smoothed, weight_gradient * smoothed, None, None, None
+        return states_gradient * smoothed, weight_gradient * smoothed, None, None, None, None
 
 
-def _sums_and_gradient(
-    logits: Float[Tensor, "rows vocabulary"], target: Int[Tensor, " rows"], pad: int, shares: tuple[float, float]
-) -> tuple[tuple[Tensor, Tensor], Float[Tensor, "rows vocabulary"]]:
-    """Both sums of the loss of these rows, and the gradient of the first, which takes the place of `logits`."""
-    extra, share = shares
-    present, column = (target != pad).to(logits.dtype), target.unsqueeze(1)
-    right, total = logits.gather(1, column).squeeze(1), logits.sum(1)
-    # One exponential serves the normaliser and the gradient.
-    greatest = logits.amax(1)
-    mass = logits.sub_(greatest.unsqueeze(1)).exp_().sum(1)
-    normaliser = greatest + mass.log()
-    smoothed = ((normaliser - extra * right - share * total) * present).sum()
-    unsmoothed = ((normaliser - right) * present).sum()
-    logits.mul_((present / mass).unsqueeze(1)).sub_((share * present).unsqueeze(1))
-    logits.scatter_add_(1, column, (-extra * present).unsqueeze(1))
-    return (smoothed, unsmoothed), logits
+def _add_product(total: Tensor, one: Tensor, other: Tensor) -> None:
+    """`total` += `one` @ `other`, in the precision of `total`: sums of many narrow numbers lose their small terms."""
+    if one.dtype == total.dtype:
+        total.addmm_(one, other)
+    else:
+        total += one @ other

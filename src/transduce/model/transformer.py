@@ -8,12 +8,13 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from transduce.model.attention import Attention, Cache, Keys, MultiHeadAttention, Values
+from transduce.model.attention import Attention, Cache, Keys, MultiHeadAttention, Past, Values
 from transduce.model.embedding import Embedding
 from transduce.model.feed_forward import FeedForward
 from transduce.model.layers import DecoderLayer, EncoderLayer, LayerSpec
 from transduce.model.positions import LearnedPositions, PositionsSpec, Sinusoidal
 from transduce.model.readout import ReadoutSpec, Tied
+from transduce.model.rows import Rows
 from transduce.settings import Spec
 
 
@@ -70,29 +71,38 @@ class Transformer(Spec):
         )
 
 
+CROWDED = 0.75  # the share of a state's sentences below which those without a row are thrown out
+
+
 class State(NamedTuple):
     """Where a search stands: a part by sentence, and a part by row (a row is one hypothesis of a sentence).
 
-    Rows are a rectangle, batch × width, sentence by sentence. `ancestors` says which slots of the caches hold the
-    words of a row. A step consumes its state: caches are written in place.
+    `ancestors` says which slots of its sentence's caches hold the words of a row. A step consumes its state: caches are
+    written in place.
     """
 
     memory: tuple[tuple[Keys, Values], ...]
     visible: Bool[Tensor, "batch 1 source"]
     caches: tuple[Cache, ...]
-    ancestors: Bool[Tensor, "batch width slots"]
+    rows: Rows
+    ancestors: Bool[Tensor, "rows slots"]
     length: int
 
-    def pick(self, rows: Int[Tensor, " rows"], sentences: Int[Tensor, " batch"] | None = None) -> "State":
-        """The state of the chosen rows, in that order; and of the chosen sentences alone, when given."""
-        chosen = self.ancestors.flatten(0, 1)[rows]
-        if sentences is None:
-            return self._replace(ancestors=chosen.unflatten(0, (len(self.ancestors), -1)))
+    def pick(self, rows: Int[Tensor, " rows"]) -> "State":
+        """The state of the chosen rows, whose sentences are in their order."""
+        sentences, ancestors = self.rows.sentences[rows], self.ancestors[rows]
+        if sentences.is_cuda and len(sentences) == len(self.ancestors):
+            # On a GPU the search keeps its rectangle from look to look, and to check that would wait for the device.
+            return self._replace(ancestors=ancestors)
+        kept = sentences.unique_consecutive()
+        if len(kept) > CROWDED * self.rows.batch:
+            return self._replace(rows=Rows.of(sentences, self.rows.batch), ancestors=ancestors)
         return State(
-            memory=tuple((keys[sentences], values[sentences]) for keys, values in self.memory),
-            visible=self.visible[sentences],
-            caches=tuple(cache.keep(sentences) for cache in self.caches),
-            ancestors=chosen.unflatten(0, (len(sentences), -1)),
+            memory=tuple((keys[kept], values[kept]) for keys, values in self.memory),
+            visible=self.visible[kept],
+            caches=tuple(cache.keep(kept) for cache in self.caches),
+            rows=Rows.of(torch.searchsorted(kept, sentences), len(kept)),
+            ancestors=ancestors,
             length=self.length,
         )
 
@@ -152,24 +162,19 @@ class TransformerModel(nn.Module):
             memory=tuple(layer.cross.remember(encoded) for layer in self.decoder),
             visible=visible.unsqueeze(1),
             caches=tuple(Cache() for _ in self.decoder),
-            ancestors=visible.new_zeros(len(source), 1, 0),
+            rows=Rows.of(torch.arange(len(source), device=source.device), len(source)),
+            ancestors=visible.new_zeros(len(source), 0),
             length=0,
         )
 
     def step(self, words: Int[Tensor, "rows new"], state: State) -> tuple[Float[Tensor, "rows new vocabulary"], State]:
-        """Log-probabilities of the word after each of `words`, and the state with them written.
-
-        The rows of a sentence stand side by side as if they were one sentence of width × new words, so that
-        memory and caches are used where they lie; the mask keeps the hypotheses apart.
-        """
-        batch, rows, new = len(state.ancestors), *words.shape
-        visible, ancestors = _slots(state.ancestors, new)
-        embedded = self.target_embedding(words, state.length)
-        states = embedded.reshape(batch, -1, self.spec.d_model)
+        """Log-probabilities of the word after each of `words`, and the state with them written."""
+        visible, ancestors = _slots(state.ancestors, state.rows, words.shape[1])
+        states = self.target_embedding(words, state.length)
         for layer, memory, cache in zip(self.decoder, state.memory, state.caches, strict=True):
-            states = layer(states, memory, state.visible, (cache, visible))
-        log_probabilities = self.readout(self.decoder_norm(states)).view(rows, new, -1)
-        return log_probabilities, state._replace(ancestors=ancestors, length=state.length + new)
+            states = layer(states, memory, state.visible, Past(cache, visible, state.rows))
+        log_probabilities = self.readout(self.decoder_norm(states))
+        return log_probabilities, state._replace(ancestors=ancestors, length=state.length + words.shape[1])
 
     @property
     def longest(self) -> int | None:
@@ -220,13 +225,12 @@ def _stack(layers: list[Layer]) -> Iterable[Layer]:
 
 
 def _slots(
-    ancestors: Bool[Tensor, "batch width slots"], new: int
-) -> tuple[Bool[Tensor, "batch target more"], Bool[Tensor, "batch width more"]]:
+    ancestors: Bool[Tensor, "rows slots"], rows: Rows, new: int
+) -> tuple[Bool[Tensor, "batch target more"], Bool[Tensor, "rows more"]]:
     """Masks over the cache after `new` words a row: what each new word may look at, and whose each slot is."""
-    batch, width, _ = ancestors.shape
-    rows = torch.eye(width, dtype=torch.bool, device=ancestors.device)
+    alone = torch.eye(rows.width, dtype=torch.bool, device=ancestors.device)
     before = torch.ones(new, new, dtype=torch.bool, device=ancestors.device).tril()
-    own = torch.kron(rows, before).expand(batch, -1, -1)
-    visible = torch.cat([ancestors.repeat_interleave(new, dim=1), own], dim=2)
-    mine = rows.repeat_interleave(new, dim=1).expand(batch, -1, -1)
-    return visible, torch.cat([ancestors, mine], dim=2)
+    own = torch.kron(alone, before).expand(rows.batch, -1, -1)
+    visible = torch.cat([rows.spread(ancestors.unsqueeze(1).expand(-1, new, -1)), own], dim=2)
+    mine = alone.repeat_interleave(new, dim=1)[rows.places - rows.sentences * rows.width]
+    return visible, torch.cat([ancestors, mine], dim=1)

@@ -1,10 +1,11 @@
 """Beam search with the paper's length penalty, stopping rule and length bound (section 6.1).
 
-Live hypotheses grow by a word a step; those that write the end symbol compete for `beam` finished places. One rule
-prunes and stops: a live hypothesis whose log-probability, divided by the penalty at the greatest length, is below
-the worst finished score can never win, for log-probabilities only fall and that penalty is the kindest. Nothing that
-it crowds out could win either, since all of that is less probable still: dropping it leaves the result unchanged.
-A sentence is done when nothing of it lives, which is when the paper's search would stop.
+Live hypotheses grow by a word a step; those that write the end symbol compete for as many finished places as
+translations are wanted. One rule prunes and stops: a live hypothesis whose log-probability, divided by the penalty at
+the greatest length, is below the worst finished score can never win, for log-probabilities only fall and that penalty
+is the kindest. Nothing that it crowds out could win either, since all of that is less probable still: dropping it
+leaves the result unchanged. A sentence is done when nothing of it lives; the paper's search, which asks the same of
+its best live hypothesis alone, would stop there with the same result.
 """
 
 import math
@@ -15,8 +16,11 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
 
-from transduce.search.stepper import Problem, State, Stepper
+from transduce.search.stepper import Problem, Stepper
 from transduce.settings import Spec
+
+FOLDS = 32  # of a row of log-probabilities, for finding the largest
+LOOK = {"cpu": 1, "cuda": 8}  # steps from one look at what lives to the next: a GPU has to be waited for
 
 
 class Decoding(Spec):
@@ -50,6 +54,14 @@ class Finished(NamedTuple):
     scores: Float[Tensor, "batch places"]
 
 
+class Candidates(NamedTuple):
+    """The best continuations, best first: longer by a word than the hypotheses they come from."""
+
+    words: Int[Tensor, "batch candidates length"]
+    log_probabilities: Float[Tensor, "batch candidates"]
+    rows: Int[Tensor, "batch candidates"]  # the stepper's row that each continues
+
+
 def length_penalty(length: int | Int[Tensor, " batch"], alpha: float) -> float | Float[Tensor, " batch"]:
     """((5 + length) / 6)^α, the end symbol counted (Wu et al. 2016, equation 14)."""
     return ((5 + length) / 6) ** alpha
@@ -58,59 +70,93 @@ def length_penalty(length: int | Int[Tensor, " batch"], alpha: float) -> float |
 def beam_search(stepper: Stepper, problem: Problem, decoding: Decoding, n_best: int = 1) -> list[list[Hypothesis]]:
     """For each sentence its `n_best` (at most `beam`) hypotheses, best first.
 
-    Sentences that are done leave the batch, and the rectangle is as wide as the sentence with most that lives.
+    Sentences that are done leave the batch, and only what lives is stepped.
     """
     found: list[list[Hypothesis]] = [[] for _ in problem.source]
     sentences = torch.arange(len(problem.source), device=problem.source.device)
+    bounds, places = problem.bounds, sentences  # places: where in the rectangle of what lives the stepper's rows stand
+    look = LOOK[sentences.device.type]
     state = stepper.start(problem.source, problem.visible, problem.room)
-    live, finished = _open(problem, decoding.beam)
-    bounds = problem.bounds
+    live, finished = _open(problem, min(n_best, decoding.beam))
     for length in range(1, problem.room + 1):
-        log_probabilities, state = stepper.step(live.words[:, :, -1].reshape(-1, 1), state)
-        candidates = _candidates(live, log_probabilities.squeeze(1), problem, 2 * decoding.beam)
+        last = live.words[:, :, -1].flatten()[places].unsqueeze(1)
+        log_probabilities, state = stepper.step(last, state)
+        candidates = _candidates(live, places, log_probabilities.squeeze(1), problem, 2 * decoding.beam)
         live, rows, finished = _advance(candidates, finished, problem.end, decoding, length)
+        live, finished = _close(live, finished, bounds <= length, decoding, length)
         live = _prune(live, finished, bounds, decoding)
-        done = live.log_probabilities[:, 0].isneginf() | (bounds <= length)
+        if length % look and length < problem.room:
+            places = torch.arange(rows.numel(), device=rows.device)
+            state = state.pick(rows.flatten())
+            continue
+        done = live.log_probabilities[:, 0].isneginf()
         for place in done.nonzero().flatten().tolist():
-            found[int(sentences[place])] = _harvest(place, live, finished, decoding, n_best)
+            found[int(sentences[place])] = _harvest(place, finished, problem.end)
         if done.all():
             break
-        live, finished, state, kept = _keep(~done, live, rows, finished, state)
-        sentences, bounds = sentences[kept], bounds[kept]
+        kept = (~done).nonzero().flatten()
+        sentences, bounds, rows = sentences[kept], bounds[kept], rows[kept]
+        live, finished = Live(*(part[kept] for part in live)), Finished(*(part[kept] for part in finished))
+        alive = ~live.log_probabilities.isneginf() if look == 1 else torch.ones_like(rows, dtype=torch.bool)
+        places = alive.flatten().nonzero().flatten()
+        state = state.pick(rows.flatten()[places])
     return found
 
 
-def _open(problem: Problem, beam: int) -> tuple[Live, Finished]:
+def _open(problem: Problem, places: int) -> tuple[Live, Finished]:
     """One live hypothesis a sentence, the begin symbol; no finished ones."""
     batch, device = len(problem.source), problem.source.device
     words = torch.full((batch, 1, 1), problem.begin, device=device)
-    nothing = torch.full((batch, beam), -math.inf, device=device)
-    finished = Finished(words.expand(batch, beam, 1), nothing, nothing)
+    nothing = torch.full((batch, places), -math.inf, device=device)
+    finished = Finished(words.expand(batch, places, 1), nothing, nothing)
     return Live(words, torch.zeros(batch, 1, device=device)), finished
 
 
-class Candidates(NamedTuple):
-    """The best continuations, best first: longer by a word than the hypotheses they come from."""
-
-    words: Int[Tensor, "batch candidates length"]
-    log_probabilities: Float[Tensor, "batch candidates"]
-    rows: Int[Tensor, "batch candidates"]  # the row of the rectangle that each continues
-
-
 def _candidates(
-    live: Live, log_probabilities: Float[Tensor, "rows vocabulary"], problem: Problem, many: int
+    live: Live,
+    places: Int[Tensor, " rows"],
+    log_probabilities: Float[Tensor, "rows vocabulary"],
+    problem: Problem,
+    many: int,
 ) -> Candidates:
-    """The `many` most probable continuations of each sentence's live hypotheses."""
+    """The `many` most probable continuations of each sentence's live hypotheses, which stand at `places`."""
     batch, width = live.log_probabilities.shape
-    vocabulary = log_probabilities.shape[-1]
     log_probabilities[:, list(problem.banned)] = -math.inf
-    totals = live.log_probabilities.unsqueeze(-1) + log_probabilities.view(batch, width, vocabulary)
-    best, places = totals.flatten(1).topk(min(many, width * vocabulary))
-    parents = places // vocabulary
+    best, words = _largest(log_probabilities, many)
+    each = best.shape[1]
+    # Back into a rectangle: what the rows gave, at their places; nothing of the dead.
+    totals = best.new_full((batch * width, each), -math.inf)
+    totals[places] = best + live.log_probabilities.flatten()[places].unsqueeze(1)
+    following = words.new_full((batch * width, each), problem.end)
+    following[places] = words
+    numbers = places.new_zeros(batch * width)
+    numbers[places] = torch.arange(len(places), device=places.device)
+    totals, chosen = totals.view(batch, -1).topk(min(many, width * each))
+    parents = chosen // each
     written = torch.take_along_dim(live.words, parents.unsqueeze(-1), dim=1)
-    words = torch.cat([written, (places % vocabulary).unsqueeze(-1)], dim=-1)
-    first_rows = torch.arange(0, batch * width, width, device=places.device).unsqueeze(1)
-    return Candidates(words, best, first_rows + parents)
+    written = torch.cat([written, following.view(batch, -1).gather(1, chosen).unsqueeze(-1)], dim=-1)
+    return Candidates(written, totals, numbers.view(batch, width).gather(1, parents))
+
+
+def _largest(
+    values: Float[Tensor, "rows places"], many: int
+) -> tuple[Float[Tensor, "rows many"], Int[Tensor, "rows many"]]:
+    """The `many` largest of each row and where they stand, or all where there are fewer.
+
+    torch's own sorts whole rows on a CPU. Here a row is folded `FOLDS` times; the largest values stand in the columns
+    with the largest maxima, which one pass over whole vectors finds.
+    """
+    rows, places = values.shape
+    columns = places // FOLDS
+    if values.is_cuda or columns < 4 * many:
+        return values.topk(min(many, places))
+    folded = values[:, : columns * FOLDS].unflatten(1, (FOLDS, columns))
+    chosen = folded.amax(1).topk(many).indices
+    inside = (chosen.unsqueeze(1) + columns * torch.arange(FOLDS).unsqueeze(1)).flatten(1)
+    rest = torch.arange(columns * FOLDS, places).expand(rows, -1)
+    among = torch.cat([inside, rest], dim=1)
+    best, where = values.gather(1, among).topk(many)
+    return best, among.gather(1, where)
 
 
 def _advance(
@@ -119,18 +165,35 @@ def _advance(
     """Ended candidates compete for the finished places; the best `beam` others live on, with the rows they continue."""
     words, log_probabilities, rows = candidates
     ended = words[:, :, -1] == end
-    ending = log_probabilities.masked_fill(~ended, -math.inf)
-    scores = torch.cat([finished.scores, ending / length_penalty(length, decoding.length_penalty)], dim=1)
-    scores, chosen = scores.topk(decoding.beam)
     longer = torch.nn.functional.pad(finished.words, (0, 1), value=end)
-    finished = Finished(
-        torch.take_along_dim(torch.cat([longer, words], dim=1), chosen.unsqueeze(-1), dim=1),
-        torch.cat([finished.log_probabilities, ending], dim=1).gather(1, chosen),
-        scores,
-    )
+    ending = Live(words, log_probabilities.masked_fill(~ended, -math.inf))
+    finished = _compete(finished._replace(words=longer), ending, decoding, length)
     growing = log_probabilities.masked_fill(ended, -math.inf)
     growing, chosen = growing.topk(min(decoding.beam, growing.shape[1]))
     return Live(torch.take_along_dim(words, chosen.unsqueeze(-1), dim=1), growing), rows.gather(1, chosen), finished
+
+
+def _compete(finished: Finished, new: Live, decoding: Decoding, length: int) -> Finished:
+    """The best of what had finished and of what is `new`, all of `length` words, by their scores."""
+    scores = torch.cat(
+        [finished.scores, new.log_probabilities / length_penalty(length, decoding.length_penalty)], dim=1
+    )
+    scores, chosen = scores.topk(finished.scores.shape[1])
+    return Finished(
+        torch.take_along_dim(torch.cat([finished.words, new.words], dim=1), chosen.unsqueeze(-1), dim=1),
+        torch.cat([finished.log_probabilities, new.log_probabilities], dim=1).gather(1, chosen),
+        scores,
+    )
+
+
+def _close(live: Live, finished: Finished, bounded: Tensor, decoding: Decoding, length: int) -> tuple[Live, Finished]:
+    """At its bound nothing of a sentence lives on; where nothing had ended, the live ones count as finished."""
+    unended = (bounded & finished.scores[:, 0].isneginf()).unsqueeze(1)
+    cut = live._replace(log_probabilities=live.log_probabilities.masked_fill(~unended, -math.inf))
+    finished = _compete(finished, cut, decoding, length)
+    return live._replace(
+        log_probabilities=live.log_probabilities.masked_fill(bounded.unsqueeze(1), -math.inf)
+    ), finished
 
 
 def _prune(live: Live, finished: Finished, bounds: Int[Tensor, " batch"], decoding: Decoding) -> Live:
@@ -140,30 +203,11 @@ def _prune(live: Live, finished: Finished, bounds: Int[Tensor, " batch"], decodi
     return live._replace(log_probabilities=live.log_probabilities.masked_fill(hopeless, -math.inf))
 
 
-def _harvest(place: int, live: Live, finished: Finished, decoding: Decoding, n_best: int) -> list[Hypothesis]:
-    """The finished hypotheses of the sentence at `place`; the live ones only where none has finished."""
-    if not finished.scores[place, 0].isneginf():
-        # The end symbol pads finished hypotheses: the words are those before the first one.
-        end = finished.words[place, 0, -1]
-        kept = [
-            index for index in range(n_best) if index < decoding.beam and not finished.scores[place, index].isneginf()
-        ]
-        texts = [row[1 : int((row == end).int().argmax())].tolist() for row in finished.words[place, kept]]
-        figures = zip(
-            finished.log_probabilities[place, kept].tolist(), finished.scores[place, kept].tolist(), strict=True
-        )
-        return [Hypothesis(words, *pair) for words, pair in zip(texts, figures, strict=True)]
-    penalty = length_penalty(live.words.shape[-1] - 1, decoding.length_penalty)
-    alive = [(row, value) for row, value in zip(live.words[place], live.log_probabilities[place].tolist(), strict=True)]
-    return [Hypothesis(row[1:].tolist(), value, value / penalty) for row, value in alive[:n_best] if value > -math.inf]
-
-
-def _keep(
-    stays: Tensor, live: Live, rows: Int[Tensor, "batch width"], finished: Finished, state: State
-) -> tuple[Live, Finished, State, Int[Tensor, " kept"]]:
-    """What goes on: the sentences that stay, in a rectangle as wide as the most that lives in one of them."""
-    kept = stays.nonzero().flatten()
-    width = int((~live.log_probabilities[kept].isneginf()).sum(1).max())
-    state = state.pick(rows[kept, :width].flatten(), None if len(kept) == len(stays) else kept)
-    live = Live(live.words[kept, :width], live.log_probabilities[kept, :width])
-    return live, Finished(*(part[kept] for part in finished)), state, kept
+def _harvest(place: int, finished: Finished, end: int) -> list[Hypothesis]:
+    """The finished hypotheses of the sentence at `place`."""
+    kept = (~finished.scores[place].isneginf()).nonzero().flatten()
+    # The end symbol pads the words, which are those before the first one; one that was cut at its bound has none.
+    rows = torch.nn.functional.pad(finished.words[place, kept], (0, 1), value=end)
+    texts = [row[1 : int((row == end).int().argmax())].tolist() for row in rows]
+    figures = zip(finished.log_probabilities[place, kept].tolist(), finished.scores[place, kept].tolist(), strict=True)
+    return [Hypothesis(words, *pair) for words, pair in zip(texts, figures, strict=True)]

@@ -16,9 +16,9 @@ class EnsembleState(NamedTuple):
 
     members: tuple[State, ...]
 
-    def pick(self, rows: Int[Tensor, " rows"], sentences: Int[Tensor, " batch"] | None = None) -> "EnsembleState":
+    def pick(self, rows: Int[Tensor, " rows"]) -> "EnsembleState":
         """Every member's state of the chosen rows."""
-        return EnsembleState(tuple(state.pick(rows, sentences) for state in self.members))
+        return EnsembleState(tuple(state.pick(rows) for state in self.members))
 
 
 class Ensemble:

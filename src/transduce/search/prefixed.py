@@ -10,16 +10,15 @@ from transduce.search.stepper import State, Stepper
 
 
 class PrefixedState(NamedTuple):
-    """The inner state, the prefixes of the sentences still searched, and how many words are written."""
+    """The inner state, each row's prefix, and how many words are written."""
 
     inner: State
-    prefixes: Int[Tensor, "batch longest"]
+    prefixes: Int[Tensor, "rows longest"]
     length: int
 
-    def pick(self, rows: Int[Tensor, " rows"], sentences: Int[Tensor, " batch"] | None = None) -> "PrefixedState":
-        """The inner state of the chosen rows; the prefixes of the chosen sentences."""
-        kept = self.prefixes if sentences is None else self.prefixes[sentences]
-        return PrefixedState(self.inner.pick(rows, sentences), kept, self.length)
+    def pick(self, rows: Int[Tensor, " rows"]) -> "PrefixedState":
+        """The inner state and the prefixes of the chosen rows."""
+        return PrefixedState(self.inner.pick(rows), self.prefixes[rows], self.length)
 
 
 class Prefixed:
@@ -45,8 +44,6 @@ class Prefixed:
         new = words.shape[1]
         wanted: Tensor = state.prefixes[:, state.length : state.length + new]
         if wanted.shape[1]:
-            width = len(words) // len(wanted)
-            wanted = wanted.repeat_interleave(width, dim=0)
             forced = log_probabilities[:, : wanted.shape[1]]
             allowed: Any = forced.new_full(forced.shape, -math.inf).scatter(2, wanted.unsqueeze(2), 0.0)
             forced += allowed.masked_fill((wanted == self.pad).unsqueeze(2), 0.0)

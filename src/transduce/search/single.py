@@ -78,7 +78,7 @@ def _follow(stepper: Stepper, problem: Problem, choose: Choice) -> list[Hypothes
         if not len(kept):
             break
         if len(kept) < len(sentences):
-            state = state.pick(kept, kept)
+            state = state.pick(kept)
         sentences, words = sentences[kept], chosen[kept].unsqueeze(1)
     return [Hypothesis(words, total, total) for words, total in zip(written, totals, strict=True)]
 

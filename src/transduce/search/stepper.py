@@ -10,14 +10,17 @@ from torch import Tensor
 class State(Protocol):
     """Where a search stands after some words; a step consumes it."""
 
-    def pick(self, rows: Int[Tensor, " rows"], sentences: Int[Tensor, " batch"] | None = None) -> "State":
-        """The state of the chosen rows, in that order; `sentences`, when given, are the ones that stay."""
+    def pick(self, rows: Int[Tensor, " rows"]) -> "State":
+        """The state of the chosen rows, in that order: those of a sentence side by side, sentences as they were.
+
+        A row may be chosen several times or not at all; a sentence without a row is gone.
+        """
         ...
 
 
 @runtime_checkable
 class Stepper(Protocol):
-    """Gives the log-probability of every next word, for rows that are a rectangle of batch × width.
+    """Gives the log-probability of every next word, for rows that are hypotheses of sentences.
 
     A model is one; an ensemble, a forced prefix, a constraint are steppers around steppers.
     """

@@ -1,0 +1,43 @@
+"""CTranslate2 on ids: `python translate_ctranslate2.py TASK.json`."""
+
+from pathlib import Path
+
+import ctranslate2
+from timed import Ids, report, task
+from weights import to_ctranslate2
+
+asked = task()
+model = Path(asked["scratch"]) / "ctranslate2"
+if not (model / "model.bin").exists():
+    to_ctranslate2(Path(asked["model"]), model)
+settings = {
+    "compute_type": asked["compute_type"],
+    "inter_threads": asked["inter_threads"],
+    "intra_threads": asked["intra_threads"],
+    "max_batch_size": asked["batch"],
+    "batch_type": asked["batch_type"],
+    "beam_size": asked["beam"],
+    "length_penalty": asked["length_penalty"],
+}
+translator = ctranslate2.Translator(
+    str(model),
+    compute_type=asked["compute_type"],
+    inter_threads=asked["inter_threads"],
+    intra_threads=asked["intra_threads"],
+)
+
+
+def translate(sentences: Ids) -> Ids:
+    """Sorted and batched by the engine itself."""
+    found = translator.translate_batch(
+        [[f"w{number}" for number in sentence] for sentence in sentences],
+        beam_size=asked["beam"],
+        length_penalty=asked["length_penalty"],
+        max_batch_size=asked["batch"],
+        batch_type=asked["batch_type"],
+        max_decoding_length=150,
+    )
+    return [[int(word[1:]) for word in each.hypotheses[0] if word[0] == "w"] for each in found]
+
+
+report(translate, asked["sentences"], {**settings, "ctranslate2": ctranslate2.__version__})

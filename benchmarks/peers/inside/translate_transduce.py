@@ -1,0 +1,30 @@
+"""Ours on text: `python translate_transduce.py TASK.json`. Cutting text into subwords is timed too."""
+
+import json
+import time
+from pathlib import Path
+
+import torch
+from timed import task
+
+from transduce.machine import keep_pages
+from transduce.translator import Method, Translator
+
+asked = task()
+keep_pages()
+translator = Translator.load(Path(asked["model"]), precision=asked["precision"])
+decoding = translator.decoding.model_copy(update={"beam": asked["beam"], "length_penalty": asked["length_penalty"]})
+method = Method(decoding, greedy=asked["beam"] == 1)
+
+
+def translate(lines: list[str]) -> list[list[int]]:
+    """The words of each line's best translation."""
+    return [found[0].words for found in translator.translate(lines, method, batch_tokens=asked["batch"])]
+
+
+translate(asked["lines"][::10])
+began = time.perf_counter()
+outputs = translate(asked["lines"])
+seconds = time.perf_counter() - began
+settings = {"precision": asked["precision"], "batch_tokens": asked["batch"], "torch": torch.__version__}
+print(json.dumps({"seconds": seconds, "outputs": outputs, "settings": settings}))

@@ -1,0 +1,73 @@
+"""The peers: where each is installed, and with which settings its processes run."""
+
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+INSIDE = Path(__file__).resolve().parent / "inside"
+FOLDER = ROOT / ".peers"
+
+TORCH = "torch==2.13.0"
+RELEASES = {
+    # What a plain installation lacks, and then fails without, stands behind each release.
+    "joeynmt": ("joeynmt==2.3.0", "importlib_metadata"),
+    "eole": ("eole==0.6.4", "aiohttp"),
+    "huggingface": ("transformers[torch]==5.23.0",),
+    "ctranslate2": ("ctranslate2==4.8.5", "safetensors"),
+}
+
+# What `transduce` gives itself when it starts, as environment variables: memory that is kept, and threads that spin
+# for microseconds between operations.
+TUNED = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1),
+    "MALLOC_TOP_PAD_": str(2**26),
+    "GOMP_SPINCOUNT": "5000",
+}
+SHIPPED: dict[str, str] = {}
+
+
+def python_of(peer: str) -> Path:
+    """The interpreter of a peer's own environment, which is made the first time: `.peers/NAME`."""
+    place = FOLDER / peer
+    python = place / "bin/python"
+    if not (place / "ready").exists():
+        print(f"installing {' '.join(RELEASES[peer])} into {place}", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
+        for packages in ([TORCH], [*RELEASES[peer], TORCH]):
+            subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
+        (place / "ready").touch()
+    return python
+
+
+def environment(settings: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a process with these settings: nothing of ours in it but what they say."""
+    inherited = {name: value for name, value in os.environ.items() if name not in {*TUNED, "PYTHONPATH"}}
+    return {**inherited, **settings, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
+
+
+def machine() -> str:
+    """What it was measured on."""
+    lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
+    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return (
+        f"{os.cpu_count()} cores of {named[0] if named else platform.processor()}, Python {platform.python_version()}"
+    )
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def spread(values: Sequence[float], digits: int = 0) -> str:
+    """The median, and the least and the greatest."""
+    middle, low, high = (f"{value:,.{digits}f}" for value in (statistics.median(values), min(values), max(values)))
+    return f"{middle} ({low}–{high})"

@@ -1,0 +1,157 @@
+"""Translating speed beside the peers', in turn in one run: `python benchmarks/peers/translate.py RUN [--rounds 3]`.
+
+RUN is a model directory of the base size, trained far enough to end its sentences; its weights are carried to each
+engine. Each engine has two cores. CTranslate2 takes the fastest of its settings, found first, for each line.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from peers import FOLDER, INSIDE, TUNED, environment, machine, python_of, spread, table
+from workload import ROOT
+
+from transduce.directory import Model
+from transduce.measure import scores
+
+METRIC = "bleu"
+Task = dict[str, Any]
+
+
+class Text(NamedTuple):
+    """A test set: its lines, their ids and the references."""
+
+    lines: list[str]
+    sentences: list[list[int]]
+    references: list[str]
+
+
+class Engine(NamedTuple):
+    """Who translates, in which environment, with which settings to choose among."""
+
+    python: Path
+    script: str
+    choices: list[Task]
+
+
+ENGINES = {
+    "transduce float32": ("", "translate_transduce.py", [{"precision": "float32", "batch": 2048}]),
+    "transduce int8": ("", "translate_transduce.py", [{"precision": "int8", "batch": 2048}]),
+    **{
+        f"CTranslate2 {kind}": (
+            "ctranslate2",
+            "translate_ctranslate2.py",
+            [
+                {
+                    "compute_type": kind,
+                    "inter_threads": inter,
+                    "intra_threads": 2 // inter,
+                    "batch": batch,
+                    "batch_type": by,
+                }
+                for inter, (batch, by) in product((1, 2), ((32, "examples"), (128, "examples"), (2048, "tokens")))
+            ],
+        )
+        for kind in ("float32", "int8")
+    },
+    "Hugging Face": ("huggingface", "translate_huggingface.py", [{"batch": 32}, {"batch": 128}]),
+}
+
+
+def engines() -> dict[str, Engine]:
+    """All of them, installed."""
+    return {
+        name: Engine(python_of(peer) if peer else Path(sys.executable), script, choices)
+        for name, (peer, script, choices) in ENGINES.items()
+    }
+
+
+def ran(engine: Engine, task: Task) -> dict[str, Any]:
+    """One process's report."""
+    path = FOLDER / "work/task.json"
+    path.write_text(json.dumps(task), "utf-8")
+    settings: Mapping[str, str] = {} if engine.script == "translate_transduce.py" else TUNED
+    variables = environment(settings)
+    if engine.script == "translate_transduce.py":
+        variables["PYTHONPATH"] = str(ROOT / "src")
+    done = subprocess.run(
+        [engine.python, INSIDE / engine.script, path], env=variables, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{engine.script} failed:\n{done.stderr[-3000:]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def texts(model: Model, many: int) -> dict[str, Text]:
+    """The first `many` lines of the two test sets."""
+    if "TRANSDUCE_DATA" not in os.environ:
+        raise SystemExit("set TRANSDUCE_DATA to the folder that has multi30k/ and newstest/")
+    folder = Path(os.environ["TRANSDUCE_DATA"])
+    sets = {
+        "Multi30k test2016": ("multi30k/test_2016_flickr.en", "multi30k/test_2016_flickr.de"),
+        "newstest2014": ("newstest/en-de/newstest2014.en", "newstest/en-de/newstest2014.de"),
+    }
+    read = {}
+    for name, paths in sets.items():
+        source, target = ((folder / path).read_text("utf-8").splitlines()[:many] for path in paths)
+        read[name] = Text(source, model.source.encode(source), target)
+    return read
+
+
+def main() -> None:
+    """Prints a table for each test set and width of beam."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", type=Path, help="the model directory")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each engine has its turn")
+    parser.add_argument("--lines", type=int, default=300, help="lines of each test set")
+    asked = parser.parse_args()
+    model = Model.read(asked.run)
+    scratch = FOLDER / "work"
+    scratch.mkdir(parents=True, exist_ok=True)
+    print(f"{machine()}; {asked.rounds} rounds, {asked.lines} lines; peers with {TUNED}")
+    for (name, text), beam in product(texts(model, asked.lines).items(), (4, 1)):
+        base = {"model": str(asked.run.resolve()), "scratch": str(scratch), "beam": beam, "length_penalty": 0.6}
+        base |= {"lines": text.lines, "sentences": text.sentences}
+        chosen = {}
+        for label, engine in engines().items():
+            tried = (
+                [(ran(engine, base | choice)["seconds"], choice) for choice in engine.choices]
+                if len(engine.choices) > 1
+                else [(0.0, engine.choices[0])]
+            )
+            chosen[label] = (engine, min(tried, key=lambda pair: pair[0])[1])
+        times: dict[str, list[float]] = {label: [] for label in chosen}
+        last: dict[str, dict[str, Any]] = {}
+        for turn in range(asked.rounds):
+            for label, (engine, choice) in chosen.items():
+                last[label] = ran(engine, base | choice)
+                times[label].append(last[label]["seconds"])
+                print(f"{name}, beam {beam}, round {turn + 1}, {label}: {times[label][-1]:.2f} s", file=sys.stderr)
+        print(f"\n{name}, {'greedy' if beam == 1 else f'beam {beam}'}\n")
+        rows = []
+        for label, values in times.items():
+            outputs = model.target.decode(last[label]["outputs"])
+            score = scores(outputs, [text.references], [METRIC], language="de")[METRIC]
+            words = sum(len(row) + 1 for row in last[label]["outputs"])
+            rows.append(
+                [
+                    label,
+                    spread([len(text.lines) / value for value in values], 1),
+                    f"{words / statistics.median(values):,.0f}",
+                    f"{score.score:.2f}",
+                    str(last[label]["settings"]),
+                ]
+            )
+        print(table(["engine", "sentences/s, median (least–greatest)", "target tokens/s", "BLEU", "settings"], rows))
+
+
+if __name__ == "__main__":
+    main()

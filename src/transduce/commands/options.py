@@ -1,0 +1,10 @@
+"""Choices that several commands offer."""
+
+from enum import StrEnum
+
+
+class Products(StrEnum):
+    """The precision of matrix products while translating."""
+
+    FLOAT32 = "float32"
+    INT8 = "int8"

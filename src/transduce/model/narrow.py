@@ -1,0 +1,67 @@
+"""Matrix products in int8, for translating on a CPU: a quarter of the bytes, and several times the speed.
+
+A matrix W is kept as whole numbers from −127 to 127 and a scale for each of its rows; the states are narrowed at each
+product, with a scale for each of theirs. No scale looks at more than one row, so that a sentence's translation does
+not depend on its companions. Sums are exact, in int32.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from transduce.model.readout import Readout
+from transduce.model.transformer import TransformerModel
+
+LARGEST = 127
+ZERO = 128
+
+
+class NarrowLinear(nn.Module):
+    """x Wᵀ + b with x and W in int8."""
+
+    def __init__(self, weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None) -> None:
+        super().__init__()
+        scales = weight.abs().amax(1).clamp(min=torch.finfo(weight.dtype).tiny) / LARGEST
+        whole = (weight / scales.unsqueeze(1)).round().to(torch.int8)
+        self.inputs, self.outputs = weight.shape[1], weight.shape[0]
+        self.weight = torch.ops.onednn.qlinear_prepack(whole, None)
+        self.scales = scales.float()
+        self.zeros = torch.zeros(self.outputs, dtype=torch.int64)
+        self.bias = None if bias is None else bias.detach()
+
+    def forward(self, states: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
+        """The product, in the states' own precision."""
+        rows = states.reshape(-1, self.inputs)
+        steps = (rows.abs().amax(1, keepdim=True) / LARGEST).clamp_(min=torch.finfo(rows.dtype).tiny)
+        # Bytes without a sign, ZERO standing for 0, are what processors multiply with signed ones; half a step more,
+        # and cutting off rounds.
+        narrow = (rows / steps).add_(ZERO + 0.5).to(torch.uint8)
+        product = torch.ops.onednn.qlinear_pointwise(
+            narrow, 1.0, ZERO, self.weight, self.scales, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
+        )
+        scaled = product.mul_(steps) if self.bias is None else torch.addcmul(self.bias, product, steps)
+        return scaled.view(*states.shape[:-1], self.outputs)
+
+
+class NarrowReadout(nn.Module):
+    """Log-probabilities of the next word from int8 products; the exact readout's loss is not for it."""
+
+    def __init__(self, weight: Float[Tensor, "vocabulary d_model"]) -> None:
+        super().__init__()
+        self.project = NarrowLinear(weight, None)
+
+    def forward(self, states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows vocabulary"]:
+        """Log-probabilities, in float32."""
+        logits: Tensor = self.project(states)
+        return logits.log_softmax(-1)
+
+
+@torch.no_grad()
+def narrow(model: TransformerModel) -> None:
+    """Has every product with a matrix of `model` run in int8 from now on. It can no longer be trained or written."""
+    for module in list(model.modules()):
+        for name, part in list(module.named_children()):
+            if isinstance(part, nn.Linear):
+                setattr(module, name, NarrowLinear(part.weight, part.bias))
+            elif isinstance(part, Readout):
+                setattr(module, name, NarrowReadout(part.weight))
