@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["choose_device", "environment", "keep_pages", "repeat_bits", "use_threads"]
+__all__ = ["choose_device", "compile_on_gpu", "environment", "keep_pages", "repeat_bits", "use_threads"]
 
 # Parameters of glibc's mallopt.
 ONE_ARENA, NEVER_MAP, NEVER_TRIM = (-8, 1), (-4, 0), (-1, 2**31 - 1)
@@ -41,6 +41,15 @@ def keep_pages() -> None:
     library = ctypes.CDLL("libc.so.6")
     for parameter, value in (ONE_ARENA, NEVER_MAP, NEVER_TRIM):
         library.mallopt(parameter, value)
+
+
+def compile_on_gpu(module: torch.nn.Module, device: torch.device) -> None:
+    """Has torch fuse what is between the matrix products, on a GPU, where launching each alone would cost the most.
+
+    The second shape makes the compiled code general, so that it is compiled twice and not for each shape.
+    """
+    if device.type == "cuda":
+        module.compile()
 
 
 def repeat_bits() -> None:

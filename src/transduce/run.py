@@ -20,7 +20,7 @@ from transduce.corpus import Planner, Position, Prepared
 from transduce.corpus import prepare as prepare_corpus
 from transduce.directory import Config, Model, Weights, weights_of
 from transduce.journal import Journal
-from transduce.machine import choose_device, environment, keep_pages, repeat_bits, use_threads
+from transduce.machine import choose_device, compile_on_gpu, environment, keep_pages, repeat_bits, use_threads
 from transduce.model import TransformerModel, Vocabulary
 from transduce.model.readout import Smoothing
 from transduce.publish import publish
@@ -125,6 +125,7 @@ class Run:
         smoothing = Smoothing(epsilon=training.label_smoothing, over=training.label_smoothing_over)
         self.objective = LabelSmoothing(self.model, smoothing).train()
         self.optimiser = FlatAdam(self.model, training.optimiser)
+        compile_on_gpu(self.model, device)
         self.precision = Precision(training.precision, device)
         self.planner = Planner(
             prepared.train, batch_tokens=training.batch_tokens, pieces=training.pieces, seed=training.seed

@@ -1,5 +1,6 @@
 """The loop: steps, their records, and going on in the middle."""
 
+import itertools
 import math
 import random
 
@@ -24,6 +25,7 @@ from transduce.training import (
     Training,
     training_steps,
 )
+from transduce.training.loop import _ahead
 from transduce.training.optimiser import Adam
 
 CPU = torch.device("cpu")
@@ -246,3 +248,18 @@ def test_divergence_stops_before_the_weights_are_touched():
         next(training_steps(model, optimiser, Given(piece(PAIRS)), Training(), Precision("float32", CPU), after=40))
     assert "nan" in str(caught.value)
     assert torch.equal(optimiser.weights, before)
+
+
+def test_steps_made_ahead_are_the_same_steps_and_their_errors_arrive():
+    ahead = _ahead(itertools.count())
+    assert list(itertools.islice(ahead, 5)) == [0, 1, 2, 3, 4]
+    ahead.close()
+
+    def failing():
+        yield 1
+        raise ValueError("the store is gone")
+
+    ahead = _ahead(failing())
+    assert next(ahead) == 1
+    with pytest.raises(ValueError, match="the store is gone"):
+        next(ahead)

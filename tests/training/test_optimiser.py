@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from transduce.training.optimiser import Adam, FlatAdam
 
+FINITE = torch.tensor(True)
 SPEC = Adam(betas=(0.8, 0.95), epsilon=1e-7)
 
 
@@ -39,7 +40,7 @@ def trained(model, clip=None):
         model(words).backward()
         if clip is not None:
             optimiser.gradient.mul_(min(1, clip / optimiser.gradient.norm()))
-        optimiser.update(0.01 * step)
+        optimiser.update(0.01 * step, FINITE)
     return optimiser
 
 
@@ -74,7 +75,7 @@ def test_a_shared_parameter_stays_shared_and_gathers_both_gradients():
     model(WORDS[0]).backward()
     untouched(WORDS[0]).backward()
     torch.testing.assert_close(model.table.grad, untouched.table.grad, rtol=1e-12, atol=1e-14)
-    optimiser.update(0.1)
+    optimiser.update(0.1, FINITE)
     assert model.readout.data_ptr() == model.table.data_ptr()
     assert not torch.equal(model.table, untouched.table)
 
@@ -108,7 +109,7 @@ def test_a_restored_optimiser_goes_on_to_the_bit():
     for step, words in enumerate(WORDS[2:], start=3):
         second.clear()
         again(words).backward()
-        second.update(0.01 * step)
+        second.update(0.01 * step, FINITE)
     assert all(map(torch.equal, again.parameters(), whole.parameters()))
 
 
@@ -117,7 +118,7 @@ def trained_some(model, steps):
     for step, words in enumerate(WORDS[:steps], start=1):
         optimiser.clear()
         model(words).backward()
-        optimiser.update(0.01 * step)
+        optimiser.update(0.01 * step, FINITE)
     return optimiser
 
 
@@ -125,3 +126,16 @@ def test_the_state_of_another_model_is_refused():
     state = trained(Twice()).state()
     with pytest.raises(ValueError, match="belongs to another model"):
         FlatAdam(nn.Linear(5, 40), SPEC).restore(state)
+
+
+def test_an_update_that_is_not_finite_changes_nothing():
+    model = Twice()
+    optimiser = trained_some(model, 2)
+    weights, state = optimiser.weights.clone(), {name: tensor.clone() for name, tensor in optimiser.state().items()}
+    optimiser.gradient.fill_(float("nan"))
+    optimiser.update(0.1, ~FINITE)
+    assert torch.equal(optimiser.weights, weights)
+    assert all(torch.equal(tensor, state[name]) for name, tensor in optimiser.state().items())
+    optimiser.gradient.fill_(1.0)
+    optimiser.update(0.1, FINITE)
+    assert not torch.equal(optimiser.weights, weights)

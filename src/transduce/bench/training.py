@@ -12,7 +12,7 @@ import torch
 from transduce.bench.measured import Settings, matrix_rate, peak_memory, waited
 from transduce.corpus import Planned, Planner, Prepared, prepare
 from transduce.describe import flops
-from transduce.machine import keep_pages, repeat_bits
+from transduce.machine import compile_on_gpu, keep_pages, repeat_bits
 from transduce.model import Vocabulary
 from transduce.model.readout import Smoothing
 from transduce.recipe import Recipe
@@ -72,7 +72,9 @@ def _measured(recipe: Recipe, prepared: Prepared, precision: Precision, runs: in
     smoothing = Smoothing(epsilon=training.label_smoothing, over=training.label_smoothing_over)
     objective = LabelSmoothing(model, smoothing).train()
     planner = Planner(prepared.train, batch_tokens=training.batch_tokens, pieces=training.pieces, seed=training.seed)
-    steps = training_steps(objective, FlatAdam(model, training.optimiser), planner, training, precision)
+    optimiser = FlatAdam(model, training.optimiser)
+    compile_on_gpu(model, device)
+    steps = training_steps(objective, optimiser, planner, training, precision)
     records, seconds = [], []
     for _ in range(WARM_UP + runs):
         began = waited(device)

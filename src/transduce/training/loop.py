@@ -4,10 +4,13 @@ import hashlib
 import math
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from transduce.corpus import Piece, Planned, Planner, Position
 from transduce.training.objective import LabelSmoothing
@@ -22,19 +25,50 @@ class DivergedError(RuntimeError):
     """The loss or its gradient is no longer a number."""
 
 
+class Figures:
+    """What a step found, on its way from the device. Reading waits for that step, and for nothing begun after it."""
+
+    def __init__(self, found: Tensor) -> None:
+        self._found, self._arrived = found, None
+        if found.is_cuda:
+            self._found = torch.empty(found.shape, dtype=found.dtype, pin_memory=True).copy_(found, non_blocking=True)
+            self._arrived = torch.cuda.Event()
+            self._arrived.record()
+
+    def read(self) -> list[float]:
+        """The numbers, in their order."""
+        if self._arrived is not None:
+            self._arrived.synchronize()
+        values: list[float] = self._found.tolist()
+        return values
+
+
 class StepRecord(NamedTuple):
     """What one step did."""
 
     step: int
-    loss: float  # smoothed, in nats a target word
-    unsmoothed: float  # the same without smoothing: its exponential is the perplexity
+    figures: Figures  # both losses and the norm of the gradient
     rate: float
-    gradient_norm: float
     words: int  # target words, end symbols included, padding not
     seconds: float
     waiting: float  # seconds of these spent on waiting for data
     epoch: int
     position: Position  # where the next step begins
+
+    @property
+    def loss(self) -> float:
+        """Smoothed, in nats a target word."""
+        return self.figures.read()[0]
+
+    @property
+    def unsmoothed(self) -> float:
+        """The same without smoothing: its exponential is the perplexity."""
+        return self.figures.read()[1]
+
+    @property
+    def gradient_norm(self) -> float:
+        """Of the gradient before it is clipped."""
+        return self.figures.read()[2]
 
 
 def training_steps(
@@ -49,33 +83,48 @@ def training_steps(
 ) -> Iterator[StepRecord]:
     """Trains for ever, a record a step; goes on after step `after` at `position` of the data.
 
-    Raises `DivergedError` when the gradient is not finite; float16 lowers its loss scale and leaves the step out.
+    A step whose gradient is not finite changes no weight. It raises `DivergedError`, on a GPU a step later, because
+    there no step is waited for; float16 lowers its loss scale instead.
     """
-    planned_steps = planner.steps(position)
+    on_gpu = precision.device.type == "cuda"
+    planned_steps = _ahead(planner.steps(position)) if on_gpu else planner.steps(position)
     d_model = objective.model.spec.d_model
     step = after
+    before: StepRecord | None = None
     while True:
         began = time.perf_counter()
         planned = next(planned_steps)
         waited = time.perf_counter() - began
         step += 1
         rate = training.schedule.rate(step, d_model)
-        loss, unsmoothed = _gradients(objective, optimiser, planned, training.seed, step, precision)
-        norm = float(optimiser.gradient.norm())
-        if not precision.overflowed(math.isfinite(norm)):
-            _refuse_divergence(step, rate, loss, norm)
-            if training.clip is not None and norm > training.clip:
-                optimiser.gradient.mul_(training.clip / norm)
-            optimiser.update(rate)
-        seconds = time.perf_counter() - began
-        yield StepRecord(
-            step, loss, unsmoothed, rate, norm, planned.words, seconds, waited, planned.epoch, planned.position
-        )
+        losses = _gradients(objective, optimiser, planned, training.seed, step, precision)
+        norm = optimiser.gradient.norm()
+        if training.clip is not None:
+            optimiser.gradient.mul_((training.clip / norm).clamp(max=1.0))
+        optimiser.update(rate, norm.isfinite())
+        figures = Figures(torch.cat([losses, norm.double().view(1)]))
+        record = StepRecord(step, figures, rate, planned.words, 0.0, waited, planned.epoch, planned.position)
+        if precision.name == "float16":
+            precision.scale_by(math.isfinite(record.gradient_norm))
+        elif looked := before if on_gpu else record:
+            _refuse_divergence(looked)
+        before = record._replace(seconds=time.perf_counter() - began)
+        yield before
+
+
+def _ahead(planned: Iterator[Planned]) -> Iterator[Planned]:
+    """The same steps, each put together while the device is at work on the one before."""
+    with ThreadPoolExecutor(1) as aside:
+        following = aside.submit(next, planned)
+        while True:
+            ready = following.result()
+            following = aside.submit(next, planned)
+            yield ready
 
 
 def _gradients(
     objective: LabelSmoothing, optimiser: FlatAdam, planned: Planned, seed: int, step: int, precision: Precision
-) -> tuple[float, float]:
+) -> Float[Tensor, "2"]:
     """Leaves the gradient of the mean loss of the step's words in the optimiser; gives both mean losses."""
     optimiser.clear()
     sums = []
@@ -88,8 +137,7 @@ def _gradients(
         sums.append(torch.stack([loss.smoothed.detach(), loss.unsmoothed]))
     if precision.scale != 1:
         optimiser.gradient.div_(precision.scale)
-    smoothed, unsmoothed = (torch.stack(sums).double().sum(0) / planned.words).tolist()
-    return smoothed, unsmoothed
+    return torch.stack(sums).double().sum(0) / planned.words
 
 
 def piece_seed(seed: int, step: int, piece: int) -> int:
@@ -98,19 +146,20 @@ def piece_seed(seed: int, step: int, piece: int) -> int:
     return int.from_bytes(digest, "little") >> 1
 
 
-def _tensors(piece: Piece, device: torch.device) -> list[torch.Tensor]:
+def _tensors(piece: Piece, device: torch.device) -> list[Tensor]:
     """The piece's three rectangles on the device."""
-    return [
-        torch.from_numpy(np.ascontiguousarray(words)).to(device, non_blocking=True)
-        for words in (piece.source, piece.target_in, piece.target_out)
-    ]
+    rectangles = [torch.from_numpy(np.ascontiguousarray(words)) for words in piece]
+    if device.type == "cuda":
+        return [words.pin_memory().to(device, non_blocking=True) for words in rectangles]
+    return rectangles
 
 
-def _refuse_divergence(step: int, rate: float, loss: float, norm: float) -> None:
-    """Stops before an update that would fill every weight with NaN."""
+def _refuse_divergence(record: StepRecord) -> None:
+    """Stops where an update would have filled every weight with NaN."""
+    loss, _, norm = record.figures.read()
     if not math.isfinite(norm):
         raise DivergedError(
-            f"training diverged at step {step}: loss {loss}, gradient norm {norm}. The last checkpoint is unharmed. "
-            f"Lower the learning rate (now {rate:.2e}), lengthen `training.schedule.warmup`, or set "
+            f"training diverged at step {record.step}: loss {loss}, gradient norm {norm}. The last checkpoint is "
+            f"unharmed. Lower the learning rate (now {record.rate:.2e}), lengthen `training.schedule.warmup`, or set "
             "`training.clip: 1.0`"
         )

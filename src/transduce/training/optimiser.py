@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import torch
+from jaxtyping import Bool
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -50,9 +51,11 @@ class FlatAdam:
         """Gradients to zero."""
         self.gradient.zero_()
 
-    def update(self, rate: float) -> None:
-        """One step of Adam at `rate` with the gradients as they are."""
+    def update(self, rate: float, finite: Bool[Tensor, ""]) -> None:
+        """One step of Adam at `rate` with the gradients as they are; nothing happens where they are not `finite`."""
         self._adam.param_groups[0]["lr"] = rate
+        # What torch's loss scaler sets: the kernel looks at it, so that nobody has to wait for the device.
+        self._adam.found_inf = (~finite).float()  # type: ignore[attr-defined]
         self._adam.step()
 
     def state(self) -> dict[str, Tensor]:

@@ -24,13 +24,10 @@ class Precision:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=getattr(torch, self.name))
 
-    def overflowed(self, finite: bool) -> bool:
-        """Moves the scale by whether this step's gradients were finite; True if the step is to be left out."""
-        if self.name != "float16":
-            return False
+    def scale_by(self, finite: bool) -> None:
+        """Moves float16's scale by whether a step's gradients were finite."""
         self.steady = self.steady + 1 if finite else 0
         if not finite:
             self.scale /= 2
         elif self.steady % self.grows_after == 0:
             self.scale *= 2
-        return not finite
