@@ -1,5 +1,8 @@
 """Text to text: with a model that has learnt a little, and, where none need be known, with random ones."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -241,6 +244,33 @@ def test_loading(trained):
     assert texts(Translator.load(trained, str(trained)).translate(["ant bee"])) == texts(
         translator.translate(["ant bee"])
     )
+
+
+def test_int8_translates_nearly_as_well_and_no_sentence_depends_on_its_companions(trained, micro):
+    from transduce.measure import scores
+
+    lines = [(micro / f"validation.{side}").read_text().split("\n")[:-1] for side in ("en", "de")]
+    exact, narrow = Translator.load(trained), Translator.load(trained, precision="int8")
+    assert (exact.precision, narrow.precision) == ("float32", "int8")
+    whole, rough = exact.translate(lines[0]), narrow.translate(lines[0])
+    score, lower = (scores([best[0].text for best in found], [lines[1]])["bleu"].score for found in (whole, rough))
+    assert lower > score - 2
+    assert texts(narrow.translate(lines[0], batch_tokens=1)) == texts(rough)
+    assert [best[0].log_probability for best in rough] != [best[0].log_probability for best in whole]
+
+
+def test_int8_is_for_a_cpu(trained):
+    with pytest.raises(ValueError, match="--precision int8 is for a CPU, not for cuda"):
+        Translator.load(trained, device="cuda", precision="int8")
+
+
+def test_translating_a_line_never_imports_the_compiler(trained):
+    """It takes a second and more, as long as torch itself."""
+    program = (
+        "import sys; from transduce.translator import Translator; "
+        f"Translator.load({str(trained)!r}).translate(['ant bee']); sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_an_ensemble_shares_its_subwords(trained, tmp_path):

@@ -59,7 +59,8 @@ class Separate(Spec):
     def build(self, embedding: nn.Parameter, pad: int) -> "Readout":
         """The module, with a new matrix of the embedding's shape."""
         weight = nn.Parameter(torch.empty_like(embedding))
-        nn.init.xavier_uniform_(weight)
+        if not weight.is_meta:
+            nn.init.xavier_uniform_(weight)
         return Readout(weight, pad)
 
 

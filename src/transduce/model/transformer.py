@@ -128,7 +128,8 @@ class TransformerModel(nn.Module):
         self.decoder = _stack([DecoderLayer(spec.layer) for _ in range(spec.decoder_layers)])
         self.encoder_norm, self.decoder_norm = self._last_norm(), self._last_norm()
         self.readout = spec.readout.build(target, spec.symbols.pad)
-        self._initialise()
+        if not source.is_meta:  # weights that are to be read are not drawn first
+            self._initialise()
 
     def forward(
         self,

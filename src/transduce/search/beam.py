@@ -121,7 +121,8 @@ def _candidates(
 ) -> Candidates:
     """The `many` most probable continuations of each sentence's live hypotheses, which stand at `places`."""
     batch, width = live.log_probabilities.shape
-    log_probabilities[:, list(problem.banned)] = -math.inf
+    for word in problem.banned:
+        log_probabilities[:, word] = -math.inf
     best, words = _largest(log_probabilities, many)
     each = best.shape[1]
     # Back into a rectangle: what the rows gave, at their places; nothing of the dead.
