@@ -142,7 +142,7 @@ def test_evaluating(fluent, micro, translations, tmp_path):
     assert report["bleu"].keys() == {"score", "signature", "low", "high"}
     assert report["bleu"]["low"] <= report["bleu"]["score"] <= report["bleu"]["high"]
     assert (report["weights"]["kind"], report["sentences"]) == ("best", 5)
-    assert report["decoding"] == {"beam": 2, "length_penalty": 0.6, "extra_length": 4}
+    assert report["decoding"] == {"beam": 2, "length_penalty": 0.6, "extra_length": 4, "margin": None}
     assert (tmp_path / "out").read_text() == "".join(f"{translation.text}\n" for translation in translations)
     measured = json.loads(run("measure", "--reference", micro / "test.de", "--json", tmp_path / "out"))
     assert measured["bleu"]["score"] == report["bleu"]["score"]

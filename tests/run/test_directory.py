@@ -54,7 +54,7 @@ def test_config_is_whole(trained):
     assert values["model"]["positions"] == {"kind": "sinusoidal", "layout": "interleaved"}
     assert values["model"]["readout"] == {"kind": "tied"}
     assert values["model"]["symbols"] == {"pad": 0, "begin": 1, "end": 2}
-    assert values["decoding"] == {"beam": 2, "length_penalty": 0.6, "extra_length": 4}
+    assert values["decoding"] == {"beam": 2, "length_penalty": 0.6, "extra_length": 4, "margin": None}
 
 
 def config(embeddings, source, target):

@@ -184,3 +184,16 @@ def test_the_largest_are_torchs(places: int, many: int) -> None:
     expected = values.topk(min(many, places)).values
     assert torch.equal(best, expected)
     assert torch.equal(values.gather(1, where), expected)
+
+
+def test_a_margin_drops_what_is_far_behind_and_keeps_what_is_wanted() -> None:
+    problem, rows, best = toy_problem([30] * 8), [], []
+    for margin in (None, 100.0, 1.0, 1e-9):
+        stepper = Hashed(9, seed=2)
+        best.append(beam_search(stepper, problem, Decoding(margin=margin)))
+        rows.append(sum(count for _, count in stepper.shapes))
+    assert best[0] == best[1]
+    assert rows[0] == rows[1] > rows[2] > rows[3]
+    assert all(len(found) == 1 for found in best[3])
+    several = beam_search(Hashed(9, seed=2), problem, Decoding(margin=1.0), n_best=4)
+    assert all(len(found) == 4 for found in several)

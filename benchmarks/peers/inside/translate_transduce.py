@@ -13,7 +13,8 @@ from transduce.translator import Method, Translator
 asked = task()
 keep_pages()
 translator = Translator.load(Path(asked["model"]), precision=asked["precision"])
-decoding = translator.decoding.model_copy(update={"beam": asked["beam"], "length_penalty": asked["length_penalty"]})
+changes = {"beam": asked["beam"], "length_penalty": asked["length_penalty"], "margin": asked["margin"]}
+decoding = translator.decoding.model_copy(update=changes)
 method = Method(decoding, greedy=asked["beam"] == 1)
 
 
@@ -26,5 +27,10 @@ translate(asked["lines"][::10])
 began = time.perf_counter()
 outputs = translate(asked["lines"])
 seconds = time.perf_counter() - began
-settings = {"precision": asked["precision"], "batch_tokens": asked["batch"], "torch": torch.__version__}
+settings = {
+    "precision": asked["precision"],
+    "margin": asked["margin"],
+    "batch_tokens": asked["batch"],
+    "torch": torch.__version__,
+}
 print(json.dumps({"seconds": seconds, "outputs": outputs, "settings": settings}))

@@ -18,6 +18,7 @@ def translate(
     out: Annotated[Path | None, typer.Option(help="Write here instead of standard output.")] = None,
     beam: Annotated[int | None, typer.Option(min=1, help="Width of the beam; the model's own if not given.")] = None,
     length_penalty: Annotated[float | None, typer.Option(min=0, help="α of the length penalty.")] = None,
+    margin: Annotated[float | None, typer.Option(help="Drop hypotheses so many nats behind: faster, a bet.")] = None,
     greedy: Annotated[bool, typer.Option(help="The most probable word at each step.")] = False,
     n_best: Annotated[int, typer.Option(min=1, help="Translations a line, as TSV.")] = 1,
     scores: Annotated[bool, typer.Option(help="TSV: line, text, log-probability, penalised score.")] = False,
@@ -49,7 +50,7 @@ def translate(
     prefixes = read_lines(str(prefix)) if prefix else None
     if prefixes is not None and len(prefixes) != len(lines):
         raise ValueError(f"{prefix} has {len(prefixes)} lines, the text has {len(lines)}: one prefix a line, or none")
-    asked = {"beam": beam, "length_penalty": length_penalty}
+    asked = {"beam": beam, "length_penalty": length_penalty, "margin": margin}
     changes = {key: value for key, value in asked.items() if value is not None}
     decoding = validated(Decoding, merged(translator.decoding.as_dictionary(), changes), place="options")
     if n_best > decoding.beam:

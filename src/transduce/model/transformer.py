@@ -159,8 +159,10 @@ class TransformerModel(nn.Module):
         """The state before the first word: one row a sentence; at most `room` words will be written."""
         assert self.longest is None or room <= self.longest, "the caller bounds `room` by the model's positions"
         encoded = self.encode(source, visible)
+        memory = [layer.cross.remember(encoded) for layer in self.decoder]
         return State(
-            memory=tuple(layer.cross.remember(encoded) for layer in self.decoder),
+            # Head by head, as the products of every step want it.
+            memory=tuple((keys.contiguous(), values.contiguous()) for keys, values in memory),
             visible=visible.unsqueeze(1),
             caches=tuple(Cache() for _ in self.decoder),
             rows=Rows.of(torch.arange(len(source), device=source.device), len(source)),

@@ -1,0 +1,148 @@
+"""How time grows: `python benchmarks/growth.py [--out docs/growth.svg] [--repeats 5]`.
+
+Milliseconds of a training step and of translating a batch, against length, batch, width and depth, each alone, from one
+middle shape. Prints a table and draws it. Both are at their best on a quiet machine.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from transduce.machine import keep_pages
+from transduce.model import Attention, FeedForward, Transformer, Vocabulary
+from transduce.model.readout import Smoothing
+from transduce.search import Decoding, Problem, beam_search
+from transduce.training import FlatAdam, LabelSmoothing
+from transduce.training.optimiser import Adam
+
+MIDDLE = {"length": 32, "batch": 32, "width": 256, "depth": 4}
+VALUES = {
+    "length": [8, 16, 32, 64, 128, 256],
+    "batch": [4, 8, 16, 32, 64, 128],
+    "width": [64, 128, 256, 512, 1024],
+    "depth": [1, 2, 4, 8, 12],
+}
+VOCABULARY = 8000
+
+
+def main() -> None:
+    """Measures, prints and draws."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("docs/growth.svg"))
+    parser.add_argument("--repeats", type=int, default=5)
+    asked = parser.parse_args()
+    keep_pages()
+    found: dict[str, list[tuple[int, float, float]]] = {}
+    for name, values in VALUES.items():
+        found[name] = []
+        for value in values:
+            shape = {**MIDDLE, name: value}
+            found[name].append((value, training(shape, asked.repeats), translating(shape, asked.repeats)))
+    print(table(found))
+    draw(found, asked.out)
+
+
+def model_of(shape: dict[str, int]) -> torch.nn.Module:
+    """The Transformer of a shape: heads of 64, an inner layer four times as wide."""
+    width = shape["width"]
+    attention = Attention(heads=width // 64, d_k=64, d_v=64)
+    spec = Transformer(
+        d_model=width,
+        encoder_layers=shape["depth"],
+        decoder_layers=shape["depth"],
+        mixer=attention,
+        cross=attention,
+        feed_forward=FeedForward(d_ff=4 * width),
+    )
+    torch.manual_seed(1)
+    return spec.build(Vocabulary(source=VOCABULARY, target=VOCABULARY))
+
+
+def words(shape: dict[str, int]) -> torch.Tensor:
+    """A batch of sentences of one length."""
+    return torch.randint(3, VOCABULARY, (shape["batch"], shape["length"]))
+
+
+def training(shape: dict[str, int], repeats: int) -> float:
+    """Milliseconds of one step: forward, backward, update."""
+    model = model_of(shape)
+    objective = LabelSmoothing(model, Smoothing(epsilon=0.1)).train()  # type: ignore[arg-type]
+    optimiser = FlatAdam(model, Adam())
+    source, target = words(shape), words(shape)
+
+    def step() -> None:
+        optimiser.clear()
+        objective(source, target, target).smoothed.backward()
+        optimiser.update(1e-4, torch.tensor(True))
+
+    return median(step, repeats)
+
+
+def translating(shape: dict[str, int], repeats: int) -> float:
+    """Milliseconds of a beam of 4 that writes as many words as it reads: the end symbol is banned until then."""
+    model = model_of(shape).eval()
+    source = words(shape)
+    bounds = torch.full((len(source),), shape["length"])
+    problem = Problem(source, torch.ones_like(source, dtype=torch.bool), bounds, 1, 2, (0, 1, 2))
+
+    @torch.inference_mode()
+    def search() -> None:
+        beam_search(model, problem, Decoding())  # type: ignore[arg-type]
+
+    return median(search, max(1, repeats // 2))
+
+
+def median(call: Callable[[], None], repeats: int) -> float:
+    """Its median time, after one call to warm up."""
+    times = []
+    for _ in range(repeats + 1):
+        began = time.perf_counter()
+        call()
+        times.append(1000 * (time.perf_counter() - began))
+    return statistics.median(times[1:])
+
+
+def table(found: dict[str, list[tuple[int, float, float]]]) -> str:
+    """Markdown; each time beside how many times that of the row above it is."""
+    lines = ["| | | step, ms | | translating, ms | |", "|---|---|---|---|---|---|"]
+    for name, rows in found.items():
+        before: tuple[int, float, float] | None = None
+        for value, step, search in rows:
+            ratios = ("", "") if before is None else (f"× {step / before[1]:.2f}", f"× {search / before[2]:.2f}")
+            lines.append(f"| {name} | {value} | {step:,.1f} | {ratios[0]} | {search:,.1f} | {ratios[1]} |")
+            before = (value, step, search)
+    return "\n".join(lines)
+
+
+def draw(found: dict[str, list[tuple[int, float, float]]], out: Path) -> None:
+    """Four panels, both axes logarithmic, so that a slope is a power."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    matplotlib.rcParams["svg.hashsalt"] = "growth"
+    figure, panels = pyplot.subplots(1, 4, figsize=(12, 3.2), sharey=True, layout="constrained")
+    for panel, (name, rows) in zip(panels, found.items(), strict=True):
+        values = [row[0] for row in rows]
+        panel.plot(values, [row[1] for row in rows], "o-", color="#1f5f8b", label="training step")
+        panel.plot(values, [row[2] for row in rows], "s-", color="#c0562f", label="translating, beam 4")
+        middle = values.index(MIDDLE[name])
+        panel.plot(
+            values, [rows[middle][1] * value / MIDDLE[name] for value in values], ":", color="grey", label="linear"
+        )
+        panel.set(xscale="log", yscale="log", xlabel=name, xticks=values, xticklabels=values)
+        panel.minorticks_off()
+        panel.grid(alpha=0.3)
+    panels[0].set_ylabel("milliseconds")
+    panels[0].legend(frameon=False, fontsize=8)
+    figure.suptitle(", ".join(f"{name} {value}" for name, value in MIDDLE.items()) + " where not varied", fontsize=9)
+    figure.savefig(out, metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main()
