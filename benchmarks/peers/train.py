@@ -127,7 +127,7 @@ def _joeynmt(work: Workload) -> Path:
                 "optimizer": "adam",
                 "adam_betas": [0.9, 0.98],
                 "learning_rate": 0.005,
-                "learning_rate_min": 1e-7,
+                "learning_rate_min": 0.0001,
                 "learning_rate_warmup": 2000,
                 "scheduling": "warmupinversesquareroot",
                 "label_smoothing": 0.1,
