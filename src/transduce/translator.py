@@ -101,6 +101,10 @@ class Translator:
                 raise ValueError(f"{directory} and {directories[0]} have different subwords; an ensemble shares them")
         if precision == "int8" and device != "cpu":
             raise ValueError(f"--precision int8 is for a CPU, not for {device}: leave it out, or add --device cpu")
+        if precision == "int8" and not torch.backends.mkldnn.is_available():
+            raise ValueError(
+                "--precision int8: this build of torch has no oneDNN, whose products these are; leave it out"
+            )
         modules = [model.module.to(device) for model in models]
         for module in modules if precision == "int8" else ():
             narrow(module)
