@@ -52,6 +52,7 @@ model:
 training:
   steps: 12
   batch_tokens: 512
+  precision: float32  # the same on every machine
   pieces: 2
   schedule: {kind: inverse_square_root, warmup: 4, peak: 0.01}
   validate_every: 3

@@ -134,7 +134,7 @@ class Run:
         self.journal = Journal(out, say, training.steps)
         self.corpus, self.validation = self._validation(smoothing)
         self.progress = Progress()
-        self.environment = environment(device)
+        self.environment = {**environment(device), "precision": self.precision.name}
 
     def train(self, start_from: Model | None = None) -> Outcome:
         """Trains until steps, minutes or patience are used up."""

@@ -8,8 +8,21 @@ from transduce.training import Precision
 CPU = torch.device("cpu")
 
 
-def test_auto_is_float32_on_a_cpu_and_bfloat16_on_a_gpu():
+@pytest.mark.parametrize(
+    ("capabilities", "name"),
+    [({"avx512_bf16": True}, "bfloat16"), ({"amx_bf16": True}, "bfloat16"), ({"avx512_f": True}, "float32")],
+)
+def test_auto_is_bfloat16_where_the_processor_multiplies_it(capabilities, name, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
+    assert Precision("auto", CPU).name == name
+
+
+def test_auto_is_float32_where_torch_does_not_tell_what_the_processor_can(monkeypatch):
+    monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
     assert Precision("auto", CPU).name == "float32"
+
+
+def test_auto_is_bfloat16_on_a_gpu():
     assert Precision("auto", torch.device("cuda")).name == "bfloat16"
 
 

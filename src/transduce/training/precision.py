@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+from transduce.machine import multiplies_bfloat16
+
 
 class Precision:
     """Autocast to a precision, and float16's loss scale, which keeps small gradients from vanishing."""
@@ -13,7 +15,7 @@ class Precision:
 
     def __init__(self, name: str, device: torch.device) -> None:
         if name == "auto":
-            name = "bfloat16" if device.type == "cuda" else "float32"
+            name = "bfloat16" if multiplies_bfloat16(device) else "float32"
         self.name, self.device = name, device
         self.scale = 2.0**15 if name == "float16" else 1.0
         self.steady = 0
