@@ -1,52 +1,28 @@
-"""Training speed beside the peers', in turn in one run: `python benchmarks/peers/train.py [--rounds 3] [--seconds 60]`.
+"""Training beside the peers', in turn in one run: speed, and how good each is when.
 
-The same subword ids, the same model (Transformer-Tiny of Wu et al. 2021), the same 4,096 positions a step, dropout and
-smoothing on, float32. A peer runs as it is shipped, and with the settings that `transduce` gives itself.
+    python benchmarks/peers/train.py [--rounds 3] [--seconds 60] [--minutes 40]
+
+The same subword ids, the same model, the same 4,096 positions a step (`systems.py`). A peer runs as it is shipped, with
+the settings that `transduce` gives itself, and in bfloat16 where it offers that on a CPU. All of it takes four hours.
 """
 
 import argparse
 import json
-import re
-import shutil
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from peers import FOLDER, INSIDE, SHIPPED, TUNED, environment, machine, python_of, spread, table
+import quality
+from peers import FOLDER, SHIPPED, TUNED, environment, machine, spread, table
+from systems import System, systems
 from workload import Workload, workload
 
-from transduce.corpus import Planner
-
-SHAPE = {"d_model": 128, "layers": 4, "heads": 4, "d_ff": 256, "dropout": 0.3}
-
-
-class System(NamedTuple):
-    """A toolkit: the command that trains, and how it says its target tokens a second."""
-
-    command: list[str]
-    speed: re.Pattern[str]
-
-
-def systems(work: Workload) -> dict[str, System]:
-    """Each peer, told to train on the workload."""
-    return {
-        "JoeyNMT": System(
-            [str(python_of("joeynmt")), "-m", "joeynmt", "train", str(_joeynmt(work)), "--skip-test"],
-            re.compile(r"Tokens per Sec:\s+(\d+)"),
-        ),
-        "eole": System(
-            [str(python_of("eole").parent / "eole"), "train", "--config", str(_eole(work))],
-            re.compile(r"/\s*(\d+) tok/s"),
-        ),
-        "Hugging Face": System(
-            [str(python_of("huggingface")), str(INSIDE / "train_huggingface.py"), str(_huggingface(work))],
-            re.compile(r"([\d.]+) tokens a second"),
-        ),
-    }
+NEVER = 1_000_000  # steps
+PRECISIONS = ("bfloat16", "float32")
 
 
 def measured(system: System, settings: Mapping[str, str], seconds: float, log: Path) -> float:
@@ -92,189 +68,77 @@ def ours(work: Workload, seconds: float, precision: str) -> dict[str, Any]:
     return found
 
 
-def _joeynmt(work: Workload) -> Path:
-    """Its configuration."""
-    side = {"level": "word", "lowercase": False, "max_length": 256, "tokenizer_type": "none"}
-    side["voc_file"] = str(work.folder / "vocabulary.txt")
-    stack = {
-        "type": "transformer",
-        "num_layers": SHAPE["layers"],
-        "num_heads": SHAPE["heads"],
-        "hidden_size": SHAPE["d_model"],
-        "ff_size": SHAPE["d_ff"],
-        "dropout": SHAPE["dropout"],
-        "layer_norm": "post",
-        "embeddings": {"embedding_dim": SHAPE["d_model"], "scale": True, "dropout": 0.0},
-    }
-    return _written(
-        work.folder / "joeynmt.yaml",
-        {
-            "name": "tiny",
-            "joeynmt_version": "2.3.0",
-            "model_dir": str(work.folder / "joeynmt"),
-            "use_cuda": False,
-            "fp16": False,
-            "random_seed": 1,
-            "data": {
-                "train": str(work.folder / "train"),
-                "dev": str(work.folder / "validation"),
-                "dataset_type": "plain",
-                "src": {"lang": "src", **side},
-                "trg": {"lang": "trg", **side},
-            },
-            "testing": {"beam_size": 5, "beam_alpha": 0.6, "batch_size": 1024, "batch_type": "token"},
-            "training": {
-                "optimizer": "adam",
-                "adam_betas": [0.9, 0.98],
-                "learning_rate": 0.005,
-                "learning_rate_min": 0.0001,
-                "learning_rate_warmup": 2000,
-                "scheduling": "warmupinversesquareroot",
-                "label_smoothing": 0.1,
-                "normalization": "tokens",
-                "batch_size": 4096,
-                "batch_type": "token",
-                "epochs": 1000,
-                "validation_freq": 1_000_000,
-                "logging_freq": 5,
-                "overwrite": True,
-            },
-            "model": {
-                "initializer": "xavier_uniform",
-                "tied_embeddings": True,
-                "tied_softmax": True,
-                "encoder": stack,
-                "decoder": stack,
-            },
-        },
-    )
+def speeds_of(work: Workload, rounds: int, seconds: float) -> dict[tuple[str, str], list[float]]:
+    """Target tokens a second of each system and its settings, a figure a round."""
+    folder = work.folder / "speed"
+    turns = [
+        (name, kind, system, settings)
+        for kind, settings, precision in (
+            ("as shipped", SHIPPED, "float32"),
+            ("tuned", TUNED, "float32"),
+            ("tuned, bfloat16", TUNED, "bfloat16"),
+        )
+        for name, system in systems(work, folder / precision, NEVER, precision).items()
+    ]
+    speeds: dict[tuple[str, str], list[float]] = {}
+    for number in range(1, rounds + 1):
+        for precision in PRECISIONS:
+            found = ours(work, seconds, precision)
+            speeds.setdefault(("transduce", precision), []).append(found["tokens_per_second"])
+            share = f"{found['share_of_peak']:.0%} of the rate of its matrix products"
+            say(f"round {number}, transduce {precision}: {found['tokens_per_second']:,.0f}, {share}")
+        for name, kind, system, settings in turns:
+            log = work.folder / f"{name}-{kind}.log".replace(" ", "-")
+            speeds.setdefault((name, kind), []).append(measured(system, settings, seconds, log))
+            say(f"round {number}, {name} {kind}: {speeds[name, kind][-1]:,.0f}")
+    return speeds
 
 
-def _eole(work: Workload) -> Path:
-    """Its configuration."""
-    vocabulary = work.folder / "eole.txt"
-    words = (work.folder / "vocabulary.txt").read_text("utf-8")
-    vocabulary.write_text(f"<unk>\n<blank>\n<s>\n</s>\n{words}", "utf-8")
-    stack = {
-        "layers": SHAPE["layers"],
-        "hidden_size": SHAPE["d_model"],
-        "transformer_ff": SHAPE["d_ff"],
-        "heads": SHAPE["heads"],
-    }
-    return _written(
-        work.folder / "eole.yaml",
-        {
-            "seed": 1,
-            "save_data": str(work.folder / "eole-data"),
-            "overwrite": True,
-            "src_vocab": str(vocabulary),
-            "tgt_vocab": str(vocabulary),
-            "share_vocab": True,
-            "vocab_size_multiple": 1,
-            "report_every": 5,
-            "data": {
-                "corpus": {
-                    "path_src": str(work.folder / "train.src"),
-                    "path_tgt": str(work.folder / "train.trg"),
-                    "transforms": [],
-                }
-            },
-            "model": {
-                "architecture": "transformer",
-                "share_embeddings": True,
-                "share_decoder_embeddings": True,
-                **stack,
-                "encoder": {"encoder_type": "transformer", **stack},
-                "decoder": {"decoder_type": "transformer", **stack},
-                "embeddings": {"word_vec_size": SHAPE["d_model"], "position_encoding_type": "SinusoidalInterleaved"},
-            },
-            "training": {
-                "model_path": str(work.folder / "eole"),
-                "world_size": 0,
-                "gpu_ranks": [],
-                "batch_type": "tokens",
-                "batch_size": 4096,
-                "normalization": "tokens",
-                "accum_count": [1],
-                "bucket_size": 30000,
-                "num_workers": 0,
-                "compute_dtype": "fp32",
-                "optim": "adam",
-                "adam_beta2": 0.98,
-                "learning_rate": 0.005,
-                "warmup_steps": 2000,
-                "decay_method": "rsqrt",
-                "dropout": [SHAPE["dropout"]],
-                "attention_dropout": [0.0],
-                "label_smoothing": 0.1,
-                "max_grad_norm": 0.0,
-                "train_steps": 100_000,
-                "save_checkpoint_steps": 100_000,
-                "valid_steps": 100_000,
-            },
-        },
-    )
+def curves_of(work: Workload, minutes: float) -> dict[str, quality.Curve]:
+    """How good each system was when, ours first; a system that an earlier call has finished is not trained again."""
+    folder = work.folder / "quality"
+    curves = {}
+    for name, system in {"transduce": None, **systems(work, folder, quality.EVERY)}.items():
+        curve = quality.kept(name, folder, minutes)
+        if curve is None:
+            say(f"{name}: {minutes:g} minutes")
+            curve = quality.theirs(name, system, work, folder, minutes) if system else quality.ours(folder, minutes)
+            quality.keep(name, folder, minutes, curve)
+        curves[name] = curve
+    return curves
 
 
-def _huggingface(work: Workload) -> Path:
-    """Its task. It counts a batch in sentences: as many as our steps have on average."""
-    planner = Planner(work.prepared.train, batch_tokens=4096, pieces=1, seed=1)
-    return _written(
-        work.folder / "huggingface.json",
-        {
-            "folder": str(work.folder),
-            "scratch": str(work.folder / "huggingface"),
-            "sentences_a_step": round(len(work.prepared.train) / planner.steps_per_epoch),
-            "shape": {**SHAPE, "vocabulary": work.prepared.source.size},
-        },
-    )
-
-
-def _written(path: Path, values: Mapping[str, Any]) -> Path:
-    """JSON, which is YAML too."""
-    path.write_text(json.dumps(values, indent=1), "utf-8")
-    return path
+def say(line: str) -> None:
+    """Progress, apart from the tables."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def main() -> None:
-    """Prints the table."""
+    """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="how often each system has its turn")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each system has its turn; 0: no speeds")
     parser.add_argument("--seconds", type=float, default=60, help="how long a turn is measured")
+    parser.add_argument("--minutes", type=float, default=40, help="how long each trains for quality; 0: not at all")
     asked = parser.parse_args()
     work = workload(FOLDER / "work")
-    peers = systems(work)
-    speeds: dict[tuple[str, str], list[float]] = {}
-    found: dict[str, Any] = {}
-    for turn in range(asked.rounds):
-        for precision in ("float32", "bfloat16"):
-            found = ours(work, asked.seconds, precision)
-            speeds.setdefault(("transduce", precision), []).append(found["tokens_per_second"])
-            print(
-                f"transduce {precision}: {found['tokens_per_second']:,.0f}, {found['share_of_peak']:.0%}",
-                file=sys.stderr,
-            )
-        for name, system in peers.items():
-            for kind, settings in (("as shipped", SHIPPED), ("tuned", TUNED)):
-                log = work.folder / f"{name}-{kind}.log".replace(" ", "-")
-                speed = measured(system, settings, asked.seconds, log)
-                speeds.setdefault((name, kind), []).append(speed)
-                print(f"round {turn + 1}, {name} {kind}: {speed:,.0f}", file=sys.stderr)
-        shutil.rmtree(work.folder / "joeynmt", ignore_errors=True)
-    mine = statistics.median(speeds["transduce", "float32"])
-    rows = [[*name, spread(values), f"{mine / statistics.median(values):.2f}"] for name, values in speeds.items()]
-    print(f"{machine()}; {asked.rounds} rounds of {asked.seconds:g} s; tuned: {TUNED}")
-    print(
-        table(
-            [
-                "system",
-                "settings",
-                "target tokens/s, median (least–greatest)",
-                "transduce float32 is so many times as fast",
-            ],
-            rows,
-        )
-    )
+    print(f"{machine()}; tuned: {TUNED}\n")
+    if asked.rounds:
+        speeds = speeds_of(work, asked.rounds, asked.seconds)
+        mine = [statistics.median(speeds["transduce", precision]) for precision in PRECISIONS]
+        rows = [
+            [*name, spread(values), *[f"{one / statistics.median(values):.2f}" for one in mine]]
+            for name, values in speeds.items()
+        ]
+        faster = [f"transduce in {precision} is so many times as fast" for precision in PRECISIONS]
+        heading = f"target tokens/s, median (least–greatest) of {asked.rounds} turns of {asked.seconds:g} s"
+        print(table(["system", "settings", heading, *faster], rows), flush=True)
+    if asked.minutes:
+        curves = curves_of(work, asked.minutes)
+        heads = [f"minutes to BLEU {wanted}" for wanted in quality.QUALITIES]
+        head = ["system", "steps", f"validation BLEU after {asked.minutes:g} minutes", *heads]
+        print("\n" + table(head, quality.rows(curves, asked.minutes)))
+        for name, curve in curves.items():
+            print(f"{name}: " + ", ".join(f"{point.minutes:.1f} min {point.bleu:.1f}" for point in curve))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from transduce.bench import bench_training, bench_translating
-from transduce.bench.measured import median_seconds
+from transduce.bench.measured import Laps, median_seconds
 from transduce.corpus import Planner
 from transduce.recipe import from_values
 from transduce.translator import Method, Translator
@@ -23,7 +23,7 @@ CPU = torch.device("cpu")
 
 
 def test_training_counts_the_words_of_the_steps_that_count(tmp_path, monkeypatch):
-    """With a clock that ticks a second a look, words a second are words a step: of the steps after the warm-up."""
+    """Where each lap takes a second, words a second are words a step: of the steps after the warm-up."""
     for side, line in (("en", "two words\n"), ("de", "drei kurze Wörter\n")):
         (tmp_path / f"train.{side}").write_text(line * 40)
     train = {"source": str(tmp_path / "train.en"), "target": str(tmp_path / "train.de")}
@@ -38,12 +38,12 @@ def test_training_counts_the_words_of_the_steps_that_count(tmp_path, monkeypatch
             yield planned
 
     monkeypatch.setattr(Planner, "steps", noted)
-    clock = iter(range(10_000))
-    monkeypatch.setattr("transduce.bench.training.waited", lambda device: float(next(clock)))
+    monkeypatch.setattr(Laps, "seconds", lambda laps: [1.0] * (len(laps._moments) - 1))
     found = bench_training(recipe, "tiny", CPU, 2, lambda line: None)
     assert found.keys() == KEYS
     assert found["tokens_per_second"] == sum(words[3:5]) / 2
     assert found["milliseconds"]["step"] == 1000
+    assert found["milliseconds"]["25,000 target tokens"] == pytest.approx(1000 * 25_000 / found["tokens_per_second"])
     assert found["share_of_peak"] > 0
     assert found["settings"]["what"] == "tiny"
 
@@ -52,9 +52,23 @@ def test_translating_counts_what_is_written(trained):
     lines = ["a b", "", "c d e"]
     translator = Translator.load(trained)
     found = bench_translating(translator, lines, "run", 2, Method(translator.decoding))
-    written = sum(len(best[0].words) + 1 for best in translator.translate(lines))
-    assert found.keys() == KEYS
+    lengths = [len(best[0].words) + 1 for best in translator.translate(lines)]
+    written = sum(lengths)
+    assert found.keys() == {*KEYS, "lengths"}
+    assert found["lengths"] == {"mean": pytest.approx(written / len(lines)), "longest": max(lengths)}
+    assert 0 < found["milliseconds"]["alone, median"] <= found["milliseconds"]["alone, 99 %"]
     assert found["tokens_per_second"] / found["sentences_per_second"] == pytest.approx(written / len(lines))
+
+
+def test_a_lap_is_from_a_mark_to_the_next():
+    laps = Laps(CPU)
+    laps.mark()
+    time.sleep(0.05)
+    laps.mark()
+    laps.mark()
+    long, short = laps.seconds()
+    assert 0.05 <= long < 1
+    assert short < 0.04
 
 
 def test_the_median_leaves_the_warm_up_out():

@@ -11,6 +11,7 @@ from toys import BEGIN, PAD, Hashed, Scripted, assert_same, chosen, forced, tabl
 
 from transduce.search import Decoding, beam_search, length_penalty
 from transduce.search import beam as beam_module
+from transduce.search.largest import largest
 
 ALPHAS = [0.0, 0.6, 1.0]
 
@@ -180,7 +181,7 @@ def test_the_largest_are_torchs(places: int, many: int) -> None:
     values = torch.rand(6, places, generator=torch.Generator().manual_seed(places))
     values[2] = -math.inf
     values[2, places // 2] = 0.5
-    best, where = beam_module._largest(values, many)
+    best, where = largest(values, many)
     expected = values.topk(min(many, places)).values
     assert torch.equal(best, expected)
     assert torch.equal(values.gather(1, where), expected)

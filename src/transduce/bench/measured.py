@@ -4,13 +4,14 @@ import resource
 import statistics
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torch
 
 from transduce.settings import Spec
 
-__all__ = ["Settings", "matrix_rate", "median_seconds", "peak_memory", "waited"]
+__all__ = ["Laps", "Settings", "matrix_rate", "median_seconds", "peak_memory", "waited"]
 
 
 class Settings(Spec):
@@ -42,6 +43,29 @@ def median_seconds(call: Callable[[], Any], device: torch.device, runs: int, war
         if run >= warm_up:
             times.append(time.perf_counter() - began)
     return statistics.median(times)
+
+
+class Laps:
+    """The times between moments at which the device comes to the same point, without waiting for it there."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._moments: list[Any] = []
+
+    def mark(self) -> None:
+        """Here: after all that the device has been given."""
+        if self._device.type == "cuda":
+            self._moments.append(torch.cuda.Event(enable_timing=True))
+            self._moments[-1].record()
+        else:
+            self._moments.append(time.perf_counter())
+
+    def seconds(self) -> list[float]:
+        """Between each mark and the next, once all are passed."""
+        waited(self._device)
+        if self._device.type == "cuda":
+            return [before.elapsed_time(after) / 1000 for before, after in pairwise(self._moments)]
+        return [after - before for before, after in pairwise(self._moments)]
 
 
 def waited(device: torch.device) -> float:

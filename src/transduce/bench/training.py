@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from transduce.bench.measured import Settings, matrix_rate, peak_memory, waited
+from transduce.bench.measured import Laps, Settings, matrix_rate, peak_memory
 from transduce.corpus import Planned, Planner, Prepared, prepare
 from transduce.describe import flops
 from transduce.machine import compile_on_gpu, keep_pages, repeat_bits
@@ -37,7 +37,10 @@ class Measured(NamedTuple):
 def bench_training(
     recipe: Recipe, name: str, device: torch.device, runs: int, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Trains `recipe` for a few steps to warm up and `runs` more that count; medians, by the keys of `bench --json`."""
+    """Trains `recipe` for a few steps to warm up and `runs` more that count; medians, by the keys of `bench --json`.
+
+    25,000 target tokens, and about as many of the source, are a step of the paper (section 5.1).
+    """
     keep_pages()
     repeat_bits()
     precision = Precision(recipe.training.precision, device)
@@ -54,6 +57,7 @@ def bench_training(
         "milliseconds": {
             "step": 1000 * statistics.median(measured.seconds),
             "waiting": 1000 * statistics.median(record.waiting for record in measured.records),
+            "25,000 target tokens": 1000 * 25_000 * total / words,
         },
         "matrix_rate": rate,
         "share_of_peak": work / total / rate,
@@ -75,13 +79,14 @@ def _measured(recipe: Recipe, prepared: Prepared, precision: Precision, runs: in
     optimiser = FlatAdam(model, training.optimiser)
     compile_on_gpu(model, device)
     steps = training_steps(objective, optimiser, planner, training, precision)
-    records, seconds = [], []
-    for _ in range(WARM_UP + runs):
-        began = waited(device)
-        records.append(next(steps))
-        seconds.append(waited(device) - began)
+    list(islice(steps, WARM_UP))
+    laps, records = Laps(device), []
+    laps.mark()
+    for record in islice(steps, runs):
+        laps.mark()
+        records.append(record)
     planned = list(islice(planner.steps(), WARM_UP, WARM_UP + runs))
-    return Measured(records[WARM_UP:], planned, seconds[WARM_UP:], vocabulary, planner.padding)
+    return Measured(records, planned, laps.seconds(), vocabulary, planner.padding)
 
 
 def _settings(recipe: Recipe, name: str, precision: Precision, runs: int) -> Settings:

@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from transduce.bench.measured import Settings, matrix_rate, peak_memory, waited
@@ -11,23 +12,31 @@ from transduce.translator import BATCH_TOKENS, Method, Translator
 
 __all__ = ["bench_translating"]
 
+ALONE = 100  # of the lines are translated one by one too
+
 
 def bench_translating(
     translator: Translator, lines: Sequence[str], name: str, runs: int, method: Method
 ) -> dict[str, Any]:
     """Translates `lines` once to warm up and `runs` times that count; medians, by the keys of `bench --json`."""
-    device, times, words = translator.device, [], 0
+    device, times, found = translator.device, [], []
     for number in range(runs + 1):
         began = waited(device)
         found = translator.translate(lines, method)
         if number:
             times.append(waited(device) - began)
-            words = sum(len(best[0].words) + 1 for best in found)
-    seconds = statistics.median(times)
+    seconds, lengths = statistics.median(times), [len(best[0].words) + 1 for best in found]
+    words, alone = sum(lengths), _alone(translator, lines[:: max(1, len(lines) // ALONE)], method)
     return {
         "tokens_per_second": words / seconds,
         "sentences_per_second": len(lines) / seconds,
-        "milliseconds": {"whole": 1000 * seconds, "sentence": 1000 * seconds / len(lines)},
+        "milliseconds": {
+            "whole": 1000 * seconds,
+            "sentence": 1000 * seconds / len(lines),
+            "alone, median": 1000 * float(np.percentile(alone, 50)),
+            "alone, 99 %": 1000 * float(np.percentile(alone, 99)),
+        },
+        "lengths": {"mean": words / len(lines), "longest": max(lengths)},
         "matrix_rate": matrix_rate(device, torch.float32),
         "share_of_peak": None,
         "peak_memory": peak_memory(device),
@@ -43,3 +52,13 @@ def bench_translating(
             batch_tokens=BATCH_TOKENS,
         ).as_dictionary(),
     }
+
+
+def _alone(translator: Translator, lines: Sequence[str], method: Method) -> list[float]:
+    """Seconds of each line by itself, as a service would be asked for it."""
+    times = []
+    for line in lines:
+        began = waited(translator.device)
+        translator.translate([line], method)
+        times.append(waited(translator.device) - began)
+    return times

@@ -35,18 +35,20 @@ def bench(
     """Measures the speed of training steps, or of translating with a trained model."""
     from transduce.machine import choose_device, keep_pages, use_threads
 
-    use_threads(threads)
+    workers = use_threads(threads)
     keep_pages()
     chosen = choose_device(device)
     if work == Work.TRAIN:
         found = _training(preset, data, steps, change, chosen)
     else:
-        found = _translating(run, data, steps, chosen, precision)
+        found = _translating(run, data, steps, chosen, precision, workers)
     if as_json:
         print(json.dumps(found, indent=2))
         return
     print(f"{found['tokens_per_second']:,.0f} target tokens/s, {found['sentences_per_second']:,.1f} sentences/s")
     print(", ".join(f"{part} {value:,.1f} ms" for part, value in found["milliseconds"].items()))
+    if "lengths" in found:
+        print(f"{found['lengths']['mean']:.1f} words a translation, the longest {found['lengths']['longest']}")
     print(f"matrix rate {found['matrix_rate'] / 1e9:,.0f} GFLOP/s", end="")
     print(f", of which {found['share_of_peak']:.0%}" if found["share_of_peak"] else "")
     print(f"peak memory {found['peak_memory'] / 2**20:,.0f} MiB; {found['settings']}")
@@ -66,7 +68,9 @@ def _training(preset: str, data: str | None, steps: int, changes: list[str], dev
     return bench_training(recipe, preset, device, steps, lambda line: print(line, file=sys.stderr))
 
 
-def _translating(run: Path | None, data: str | None, runs: int, device: Any, precision: Products) -> dict[str, Any]:
+def _translating(
+    run: Path | None, data: str | None, runs: int, device: Any, precision: Products, workers: int
+) -> dict[str, Any]:
     """Translating with a trained model; random weights never end a sentence and would measure something else."""
     from transduce.bench import bench_translating
     from transduce.embedded import split
@@ -76,5 +80,5 @@ def _translating(run: Path | None, data: str | None, runs: int, device: Any, pre
     if run is None:
         raise ValueError("bench translate needs a trained model: name its directory, such as runs/demo of `make demo`")
     lines = read_lines(data) if data else [example.source for example in split("test")]
-    translator = Translator.load(run, device=str(device), precision=precision.value)
+    translator = Translator.load(run, device=str(device), precision=precision.value, workers=workers)
     return bench_translating(translator, lines, str(run), min(runs, 5), Method(translator.decoding))

@@ -26,7 +26,9 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
-    precision: Annotated[Products, typer.Option(help="Of products: int8 is the faster, on a CPU.")] = Products.FLOAT32,
+    precision: Annotated[
+        Products, typer.Option(help="Of products: int8 is fast on a CPU, bfloat16 on a GPU.")
+    ] = Products.FLOAT32,
 ) -> None:
     """Translates a test set and measures the result."""
     from transduce.directory import Model
@@ -34,10 +36,11 @@ def evaluate(
     from transduce.measure import scores
     from transduce.translator import Translator
 
-    use_threads(threads)
+    workers = use_threads(threads)
     keep_pages()
     corpus = _corpus(run[0], source, reference, test)
-    translator = Translator.load(*run, device=str(choose_device(device)), precision=precision.value)
+    chosen = str(choose_device(device))
+    translator = Translator.load(*run, device=chosen, precision=precision.value, workers=workers)
     config = Model.read_config(run[0])
     began = time.perf_counter()
     translations = [best[0] for best in translator.translate(corpus.source)]

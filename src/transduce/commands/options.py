@@ -7,4 +7,5 @@ class Products(StrEnum):
     """The precision of matrix products while translating."""
 
     FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
     INT8 = "int8"

@@ -33,7 +33,9 @@ def translate(
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
-    precision: Annotated[Products, typer.Option(help="Of products: int8 is the faster, on a CPU.")] = Products.FLOAT32,
+    precision: Annotated[
+        Products, typer.Option(help="Of products: int8 is fast on a CPU, bfloat16 on a GPU.")
+    ] = Products.FLOAT32,
 ) -> None:
     """Translates lines; one line in is one line out, and an empty line stays empty."""
     from transduce.machine import choose_device, keep_pages, use_threads
@@ -43,9 +45,10 @@ def translate(
     from transduce.translator import Method, Translator
 
     runs, path = _runs_and_file(run)
-    use_threads(threads)
+    workers = use_threads(threads)
     keep_pages()
-    translator = Translator.load(*runs, device=str(choose_device(device)), precision=precision.value)
+    chosen = str(choose_device(device))
+    translator = Translator.load(*runs, device=chosen, precision=precision.value, workers=workers)
     lines = read_lines(path)
     prefixes = read_lines(str(prefix)) if prefix else None
     if prefixes is not None and len(prefixes) != len(lines):

@@ -16,10 +16,10 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
 
+from transduce.search.largest import largest
 from transduce.search.stepper import Problem, Stepper
 from transduce.settings import Spec
 
-FOLDS = 32  # of a row of log-probabilities, for finding the largest
 LOOK = {"cpu": 1, "cuda": 8}  # steps from one look at what lives to the next: a GPU has to be waited for
 
 
@@ -128,7 +128,7 @@ def _candidates(
     batch, width = live.log_probabilities.shape
     for word in problem.banned:
         log_probabilities[:, word] = -math.inf
-    best, words = _largest(log_probabilities, many)
+    best, words = largest(log_probabilities, many)
     each = best.shape[1]
     # Back into a rectangle: what the rows gave, at their places; nothing of the dead.
     totals = best.new_full((batch * width, each), -math.inf)
@@ -142,27 +142,6 @@ def _candidates(
     written = torch.take_along_dim(live.words, parents.unsqueeze(-1), dim=1)
     written = torch.cat([written, following.view(batch, -1).gather(1, chosen).unsqueeze(-1)], dim=-1)
     return Candidates(written, totals, numbers.view(batch, width).gather(1, parents))
-
-
-def _largest(
-    values: Float[Tensor, "rows places"], many: int
-) -> tuple[Float[Tensor, "rows many"], Int[Tensor, "rows many"]]:
-    """The `many` largest of each row and where they stand, or all where there are fewer.
-
-    torch's own sorts whole rows on a CPU. Here a row is folded `FOLDS` times; the largest values stand in the columns
-    with the largest maxima, which one pass over whole vectors finds.
-    """
-    rows, places = values.shape
-    columns = places // FOLDS
-    if values.is_cuda or columns < 4 * many:
-        return values.topk(min(many, places))
-    folded = values[:, : columns * FOLDS].unflatten(1, (FOLDS, columns))
-    chosen = folded.amax(1).topk(many).indices
-    inside = (chosen.unsqueeze(1) + columns * torch.arange(FOLDS).unsqueeze(1)).flatten(1)
-    rest = torch.arange(columns * FOLDS, places).expand(rows, -1)
-    among = torch.cat([inside, rest], dim=1)
-    best, where = values.gather(1, among).topk(many)
-    return best, among.gather(1, where)
 
 
 def _advance(

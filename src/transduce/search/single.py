@@ -9,6 +9,7 @@ from pydantic import Field
 from torch import Tensor
 
 from transduce.search.beam import Hypothesis
+from transduce.search.largest import largest
 from transduce.search.stepper import Problem, Stepper
 from transduce.settings import Spec
 
@@ -26,7 +27,9 @@ class Sampling(Spec):
 def greedy_search(stepper: Stepper, problem: Problem) -> list[Hypothesis]:
     """The most probable word at each step, until the end symbol or the bound. A beam of 1 is not the same: it
     keeps a live hypothesis after one has ended."""
-    return _follow(stepper, problem, lambda log_probabilities, _sentences, _step: log_probabilities.argmax(-1))
+    return _follow(
+        stepper, problem, lambda log_probabilities, _sentences, _step: largest(log_probabilities, 1)[1][:, 0]
+    )
 
 
 def sample(
@@ -67,7 +70,9 @@ def _follow(stepper: Stepper, problem: Problem, choose: Choice) -> list[Hypothes
     words = torch.full((len(written), 1), problem.begin, device=problem.source.device)
     for step in range(problem.room):
         log_probabilities, state = stepper.step(words, state)
-        log_probabilities = log_probabilities[:, -1].index_fill(1, _ids(problem), -math.inf)
+        log_probabilities = log_probabilities[:, -1]
+        for word in problem.banned:
+            log_probabilities[:, word] = -math.inf
         chosen = choose(log_probabilities, sentences, step)
         gained = log_probabilities.gather(1, chosen.unsqueeze(1)).squeeze(1)
         for sentence, word, gain in zip(sentences.tolist(), chosen.tolist(), gained.tolist(), strict=True):
@@ -81,8 +86,3 @@ def _follow(stepper: Stepper, problem: Problem, choose: Choice) -> list[Hypothes
             state = state.pick(kept)
         sentences, words = sentences[kept], chosen[kept].unsqueeze(1)
     return [Hypothesis(words, total, total) for words, total in zip(written, totals, strict=True)]
-
-
-def _ids(problem: Problem) -> Int[Tensor, " banned"]:
-    """The banned ids as an index."""
-    return torch.tensor(problem.banned, dtype=torch.long, device=problem.source.device)

@@ -1,0 +1,212 @@
+"""The toolkits that train: how each is told to do the work of `workload.py`, and what it leaves behind.
+
+Transformer-Tiny of Wu et al. 2021, 4,096 positions a step, dropout 0.3 and smoothing 0.1, Adam, a rate of 0.005 after
+2,000 steps and then by the inverse square root.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from peers import INSIDE, python_of
+from workload import Workload
+
+from transduce.corpus import Planner
+
+SHAPE = {"d_model": 128, "layers": 4, "heads": 4, "d_ff": 256, "dropout": 0.3}
+
+
+class System(NamedTuple):
+    """A toolkit: the command that trains, how it says its target tokens a second, and how it comes to be judged."""
+
+    command: list[str]
+    speed: re.Pattern[str]
+    left: str  # what it leaves in its folder at each save, as a pattern with one number, the step
+    translate: Callable[[Path, Path], list[str]] | None  # (what it left, output): the command that translates with it
+
+
+def systems(work: Workload, folder: Path, every: int, precision: str = "float32") -> dict[str, System]:
+    """Each peer, told to train on the workload, to work in `folder` and to save after `every` so many steps.
+
+    In bfloat16 only those that offer it on a CPU.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    source = str(work.folder / "validation.src")
+    eole, huggingface = str(python_of("eole").parent / "eole"), str(python_of("huggingface"))
+    named = {
+        "JoeyNMT": System(
+            [str(python_of("joeynmt")), "-m", "joeynmt", "train", str(_joeynmt(work, folder, every)), "--skip-test"],
+            re.compile(r"Tokens per Sec:\s+(\d+)"),
+            r"joeynmt/(\d+)\.hyps",  # it translates the validation set itself
+            None,
+        ),
+        "eole": System(
+            [eole, "train", "--config", str(_eole(work, folder, every, precision))],
+            re.compile(r"/\s*(\d+) tok/s"),
+            r"eole/step_(\d+)",
+            lambda left, output: [
+                *[eole, "predict", "--model_path", str(left), "--src", source, "--output", str(output)],
+                *["--beam_size", "1", "--batch_size", "4096", "--batch_type", "tokens"],
+            ],
+        ),
+        "Hugging Face": System(
+            [huggingface, str(INSIDE / "train_huggingface.py"), str(_huggingface(work, folder, every, precision))],
+            re.compile(r"([\d.]+) tokens a second"),
+            r"huggingface/checkpoint-(\d+)",
+            lambda left, output: [huggingface, str(INSIDE / "greedy_huggingface.py"), str(left), source, str(output)],
+        ),
+    }
+    if precision != "float32":
+        del named["JoeyNMT"]
+    return named
+
+
+def _joeynmt(work: Workload, folder: Path, every: int) -> Path:
+    """Its configuration."""
+    side = {"level": "word", "lowercase": False, "max_length": 256, "tokenizer_type": "none"}
+    side["voc_file"] = str(work.folder / "vocabulary.txt")
+    stack = {
+        "type": "transformer",
+        "num_layers": SHAPE["layers"],
+        "num_heads": SHAPE["heads"],
+        "hidden_size": SHAPE["d_model"],
+        "ff_size": SHAPE["d_ff"],
+        "dropout": SHAPE["dropout"],
+        "layer_norm": "post",
+        "embeddings": {"embedding_dim": SHAPE["d_model"], "scale": True, "dropout": SHAPE["dropout"]},
+    }
+    return _written(
+        folder / "joeynmt.yaml",
+        {
+            "name": "tiny",
+            "joeynmt_version": "2.3.0",
+            "model_dir": str(folder / "joeynmt"),
+            "use_cuda": False,
+            "fp16": False,
+            "random_seed": 1,
+            "data": {
+                "train": str(work.folder / "train"),
+                "dev": str(work.folder / "validation"),
+                "dataset_type": "plain",
+                "src": {"lang": "src", **side},
+                "trg": {"lang": "trg", **side},
+            },
+            "testing": {"beam_size": 5, "beam_alpha": 0.6, "batch_size": 1024, "batch_type": "token"},
+            "training": {
+                "optimizer": "adam",
+                "adam_betas": [0.9, 0.98],
+                "learning_rate": 0.005,
+                "learning_rate_min": 0.0001,
+                "learning_rate_warmup": 2000,
+                "scheduling": "warmupinversesquareroot",
+                "label_smoothing": 0.1,
+                "normalization": "tokens",
+                "batch_size": 4096,
+                "batch_type": "token",
+                "epochs": 1000,
+                "validation_freq": every,
+                "keep_best_ckpts": 1,
+                "logging_freq": 5,
+                "overwrite": True,
+            },
+            "model": {
+                "initializer": "xavier_uniform",
+                "tied_embeddings": True,
+                "tied_softmax": True,
+                "encoder": stack,
+                "decoder": stack,
+            },
+        },
+    )
+
+
+def _eole(work: Workload, folder: Path, every: int, precision: str) -> Path:
+    """Its configuration."""
+    vocabulary = folder / "eole.txt"
+    words = (work.folder / "vocabulary.txt").read_text("utf-8")
+    vocabulary.write_text(f"<unk>\n<blank>\n<s>\n</s>\n{words}", "utf-8")
+    stack = {
+        "layers": SHAPE["layers"],
+        "hidden_size": SHAPE["d_model"],
+        "transformer_ff": SHAPE["d_ff"],
+        "heads": SHAPE["heads"],
+    }
+    return _written(
+        folder / "eole.yaml",
+        {
+            "seed": 1,
+            "save_data": str(folder / "eole-data"),
+            "overwrite": True,
+            "src_vocab": str(vocabulary),
+            "tgt_vocab": str(vocabulary),
+            "share_vocab": True,
+            "vocab_size_multiple": 1,
+            "report_every": 5,
+            "data": {
+                "corpus": {
+                    "path_src": str(work.folder / "train.src"),
+                    "path_tgt": str(work.folder / "train.trg"),
+                    "transforms": [],
+                }
+            },
+            "model": {
+                "architecture": "transformer",
+                "share_embeddings": True,
+                "share_decoder_embeddings": True,
+                **stack,
+                "encoder": {"encoder_type": "transformer", **stack},
+                "decoder": {"decoder_type": "transformer", **stack},
+                "embeddings": {"word_vec_size": SHAPE["d_model"], "position_encoding_type": "SinusoidalInterleaved"},
+            },
+            "training": {
+                "model_path": str(folder / "eole"),
+                "world_size": 0,
+                "gpu_ranks": [],
+                "batch_type": "tokens",
+                "batch_size": 4096,
+                "normalization": "tokens",
+                "accum_count": [1],
+                "bucket_size": 30000,
+                "num_workers": 0,
+                "compute_dtype": {"float32": "fp32", "bfloat16": "bf16"}[precision],
+                "optim": "adam",
+                "adam_beta2": 0.98,
+                # Its `noam` is the paper's schedule, times this: 0.005 after 2,000 steps. Its `rsqrt` does not warm up.
+                "learning_rate": 0.005 * (SHAPE["d_model"] * 2000) ** 0.5,
+                "warmup_steps": 2000,
+                "decay_method": "noam",
+                "param_init_method": "xavier_uniform",
+                "dropout": [SHAPE["dropout"]],
+                "attention_dropout": [0.0],
+                "label_smoothing": 0.1,
+                "max_grad_norm": 0.0,
+                "train_steps": 100_000,
+                "save_checkpoint_steps": every,
+                "valid_steps": 100_000,
+            },
+        },
+    )
+
+
+def _huggingface(work: Workload, folder: Path, every: int, precision: str) -> Path:
+    """Its task. It counts a batch in sentences: as many as our steps have on average."""
+    planner = Planner(work.prepared.train, batch_tokens=4096, pieces=1, seed=1)
+    return _written(
+        folder / "huggingface.json",
+        {
+            "folder": str(work.folder),
+            "scratch": str(folder / "huggingface"),
+            "every": every,
+            "bfloat16": precision == "bfloat16",
+            "sentences_a_step": round(len(work.prepared.train) / planner.steps_per_epoch),
+            "shape": {**SHAPE, "vocabulary": work.prepared.source.size},
+        },
+    )
+
+
+def _written(path: Path, values: Mapping[str, Any]) -> Path:
+    """JSON, which is YAML too."""
+    path.write_text(json.dumps(values, indent=1), "utf-8")
+    return path
