@@ -40,11 +40,10 @@ def multiplies_bfloat16(device: torch.device) -> bool:
     return bool(capabilities.get("avx512_bf16", False) or capabilities.get("amx_bf16", False))
 
 
-def use_threads(threads: int | None) -> int:
-    """How many threads compute; None leaves it to torch: one a core. Gives the number."""
+def use_threads(threads: int | None) -> None:
+    """How many threads compute; None leaves it to torch: one a core."""
     if threads is not None:
         torch.set_num_threads(threads)
-    return torch.get_num_threads()
 
 
 def keep_pages() -> None:

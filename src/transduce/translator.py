@@ -14,7 +14,6 @@ from transduce.directory import Model
 from transduce.model import ExplicitCore, TransformerModel
 from transduce.model.attention import MultiHeadAttention
 from transduce.model.narrow import narrow
-from transduce.processes import side_by_side
 from transduce.search import (
     Decoding,
     Ensemble,
@@ -35,7 +34,6 @@ __all__ = ["Explanation", "Method", "Precision", "Translation", "Translator"]
 Precision = Literal["float32", "bfloat16", "int8"]
 
 BATCH_TOKENS = 4096
-LEAST_SHARE = 1024  # source positions that a worker is given at once
 
 
 class Translation(NamedTuple):
@@ -91,22 +89,18 @@ class Translator:
         target: Subwords,
         decoding: Decoding,
         precision: Precision = "float32",
-        workers: int = 1,
     ) -> None:
         self.models, self.source, self.target, self.decoding = tuple(models), source, target, decoding
-        self.precision, self.workers = precision, workers
+        self.precision = precision
         self.stepper: Stepper = models[0] if len(models) == 1 else Ensemble(models)
         self.symbols = models[0].spec.symbols
         self.device = next(models[0].parameters()).device
 
     @classmethod
-    def load(
-        cls, *directories: Path | str, device: str = "cpu", precision: Precision = "float32", workers: int = 1
-    ) -> "Translator":
+    def load(cls, *directories: Path | str, device: str = "cpu", precision: Precision = "float32") -> "Translator":
         """The model of one directory, or the ensemble of several; a `ValueError` where they do not fit together.
 
-        In `int8` products are several times as fast, on a CPU, and a hair less exact; `bfloat16` is for a GPU. With
-        several `workers`, batches are translated side by side, each in a process with its share of the threads.
+        In `int8` products are several times as fast, on a CPU, and a hair less exact; `bfloat16` is for a GPU.
         """
         models = [Model.read(Path(directory)) for directory in directories]
         first = models[0]
@@ -125,8 +119,7 @@ class Translator:
                 module.bfloat16()
             elif precision == "int8":
                 narrow(module)
-        workers = workers if device == "cpu" else 1
-        return cls(modules, first.source, first.target, first.config.decoding, precision, workers)
+        return cls(modules, first.source, first.target, first.config.decoding, precision)
 
     def translate(
         self,
@@ -139,10 +132,8 @@ class Translator:
         """For each line its translations, best first; for an empty line one empty translation."""
         method = method or Method(self.decoding)
         found = [[Translation("", 0.0, 0.0, [])] for _ in lines]
-        batches = self._batches(lines, prefixes, batch_tokens)
-        solved = side_by_side(lambda batch: self._solve(batch, method), batches, self.workers)
-        for batch, hypotheses in zip(batches, solved, strict=True):
-            for number, best in zip(batch.numbers, hypotheses, strict=True):
+        for batch in self._batches(lines, prefixes, batch_tokens):
+            for number, best in zip(batch.numbers, self._solve(batch, method), strict=True):
                 texts = self.target.decode([hypothesis.words for hypothesis in best])
                 found[number] = [
                     Translation(_one_line(text), hypothesis.log_probability, hypothesis.score, hypothesis.words)
@@ -157,8 +148,6 @@ class Translator:
         forced = self.target.encode([prefixes[number] for number in numbers]) if prefixes else [[] for _ in numbers]
         self._check_lengths(numbers, sources)
         lengths = np.array([len(words) + 1 for words in sources], dtype=np.int64)
-        if self.workers > 1:  # enough batches that none has to wait long for the last, large enough to be worth it
-            batch_tokens = min(batch_tokens, max(int(lengths.sum()) // (4 * self.workers), LEAST_SHARE))
         return [
             Batch(
                 [numbers[place] for place in places],

@@ -7,12 +7,12 @@ from pathlib import Path
 import torch
 from timed import task
 
-from transduce.machine import keep_pages, use_threads
+from transduce.machine import keep_pages
 from transduce.translator import Method, Translator
 
 asked = task()
 keep_pages()
-translator = Translator.load(Path(asked["model"]), precision=asked["precision"], workers=use_threads(None))
+translator = Translator.load(Path(asked["model"]), precision=asked["precision"])
 changes = {"beam": asked["beam"], "length_penalty": asked["length_penalty"], "margin": asked["margin"]}
 decoding = translator.decoding.model_copy(update=changes)
 method = Method(decoding, greedy=asked["beam"] == 1)

@@ -35,13 +35,13 @@ def bench(
     """Measures the speed of training steps, or of translating with a trained model."""
     from transduce.machine import choose_device, keep_pages, use_threads
 
-    workers = use_threads(threads)
+    use_threads(threads)
     keep_pages()
     chosen = choose_device(device)
     if work == Work.TRAIN:
         found = _training(preset, data, steps, change, chosen)
     else:
-        found = _translating(run, data, steps, chosen, precision, workers)
+        found = _translating(run, data, steps, chosen, precision)
     if as_json:
         print(json.dumps(found, indent=2))
         return
@@ -68,9 +68,7 @@ def _training(preset: str, data: str | None, steps: int, changes: list[str], dev
     return bench_training(recipe, preset, device, steps, lambda line: print(line, file=sys.stderr))
 
 
-def _translating(
-    run: Path | None, data: str | None, runs: int, device: Any, precision: Products, workers: int
-) -> dict[str, Any]:
+def _translating(run: Path | None, data: str | None, runs: int, device: Any, precision: Products) -> dict[str, Any]:
     """Translating with a trained model; random weights never end a sentence and would measure something else."""
     from transduce.bench import bench_translating
     from transduce.embedded import split
@@ -80,5 +78,5 @@ def _translating(
     if run is None:
         raise ValueError("bench translate needs a trained model: name its directory, such as runs/demo of `make demo`")
     lines = read_lines(data) if data else [example.source for example in split("test")]
-    translator = Translator.load(run, device=str(device), precision=precision.value, workers=workers)
+    translator = Translator.load(run, device=str(device), precision=precision.value)
     return bench_translating(translator, lines, str(run), min(runs, 5), Method(translator.decoding))

@@ -36,11 +36,10 @@ def evaluate(
     from transduce.measure import scores
     from transduce.translator import Translator
 
-    workers = use_threads(threads)
+    use_threads(threads)
     keep_pages()
     corpus = _corpus(run[0], source, reference, test)
-    chosen = str(choose_device(device))
-    translator = Translator.load(*run, device=chosen, precision=precision.value, workers=workers)
+    translator = Translator.load(*run, device=str(choose_device(device)), precision=precision.value)
     config = Model.read_config(run[0])
     began = time.perf_counter()
     translations = [best[0] for best in translator.translate(corpus.source)]

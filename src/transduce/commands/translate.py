@@ -45,10 +45,9 @@ def translate(
     from transduce.translator import Method, Translator
 
     runs, path = _runs_and_file(run)
-    workers = use_threads(threads)
+    use_threads(threads)
     keep_pages()
-    chosen = str(choose_device(device))
-    translator = Translator.load(*runs, device=chosen, precision=precision.value, workers=workers)
+    translator = Translator.load(*runs, device=str(choose_device(device)), precision=precision.value)
     lines = read_lines(path)
     prefixes = read_lines(str(prefix)) if prefix else None
     if prefixes is not None and len(prefixes) != len(lines):
