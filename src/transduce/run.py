@@ -268,9 +268,9 @@ class Run:
     def _warn_of_change(self, before: Mapping[str, Any]) -> None:
         """The promise of equal bits holds for an equal machine."""
         changed = [
-            f"{name} was {before.get(name)} and is {value}"
+            f"{name} was {before[name]} and is {value}"
             for name, value in self.environment.items()
-            if before.get(name) != value
+            if name in before and before[name] != value
         ]
         if changed:
             self.say(f"warning: {'; '.join(changed)}: the run goes on, with bits that differ from an undisturbed one's")

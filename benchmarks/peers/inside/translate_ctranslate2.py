@@ -7,9 +7,11 @@ from timed import Ids, report, task
 from weights import to_ctranslate2
 
 asked = task()
-model = Path(asked["scratch"]) / "ctranslate2"
-if not (model / "model.bin").exists():
-    to_ctranslate2(Path(asked["model"]), model)
+ours, model = Path(asked["model"]), Path(asked["scratch"]) / "ctranslate2"
+carried = model / "carried-from.json"  # the manifest has the checksum of what was carried over
+if not carried.exists() or carried.read_bytes() != (ours / "manifest.json").read_bytes():
+    to_ctranslate2(ours, model)
+    carried.write_bytes((ours / "manifest.json").read_bytes())
 settings = {
     "compute_type": asked["compute_type"],
     "inter_threads": asked["inter_threads"],
