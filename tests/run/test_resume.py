@@ -8,8 +8,11 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from micro_run import Moment, forked, write_corpus
+from transduce.recipe import load
+from transduce.run import Run, prepare
 
 TIMES = ("tokens_per_second", "waiting", "elapsed")
 
@@ -215,6 +218,16 @@ def test_other_threads_are_a_warning(micro, copied):
     ended = train(micro, copied, "--set", "training.steps=13", "--threads", "2")
     assert ended.code == 0
     assert "warning: threads was 1 and is 2" in ended.error
+
+
+def test_another_precision_is_a_warning(copied, monkeypatch):
+    """As `precision: auto` comes to be on a machine of another kind."""
+    recipe, said = load(copied / "recipe.yaml"), []
+    monkeypatch.setattr("transduce.training.precision.multiplies_bfloat16", lambda device: True)
+    wider = recipe.model_copy(update={"training": recipe.training.model_copy(update={"precision": "auto"})})
+    run = Run(wider, copied, prepare(recipe, copied, said.append), torch.device("cpu"), said.append)
+    run._resume()
+    assert any("precision was float32 and is bfloat16" in line for line in said)
 
 
 def test_without_its_training_folder_a_model_is_not_trained_over(micro, copied):
