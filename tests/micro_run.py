@@ -45,9 +45,9 @@ model:
   d_model: 24
   encoder_layers: 2
   decoder_layers: 1
-  mixer: {heads: 2, d_k: 6, d_v: 5}
-  cross: {heads: 3, d_k: 4, d_v: 7}
-  feed_forward: {d_ff: 40}
+  mixer: {kind: attention, heads: 2, d_k: 6, d_v: 5}
+  cross: {kind: attention, heads: 3, d_k: 4, d_v: 7}
+  feed_forward: {kind: feed_forward, d_ff: 40}
   dropout: 0.1
 training:
   steps: 12

@@ -6,15 +6,22 @@ from typing import Any
 import torch
 
 from transduce.directory import CONFIG, Model
-from transduce.model import Transformer, TransformerModel, Vocabulary
+from transduce.model import ModelSpec, TranslationModel, Vocabulary
+from transduce.model.family import FamilySpec
 from transduce.presets import PRESETS
 from transduce.recipe import Recipe, expanded, load
-from transduce.settings import validated
+from transduce.settings import Spec, validated
 
 __all__ = ["described", "flops"]
 
 VOCABULARY = 37_000  # the paper's, for English–German
 LENGTH = 25  # words a sentence, about what WMT's have: attention's share depends on it
+
+
+class Sized(Spec):
+    """What of a preset makes its size."""
+
+    model: ModelSpec
 
 
 def described(what: str, vocabulary: int | None = None) -> dict[str, Any]:
@@ -31,12 +38,12 @@ def described(what: str, vocabulary: int | None = None) -> dict[str, Any]:
     }
 
 
-def _found(what: str, vocabulary: int | None) -> tuple[Transformer, Vocabulary]:
+def _found(what: str, vocabulary: int | None) -> tuple[ModelSpec, Vocabulary]:
     """The model's spec and vocabulary, by the name of a preset or the path of a recipe or run."""
     path = Path(what)
     if what in PRESETS:
-        values = expanded({"model": {"preset": what}}, place=what)["model"]
-        return validated(Transformer, values, place=what), _both(vocabulary or VOCABULARY)
+        model = expanded({"model": {"preset": what}}, place=what)["model"]
+        return validated(Sized, {"model": model}, place=what).model, _both(vocabulary or VOCABULARY)
     if (path / CONFIG).exists():
         config = Model.read_config(path)
         return config.model, _both(vocabulary) if vocabulary else config.vocabulary
@@ -50,7 +57,7 @@ def _both(size: int) -> Vocabulary:
     return Vocabulary(source=size, target=size)
 
 
-def _by_part(model: TransformerModel) -> dict[str, int]:
+def _by_part(model: TranslationModel) -> dict[str, int]:
     """Of embeddings, positions, encoder, decoder, readout; a shared matrix counts once, where it is first."""
     parts: dict[str, int] = {}
     for name, parameter in model.named_parameters():
@@ -59,17 +66,11 @@ def _by_part(model: TransformerModel) -> dict[str, int]:
     return parts
 
 
-def flops(spec: Transformer, vocabulary: Vocabulary, length: int = LENGTH) -> tuple[int, int]:
+def flops(spec: FamilySpec, vocabulary: Vocabulary, length: int = LENGTH) -> tuple[int, int]:
     """Floating-point operations, forward, of reading one source word and of writing one target word.
 
-    Every product of matrices counts, a multiplication and an addition each; attention is counted between sentences of
-    `length` words, seeing all of them (half of them, on average, where it is masked). Training takes three times that.
+    Every product of matrices counts, a multiplication and an addition each; sentences have `length` words. Training
+    takes three times that.
     """
-    mixer, cross = (attention.heads * (attention.d_k + attention.d_v) for attention in (spec.mixer, spec.cross))
-    network = 2 * spec.d_model * spec.feed_forward.d_ff
-    layer = 2 * spec.d_model * mixer + network
-    # The keys and values that attention over the source needs are made once a source word, in every decoder layer.
-    remembered = spec.d_model * cross
-    read = spec.encoder_layers * (layer + length * mixer) + spec.decoder_layers * remembered
-    written = spec.decoder_layers * (layer + remembered + length * mixer // 2 + length * cross)
-    return 2 * read, 2 * (written + spec.d_model * vocabulary.target)
+    read, written = spec.products(length)
+    return round(2 * read), round(2 * (written + spec.d_model * vocabulary.target))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from transduce.corpus import subwords_files
 from transduce.durable import replace, write_text
-from transduce.model import ModelSpec, TransformerModel, Vocabulary
+from transduce.model import ModelSpec, TranslationModel, Vocabulary
 from transduce.search import Decoding
 from transduce.settings import Spec, validated
 from transduce.text.subwords import Subwords
@@ -52,7 +52,7 @@ class Model(NamedTuple):
     """What a model directory holds, ready to use."""
 
     config: Config
-    module: TransformerModel
+    module: TranslationModel
     source: Subwords
     target: Subwords
 
@@ -79,7 +79,7 @@ class Model(NamedTuple):
         return validated(Config, json.loads(content), place=str(directory / CONFIG))
 
 
-def _fill(module: TransformerModel, weights: Mapping[str, Tensor]) -> None:
+def _fill(module: TranslationModel, weights: Mapping[str, Tensor]) -> None:
     """Gives a model without storage its weights; a shared matrix stays one under each of its names."""
     names = {id(parameter): name for name, parameter in module.named_parameters()}
     if {name: tensor.shape for name, tensor in weights.items()} != {

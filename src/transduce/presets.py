@@ -1,7 +1,8 @@
 """Values only: the models of the paper by name, each with the training settings that belong to it.
 
 `base`, `big` and Table 3's rows are the text's (sections 3 and 5); `released-2017` is the authors' code of June 2017;
-`tiny` is for small corpora (Wu et al. 2021). A preset is laid under what a recipe says.
+`tiny` is for small corpora (Wu et al. 2021). The systems that the paper argues against have the sizes of their own
+papers, and the Transformer's training. A preset is laid under what a recipe says.
 """
 
 from typing import Any
@@ -101,10 +102,64 @@ TABLE_3: dict[str, Values] = {
 # Table 3 is measured without averaging.
 TABLE_3 = {row: _varied(preset, training={"average": None}) for row, preset in TABLE_3.items()}
 
+
+def _system(kind: str, dropout: float = 0.2, **model: Any) -> Values:
+    """Another family under the same protocol."""
+    return {"model": {"kind": kind, "dropout": dropout, **model}, "training": BASE["training"]}
+
+
+def _blocks(*blocks: tuple[int, int, int]) -> list[Values]:
+    """Layers of a convolutional stack: how many, how wide, of which kernel."""
+    return [dict(zip(("layers", "width", "kernel"), block, strict=True)) for block in blocks]
+
+
+SYSTEMS: dict[str, Values] = {
+    # Bahdanau et al. 2015, whose words have 620 features.
+    "rnnsearch": _system(
+        "recurrent",
+        d_model=1000,
+        **_layers(1),
+        cell={"kind": "gru"},
+        compatibility={"kind": "additive"},
+        input_feeding=False,
+    ),
+    # Luong et al. 2015.
+    "luong": _system("recurrent", d_model=1000, **_layers(4), cell={"kind": "lstm"}, directions="forwards"),
+    # Wu et al. 2016.
+    "gnmt": _system(
+        "recurrent",
+        d_model=1024,
+        **_layers(8),
+        cell={"kind": "lstm"},
+        directions="both_first",
+        compatibility={"kind": "additive"},
+        residual=True,
+    ),
+    # Gehring et al. 2017, English–German.
+    "convs2s": _system(
+        "convolutional",
+        d_model=768,
+        encoder=_blocks((9, 512, 3), (4, 1024, 3), (2, 2048, 1)),
+        decoder=_blocks((9, 512, 3), (4, 1024, 3), (2, 2048, 1)),
+    ),
+    # Kalchbrenner et al. 2016.
+    "bytenet": _system("bytenet", d_model=1600, sets=6, dilations=[1, 2, 4, 8, 16], kernel=3),
+    # Kaiser and Bengio 2016.
+    "neural-gpu": _system("neural_gpu", d_model=512, layers=2, height=4, kernel=3),
+    # Sukhbaatar et al. 2015, their largest for language modelling.
+    "memory-network": _system("memory_network", d_model=150, hops=7, span=100, tying="layerwise"),
+    # Shazeer et al. 2017 put experts between LSTMs; here they are the feed-forward networks of the base model.
+    "experts": _varied(
+        BASE,
+        {"feed_forward": {"kind": "experts", "expert": {"kind": "feed_forward", "d_ff": 2048}, "number": 16}},
+    ),
+}
+
 PRESETS: dict[str, Values] = {
     "base": BASE,
     "big": BIG,
     "released-2017": RELEASED_2017,
     "tiny": TINY,
     **TABLE_3,
+    **SYSTEMS,
 }

@@ -48,12 +48,13 @@ def average(run: Path, out: Path, last: int | None, chosen: Sequence[int] = ()) 
 def model_card(recipe: Recipe, config: Config, bleu: Score | None) -> str:
     """A README that a model directory is born with, and that its owner is free to edit."""
     source, target = config.source_language or "source", config.target_language or "target"
-    model, steps = config.model, ", ".join(f"{step:,}" for step in config.weights.steps)
+    steps = ", ".join(f"{step:,}" for step in config.weights.steps)
+    name = type(config.model).__name__
     measured = f"{bleu.score:.2f} ({bleu.signature})" if bleu else "not measured"
     return f"""# {source} → {target}
 
-A Transformer trained with `transduce`: {model.encoder_layers} + {model.decoder_layers} layers of width {model.d_model},
-{config.vocabulary.source:,} source and {config.vocabulary.target:,} target subwords.
+A {name} trained with `transduce`, {config.model.d_model} features wide, with {config.vocabulary.source:,} source and
+{config.vocabulary.target:,} target subwords.
 
 | | |
 |---|---|

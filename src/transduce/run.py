@@ -21,7 +21,7 @@ from transduce.corpus import prepare as prepare_corpus
 from transduce.directory import Config, Model, Weights, weights_of
 from transduce.journal import Journal
 from transduce.machine import choose_device, compile_on_gpu, environment, keep_pages, repeat_bits, use_threads
-from transduce.model import TransformerModel, Vocabulary
+from transduce.model import TranslationModel, Vocabulary
 from transduce.model.readout import Smoothing
 from transduce.publish import publish
 from transduce.recipe import Recipe
@@ -66,6 +66,8 @@ class Outcome(NamedTuple):
     """How a run ended."""
 
     step: int
+    words: int  # target words trained on, end symbols included
+    seconds: float  # of training, validating and saving, over all starts
     reason: str
     weights: Weights
 
@@ -105,6 +107,7 @@ class Progress(NamedTuple):
 
     step: int = 0
     position: Position = Position()
+    words: int = 0  # target words trained on, end symbols included
     elapsed: float = 0.0  # seconds of training, validating and saving, over all starts
     best: float | None = None  # the best validation score so far; higher is better
     best_step: int | None = None
@@ -121,7 +124,7 @@ class Run:
         self.training = training
         self.vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
         torch.manual_seed(training.seed)
-        self.model: TransformerModel = recipe.model.build(self.vocabulary).to(device)
+        self.model: TranslationModel = recipe.model.build(self.vocabulary).to(device)
         smoothing = Smoothing(epsilon=training.label_smoothing, over=training.label_smoothing_over)
         self.objective = LabelSmoothing(self.model, smoothing).train()
         self.optimiser = FlatAdam(self.model, training.optimiser)
@@ -168,7 +171,10 @@ class Run:
             for record in records:
                 self.journal.note(record)
                 self.progress = self.progress._replace(
-                    step=record.step, position=record.position, elapsed=time.monotonic() - began
+                    step=record.step,
+                    position=record.position,
+                    words=self.progress.words + record.words,
+                    elapsed=time.monotonic() - began,
                 )
                 self._log_and_validate(record)
                 self.progress = self.progress._replace(elapsed=time.monotonic() - began)
@@ -353,7 +359,8 @@ class Run:
         )
 
     def _outcome(self, reason: str, weights: Weights) -> Outcome:
-        return Outcome(self.progress.step, reason, weights)
+        progress = self.progress
+        return Outcome(progress.step, progress.words, progress.elapsed, reason, weights)
 
 
 @contextlib.contextmanager

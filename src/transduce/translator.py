@@ -11,8 +11,8 @@ from torch import Tensor
 
 from transduce.corpus.planner import sentence_batches
 from transduce.directory import Model
-from transduce.model import ExplicitCore, TransformerModel
-from transduce.model.attention import MultiHeadAttention
+from transduce.model import ExplicitCore, TransformerModel, TranslationModel
+from transduce.model.attention import Attention, MultiHeadAttention
 from transduce.model.narrow import narrow
 from transduce.search import (
     Decoding,
@@ -84,7 +84,7 @@ class Translator:
 
     def __init__(
         self,
-        models: Sequence[TransformerModel],
+        models: Sequence[TranslationModel],
         source: Subwords,
         target: Subwords,
         decoding: Decoding,
@@ -216,8 +216,16 @@ class Translator:
 
     @torch.inference_mode()
     def explain(self, text: str, target: str | None = None) -> Explanation:
-        """The translation of `text`, or the given `target`, with all weights of attention; of the first model."""
+        """The translation of `text`, or the given `target`, with all weights of attention; of the first model.
+
+        `ValueError` where that is no Transformer whose layers attend to whole sentences.
+        """
         model, end = self.models[0], self.symbols.end
+        if not isinstance(model, TransformerModel) or not isinstance(model.spec.mixer, Attention):
+            raise ValueError(
+                "there is nothing to draw: this model has no heads that look at a whole sentence in every layer; "
+                "only a Transformer with `model.mixer.kind: attention` has"
+            )
         written = self.translate([text])[0][0].words if target is None else self.target.encode([target])[0]
         source, words = [*self.source.encode([text])[0], end], [*written, end]
         attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
@@ -231,7 +239,9 @@ class Translator:
                 torch.ones_like(rectangle, dtype=torch.bool),
                 self._rectangle([[self.symbols.begin, *written]]),
             )
-            seen = {attention: _weights(attention) for attention in attentions}
+            seen: dict[torch.nn.Module, NDArray[np.float32]] = {
+                attention: _weights(attention) for attention in attentions
+            }
         finally:
             for attention, core in zip(attentions, fused, strict=True):
                 attention.core = core
@@ -240,8 +250,8 @@ class Translator:
             target=tuple(self.target.pieces(words)),
             source_text=text,
             target_text=_one_line(self.target.decode([written])[0]),
-            encoder=tuple(seen[layer.attention] for layer in model.encoder),
-            decoder=tuple(seen[layer.attention] for layer in model.decoder),
+            encoder=tuple(seen[layer.mixer] for layer in model.encoder),
+            decoder=tuple(seen[layer.mixer] for layer in model.decoder),
             cross=tuple(seen[layer.cross] for layer in model.decoder),
         )
 

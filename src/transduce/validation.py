@@ -12,7 +12,7 @@ from transduce.corpus import CorpusSpec, DataSpec, pairs
 from transduce.corpus.planner import sentence_batches
 from transduce.directory import RECIPE
 from transduce.measure import Score, scores
-from transduce.model import TransformerModel
+from transduce.model import TranslationModel
 from transduce.model.readout import Smoothing
 from transduce.recipe import read_yaml
 from transduce.search import Decoding
@@ -67,7 +67,7 @@ class Validation:
         self.decoding, self.smoothing = decoding, smoothing
 
     @torch.inference_mode()
-    def __call__(self, model: TransformerModel, *, translate: bool = True) -> Validated:
+    def __call__(self, model: TranslationModel, *, translate: bool = True) -> Validated:
         """Validates `model`, which is left in the mode it came in."""
         training = model.training
         model.eval()
@@ -79,12 +79,12 @@ class Validation:
         bleu = scores(outputs, [self.corpus.target])["bleu"] if translate else None
         return Validated(smoothed / words, math.exp(unsmoothed / words), right / words, bleu, outputs)
 
-    def _outputs(self, model: TransformerModel) -> list[str]:
+    def _outputs(self, model: TranslationModel) -> list[str]:
         """The model's translations of the source."""
         translator = Translator([model], self.source, self.target, self.decoding)
         return [best[0].text for best in translator.translate(self.corpus.source, Method(self.decoding))]
 
-    def _sums(self, model: TransformerModel) -> tuple[float, float, float, int]:
+    def _sums(self, model: TranslationModel) -> tuple[float, float, float, int]:
         """Smoothed loss, unsmoothed loss, words predicted right, words: summed over the corpus."""
         source, target = self.source.encode(self.corpus.source), self.target.encode(self.corpus.target)
         lengths = torch.tensor([max(len(one), len(other)) + 1 for one, other in zip(source, target, strict=True)])
@@ -96,7 +96,7 @@ class Validation:
         smoothed, unsmoothed, right = totals.tolist()
         return smoothed, unsmoothed, right, words
 
-    def _batch_sums(self, model: TransformerModel, batch: Sequence[tuple[list[int], list[int]]]) -> Tensor:
+    def _batch_sums(self, model: TranslationModel, batch: Sequence[tuple[list[int], list[int]]]) -> Tensor:
         """The three sums of a batch."""
         symbols, device = model.spec.symbols, next(model.parameters()).device
 

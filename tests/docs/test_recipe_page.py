@@ -13,7 +13,7 @@ import pytest
 from pydantic_core import PydanticUndefined
 from ruamel.yaml import YAML
 
-from transduce.presets import PRESETS
+from transduce.presets import BASE, PRESETS, SYSTEMS
 from transduce.recipe import Recipe
 from transduce.settings import Spec, merged
 
@@ -118,6 +118,17 @@ def preset_rows() -> dict[str, dict[str, str]]:
     return {row[0].strip("`"): dict(zip(header[1:], row[1:], strict=True)) for row in rows}
 
 
+def system_rows() -> dict[str, dict[str, str]]:
+    """The table of systems: name → the model as YAML under "", or the key of `base` that is another."""
+    lines = PAGE[PAGE.index("| system |") :].split("\n\n")[0].splitlines()[2:]
+    found = {}
+    for line in lines:
+        name, _, model = cells(line)
+        text = re.findall(r"`([^`]+)`", model)[-1]
+        found[name.strip("`")] = {"" if text.startswith("{") else text.partition(":")[0]: text}
+    return found
+
+
 def with_value(values: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
     for part in reversed(key.split(".")):
         value = {part: value}
@@ -126,10 +137,17 @@ def with_value(values: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
 
 
 def test_the_table_of_presets_has_every_preset_in_order() -> None:
-    assert list(preset_rows()) == list(PRESETS)
+    assert [*preset_rows(), *system_rows()] == list(PRESETS)
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_system_is_what_its_row_says(name: str) -> None:
+    said = {key: yaml(f"{{{text}}}" if key else text) for key, text in system_rows()[name].items()}
+    expected = merged(BASE["model"], said["feed_forward"]) if "feed_forward" in said else said[""]
+    assert PRESETS[name] == {"model": expected, "training": BASE["training"]}
+
+
+@pytest.mark.parametrize("name", [name for name in PRESETS if name not in SYSTEMS])
 def test_a_preset_is_base_with_what_its_row_says(name: str) -> None:
     values: dict[str, Any] = PRESETS["base"]
     row = preset_rows()[name]

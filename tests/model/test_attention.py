@@ -11,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from transduce.model import Attention, ExplicitCore
 from transduce.model.attention import FusedCore, MultiHeadAttention
+from transduce.model.compatibility import DotProduct
 
 TARGET, SOURCE, D_MODEL = 9, 7, 14
 
@@ -125,8 +126,8 @@ def test_the_explicit_core_keeps_weights_that_sum_to_one_over_what_is_visible() 
 def test_dropout_thins_the_weights_and_scales_up_the_others(core: nn.Module) -> None:
     generator = torch.Generator().manual_seed(5)
     query, keys = (torch.randn(2, 3, length, 5, generator=generator) for length in (40, 30))
-    weights = core(query, keys, torch.eye(30).expand(2, 3, 30, 30), None, False, 0.0)
-    thinned = core(query, keys, torch.eye(30).expand(2, 3, 30, 30), None, False, 0.25)
+    weights = core(DotProduct(0.5), query, keys, torch.eye(30).expand(2, 3, 30, 30), None, False, 0.0)
+    thinned = core(DotProduct(0.5), query, keys, torch.eye(30).expand(2, 3, 30, 30), None, False, 0.25)
     ratio = thinned / weights
     gone = ratio < 1e-6
     # 7,200 weights: five standard deviations are 184, one false alarm in 1.7 million.

@@ -68,8 +68,8 @@ def torchs(kind: type[Theirs], norm: str, activation: str = "relu") -> Theirs:
 @torch.no_grad()
 def copy(ours: Ours, theirs: Theirs) -> None:
     """Gives torch's layer the weights of ours."""
-    attentions = [(ours.attention, theirs.self_attn)]
-    norms = [(ours.around_attention.norm, theirs.norm1)]
+    attentions = [(ours.mixer, theirs.self_attn)]
+    norms = [(ours.around_mixer.norm, theirs.norm1)]
     last = theirs.norm2
     if isinstance(ours, DecoderLayer):
         attentions.append((ours.cross, theirs.multihead_attn))
@@ -163,7 +163,7 @@ def test_dropout_is_on_each_sub_layers_output_before_it_is_added(norm: str) -> N
     ours, theirs = DecoderLayer(settings(norm).layer).double(), torchs(nn.TransformerDecoderLayer, norm)
     spread(ours)
     copy(ours, theirs)
-    for wrapper in (ours.around_attention, ours.around_cross, ours.around_feed_forward):
+    for wrapper in (ours.around_mixer, ours.around_cross, ours.around_feed_forward):
         assert isinstance(wrapper.dropout, Dropout)
         wrapper.dropout = Halve()
     with torch.no_grad():
@@ -187,7 +187,7 @@ def test_dropout_is_on_the_sums_of_embeddings_and_positions_and_off_inside_the_s
 
 def test_dropout_has_the_settings_probability_everywhere() -> None:
     values = {**settings().as_dictionary(), "dropout": 0.3}
-    values["feed_forward"] = {"d_ff": D_FF, "dropout": 0.2}
+    values["feed_forward"] = {"kind": "feed_forward", "d_ff": D_FF, "dropout": 0.2}
     model = Transformer.model_validate(values).build(Vocabulary(source=17, target=17))
     found = sorted(module.probability for module in model.modules() if isinstance(module, Dropout))
     # Two embeddings, two and three sub-layers in each of two and three layers; a feed-forward network in each of five.

@@ -21,6 +21,20 @@ TEXT = Transformer(
     feed_forward=FeedForward(d_ff=22),
 )
 
+# What a part of another kind needs besides its name; wide enough that every place hears of every other.
+ENOUGH: dict[str, dict[str, Any]] = {
+    "local_attention": {"heads": 3, "d_k": 5, "d_v": 6, "neighbours": 8},
+    "convolution": {"kernel": 17},
+    "separable_convolution": {"kernel": 17},
+    "experts": {"expert": {"kind": "feed_forward", "d_ff": 22}, "number": 3},
+}
+
+
+def whole(member: type[Spec]) -> dict[str, Any]:
+    """The kind of a member of a union, with what it needs."""
+    kind = member.model_fields["kind"].default
+    return {"kind": kind, **ENOUGH.get(kind, {})}
+
 
 def changes(spec: type[Spec]) -> Iterator[dict[str, Any]]:
     """Each way to change one choice below `spec`: another literal, another member of a union, a switch."""
@@ -38,18 +52,22 @@ def alternatives(annotation: Any) -> Iterator[Any]:
         yield True
     elif members:
         for member in members:
-            yield {"kind": member.model_fields["kind"].default}
+            yield whole(member)
             yield from alternatives(member)
     elif issubclass(annotation, Spec):
-        kind = annotation.model_fields.get("kind")
-        yield from ({**({"kind": kind.default} if kind else {}), **change} for change in changes(annotation))
+        begun = whole(annotation) if "kind" in annotation.model_fields else {}
+        yield from (merged(begun, change) for change in changes(annotation))
 
 
 def name_of(change: Any) -> str:
     """What a change says, for a test's name."""
     if not isinstance(change, dict):
         return str(change).lower()
-    parts = [f"{key}-{name_of(value)}" for key, value in change.items() if key != "kind" or len(change) == 1]
+    needed = ENOUGH.get(change.get("kind", ""), {})
+    differing = {key: value for key, value in change.items() if needed.get(key) != value}
+    parts = [
+        f"{key}-{name_of(value)}" for key, value in differing.items() if key != "kind" or needed or len(change) == 1
+    ]
     return "-".join(parts).replace("kind-", "")
 
 

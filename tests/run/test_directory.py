@@ -62,9 +62,9 @@ def config(embeddings, source, target):
         d_model=8,
         encoder_layers=1,
         decoder_layers=2,
-        mixer={"heads": 2, "d_k": 3, "d_v": 5},
+        mixer={"kind": "attention", "heads": 2, "d_k": 3, "d_v": 5},
         cross={"heads": 1, "d_k": 4, "d_v": 2},
-        feed_forward={"d_ff": 7},
+        feed_forward={"kind": "feed_forward", "d_ff": 7},
         embeddings=embeddings,
     )
     return Config(

@@ -70,7 +70,7 @@ def test_every_row_of_table_3_is_there():
 def test_a_preset_and_a_corpus_are_a_recipe(preset):
     values = {"data": {"train": {"embedded": "train"}}, "model": {"preset": preset}}
     recipe = validated(Recipe, expanded(values, place="here"), place="here")
-    assert recipe.model.as_dictionary()["kind"] == "transformer"
+    assert recipe.model.kind == PRESETS[preset]["model"]["kind"]
 
 
 def test_what_the_rows_vary():
@@ -159,9 +159,9 @@ def test_the_arithmetic_of_a_toy_counted_by_hand():
         d_model=6,
         encoder_layers=2,
         decoder_layers=1,
-        mixer={"heads": 3, "d_k": 2, "d_v": 5},
+        mixer={"kind": "attention", "heads": 3, "d_k": 2, "d_v": 5},
         cross={"heads": 2, "d_k": 4, "d_v": 1},
-        feed_forward={"d_ff": 11},
+        feed_forward={"kind": "feed_forward", "d_ff": 11},
     )
     # Multiplications: to 3·2 queries, 3·2 keys, 3·5 values and back; scores and sums over 10 words.
     self_attention = 6 * (6 + 6 + 15) + 15 * 6

@@ -36,9 +36,9 @@ def model_of(seed, size, **changes):
         d_model=16,
         encoder_layers=2,
         decoder_layers=3,
-        mixer={"heads": 2, "d_k": 3, "d_v": 5},
+        mixer={"kind": "attention", "heads": 2, "d_k": 3, "d_v": 5},
         cross={"heads": 3, "d_k": 4, "d_v": 2},
-        feed_forward={"d_ff": 24},
+        feed_forward={"kind": "feed_forward", "d_ff": 24},
         **changes,
     )
     torch.manual_seed(seed)

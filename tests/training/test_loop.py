@@ -36,9 +36,9 @@ def objective(dropout=0.0, vocabulary=320, epsilon=0.1, seed=5):
         "d_model": 12,
         "encoder_layers": 1,
         "decoder_layers": 2,
-        "mixer": {"heads": 2, "d_k": 3, "d_v": 5},
+        "mixer": {"kind": "attention", "heads": 2, "d_k": 3, "d_v": 5},
         "cross": {"heads": 3, "d_k": 4, "d_v": 2},
-        "feed_forward": {"d_ff": 20},
+        "feed_forward": {"kind": "feed_forward", "d_ff": 20},
         "dropout": dropout,
     }
     torch.manual_seed(seed)

@@ -10,8 +10,8 @@ from transduce.training import LabelSmoothing
 
 SPEC = Transformer.model_validate_json(
     """{"d_model": 12, "encoder_layers": 2, "decoder_layers": 1, "dropout": 0.0, "embeddings": "separate",
-    "mixer": {"heads": 2, "d_k": 3, "d_v": 5}, "cross": {"heads": 3, "d_k": 4, "d_v": 2},
-    "feed_forward": {"d_ff": 20}}"""
+    "mixer": {"kind": "attention", "heads": 2, "d_k": 3, "d_v": 5}, "cross": {"heads": 3, "d_k": 4, "d_v": 2},
+    "feed_forward": {"kind": "feed_forward", "d_ff": 20}}"""
 )
 SOURCE = torch.tensor([[5, 6, 7, 2, 0], [8, 2, 0, 0, 0], [4, 4, 9, 3, 2]])
 TARGET_IN = torch.tensor([[1, 4, 5, 0], [1, 6, 3, 5], [1, 0, 0, 0]])

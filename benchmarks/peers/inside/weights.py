@@ -64,7 +64,7 @@ def to_ctranslate2(directory: Path, out: Path) -> None:
                 stack.position_encodings.encodings = ours.positions(2048)
                 for number, layer in enumerate(stack.layer):
                     name = f"{side}.{number}"
-                    _attention(layer.self_attention, f"{name}.attention", f"{name}.around_attention.norm", own=True)
+                    _attention(layer.self_attention, f"{name}.mixer", f"{name}.around_mixer.norm", own=True)
                     if side == "decoder":
                         _attention(layer.attention, f"{name}.cross", f"{name}.around_cross.norm", own=False)
                     _linear(layer.ffn.linear_0, f"{name}.feed_forward.inner")
@@ -141,7 +141,7 @@ def to_marian(directory: Path) -> Any:
     for side in ("encoder", "decoder"):
         for number in range(spec[f"{side}_layers"]):
             mine, theirs = f"{side}.{number}", f"model.{side}.layers.{number}"
-            parts = [("attention", "self_attn", "around_attention", "self_attn_layer_norm")]
+            parts = [("mixer", "self_attn", "around_mixer", "self_attn_layer_norm")]
             if side == "decoder":
                 parts.append(("cross", "encoder_attn", "around_cross", "encoder_attn_layer_norm"))
             for attention, name, around, norm in parts:

@@ -28,6 +28,7 @@ VERBS = {
     "draw": "Draw where every layer and head looks.",
     "info": "Shape, parameters and arithmetic of a preset, recipe or run.",
     "verify": "Check every file of a model directory.",
+    "paper": "Reproduce the tables of the paper.",
     "bench": "Measure the speed of training or of translating.",
 }
 

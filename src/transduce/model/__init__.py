@@ -6,6 +6,7 @@ states to words and to the loss). Each part's settings stand beside its class an
 """
 
 from transduce.model.attention import Attention, ExplicitCore
+from transduce.model.family import TranslationModel
 from transduce.model.feed_forward import FeedForward
 from transduce.model.positions import Learned, Sinusoidal
 from transduce.model.readout import Separate, Tied
@@ -24,5 +25,6 @@ __all__ = [
     "Tied",
     "Transformer",
     "TransformerModel",
+    "TranslationModel",
     "Vocabulary",
 ]

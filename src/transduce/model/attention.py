@@ -5,7 +5,7 @@ the explicit one keeps its weights, for pictures, and stands in for the fused on
 """
 
 import math
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -13,24 +13,37 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from transduce.model.compatibility import Compatibility, DotProduct, ScaledDot
+from transduce.model.past import Past
 from transduce.model.rows import Rows
 from transduce.settings import Spec
 
+Queries = Float[Tensor, "batch heads target d_k"]
 Keys = Float[Tensor, "batch heads source d_k"]
 Values = Float[Tensor, "batch heads source d_v"]
 Visible = Bool[Tensor, "#batch #target source"]
-Slots = Bool[Tensor, "batch target slots"]
 
 
-class Attention(Spec):
-    """Scaled dot-product attention with several heads (section 3.2.2); d_k and d_v are free of d_model / heads."""
+class AttentionSpec(Spec):
+    """Several heads of attention (section 3.2.2); d_k and d_v are free of d_model / heads."""
 
-    kind: Literal["attention"] = "attention"
     heads: int = Field(ge=1)
     d_k: int = Field(ge=1)
     d_v: int = Field(ge=1)
     bias: bool = False
     dropout: float = Field(default=0.0, ge=0, lt=1)
+    compatibility: Compatibility = ScaledDot()
+
+    def products(self, d_model: int, seen: int | float) -> int | float:
+        """Multiplications of a word that attends to itself and others, `seen` in all."""
+        widths = self.heads * (self.d_k + self.d_v)
+        return 2 * d_model * widths + seen * widths + self.compatibility.products(self.heads, self.d_k)
+
+
+class Attention(AttentionSpec):
+    """Every position attends to every other, in the decoder to every one before it."""
+
+    kind: Literal["attention"] = "attention"
 
     def build(self, d_model: int) -> "MultiHeadAttention":
         """The module, for states of width `d_model`."""
@@ -42,6 +55,7 @@ class FusedCore(nn.Module):
 
     def forward(
         self,
+        compatibility: nn.Module,
         query: Float[Tensor, "batch heads target d_k"],
         keys: Keys,
         values: Values,
@@ -50,14 +64,15 @@ class FusedCore(nn.Module):
         dropout: float,
     ) -> Float[Tensor, "batch heads target d_v"]:
         """Equation 1, every head at once; `causal` stands for a triangle of `visible`."""
-        if not query.is_cpu:
+        if not query.is_cpu and isinstance(compatibility, DotProduct):
             mask = None if visible is None else visible.unsqueeze(1)
+            query, scale = compatibility.turned(query), compatibility.scale
             return functional.scaled_dot_product_attention(
-                query, keys, values, attn_mask=mask, is_causal=causal, dropout_p=dropout
+                query, keys, values, attn_mask=mask, is_causal=causal, dropout_p=dropout, scale=scale
             )
         # On a CPU torch's one call is made for long sentences: at a sentence's length it takes twice as long as this,
         # and in bfloat16 its gradient takes twenty times as long.
-        scores = (query * query.shape[-1] ** -0.5) @ keys.transpose(-1, -2)
+        scores = compatibility(query, keys)
         lowest = torch.finfo(scores.dtype).min / 2
         if visible is not None:
             scores = scores.add_((~visible).to(scores.dtype).mul_(lowest).unsqueeze(1))
@@ -74,6 +89,7 @@ class ExplicitCore(nn.Module):
 
     def forward(
         self,
+        compatibility: nn.Module,
         query: Float[Tensor, "batch heads target d_k"],
         keys: Keys,
         values: Values,
@@ -82,7 +98,7 @@ class ExplicitCore(nn.Module):
         dropout: float,
     ) -> Float[Tensor, "batch heads target d_v"]:
         """Equation 1, every head at once; `causal` stands for a triangle of `visible`."""
-        scores = query @ keys.transpose(-1, -2) / math.sqrt(query.shape[-1])
+        scores = compatibility(query, keys)
         if visible is not None:
             scores = scores.masked_fill(~visible.unsqueeze(1), -math.inf)
         if causal:
@@ -99,12 +115,13 @@ class MultiHeadAttention(nn.Module):
     what is looked at is projected once, by one product.
     """
 
-    def __init__(self, spec: Attention, d_model: int) -> None:
+    def __init__(self, spec: AttentionSpec, d_model: int) -> None:
         super().__init__()
         self.spec = spec
         self.query = nn.Linear(d_model, spec.heads * spec.d_k, bias=spec.bias)
         self.key_value = nn.Linear(d_model, spec.heads * (spec.d_k + spec.d_v), bias=spec.bias)
         self.join = nn.Linear(spec.heads * spec.d_v, d_model, bias=spec.bias)
+        self.compatibility = spec.compatibility.build(spec.heads, spec.d_k)
         self.core: nn.Module = FusedCore()
 
     def forward(
@@ -119,12 +136,39 @@ class MultiHeadAttention(nn.Module):
 
         In a search, `rows` are the hypotheses whose states these are; `visible` is of their rectangle.
         """
-        dropout = self.spec.dropout if self.training else 0.0
-        query = self.query(states)
-        heads = self._split(query if rows is None else rows.spread(query), self.spec.d_k)
-        gathered = self.core(heads, *memory, visible, causal, dropout).transpose(1, 2).flatten(2)
+        gathered = self.attend(self.ask(states, rows), memory, visible, causal)
         joined: Tensor = self.join(gathered if rows is None else rows.collect(gathered))
         return joined
+
+    def attend(
+        self,
+        query: Queries,
+        memory: tuple[Keys, Values],
+        visible: Visible | None = None,
+        causal: bool = False,
+    ) -> Float[Tensor, "batch target joined"]:
+        """What every head gathers, side by side."""
+        dropout = self.spec.dropout if self.training else 0.0
+        gathered: Tensor = self.core(self.compatibility, query, *memory, visible, causal, dropout)
+        return gathered.transpose(1, 2).flatten(2)
+
+    def ask(self, states: Float[Tensor, "rows new d_model"], rows: Rows | None = None) -> Queries:
+        """Every head's queries."""
+        query = self.query(states)
+        return self._split(query if rows is None else rows.spread(query), self.spec.d_k)
+
+    def mix(
+        self, states: Float[Tensor, "batch length d_model"], visible: Visible | None, causal: bool
+    ) -> Float[Tensor, "batch length d_model"]:
+        """Self-attention of whole sentences."""
+        mixed: Tensor = self(states, self.remember(states), visible, causal)
+        return mixed
+
+    def step(self, states: Float[Tensor, "rows new d_model"], past: Past) -> Float[Tensor, "rows new d_model"]:
+        """Self-attention of new words to themselves and those before them."""
+        memory = past.cache.extend(*self.remember(states, past.rows))
+        mixed: Tensor = self(states, memory, past.visible, rows=past.rows)
+        return mixed
 
     def remember(self, states: Float[Tensor, "rows new d_model"], rows: Rows | None = None) -> tuple[Keys, Values]:
         """Keys and values of what may be looked at: computed once, used by every query."""
@@ -136,49 +180,3 @@ class MultiHeadAttention(nn.Module):
     def _split(self, joined: Tensor, width: int) -> Tensor:
         """[batch length heads·width] → [batch heads length width]."""
         return joined.unflatten(-1, (self.spec.heads, width)).transpose(1, 2)
-
-
-class Cache:
-    """Keys and values of the words written so far, one slot a word, by sentence; appended in place, never reordered.
-
-    Which slots belong to a hypothesis is a mask that the decoder's state carries (`transformer.State.ancestors`):
-    reordering a beam then moves a few bits and not the cache.
-    """
-
-    def __init__(self, keys: Tensor | None = None, values: Tensor | None = None, used: int = 0) -> None:
-        self._keys, self._values, self.used = keys, values, used
-
-    def extend(
-        self, keys: Float[Tensor, "batch heads new d_k"], values: Float[Tensor, "batch heads new d_v"]
-    ) -> tuple[Float[Tensor, "batch heads slots d_k"], Float[Tensor, "batch heads slots d_v"]]:
-        """Appends new slots; gives all that are in use, as views."""
-        start, self.used = self.used, self.used + keys.shape[2]
-        self._keys = _written(self._keys, keys, start)
-        self._values = _written(self._values, values, start)
-        return self._keys[:, :, : self.used], self._values[:, :, : self.used]
-
-    def keep(self, sentences: Tensor) -> "Cache":
-        """The cache of the chosen sentences alone."""
-        if self._keys is None or self._values is None:
-            return self
-        return Cache(self._keys[sentences], self._values[sentences], self.used)
-
-
-class Past(NamedTuple):
-    """What a decoder layer knows of the words before the new ones, in a search."""
-
-    cache: Cache
-    visible: Slots  # which slots, old and new, each new word may look at
-    rows: Rows
-
-
-def _written(buffer: Tensor | None, new: Tensor, start: int) -> Tensor:
-    """`buffer` with `new` at slot `start`; grown to twice its need where it is too short."""
-    end = start + new.shape[2]
-    if buffer is None or buffer.shape[2] < end:
-        grown = new.new_empty(*new.shape[:2], max(2 * end, 32), new.shape[3])
-        if buffer is not None:
-            grown[:, :, :start] = buffer[:, :, :start]
-        buffer = grown
-    buffer[:, :, start:end] = new
-    return buffer

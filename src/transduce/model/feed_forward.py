@@ -30,6 +30,10 @@ class FeedForward(Spec):
         """The module, for states of width `d_model`."""
         return FeedForwardNetwork(self, d_model)
 
+    def products(self, d_model: int) -> int:
+        """Multiplications of a word."""
+        return 2 * d_model * self.d_ff
+
 
 class FeedForwardNetwork(nn.Module):
     """Two linear maps with an activation between, the same at every position: two convolutions of kernel 1."""

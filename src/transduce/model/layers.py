@@ -3,8 +3,10 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transduce.model.attention import Attention, Keys, MultiHeadAttention, Past, Values, Visible
-from transduce.model.feed_forward import FeedForward
+from transduce.model.attention import Attention, Keys, Values, Visible
+from transduce.model.experts import Network
+from transduce.model.mixers import Mixer
+from transduce.model.past import Past
 from transduce.model.residual import WRAPPERS
 from transduce.settings import Spec
 
@@ -13,9 +15,9 @@ class LayerSpec(Spec):
     """What the layers of a stack share."""
 
     d_model: int
-    mixer: Attention
+    mixer: Mixer
     cross: Attention
-    feed_forward: FeedForward
+    feed_forward: Network
     norm: str
     norm_epsilon: float
     dropout: float
@@ -26,22 +28,20 @@ class LayerSpec(Spec):
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention over the source, then the feed-forward network."""
+    """Self-attention over the source, or what stands in for it, then the feed-forward network."""
 
     def __init__(self, spec: LayerSpec) -> None:
         super().__init__()
-        self.attention = spec.mixer.build(spec.d_model)
+        self.mixer = spec.mixer.build(spec.d_model)
         self.feed_forward = spec.feed_forward.build(spec.d_model)
-        self.around_attention = spec.wrapper()
+        self.around_mixer = spec.wrapper()
         self.around_feed_forward = spec.wrapper()
 
     def forward(
         self, states: Float[Tensor, "batch source d_model"], visible: Visible
     ) -> Float[Tensor, "batch source d_model"]:
         """The states one layer higher."""
-        states = self.around_attention(
-            states, lambda inner: self.attention(inner, self.attention.remember(inner), visible)
-        )
+        states = self.around_mixer(states, lambda inner: self.mixer.mix(inner, visible, causal=False))
         raised: Tensor = self.around_feed_forward(states, self.feed_forward)
         return raised
 
@@ -51,10 +51,10 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, spec: LayerSpec) -> None:
         super().__init__()
-        self.attention = spec.mixer.build(spec.d_model)
+        self.mixer = spec.mixer.build(spec.d_model)
         self.cross = spec.cross.build(spec.d_model)
         self.feed_forward = spec.feed_forward.build(spec.d_model)
-        self.around_attention = spec.wrapper()
+        self.around_mixer = spec.wrapper()
         self.around_cross = spec.wrapper()
         self.around_feed_forward = spec.wrapper()
 
@@ -71,17 +71,9 @@ class DecoderLayer(nn.Module):
         at itself and those before it; with one they are new words of its rows, appended to its cache.
         """
         rows = past.rows if past else None
-        states = self.around_attention(states, lambda inner: self._attend(inner, past))
+        states = self.around_mixer(
+            states, lambda inner: self.mixer.step(inner, past) if past else self.mixer.mix(inner, None, causal=True)
+        )
         states = self.around_cross(states, lambda inner: self.cross(inner, memory, visible, rows=rows))
         raised: Tensor = self.around_feed_forward(states, self.feed_forward)
         return raised
-
-    def _attend(self, states: Tensor, past: Past | None) -> Tensor:
-        """Masked self-attention over the whole sentence, or over the cache."""
-        attention: MultiHeadAttention = self.attention
-        if past is None:
-            whole: Tensor = attention(states, attention.remember(states), causal=True)
-            return whole
-        memory = past.cache.extend(*attention.remember(states, past.rows))
-        stepped: Tensor = attention(states, memory, past.visible, rows=past.rows)
-        return stepped

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from transduce.model.family import TranslationModel
 from transduce.model.readout import Readout
-from transduce.model.transformer import TransformerModel
 
 LARGEST = 127
 ZERO = 128
@@ -57,7 +57,7 @@ class NarrowReadout(nn.Module):
 
 
 @torch.no_grad()
-def narrow(model: TransformerModel) -> None:
+def narrow(model: TranslationModel) -> None:
     """Has every product with a matrix of `model` run in int8 from now on. It can no longer be trained or written."""
     for module in list(model.modules()):
         for name, part in list(module.named_children()):

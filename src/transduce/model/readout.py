@@ -28,7 +28,7 @@ class Smoothing(Spec):
     epsilon: float = Field(default=0.0, ge=0, lt=1)
     over: Literal["all", "others"] = "all"
 
-    def shares(self, vocabulary: int) -> tuple[float, float]:
+    def shares(self, vocabulary: int) -> tuple[int | float, int | float]:
         """(extra on the target, share of every word): they make q = extra·δ + share."""
         share = self.epsilon / (vocabulary if self.over == "all" else vocabulary - 1)
         return 1 - share * vocabulary, share

@@ -1,61 +1,55 @@
 """The Transformer (section 3.1, Figure 1): whole for training, and word by word for search."""
 
-from collections.abc import Iterable
-from typing import Literal, NamedTuple, TypeVar, cast
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from transduce.model.attention import Attention, Cache, Keys, MultiHeadAttention, Past, Values
+from transduce.model.attention import Attention, Keys, MultiHeadAttention, Values
 from transduce.model.embedding import Embedding
-from transduce.model.feed_forward import FeedForward
+from transduce.model.experts import Network
+from transduce.model.family import FamilySpec, TranslationModel, Vocabulary, embeddings, stack
 from transduce.model.layers import DecoderLayer, EncoderLayer, LayerSpec
-from transduce.model.positions import LearnedPositions, PositionsSpec, Sinusoidal
+from transduce.model.mixers import Mixer
+from transduce.model.past import Cache, Past
+from transduce.model.positions import Learned, LearnedPositions, PositionsSpec, Sinusoidal
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.rows import Rows
-from transduce.settings import Spec
 
 
-class Symbols(Spec):
-    """The three ids that are no words."""
-
-    pad: int = 0
-    begin: int = 1
-    end: int = 2
-
-
-class Vocabulary(Spec):
-    """How many ids each side has, the three symbols included."""
-
-    source: int = Field(ge=4)
-    target: int = Field(ge=4)
-
-
-class Transformer(Spec):
+class Transformer(FamilySpec):
     """The settings of section 3 and of Table 3's columns; the values of `base` are in `transduce.presets`."""
 
     kind: Literal["transformer"] = "transformer"
     d_model: int = Field(ge=2, multiple_of=2)
     encoder_layers: int = Field(ge=1)
     decoder_layers: int = Field(ge=1)
-    mixer: Attention
+    mixer: Mixer
     cross: Attention
-    feed_forward: FeedForward
+    feed_forward: Network
     positions: PositionsSpec = Sinusoidal()
-    embeddings: Literal["shared", "separate"] = "shared"
     readout: ReadoutSpec = Tied()
     norm: Literal["post", "pre"] = "post"
     norm_epsilon: float = Field(default=1e-5, gt=0)
-    dropout: float = Field(default=0.1, ge=0, lt=1)
     first_input: Literal["symbol", "zeros"] = "symbol"
     initialisation: Literal["glorot", "fused-glorot"] = "glorot"
-    symbols: Symbols = Symbols()
 
     def build(self, vocabulary: Vocabulary) -> "TransformerModel":
         """The model with fresh weights, drawn from torch's generator."""
         return TransformerModel(self, vocabulary)
+
+    def products(self, length: int) -> tuple[int | float, int | float]:
+        """As `FamilySpec.products`; a word of a masked sentence sees half of it on average."""
+        network = self.feed_forward.products(self.d_model)
+        cross = self.cross.heads * (self.cross.d_k + self.cross.d_v)
+        # The keys and values that attention over the source needs are made once a source word, in every decoder layer.
+        remembered = self.d_model * cross
+        read = self.encoder_layers * (self.mixer.products(self.d_model, length) + network)
+        written = self.mixer.products(self.d_model, length / 2) + network
+        written += self.cross.products(self.d_model, length) - remembered
+        return read + self.decoder_layers * remembered, self.decoder_layers * written
 
     @property
     def layer(self) -> LayerSpec:
@@ -107,27 +101,21 @@ class State(NamedTuple):
         )
 
 
-class TransformerModel(nn.Module):
+class TransformerModel(TranslationModel):
     """Encoder, decoder and readout. `forward` is for training; `start` and `step` are what search knows."""
 
     def __init__(self, spec: Transformer, vocabulary: Vocabulary) -> None:
         super().__init__()
-        if spec.embeddings == "shared" and vocabulary.source != vocabulary.target:
-            raise ValueError(
-                f"embeddings cannot be shared between vocabularies of {vocabulary.source} and {vocabulary.target} "
-                "words: set `subwords.shared: true` or `model.embeddings: separate`"
-            )
         self.spec, self.vocabulary = spec, vocabulary
-        source = nn.Parameter(torch.empty(vocabulary.source, spec.d_model))
-        shared = spec.embeddings == "shared"
-        target = source if shared else nn.Parameter(torch.empty(vocabulary.target, spec.d_model))
+        source, target = embeddings(spec, vocabulary)
         blank = spec.symbols.begin if spec.first_input == "zeros" else None
         self.source_embedding = Embedding(source, spec.positions.build(spec.d_model), spec.dropout)
         self.target_embedding = Embedding(target, spec.positions.build(spec.d_model), spec.dropout, blank)
-        self.encoder = _stack([EncoderLayer(spec.layer) for _ in range(spec.encoder_layers)])
-        self.decoder = _stack([DecoderLayer(spec.layer) for _ in range(spec.decoder_layers)])
+        self.encoder = stack([EncoderLayer(spec.layer) for _ in range(spec.encoder_layers)])
+        self.decoder = stack([DecoderLayer(spec.layer) for _ in range(spec.decoder_layers)])
         self.encoder_norm, self.decoder_norm = self._last_norm(), self._last_norm()
         self.readout = spec.readout.build(target, spec.symbols.pad)
+        self.longest = spec.positions.longest if isinstance(spec.positions, Learned) else None
         if not source.is_meta:  # weights that are to be read are not drawn first
             self._initialise()
 
@@ -179,11 +167,6 @@ class TransformerModel(nn.Module):
         log_probabilities = self.readout(self.decoder_norm(states))
         return log_probabilities, state._replace(ancestors=ancestors, length=state.length + words.shape[1])
 
-    @property
-    def longest(self) -> int | None:
-        """The longest sentence the model has positions for; None where it has one for any."""
-        return cast(int | None, self.target_embedding.positions.longest)
-
     def _last_norm(self) -> nn.Module:
         """Pre-norm leaves the last sum unnormalised and needs one more at the top."""
         if self.spec.norm == "post":
@@ -217,14 +200,6 @@ class TransformerModel(nn.Module):
         for part in parts:
             bound = (6 / (self.spec.d_model + (together if fused else len(part)))) ** 0.5
             part.uniform_(-bound, bound)
-
-
-Layer = TypeVar("Layer", bound=nn.Module)
-
-
-def _stack(layers: list[Layer]) -> Iterable[Layer]:
-    """The layers as a module that keeps their type."""
-    return cast(Iterable[Layer], nn.ModuleList(layers))
 
 
 def _slots(

@@ -3,14 +3,14 @@
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from transduce.model import TransformerModel
+from transduce.model import TranslationModel
 from transduce.model.readout import Loss, Smoothing
 
 
 class LabelSmoothing(nn.Module):
     """Cross-entropy against targets smoothed by ε, summed over the words of a piece."""
 
-    def __init__(self, model: TransformerModel, smoothing: Smoothing) -> None:
+    def __init__(self, model: TranslationModel, smoothing: Smoothing) -> None:
         super().__init__()
         self.model, self.smoothing = model, smoothing
 
@@ -24,4 +24,8 @@ class LabelSmoothing(nn.Module):
         visible = source != self.model.spec.symbols.pad
         states = self.model(source, visible, target_in)
         loss: Loss = self.model.readout.loss(states, target_out, self.smoothing)
-        return loss
+        penalty = self.model.penalty()
+        if penalty is None:
+            return loss
+        words = (target_out != self.model.spec.symbols.pad).sum()
+        return loss._replace(smoothed=loss.smoothed + penalty * words)

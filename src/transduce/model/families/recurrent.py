@@ -1,0 +1,209 @@
+"""Recurrent encoder and decoder with attention (Bahdanau et al. 2015, Luong et al. 2015, Wu et al. 2016)."""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import Field
+from torch import Tensor, nn
+
+from transduce.model.compatibility import Bilinear, Compatibility, Dot
+from transduce.model.dropout import Dropout
+from transduce.model.families.cells import Carried, Cell, ran
+from transduce.model.families.words import WordVectors
+from transduce.model.family import FamilySpec, TranslationModel, Vocabulary, embeddings, stack
+from transduce.model.readout import ReadoutSpec, Tied
+from transduce.model.rows import Rows
+from transduce.model.state import CarriedState
+
+Memory = tuple[Float[Tensor, "batch source d_model"], Float[Tensor, "batch source annotation"]]
+
+
+class Recurrent(FamilySpec):
+    """Cells in `encoder_layers` and `decoder_layers`; the decoder's top state attends to the encoder's states.
+
+    `directions`: the encoder reads forwards, both ways in every layer, or both ways in the first layer alone.
+    `input_feeding` gives each step what the step before attended to. `residual` adds a layer's input to its output from
+    the third layer on.
+    """
+
+    kind: Literal["recurrent"] = "recurrent"
+    d_model: int = Field(ge=1)
+    encoder_layers: int = Field(default=2, ge=1)
+    decoder_layers: int = Field(default=2, ge=1)
+    cell: Cell
+    directions: Literal["forwards", "both", "both_first"] = "both"
+    compatibility: Compatibility = Dot()
+    input_feeding: bool = True
+    residual: bool = False
+    readout: ReadoutSpec = Tied()
+
+    def build(self, vocabulary: Vocabulary) -> "RecurrentModel":
+        """The model with fresh weights, drawn from torch's generator."""
+        return RecurrentModel(self, vocabulary)
+
+    def both(self, number: int) -> bool:
+        """Whether layer `number` of the encoder reads both ways."""
+        return self.directions == "both" or (self.directions == "both_first" and number == 0)
+
+    def products(self, length: int) -> tuple[int | float, int | float]:
+        """As `FamilySpec.products`."""
+        read, inputs, d_model = 0, self.d_model, self.d_model
+        for number in range(self.encoder_layers):
+            cells = 2 if self.both(number) else 1
+            read += cells * self.cell.products(inputs, d_model)
+            inputs = cells * d_model
+        plain = isinstance(self.compatibility, Dot | Bilinear)
+        read += 0 if plain and inputs == d_model else inputs * d_model
+        first = self.cell.products(d_model * (2 if self.input_feeding else 1), d_model)
+        written = first + (self.decoder_layers - 1) * self.cell.products(d_model, d_model)
+        written += (0 if plain else d_model**2) + self.compatibility.products(1, d_model)
+        return read, written + length * (d_model + inputs) + (inputs + d_model) * d_model
+
+
+class EncoderLayer(nn.Module):
+    """One cell along the sentence, or two, the second from its end."""
+
+    def __init__(self, cell: Cell, inputs: int, d_model: int, both: bool) -> None:
+        super().__init__()
+        self.forwards = cell.build(inputs, d_model)
+        self.backwards = cell.build(inputs, d_model) if both else None
+        self.outputs = d_model * (2 if both else 1)
+
+    def forward(
+        self, states: Float[Tensor, "batch source inputs"], visible: Bool[Tensor, "batch source"]
+    ) -> tuple[Float[Tensor, "batch source outputs"], Float[Tensor, "batch outputs"]]:
+        """Every state, side by side with that of the other direction, and the last of each."""
+        given, ends = [], []
+        for cell, backwards in ((self.forwards, False), (self.backwards, True)):
+            if cell is not None:
+                begun = cell.begin(len(states), states)
+                outputs, carried = ran(cell, states, begun, visible, backwards=backwards)
+                given.append(outputs)
+                ends.append(carried[0])
+        return torch.cat(given, dim=-1), torch.cat(ends, dim=-1)
+
+
+class SourceAttention(nn.Module):
+    """One head over the encoder's states, then s̄ = tanh(W_c [a; s] + b_c)."""
+
+    def __init__(self, compatibility: Compatibility, d_model: int, annotation: int) -> None:
+        super().__init__()
+        self.compatibility = compatibility.build(1, d_model)
+        # A plain dot product compares the states themselves, where they are equally wide.
+        plain = isinstance(compatibility, Dot | Bilinear)
+        self.query = nn.Identity() if plain else nn.Linear(d_model, d_model, bias=False)
+        self.key = nn.Identity() if plain and annotation == d_model else nn.Linear(annotation, d_model, bias=False)
+        self.combine = nn.Linear(annotation + d_model, d_model)
+
+    def remember(self, encoded: Float[Tensor, "batch source annotation"]) -> Memory:
+        """Keys and values, once a sentence."""
+        return self.key(encoded), encoded
+
+    def forward(
+        self, states: Float[Tensor, "rows new d_model"], memory: Memory, visible: Tensor, rows: Rows | None = None
+    ) -> Float[Tensor, "rows new d_model"]:
+        """s̄ for each state."""
+        query = self.query(states)
+        spread = query if rows is None else rows.spread(query)
+        scores = self.compatibility(spread.unsqueeze(1), memory[0].unsqueeze(1)).squeeze(1)
+        scores = scores.masked_fill(~visible.unsqueeze(1), torch.finfo(scores.dtype).min / 2)
+        attended = scores.softmax(-1) @ memory[1]
+        attended = attended if rows is None else rows.collect(attended)
+        combined: Tensor = torch.tanh(self.combine(torch.cat([attended, states], dim=-1)))
+        return combined
+
+
+class RecurrentModel(TranslationModel):
+    """Reads the source into a state a word; writes with cells that attend to them."""
+
+    def __init__(self, spec: Recurrent, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self.spec, self.vocabulary = spec, vocabulary
+        source, target = embeddings(spec, vocabulary)
+        deviation = spec.d_model**-0.5
+        self.source_embedding, self.target_embedding = WordVectors(source, deviation), WordVectors(target, deviation)
+        self.dropout = Dropout(spec.dropout)
+        d_model, inputs = spec.d_model, spec.d_model
+        layers = []
+        for number in range(spec.encoder_layers):
+            layers.append(EncoderLayer(spec.cell, inputs, d_model, spec.both(number)))
+            inputs = layers[-1].outputs
+        self.encoder = stack(layers)
+        first = d_model * (2 if spec.input_feeding else 1)
+        self.decoder = stack(
+            spec.cell.build(d_model if number else first, d_model) for number in range(spec.decoder_layers)
+        )
+        self.bridges = stack(nn.Linear(inputs, d_model) for _ in range(spec.decoder_layers))
+        self.attention = SourceAttention(spec.compatibility, d_model, inputs)
+        self.readout = spec.readout.build(target, spec.symbols.pad)
+
+    def forward(
+        self,
+        source: Int[Tensor, "batch source"],
+        visible: Bool[Tensor, "batch source"],
+        target_in: Int[Tensor, "batch target"],
+    ) -> Float[Tensor, "batch target d_model"]:
+        """s̄ after each word of `target_in`."""
+        memory, carried = self._read(source, visible)
+        states, _ = self._write(target_in, memory, visible, carried, None)
+        return states
+
+    def start(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], room: int
+    ) -> CarriedState:
+        """The state before the first word."""
+        memory, carried = self._read(source, visible)
+        return CarriedState.of((*memory, visible), carried)
+
+    def step(
+        self, words: Int[Tensor, "rows new"], state: CarriedState
+    ) -> tuple[Float[Tensor, "rows new vocabulary"], CarriedState]:
+        """Log-probabilities of the word after each of `words`, and the state with them written."""
+        keys, values, visible = state.memory
+        states, carried = self._write(words, (keys, values), visible, state.carried, state.rows)
+        return self.readout(states), state._replace(carried=carried)
+
+    def _read(self, source: Tensor, visible: Tensor) -> tuple[Memory, Carried]:
+        """What is attended to, and what the decoder begins with: s̄ of zeros, and a state for each of its layers."""
+        states = self.dropout(self.source_embedding(source))
+        for number, layer in enumerate(self.encoder):
+            raised, last = layer(states, visible)
+            states = self._added(states, self.dropout(raised), number)
+        carried: list[Tensor] = [last.new_zeros(len(last), self.spec.d_model)]
+        for bridge, cell in zip(self.bridges, self.decoder, strict=True):
+            begun = cell.begin(len(last), last)
+            carried += [torch.tanh(bridge(last)), *begun[1:]]
+        return self.attention.remember(states), tuple(carried)
+
+    def _write(
+        self, words: Tensor, memory: Memory, visible: Tensor, carried: Carried, rows: Rows | None
+    ) -> tuple[Tensor, Carried]:
+        """s̄ of each new word and what is carried after the last, all words at once where no step needs its s̄."""
+        vectors = self.dropout(self.target_embedding(words))
+        if not self.spec.input_feeding:
+            states, carried = self._along(vectors, carried)
+            attended = self.dropout(self.attention(states, memory, visible, rows))
+            return attended, (attended[:, -1], *carried[1:])
+        given = []
+        for place in range(vectors.shape[1]):
+            fed = torch.cat([vectors[:, place], carried[0]], dim=-1).unsqueeze(1)
+            states, carried = self._along(fed, carried)
+            attended = self.dropout(self.attention(states, memory, visible, rows))
+            carried = (attended[:, 0], *carried[1:])
+            given.append(attended)
+        return torch.cat(given, dim=1), carried
+
+    def _along(self, states: Tensor, carried: Carried) -> tuple[Tensor, Carried]:
+        """All layers of the decoder along the new words."""
+        after, first = [carried[0]], 1
+        for number, cell in enumerate(self.decoder):
+            raised, own = ran(cell, states, carried[first : first + cell.parts])
+            after += own
+            first += cell.parts
+            states = self._added(states, self.dropout(raised), number)
+        return states, tuple(after)
+
+    def _added(self, states: Tensor, raised: Tensor, number: int) -> Tensor:
+        """With the layer's input added, where the spec says so and both are as wide."""
+        return states + raised if self.spec.residual and number >= 2 else raised

@@ -1,0 +1,216 @@
+"""Table 1: arithmetic counted, time measured, exponents fitted, sequential operations and paths traced."""
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.weak import WeakIdKeyDictionary
+
+from transduce.model.feed_forward import FeedForward
+from transduce.paper.layers import KINDS, Kind, Shape, path
+
+# What each variable goes through, an octave a step, and what stands still: wide and many enough that a product takes
+# longer than its call. A recurrence multiplies one vector a sentence at a time, so that its width needs many sentences.
+GRID = {
+    "n": [64, 128, 256, 512, 1024, 2048, 4096, 8192],
+    "d": [64, 128, 256, 512, 1024, 2048, 4096],
+    "k": [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048],
+    "r": [16, 32, 64, 128, 256, 512],
+}
+MIDDLE = {
+    "n": Shape(n=512, d=128, k=7, r=32),
+    "d": Shape(n=64, d=256, k=3, r=16),
+    "k": Shape(n=2048, d=128),
+    "r": Shape(n=4096, d=128),
+}
+SENTENCES = {"n": 1, "d": 64, "k": 1, "r": 1}
+WIDTHS = [64, 128, 256, 512, 1024]  # at which self-attention and recurrence cross
+LEAST = 0.2  # seconds that a time is taken for, however short one call is
+OCTAVES = 3  # the largest, over which time's exponent is fitted
+PATHS = {"n": [17, 33, 65, 129], "k": [3, 5, 9], "r": [1, 2, 4]}
+
+
+class Fitted(NamedTuple):
+    """An exponent as it is stated, as counting gives it, and as time does."""
+
+    variable: str
+    stated: float
+    counted: float
+    timed: float
+    points: list[tuple[int, float, float]]  # value, operations, milliseconds
+
+
+class Row(NamedTuple):
+    """A kind of layer: what the paper states and what was found."""
+
+    kind: Kind
+    fitted: list[Fitted]
+    sequential: list[tuple[int, int]]  # n, products of matrices that wait for each other
+    paths: list[tuple[Shape, int | None]]
+
+
+def table1(device: torch.device, repeats: int, say: Callable[[str], None]) -> list[Row]:
+    """Every kind of layer."""
+    rows = []
+    for kind in KINDS:
+        say(kind.name)
+        fitted = [_fitted(kind, variable, device, repeats) for variable in kind.powers]
+        sequential = [(n, sequential_products(kind.build(Shape(n, 8, 3, 2)), n, 8)) for n in (8, 16, 32)]
+        rows.append(Row(kind, fitted, sequential, list(_paths(kind)) if kind.path else []))
+    return rows
+
+
+def operations(module: nn.Module, shape: Shape) -> int:
+    """Floating-point operations of one sentence, counted by torch while they run without memory."""
+    with FlopCounterMode(display=False) as counter, torch.device("meta"):
+        module.to("meta")(torch.empty(1, shape.n, shape.d))
+    return int(counter.get_total_flops())
+
+
+def milliseconds(module: nn.Module, shape: Shape, device: torch.device, repeats: int, sentences: int = 1) -> float:
+    """Of so many sentences, forward: the median of `repeats` and more after one to warm up."""
+    states = torch.randn(sentences, shape.n, shape.d, device=device)
+    times: list[float] = []
+    module = module.to(device).eval()
+    with torch.inference_mode():
+        while len(times) <= repeats or sum(times) < 1000 * LEAST:
+            began = time.perf_counter()
+            module(states)
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            times.append(1000 * (time.perf_counter() - began))
+    return statistics.median(times[1:])
+
+
+def exponent(values: Sequence[float], costs: Sequence[float]) -> float:
+    """The slope of cost against value, both logarithmic."""
+    return float(np.polyfit(np.log(values), np.log(costs), 1)[0])
+
+
+def _fitted(kind: Kind, variable: str, device: torch.device, repeats: int) -> Fitted:
+    """Counts and times one variable's grid, while the others stand still."""
+    points = []
+    for value in GRID[variable]:
+        shape = MIDDLE[variable]._replace(**{variable: value})
+        counted = operations(kind.build(shape), shape)
+        took = milliseconds(kind.build(shape), shape, device, repeats, SENTENCES[variable])
+        points.append((value, float(counted), took))
+    values, counts, times = zip(*points, strict=True)
+    last = slice(-OCTAVES - 1, None)
+    return Fitted(
+        variable, kind.powers[variable], exponent(values, counts), exponent(values[last], times[last]), points
+    )
+
+
+def _paths(kind: Kind) -> Iterable[tuple[Shape, int | None]]:
+    """The longest path at several lengths, kernels and neighbourhoods."""
+    middle = Shape(n=65, d=4, k=3, r=2)
+    shapes = [middle._replace(n=n) for n in PATHS["n"]]
+    for variable in ("k", "r"):
+        if variable in kind.powers:
+            shapes += [middle._replace(**{variable: value}) for value in PATHS[variable]]
+    for shape in shapes:
+        yield shape, path(kind, shape)
+
+
+def sequential_products(module: nn.Module, n: int, d: int) -> int:
+    """The longest chain of products of matrices of which each waits for the one before, in one call."""
+    with torch.no_grad(), _Depth() as depth:
+        module(torch.randn(1, n, d))
+    return depth.deepest
+
+
+class _Depth(TorchDispatchMode):
+    """Counts for every tensor how many products lie on the longest way to it."""
+
+    PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "convolution", "linear", "matmul")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.depths: Any = WeakIdKeyDictionary()
+        self.deepest = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = func(*args, **(kwargs or {}))
+        inputs = torch.utils._pytree.tree_leaves((args, kwargs))
+        before = max((self.depths.get(each, 0) for each in inputs if isinstance(each, Tensor)), default=0)
+        depth = before + (func.overloadpacket.__name__ in self.PRODUCTS)
+        for each in torch.utils._pytree.tree_leaves(given):
+            if isinstance(each, Tensor):
+                self.depths[each] = max(depth, self.depths.get(each, 0))
+        self.deepest = max(self.deepest, depth)
+        return given
+
+
+class Claims(NamedTuple):
+    """What section 4 says besides the table."""
+
+    crossover: dict[int, float | None]  # width → the length from which self-attention takes longer than recurrence
+    # (n, d) → operations of a separable convolution of k = n, by those of self-attention with its network
+    separable: dict[tuple[int, int], float]
+    recurrences: dict[int, float]  # k → operations of a convolution by those of a recurrence
+
+
+def claims(device: torch.device, repeats: int) -> Claims:
+    """The crossover of n against d, and the two equalities."""
+    attention, recurrent, convolution = KINDS[0], KINDS[1], KINDS[2]
+    by_feature, by_position = KINDS[4], KINDS[5]
+    separable = {}
+    for n, d in product((64, 256, 1024), (64, 256, 1024)):
+        shape = Shape(n=n, d=d, k=n)
+        with_network = operations(attention.build(shape), shape) + operations(FeedForward(d_ff=d).build(d), shape)
+        apart = sum(operations(kind.build(shape), shape) for kind in (by_feature, by_position))
+        separable[n, d] = apart / with_network
+    shape = MIDDLE["k"]
+    return Claims(
+        crossover={d: _crossover(attention, recurrent, d, device, repeats) for d in WIDTHS},
+        separable=separable,
+        recurrences={
+            k: operations(convolution.build(shape._replace(k=k)), shape) / operations(recurrent.build(shape), shape)
+            for k in GRID["k"]
+        },
+    )
+
+
+def _crossover(one: Kind, other: Kind, d: int, device: torch.device, repeats: int) -> float | None:
+    """The length at which `one` begins to take longer than `other`, between the lengths that were timed."""
+    before: tuple[int, float] | None = None
+    for n in GRID["n"]:
+        shape = Shape(n=n, d=d)
+        times = [milliseconds(kind.build(shape), shape, device, repeats) for kind in (one, other)]
+        ratio = math.log(times[0] / times[1])
+        if ratio > 0:
+            if before is None:
+                return float(n)
+            share = -before[1] / (ratio - before[1])
+            return float(before[0] * (n / before[0]) ** share)
+        before = (n, ratio)
+    return None
+
+
+def as_dictionary(rows: Sequence[Row], found: Claims) -> Mapping[str, Any]:
+    """For JSON."""
+    return {
+        "layers": [
+            {
+                "layer": row.kind.name,
+                "stated": row.kind.stated,
+                "exponents": [fitted._asdict() for fitted in row.fitted],
+                "sequential": row.sequential,
+                "paths": [{**shape._asdict(), "path": length} for shape, length in row.paths],
+            }
+            for row in rows
+        ],
+        "claims": {
+            **found._asdict(),
+            "separable": [[n, d, ratio] for (n, d), ratio in found.separable.items()],
+        },
+    }

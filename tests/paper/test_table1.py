@@ -1,0 +1,65 @@
+"""Table 1: what is counted grows as the paper states, paths and waits are those of the mechanism, and time is taken."""
+
+import json
+import math
+
+import pytest
+import torch
+
+from transduce.paper import printed, table1
+from transduce.paper.layers import KINDS, Shape, path
+from transduce.paper.table1 import GRID, MIDDLE, exponent, operations, sequential_products
+
+KIND = {kind.name: kind for kind in KINDS}
+SMALL = {"n": [16, 32, 64], "d": [8, 16, 32], "k": [4, 8, 16], "r": [2, 4, 8]}
+
+
+@pytest.mark.parametrize(("kind", "variable"), [(kind, name) for kind in KINDS for name in kind.powers])
+def test_counted_arithmetic_grows_as_stated(kind, variable):
+    values = [value for value in GRID[variable] if value <= 1024]
+    shapes = [MIDDLE[variable]._replace(**{variable: value}) for value in values]
+    counts = [operations(kind.build(shape), shape) for shape in shapes]
+    assert exponent(values, counts) == pytest.approx(kind.powers[variable], abs=0.05)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_only_a_recurrence_waits_for_each_word(kind):
+    found = [sequential_products(kind.build(Shape(n, 8, 3, 2)), n, 8) for n in (8, 16, 32)]
+    assert found == ([8, 16, 32] if kind.name == "recurrent" else [found[0]] * 3)
+    assert found[0] <= 8
+
+
+@pytest.mark.parametrize("n", [9, 17, 30])
+def test_the_longest_path_is_that_of_the_mechanism(n):
+    shape = Shape(n=n, d=4, k=3, r=2)
+    assert path(KIND["self-attention"], shape) == 1
+    assert path(KIND["recurrent"], shape) == n - 1
+    assert path(KIND["convolution, contiguous"], shape) == n - 1  # one place on either side
+    assert path(KIND["convolution, contiguous"], shape._replace(k=5)) == math.ceil((n - 1) / 2)
+    assert path(KIND["convolution, dilated"], shape) == math.ceil(math.log(n, 3) - 1e-9)
+    assert path(KIND["self-attention, r neighbours"], shape) == math.ceil((n - 1) / 2)
+
+
+def test_a_map_of_each_position_alone_connects_nothing():
+    assert path(KIND["separable convolution: by position"], Shape(n=5, d=4)) is None
+
+
+def test_the_table_is_printed_and_drawn_from_what_was_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(table1, "GRID", SMALL)
+    monkeypatch.setattr(table1, "MIDDLE", dict.fromkeys(SMALL, Shape(n=32, d=16, k=4, r=4)))
+    monkeypatch.setattr(table1, "SENTENCES", dict.fromkeys(SMALL, 1))
+    monkeypatch.setattr(table1, "WIDTHS", [16])
+    monkeypatch.setattr(table1, "LEAST", 0.0)
+    monkeypatch.setattr(table1, "PATHS", {"n": [5, 9], "k": [3], "r": [2]})
+    said = []
+    rows = table1.table1(torch.device("cpu"), 1, said.append)
+    found = table1.claims(torch.device("cpu"), 1)
+    text = printed.table1(rows, found)
+    assert said == [kind.name for kind in KINDS]
+    assert "| self-attention | O(n²·d) | n^2.00, d^1.00 |" in text
+    assert "| recurrent | O(n) | 9 |  |  | 8 |" in text
+    assert all(ratio == pytest.approx(0.5, abs=0.01) for ratio in found.separable.values())
+    assert found.recurrences == {4: 4.0, 8: 8.0, 16: 16.0}
+    json.dumps(table1.as_dictionary(rows, found))
+    printed.draw_table1(rows, tmp_path / "table1.svg")
+    assert "Time of each kind of layer" in (tmp_path / "table1.svg").read_text("utf-8")
