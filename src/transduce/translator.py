@@ -11,8 +11,8 @@ from torch import Tensor
 
 from transduce.corpus.planner import sentence_batches
 from transduce.directory import Model
-from transduce.model import ExplicitCore, TransformerModel, TranslationModel
-from transduce.model.attention import Attention, MultiHeadAttention
+from transduce.model import Attention, ExplicitCore, TransformerModel, TranslationModel
+from transduce.model.attention import explicit_cores
 from transduce.model.narrow import narrow
 from transduce.search import (
     Decoding,
@@ -228,23 +228,14 @@ class Translator:
             )
         written = self.translate([text])[0][0].words if target is None else self.target.encode([target])[0]
         source, words = [*self.source.encode([text])[0], end], [*written, end]
-        attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
-        fused = [attention.core for attention in attentions]
-        try:
-            for attention in attentions:
-                attention.core = ExplicitCore()
+        with explicit_cores(model) as cores:
             rectangle = self._rectangle([source])
             model(
                 rectangle,
                 torch.ones_like(rectangle, dtype=torch.bool),
                 self._rectangle([[self.symbols.begin, *written]]),
             )
-            seen: dict[torch.nn.Module, NDArray[np.float32]] = {
-                attention: _weights(attention) for attention in attentions
-            }
-        finally:
-            for attention, core in zip(attentions, fused, strict=True):
-                attention.core = core
+            seen = {attention: _weights(core) for attention, core in cores.items()}
         return Explanation(
             source=tuple(self.source.pieces(source)),
             target=tuple(self.target.pieces(words)),
@@ -278,11 +269,10 @@ def _draws(seed: int, numbers: Sequence[int], room: int) -> Tensor:
     return torch.from_numpy(np.stack(rows))
 
 
-def _weights(attention: MultiHeadAttention) -> NDArray[np.float32]:
+def _weights(core: ExplicitCore) -> NDArray[np.float32]:
     """What the explicit core saw, for the one sentence: [heads target source]."""
-    assert isinstance(attention.core, ExplicitCore)
-    assert attention.core.weights is not None
-    weights: NDArray[np.float32] = attention.core.weights[0].float().cpu().numpy()
+    assert core.weights is not None
+    weights: NDArray[np.float32] = core.weights[0].float().cpu().numpy()
     return weights
 
 

@@ -1,7 +1,7 @@
 """`transduce paper`."""
 
-import json
 import sys
+import time
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -13,27 +13,52 @@ class Experiment(StrEnum):
     """What of the paper is reproduced."""
 
     TABLE1 = "table1"
+    TABLE2 = "table2"
+    TABLE3 = "table3"
+    SCALING = "scaling"
+    DISTANCE = "distance"
+    ALL = "all"
+
+
+class At(StrEnum):
+    """The size of corpus and models."""
+
+    SMALL = "small"
+    PAPER = "paper"
 
 
 def paper(
     experiment: Annotated[Experiment, typer.Argument(help="Which table or argument.")],
-    out: Annotated[Path, typer.Option(help="Where tables and plots are written.")] = Path("docs/results"),
-    repeats: Annotated[int, typer.Option(min=1, help="How often each time is taken.")] = 5,
+    scale: Annotated[At, typer.Option(help="The paper's sizes, or all shrunk alike.")] = At.SMALL,
+    row: Annotated[list[str], typer.Option(help="Train this row alone; again for another.")] = [],  # noqa: B006
+    seeds: Annotated[int, typer.Option(min=1, help="Of Table 3: trainings a row.")] = 1,
+    minutes_per_row: Annotated[float | None, typer.Option(min=0.01, help="Bounds each training.")] = None,
+    work: Annotated[Path, typer.Option(help="Where trainings are kept, and gone on with.")] = Path("runs/paper"),
+    out: Annotated[Path, typer.Option(help="Where tables and plots are written.")] = Path("results"),
+    repeats: Annotated[int, typer.Option(min=1, help="Of Table 1: how often each time is taken.")] = 5,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
 ) -> None:
-    """Reproduces a table of the paper, what it states beside what is found."""
+    """Reproduces a table of the paper, or an argument of it: what it states beside what is found."""
     from transduce.machine import choose_device, keep_pages, use_threads
-    from transduce.paper import printed, table1
+    from transduce.paper.experiments import EXPERIMENTS, Asked
+    from transduce.paper.page import write_page
+    from transduce.run import Interrupted, Options
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
 
     use_threads(threads)
     keep_pages()
-    chosen = choose_device(device)
-    rows = table1.table1(chosen, repeats, lambda line: print(line, file=sys.stderr))
-    found = table1.claims(chosen, repeats)
+    asked = Asked(scale.value, tuple(row), seeds, minutes_per_row, work, repeats, Options(device, threads), say)
     out.mkdir(parents=True, exist_ok=True)
-    text = printed.table1(rows, found)
-    (out / "table1.md").write_text(text + "\n", "utf-8")
-    (out / "table1.json").write_text(json.dumps(table1.as_dictionary(rows, found), indent=1), "utf-8")
-    printed.draw_table1(rows, out / "table1.svg")
-    print(text)
+    names = list(EXPERIMENTS) if experiment is Experiment.ALL else [experiment.value]
+    try:
+        for name in names:
+            began = time.monotonic()
+            result = EXPERIMENTS[name](asked)
+            print(result.write(out, choose_device(device), time.monotonic() - began))
+    except Interrupted as signal:
+        raise typer.Exit(128 + signal.number) from None
+    if experiment is Experiment.ALL:
+        say(f"all of it on one page: {write_page(out)}")

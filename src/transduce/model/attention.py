@@ -4,7 +4,9 @@ A mask is True where one may look. The arithmetic of attention is a *core* witho
 the explicit one keeps its weights, for pictures, and stands in for the fused one only there.
 """
 
+import contextlib
 import math
+from collections.abc import Iterator
 from typing import Literal
 
 import torch
@@ -106,6 +108,21 @@ class ExplicitCore(nn.Module):
             scores = scores.masked_fill(ahead, -math.inf)
         self.weights = scores.softmax(-1)
         return functional.dropout(self.weights, dropout, training=dropout > 0) @ values
+
+
+@contextlib.contextmanager
+def explicit_cores(model: nn.Module) -> Iterator[dict[nn.Module, ExplicitCore]]:
+    """All multi-head attention in `model`, each with a core that keeps its weights as long as this lasts."""
+    attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
+    fused = [attention.core for attention in attentions]
+    cores: dict[nn.Module, ExplicitCore] = {attention: ExplicitCore() for attention in attentions}
+    try:
+        for attention in attentions:
+            attention.core = cores[attention]
+        yield cores
+    finally:
+        for attention, core in zip(attentions, fused, strict=True):
+            attention.core = core
 
 
 class MultiHeadAttention(nn.Module):

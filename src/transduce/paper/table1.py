@@ -9,12 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode
-from torch.utils.weak import WeakIdKeyDictionary
+from torch import nn
 
 from transduce.model.feed_forward import FeedForward
+from transduce.paper.counting import counted, longest_chain
 from transduce.paper.layers import KINDS, Kind, Shape, path
 
 # What each variable goes through, an octave a step, and what stands still: wide and many enough that a product takes
@@ -63,16 +61,15 @@ def table1(device: torch.device, repeats: int, say: Callable[[str], None]) -> li
     for kind in KINDS:
         say(kind.name)
         fitted = [_fitted(kind, variable, device, repeats) for variable in kind.powers]
-        sequential = [(n, sequential_products(kind.build(Shape(n, 8, 3, 2)), n, 8)) for n in (8, 16, 32)]
+        sequential = [(n, _waits(kind, n)) for n in (8, 16, 32)]
         rows.append(Row(kind, fitted, sequential, list(_paths(kind)) if kind.path else []))
     return rows
 
 
 def operations(module: nn.Module, shape: Shape) -> int:
-    """Floating-point operations of one sentence, counted by torch while they run without memory."""
-    with FlopCounterMode(display=False) as counter, torch.device("meta"):
-        module.to("meta")(torch.empty(1, shape.n, shape.d))
-    return int(counter.get_total_flops())
+    """Floating-point operations of one sentence, without memory."""
+    with torch.device("meta"):
+        return counted(lambda: module.to("meta")(torch.empty(1, shape.n, shape.d)))
 
 
 def milliseconds(module: nn.Module, shape: Shape, device: torch.device, repeats: int, sentences: int = 1) -> float:
@@ -100,14 +97,20 @@ def _fitted(kind: Kind, variable: str, device: torch.device, repeats: int) -> Fi
     points = []
     for value in GRID[variable]:
         shape = MIDDLE[variable]._replace(**{variable: value})
-        counted = operations(kind.build(shape), shape)
+        done = operations(kind.build(shape), shape)
         took = milliseconds(kind.build(shape), shape, device, repeats, SENTENCES[variable])
-        points.append((value, float(counted), took))
+        points.append((value, float(done), took))
     values, counts, times = zip(*points, strict=True)
     last = slice(-OCTAVES - 1, None)
     return Fitted(
         variable, kind.powers[variable], exponent(values, counts), exponent(values[last], times[last]), points
     )
+
+
+def _waits(kind: Kind, n: int) -> int:
+    """How many products of matrices wait for each other at length n."""
+    module = kind.build(Shape(n, 8, 3, 2))
+    return longest_chain(lambda: module(torch.randn(1, n, 8)))
 
 
 def _paths(kind: Kind) -> Iterable[tuple[Shape, int | None]]:
@@ -119,35 +122,6 @@ def _paths(kind: Kind) -> Iterable[tuple[Shape, int | None]]:
             shapes += [middle._replace(**{variable: value}) for value in PATHS[variable]]
     for shape in shapes:
         yield shape, path(kind, shape)
-
-
-def sequential_products(module: nn.Module, n: int, d: int) -> int:
-    """The longest chain of products of matrices of which each waits for the one before, in one call."""
-    with torch.no_grad(), _Depth() as depth:
-        module(torch.randn(1, n, d))
-    return depth.deepest
-
-
-class _Depth(TorchDispatchMode):
-    """Counts for every tensor how many products lie on the longest way to it."""
-
-    PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "convolution", "linear", "matmul")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.depths: Any = WeakIdKeyDictionary()
-        self.deepest = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = func(*args, **(kwargs or {}))
-        inputs = torch.utils._pytree.tree_leaves((args, kwargs))
-        before = max((self.depths.get(each, 0) for each in inputs if isinstance(each, Tensor)), default=0)
-        depth = before + (func.overloadpacket.__name__ in self.PRODUCTS)
-        for each in torch.utils._pytree.tree_leaves(given):
-            if isinstance(each, Tensor):
-                self.depths[each] = max(depth, self.depths.get(each, 0))
-        self.deepest = max(self.deepest, depth)
-        return given
 
 
 class Claims(NamedTuple):

@@ -15,6 +15,8 @@ from transduce.model.positions import Sinusoidal
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.state import CarriedState
 
+NEAR = 0.1  # the deviation of fresh vectors; places are as small, so that words are heard beside them
+
 
 class MemoryNetwork(FamilySpec):
     """A memory of the source's words and of the last `span` written; each of `hops` reads all of it.
@@ -47,10 +49,10 @@ class Table(nn.Module):
         super().__init__()
         source = nn.Parameter(torch.empty(vocabulary.source, d_model))
         target = source if shared else nn.Parameter(torch.empty(vocabulary.target, d_model))
-        self.source, self.target = WordVectors(source, 0.1), WordVectors(target, 0.1)
+        self.source, self.target = WordVectors(source, NEAR), WordVectors(target, NEAR)
         self.ago = nn.Parameter(torch.empty(span, d_model))
         if not self.ago.is_meta:
-            nn.init.normal_(self.ago, std=0.1)
+            nn.init.normal_(self.ago, std=NEAR)
 
 
 class Remembered(NamedTuple):
@@ -112,7 +114,7 @@ class MemoryNetworkModel(TranslationModel):
         windows = torch.cat([before[:, 1:], words], dim=1).unfold(1, spec.span, 1)
         known = torch.cat([visible.unsqueeze(1).expand(-1, new, -1), windows != spec.symbols.pad], dim=2)
         tables = list(self.tables)
-        query = tables[0].target(words) + self.positions(first, new)
+        query = tables[0].target(words) + NEAR * self.positions(first, new)
         for hop in range(spec.hops):
             read, given = (self._remembered(table, source, windows) for table in self._pair(tables, hop))
             scores = torch.cat(
@@ -132,7 +134,7 @@ class MemoryNetworkModel(TranslationModel):
     def _remembered(self, table: Table, source: Tensor, windows: Tensor) -> Remembered:
         """Words and their places as vectors: a source word's place is counted from its sentence's beginning."""
         return Remembered(
-            table.source(source) + self.positions(0, source.shape[1]),
+            table.source(source) + NEAR * self.positions(0, source.shape[1]),
             table.target(windows.flatten(1)).unflatten(1, windows.shape[1:]) + table.ago,
         )
 

@@ -1,17 +1,13 @@
-"""Tables as Markdown, and curves as SVG."""
+"""Table 1, what is stated beside what was found."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from transduce.paper.printed.cells import table
 from transduce.paper.table1 import Claims, Row
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
-    return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *rows])
-
-
-def table1(rows: Sequence[Row], found: Claims) -> str:
+def as_text(rows: Sequence[Row], found: Claims) -> str:
     """Table 1, what is stated beside what was found."""
     head = ["layer", "operations, stated", "exponents counted", "exponents of time", "sequential, stated", "found"]
     lines = []
@@ -49,7 +45,7 @@ def table1(rows: Sequence[Row], found: Claims) -> str:
     )
 
 
-def draw_table1(rows: Sequence[Row], out: Path) -> None:
+def draw(rows: Sequence[Row], out: Path) -> None:
     """Milliseconds against each variable, both logarithmic, with the stated slope beside."""
     import matplotlib
 

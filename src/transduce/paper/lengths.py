@@ -1,0 +1,64 @@
+"""BLEU by sentence length: sinusoids against learned positions, both trained on short sentences only (section 3.5)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from transduce.measure import scores
+from transduce.paper.scales import Scale
+from transduce.paper.table3 import recipe_of
+from transduce.paper.trials import Budget, Say, Trial, outputs_of, read_trial, run_trial, shared_store
+from transduce.recipe import Recipe
+from transduce.run import Options
+from transduce.settings import merged, validated
+from transduce.validation import corpus_of
+
+POSITIONS = {"sinusoids": "base", "learned": "E"}
+LONGEST = 14  # subwords a side, in training
+BINS = ((1, 14), (15, 18), (19, 24), (25, 60))  # of the source's subwords; only the first is of lengths trained on
+BUDGET = "steps"
+
+
+class Scored(NamedTuple):
+    """BLEU of the test sentences whose sources have so many subwords."""
+
+    positions: str
+    shortest: int
+    longest: int
+    sentences: int
+    bleu: float
+    low: float
+    high: float
+    signature: str
+
+
+def lengths(at: Scale, names: Sequence[str], work: Path, options: Options, say: Say) -> list[Scored]:
+    """Trains what is named, and measures all that is trained by the length of the source."""
+    prepared = shared_store(_recipe(at, "base"), work, say)
+    corpus = corpus_of(at.corpus_named("test"))
+    sizes = [len(words) for words in prepared.source.encode(corpus.source)]
+    found = []
+    for name, row in POSITIONS.items():
+        if name in names:
+            trial = Trial(name, _recipe(at, row), at.corpus_named("test"))
+            run_trial(trial, work, [Budget(BUDGET, at.steps)], options, say)
+        if read_trial(name, work, BUDGET) is None:
+            continue
+        outputs = outputs_of(name, work, BUDGET)
+        for shortest, longest in BINS:
+            places = [place for place, size in enumerate(sizes) if shortest <= size <= longest]
+            if len(places) > 1:
+                mine, theirs = ([lines[place] for place in places] for lines in (outputs, corpus.target))
+                score = scores(mine, [theirs], bootstrap=1000)["bleu"]
+                assert score.low is not None
+                assert score.high is not None
+                found.append(
+                    Scored(name, shortest, longest, len(places), score.score, score.low, score.high, score.signature)
+                )
+    return found
+
+
+def _recipe(at: Scale, row: str) -> Recipe:
+    """Table 3's row, on short sentences only."""
+    recipe = recipe_of(at, row, 1)
+    return validated(Recipe, merged(recipe.as_dictionary(), {"data": {"longest": LONGEST}}), place=row)

@@ -1,0 +1,62 @@
+"""All results on one page that asks nothing of the network."""
+
+import html
+import re
+from pathlib import Path
+
+from transduce.durable import write_text
+
+__all__ = ["write_page"]
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+table { border-collapse: collapse; font-size: 0.85rem; margin: 1rem 0; display: block; overflow-x: auto; }
+th, td { padding: 0.25rem 0.7rem; text-align: left; border-bottom: 1px solid #ddd; white-space: nowrap; }
+th { border-bottom: 2px solid #888; } td { font-variant-numeric: tabular-nums; }
+tbody tr:hover { background: #f4f6fa; } code { font-size: 0.9em; background: #f4f4f4; padding: 0 0.2em; }
+svg { max-width: 100%; height: auto; } h1 { margin-top: 3rem; } nav a { margin-right: 1.2rem; }
+"""
+
+
+def write_page(out: Path) -> Path:
+    """Joins every table of `out` and its plot."""
+    names = [name for name in ("table1", "table2", "table3", "scaling", "distance") if (out / f"{name}.md").exists()]
+    texts = {name: (out / f"{name}.md").read_text("utf-8") for name in names}
+    sections = [f'<section id="{name}">{_as_html(text, out)}</section>' for name, text in texts.items()]
+    links = "".join(f'<a href="#{name}">{name}</a>' for name in names)
+    page = out / "all.html"
+    write_text(
+        page,
+        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>Attention Is All You Need, reproduced</title><style>{STYLE}</style>"
+        f"<nav>{links}</nav>{''.join(sections)}</html>\n",
+    )
+    return page
+
+
+def _as_html(text: str, out: Path) -> str:
+    """The little Markdown that results are written in: headings, pictures, tables, paragraphs."""
+    return "\n".join(_block(block, out) for block in text.strip().split("\n\n"))
+
+
+def _block(block: str, out: Path) -> str:
+    """One block."""
+    if block.startswith("# "):
+        return f"<h1>{_inline(block[2:])}</h1>"
+    if found := re.fullmatch(r"!\[(.*)\]\((.*)\)", block):
+        picture = (out / found[2]).read_text("utf-8")
+        return f'<figure aria-label="{html.escape(found[1])}">{picture[picture.index("<svg") :]}</figure>'
+    if block.startswith("| "):
+        head, _, *rows = ([cell.strip() for cell in line.strip("| ").split(" | ")] for line in block.splitlines())
+        cells = [_row(row, "td") for row in rows]
+        return f"<table><thead>{_row(head, 'th')}</thead><tbody>{''.join(cells)}</tbody></table>"
+    return f"<p>{_inline(block)}</p>"
+
+
+def _row(cells: list[str], tag: str) -> str:
+    return f"<tr>{''.join(f'<{tag}>{_inline(cell)}</{tag}>' for cell in cells)}</tr>"
+
+
+def _inline(text: str) -> str:
+    """Escaped, with what is between backticks as code."""
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", html.escape(text))

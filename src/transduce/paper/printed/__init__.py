@@ -1,0 +1,1 @@
+"""Tables as Markdown and curves as SVG, a module an experiment."""

@@ -1,0 +1,82 @@
+"""Table 2, the published rows beside ours."""
+
+from collections.abc import Iterable, Mapping
+
+from transduce.paper.printed.cells import bleu, or_nothing, table
+from transduce.paper.systems import PUBLISHED, Published
+from transduce.paper.table2 import Row, Table
+
+
+def as_text(found: Table) -> str:
+    """Table 2, the published rows beside ours."""
+    published = {each.name: each for each in PUBLISHED}
+    head = [
+        "system",
+        "parameters",
+        "BLEU at equal arithmetic",
+        "BLEU at equal time",
+        "operations, ours and by the paper's rule",
+        "minutes",
+        "waits",
+        "beside it in the paper",
+    ]
+    lines = [_system(row, found.rate, published) for row in found.rows]
+    beside = [
+        [each.name, *(or_nothing(value, "{}") for value in (each.bleu_de, each.bleu_fr)), *_costs(each)]
+        for each in PUBLISHED
+    ]
+    parts = [
+        table(head, lines),
+        f"Copying the source: BLEU {found.copying.score:.2f} (`{found.copying.signature}`, that of every row).",
+        *_verdicts(found),
+        "The paper's rows (newstest2014):",
+        table(["system", "en-de", "en-fr", "operations en-de", "operations en-fr"], beside),
+    ]
+    return "\n\n".join(parts)
+
+
+def _system(row: Row, rate: float, published: Mapping[str, Published]) -> list[str]:
+    """A line of Table 2."""
+    last, name = row.time or row.arithmetic, row.system.published
+    beside = f"{name}: {published[name].bleu_de}" if name else "named in the text"
+    waits = _line_through(*row.waits)
+    if last is None:
+        return [row.system.name, "", "", "", "", "", waits, beside]
+    equal = row.arithmetic if row.arithmetic and row.arithmetic.reached else None
+    return [
+        row.system.name,
+        f"{last.parameters:,}",
+        bleu(equal) if equal else "not reached",
+        bleu(row.time) if row.time else "",
+        f"{last.operations:.2g}, {last.seconds * rate:.2g}",
+        ", ".join(f"{each.seconds / 60:.1f}" for each in (equal, row.time) if each),
+        waits,
+        beside,
+    ]
+
+
+def _line_through(at_8: int, at_16: int) -> str:
+    """What grows with the sentence and what does not."""
+    slope = (at_16 - at_8) / 8
+    fixed = at_8 - 8 * slope
+    return f"{fixed:.0f}" if not slope else f"{fixed:.0f} + {slope:g} n"
+
+
+def _verdicts(found: Table) -> Iterable[str]:
+    """Which system is the best at either, and the ensemble."""
+    for what, results in (
+        ("equal arithmetic", [row.arithmetic for row in found.rows]),
+        ("equal time", [row.time for row in found.rows]),
+    ):
+        known = [each for each in results if each and (what == "equal time" or each.reached)]
+        if known:
+            best = max(known, key=lambda each: each.bleu)
+            yield f"Best at {what}: {best.trial}, BLEU {bleu(best)}."
+    if found.ensemble is not None:
+        names, score = found.ensemble
+        yield f"Ensemble of {', '.join(names)}: BLEU {score.score:.2f} [{score.low:.2f}, {score.high:.2f}]."
+
+
+def _costs(each: Published) -> list[str]:
+    """The paper's operations."""
+    return [or_nothing(value, "{:.1e}") for value in (each.operations_de, each.operations_fr)]

@@ -1,0 +1,50 @@
+"""Table 3, the paper's columns beside ours, and which of its orderings hold."""
+
+import statistics
+from collections.abc import Sequence
+
+from transduce.paper.printed.cells import table, with_spread, within
+from transduce.paper.table3 import Ordering, Row
+
+
+def as_text(rows: Sequence[Row], found: Sequence[Ordering]) -> str:
+    """Table 3, the paper's columns beside ours, and which of its orderings hold."""
+    head = ["row", "seeds", "perplexity", "accuracy", "BLEU", "parameters", "operations a word", "the paper's"]
+    lines = []
+    for row in rows:
+        paper = "" if row.published is None else _paper_row(*row.published)
+        if not row.found:
+            lines.append([row.name, "0", "", "", "", "", f"{row.operations:,}", paper])
+            continue
+        accuracy = statistics.fmean(each.accuracy for each in row.found)
+        lines.append(
+            [
+                row.name,
+                str(len(row.found)),
+                with_spread(row.values("perplexity")),
+                f"{accuracy:.1%}",
+                with_spread(row.values("bleu")),
+                f"{row.found[0].parameters:,}",
+                f"{row.operations:,}",
+                paper,
+            ]
+        )
+    differences = [
+        [each.row, each.metric, f"{each.published:+.2f}", within(each.found, each.within), each.verdict]
+        for each in found
+    ]
+    signatures = {each.signature for row in rows for each in row.found}
+    return "\n\n".join(
+        [
+            table(head, lines),
+            f"BLEU is `{', '.join(sorted(signatures))}`." if signatures else "",
+            "Each row against base, in the paper and here:",
+            table(["row", "measure", "the paper's difference", "ours", "the order"], differences),
+        ]
+    )
+
+
+def _paper_row(perplexity: float, bleu: float, parameters: float | None) -> str:
+    """What the paper prints."""
+    counted = "" if parameters is None else f", {parameters:g} million"
+    return f"perplexity {perplexity:.2f}, BLEU {bleu:.1f}{counted}"

@@ -1,0 +1,104 @@
+"""Where the experiments are made: on the paper's corpus at its size, or on a small one, everything shrunk alike."""
+
+import os
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from transduce.corpus import CorpusSpec
+from transduce.presets import Values
+from transduce.recipe import Recipe, from_values
+from transduce.settings import merged
+
+__all__ = ["Scale", "ScaleName", "scale"]
+
+ScaleName = Literal["small", "paper"]
+
+
+class Scale(NamedTuple):
+    """A corpus, how it is cut, how one trains on it, and how large everything is."""
+
+    name: str
+    corpus: str  # in words
+    values: Values  # the sections of a recipe but for the model
+    by: int  # widths of Table 3 are the paper's divided by this
+    layers_by: int
+    steps: int  # of Table 3's base
+    operations: float  # the arithmetic that Table 2 gives every system
+    minutes: float | None  # of each of Table 2's trainings
+
+    def recipe(self, model: Values, training: Values, place: str) -> Recipe:
+        """The recipe of a model at this scale."""
+        values = merged(self.values, {"training": training})
+        return from_values({**values, "model": model}, place=place)
+
+    def corpus_named(self, name: str) -> CorpusSpec:
+        """`validation`, or the test set."""
+        data = self.recipe({}, {}, self.name).data
+        found = data.validation if name == "validation" else data.test["test"]
+        assert found is not None
+        return found
+
+
+def scale(name: ScaleName) -> Scale:
+    """The scale of that name; the small one is Multi30k where `TRANSDUCE_DATA` has it, else the embedded corpus."""
+    return _paper() if name == "paper" else _small()
+
+
+def _files(folder: Path, stem: str) -> Values:
+    """Both sides of a corpus."""
+    return {"source": str(folder / f"{stem}.en"), "target": str(folder / f"{stem}.de")}
+
+
+def _small() -> Scale:
+    """A laptop's."""
+    folder = Path(os.environ.get("TRANSDUCE_DATA", "")) / "multi30k"
+    real = "TRANSDUCE_DATA" in os.environ and folder.is_dir()
+    data: Values = {"source_language": "en", "target_language": "de"}
+    if real:
+        data |= {"train": _files(folder, "train"), "validation": _files(folder, "val")}
+        data |= {"test": {"test": _files(folder, "test_2016_flickr")}}
+    else:
+        data |= {"train": {"embedded": "train"}, "validation": {"embedded": "validation"}}
+        data |= {"test": {"test": {"embedded": "test"}}}
+    training = {
+        "batch_tokens": 2048,
+        "schedule": {"kind": "inverse_square_root", "warmup": 400, "peak": 0.003},
+        "clip": 1.0,
+        "validate_every": None,
+    }
+    return Scale(
+        name="small",
+        corpus="Multi30k en–de, 29,000 pairs" if real else "the embedded corpus, 40,000 pairs",
+        values={"data": data, "subwords": {"kind": "bpe", "size": 4000}, "training": training},
+        by=4,
+        layers_by=2,
+        steps=1200,
+        operations=1.5e13,
+        minutes=10.0,
+    )
+
+
+def _paper() -> Scale:
+    """WMT 2014 English–German, in the folder that `TRANSDUCE_DATA` names."""
+    if "TRANSDUCE_DATA" not in os.environ:
+        raise ValueError("--scale paper: set TRANSDUCE_DATA to the folder that has wmt14-en-de/")
+    folder = Path(os.environ["TRANSDUCE_DATA"]) / "wmt14-en-de"
+    if not folder.is_dir():
+        raise ValueError(f"--scale paper: there is no {folder}; recipes/wmt14-en-de-base.yaml says what it holds")
+    data = {
+        "train": _files(folder, "train"),
+        "validation": _files(folder, "newstest2013"),
+        "test": {"test": _files(folder, "newstest2014")},
+        "source_language": "en",
+        "target_language": "de",
+    }
+    return Scale(
+        name="paper",
+        corpus="WMT 2014 en–de, 4.5 million pairs",
+        values={"data": data, "subwords": {"kind": "bpe", "size": 37_000}, "training": {"validate_every": None}},
+        by=1,
+        layers_by=1,
+        steps=100_000,
+        operations=9.6e17,
+        minutes=None,
+    )

@@ -1,0 +1,142 @@
+"""The argument of section 3.2.1: why the dot product is divided by √d_k, and what other compatibilities cost."""
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from transduce.bench.measured import median_seconds
+from transduce.corpus import Prepared
+from transduce.corpus.sentences import SIDES
+from transduce.directory import Model
+from transduce.machine import choose_device
+from transduce.model import Attention, TranslationModel, Vocabulary
+from transduce.model.attention import explicit_cores
+from transduce.paper.scales import Scale
+from transduce.paper.trials import Budget, Found, Say, Trial, read_trial, run_trial, shared_store
+from transduce.presets import Values
+from transduce.recipe import Recipe
+from transduce.run import Options
+from transduce.settings import validated
+
+KINDS = {"scaled_dot": "q · k / √d_k", "dot": "q · k", "bilinear": "qᵀ M k / √d_k", "additive": "v · tanh(q + k)"}
+WIDTHS = (8, 16, 32, 64, 128, 256, 512)
+NAMES = [f"{kind}-{d_k}" for kind in KINDS for d_k in WIDTHS]
+
+HEADS, D_MODEL, D_V = 2, 128, 64
+STEPS = {"small": 600, "paper": 100_000}
+SENTENCES, WORDS = 32, 24  # of the batch on which time and memory are taken
+BUDGET = "steps"
+
+
+class Row(NamedTuple):
+    """A compatibility at a width; a gradient's size is the mean Frobenius norm of the softmax's Jacobian."""
+
+    kind: str
+    d_k: int
+    fresh: float  # the softmax's gradient before training
+    trained: float | None  # and after it
+    found: Found | None
+    milliseconds: float  # forward and backward, of one attention over a batch
+    kept: int  # bytes that it keeps for the gradient
+
+
+def scaling(at: Scale, names: Sequence[str], work: Path, options: Options, say: Say) -> list[Row]:
+    """Trains what is named, and gathers what is known of all."""
+    prepared = shared_store(recipe_of(at, "scaled_dot", 8), work, say)
+    batch = _batch(prepared)
+    device, rows = choose_device(options.device), []
+    for kind in KINDS:
+        for d_k in WIDTHS:
+            name, recipe = f"{kind}-{d_k}", recipe_of(at, kind, d_k)
+            if name in names:
+                trial = Trial(name, recipe, at.corpus_named("validation"))
+                run_trial(trial, work, [Budget(BUDGET, STEPS[at.name])], options, say)
+            found = read_trial(name, work, BUDGET)
+            trained = gradient_size(Model.read(work / name).module, batch) if found else None
+            sizes = Vocabulary(source=prepared.source.size, target=prepared.target.size)
+            torch.manual_seed(1)
+            fresh = gradient_size(recipe.model.build(sizes).eval(), batch)
+            rows.append(Row(kind, d_k, fresh, trained, found, *cost(_attention(kind, d_k), device)))
+    return rows
+
+
+def recipe_of(at: Scale, kind: str, d_k: int) -> Recipe:
+    """The recipe of a Transformer whose every attention has this compatibility."""
+    attention = _attention(kind, d_k)
+    layers = 2 if at.name == "small" else 6
+    model: Values = {
+        "kind": "transformer",
+        "d_model": D_MODEL if at.name == "small" else 4 * D_MODEL,
+        "encoder_layers": layers,
+        "decoder_layers": layers,
+        "mixer": attention,
+        "cross": attention,
+        "feed_forward": {"kind": "feed_forward", "d_ff": 2 * D_MODEL if at.name == "small" else 16 * D_MODEL},
+    }
+    training: Values = {"steps": None, "average": None, "save_every": 1000}
+    if at.name == "small":
+        training |= {"schedule": {"warmup": 200}}
+    return at.recipe(model, training, f"{kind}-{d_k}")
+
+
+def gradient_size(model: TranslationModel, batch: tuple[Tensor, Tensor]) -> float:
+    """How much of a gradient the softmaxes of attention let through: the mean of ‖diag(p) − p pᵀ‖ over their rows."""
+    source, target = batch
+    with torch.no_grad(), explicit_cores(model) as cores:
+        model(source, torch.ones_like(source, dtype=torch.bool), target)
+        sizes = [_jacobian(core.weights).mean() for core in cores.values() if core.weights is not None]
+    return float(torch.stack(sizes).mean())
+
+
+def _jacobian(weights: Tensor) -> Tensor:
+    """‖diag(p) − p pᵀ‖ of each row p: its square is Σp² − 2 Σp³ + (Σp²)²."""
+    squares = weights.square().sum(-1)
+    return (squares - 2 * weights.pow(3).sum(-1) + squares.square()).clamp(min=0).sqrt()
+
+
+def cost(attention: Values, device: torch.device) -> tuple[float, int]:
+    """Milliseconds, and bytes kept for the gradient, of one self-attention over a batch."""
+    spec = validated(Attention, attention, place="attention")
+    module = spec.build(D_MODEL).to(device)
+    states = torch.randn(SENTENCES, WORDS, D_MODEL, device=device)
+    storages: dict[int, int] = {}
+
+    def noted(tensor: Tensor) -> Tensor:
+        storages[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(noted, lambda tensor: tensor):
+        module.mix(states, None, causal=False).sum()
+
+    def step() -> None:
+        module.mix(states, None, causal=False).sum().backward()
+
+    return 1000 * median_seconds(step, device, runs=10), sum(storages.values())
+
+
+def summary(rows: Sequence[Row]) -> dict[str, float]:
+    """The mean perplexity of each kind over the widths that are trained, for a sentence."""
+    known = {kind: [row.found.perplexity for row in rows if row.kind == kind and row.found] for kind in KINDS}
+    return {kind: statistics.fmean(values) for kind, values in known.items() if values}
+
+
+def _attention(kind: str, d_k: int) -> Values:
+    """Two heads of this compatibility."""
+    return {"kind": "attention", "heads": HEADS, "d_k": d_k, "d_v": D_V, "compatibility": {"kind": kind}}
+
+
+def _batch(prepared: Prepared) -> tuple[Tensor, Tensor]:
+    """Sentences of equal length, of the training data, as source and as target."""
+    store = prepared.train
+    fitting = ((store.source_lengths >= WORDS) & (store.target_lengths >= WORDS)).nonzero()[0][:SENTENCES]
+    source, target = (torch.from_numpy(store.padded(side, fitting, WORDS)[0]) for side in SIDES)
+    return source, target
+
+
+def as_dictionary(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """For JSON."""
+    return [{**row._asdict(), "found": row.found and row.found._asdict()} for row in rows]

@@ -1,0 +1,132 @@
+"""Two tasks made of nothing but distance, for models that translate: copying, and an agreement of first and last.
+
+A line of copying is its own translation. In agreement the last word of the translation says of which kind the first
+word is, whatever stands between them.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Literal, NamedTuple
+
+import torch
+
+from transduce.corpus.planner import sentence_batches
+from transduce.corpus.readers import Files
+from transduce.directory import Model
+from transduce.paper.systems import SYSTEMS
+from transduce.paper.trials import Budget, Say, Trial, run_trial, shared_store
+from transduce.presets import Values
+from transduce.recipe import Recipe, from_values
+from transduce.run import Options
+
+Task = Literal["copying", "agreement"]
+TASKS: tuple[Task, ...] = ("copying", "agreement")
+
+WORDS = [first + second for first in "bdfgklmnpr" for second in "aeiou"]  # of which the first half is of one kind
+KINDS = ("one", "two")
+LONGEST = 24  # words between, in training
+BINS = ((1, 8), (9, 16), (17, 24), (25, 32), (33, 48))  # the last two are longer than any in training
+PAIRS, TESTED = 20_000, 100  # for training; for testing, a length
+BUDGET = "steps"
+STEPS = 800
+
+FAMILIES = [system for system in SYSTEMS if system.name != "big"]
+
+
+class Kept(NamedTuple):
+    """How often a family was right at lengths of one bin: of all words copied, or of the last."""
+
+    family: str
+    task: Task
+    shortest: int
+    longest: int
+    accuracy: float
+
+
+def lines(task: Task, lengths: Iterator[int], seed: int) -> Iterator[tuple[str, str]]:
+    """A source and its translation for each length."""
+    random = Random(f"{task} {seed}")
+    for length in lengths:
+        words = random.choices(WORDS, k=length)
+        said = " ".join(words)
+        kind = KINDS[WORDS.index(words[0]) * 2 // len(WORDS)]
+        yield (f"{task} {said}", said if task == "copying" else f"{said} {kind}")
+
+
+def sequences(names: list[str], work: Path, options: Options, say: Say) -> list[Kept]:
+    """Trains the families named on both tasks at once, and measures all that are trained."""
+    _write(work)
+    shared_store(_recipe(FAMILIES[0].small, FAMILIES[0].peak, work), work, say)
+    found = []
+    for family in FAMILIES:
+        recipe = _recipe(family.small, family.peak, work)
+        test = Files(source=str(work / "test.source"), target=str(work / "test.target"))
+        if family.name in names:
+            run_trial(Trial(family.name, recipe, test), work, [Budget(BUDGET, STEPS)], options, say)
+        if (work / family.name / f"found-{BUDGET}.json").exists():
+            model = Model.read(work / family.name)
+            found += [Kept(family.name, task, *ends, _accuracy(model, task, ends)) for task in TASKS for ends in BINS]
+    return found
+
+
+def _write(work: Path) -> None:
+    """The training pairs, and a few to look at, as files."""
+    work.mkdir(parents=True, exist_ok=True)
+    for name, count, seed in (("train", PAIRS, 1), ("test", 200, 2)):
+        random = Random(seed)
+        pairs = [
+            pair
+            for task in TASKS
+            for pair in lines(task, (random.randint(1, LONGEST) for _ in range(count // 2)), seed)
+        ]
+        for side, column in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+            (work / f"{name}.{side}").write_text("".join(f"{line}\n" for line in column), "utf-8")
+
+
+def _recipe(model: Values, peak: float, work: Path) -> Recipe:
+    """A family on both tasks; every word is a subword of its own."""
+    corpus = {"source": str((work / "train.source").resolve()), "target": str((work / "train.target").resolve())}
+    values: Values = {
+        "data": {"train": corpus},
+        "subwords": {"kind": "bpe", "size": 400},
+        "model": {**model, "dropout": 0.0},
+        "training": {
+            "steps": None,
+            "batch_tokens": 2048,
+            "schedule": {"kind": "inverse_square_root", "warmup": 200, "peak": peak},
+            "clip": 1.0,
+            "validate_every": None,
+            "save_every": 1000,
+            "average": None,
+        },
+    }
+    return from_values(values, place="a family")
+
+
+@torch.inference_mode()
+def _accuracy(model: Model, task: Task, ends: tuple[int, int]) -> float:
+    """Of the words that matter, how many are the most probable ones, all before them given."""
+    lengths = [length for length in range(ends[0], ends[1] + 1) for _ in range(TESTED)]
+    pairs = list(lines(task, iter(lengths), 3))
+    source = model.source.encode([source for source, _ in pairs])
+    target = model.target.encode([target for _, target in pairs])
+    module, symbols = model.module, model.config.model.symbols
+    right = words = 0
+    for places in sentence_batches(torch.tensor([len(each) + 1 for each in target]).numpy(), 4096):
+        reading = _rectangle([[*source[place], symbols.end] for place in places], symbols.pad)
+        given = _rectangle([[symbols.begin, *target[place]] for place in places], symbols.pad)
+        wanted = _rectangle([target[place] for place in places], symbols.pad)
+        best = module.readout(module(reading, reading != symbols.pad, given)).argmax(-1)[:, :-1]
+        counts = wanted != symbols.pad
+        if task == "agreement":
+            counts = counts & (torch.arange(wanted.shape[1]) == counts.sum(1, keepdim=True) - 1)
+        right += int((best == wanted)[counts].sum())
+        words += int(counts.sum())
+    return right / words
+
+
+def _rectangle(rows: list[list[int]], pad: int) -> torch.Tensor:
+    """Rows of ids, padded to the longest."""
+    longest = max(map(len, rows))
+    return torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows])

@@ -1,0 +1,149 @@
+"""Table 2: every system on the same corpus, at equal arithmetic and at equal time, and an ensemble of the best."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from transduce.bench.measured import matrix_rate
+from transduce.durable import write_text
+from transduce.machine import choose_device
+from transduce.measure import Score, scores
+from transduce.model import ModelSpec, Vocabulary
+from transduce.paper.counting import longest_chain
+from transduce.paper.scales import Scale
+from transduce.paper.systems import SYSTEMS, System
+from transduce.paper.trials import (
+    RESAMPLES,
+    Budget,
+    Found,
+    Say,
+    Trial,
+    operations_a_step,
+    read_trial,
+    run_trial,
+    shared_store,
+)
+from transduce.recipe import Recipe
+from transduce.run import Options
+from transduce.translator import Translator
+from transduce.validation import corpus_of
+
+ARITHMETIC, TIME = "arithmetic", "time"
+MEMBERS = 3  # of the ensemble
+
+
+class Row(NamedTuple):
+    """A system and what was found of it; nothing where it was not trained yet."""
+
+    system: System
+    arithmetic: Found | None
+    time: Found | None
+    waits: tuple[int, int]  # products that wait for each other in a training step of 8 and of 16 words a side
+
+
+class Table(NamedTuple):
+    """All rows, the score of the source itself, and of the best systems together."""
+
+    rows: list[Row]
+    copying: Score
+    ensemble: tuple[list[str], Score] | None
+    rate: float  # operations a second of a product of matrices on this device
+
+
+def table2(at: Scale, names: Sequence[str], minutes: float | None, work: Path, options: Options, say: Say) -> Table:
+    """Trains the systems named, at most so many minutes each, and gathers what is known of all."""
+    device = choose_device(options.device)
+    shared_store(_recipe(at, SYSTEMS[0]), work, say)
+    for system in SYSTEMS:
+        if system.name in names:
+            train_system(at, system, minutes, work, options, say)
+    rows = [
+        Row(
+            system,
+            read_trial(system.name, work, ARITHMETIC),
+            read_trial(system.name, work, TIME),
+            _waits(_recipe(at, system).model),
+        )
+        for system in SYSTEMS
+    ]
+    corpus = corpus_of(at.corpus_named("test"))
+    copying = scores(corpus.source, [corpus.target])["bleu"]
+    return Table(rows, copying, _ensemble(at, rows, work, options), matrix_rate(device, torch.float32))
+
+
+def train_system(
+    at: Scale, system: System, minutes: float | None, work: Path, options: Options, say: Say
+) -> dict[str, Found]:
+    """Trains one to the scale's arithmetic and to the minutes, and measures it at both."""
+    recipe = _recipe(at, system)
+    steps = max(1, round(at.operations / operations_a_step(recipe, shared_store(recipe, work, say))))
+    budgets = [Budget(ARITHMETIC, steps, minutes)]
+    if minutes is not None:
+        budgets.append(Budget(TIME, None, minutes))
+    return run_trial(Trial(system.name, recipe, at.corpus_named("test")), work, budgets, options, say)
+
+
+def _recipe(at: Scale, system: System) -> Recipe:
+    """The recipe of a system: the scale's, with its model and its rate; weights are averaged over the last quarter."""
+    small = at.name == "small"
+    training: dict[str, Any] = {"steps": None, "save_every": "10 min"}
+    if small:
+        training = {
+            "steps": None,
+            "save_every": "0.5 min",
+            "average": 5,
+            "batch_tokens": 1024,
+            "schedule": {"warmup": 200, "peak": system.peak},
+        }
+    return at.recipe(system.model(small), training, system.name)
+
+
+def _waits(spec: ModelSpec) -> tuple[int, int]:
+    """The products of matrices in a training step that wait for each other, at 8 and at 16 words a side."""
+    torch.manual_seed(1)
+    model = spec.build(Vocabulary(source=8, target=8)).eval()
+
+    def chain(words: int) -> int:
+        sentence = torch.full((1, words), 4)
+        return longest_chain(lambda: model(sentence, torch.ones_like(sentence, dtype=torch.bool), sentence))
+
+    return chain(8), chain(16)
+
+
+def _ensemble(at: Scale, rows: Sequence[Row], work: Path, options: Options) -> tuple[list[str], Score] | None:
+    """The best systems' mean, as far as they were trained; what is known of it is kept."""
+    last = {row.system.name: row.time or row.arithmetic for row in rows}
+    best = sorted((found.bleu, name) for name, found in last.items() if found is not None)[-MEMBERS:]
+    if len(best) < MEMBERS:
+        return None
+    names, path = [name for _, name in reversed(best)], work / "ensemble.json"
+    wanted = {"members": names, "bleu": [score for score, _ in best]}
+    known = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    if {key: known.get(key) for key in wanted} != wanted:
+        corpus = corpus_of(at.corpus_named("test"))
+        translator = Translator.load(*(work / name for name in names), device=str(choose_device(options.device)))
+        outputs = [best[0].text for best in translator.translate(corpus.source)]
+        known = wanted | {"score": scores(outputs, [corpus.target], bootstrap=RESAMPLES)["bleu"]._asdict()}
+        write_text(path, json.dumps(known, indent=1) + "\n")
+    return names, Score(**known["score"])
+
+
+def as_dictionary(found: Table) -> dict[str, Any]:
+    """For JSON."""
+    return {
+        "rows": [
+            {
+                "system": row.system.name,
+                ARITHMETIC: row.arithmetic and row.arithmetic._asdict(),
+                TIME: row.time and row.time._asdict(),
+                "waits": row.waits,
+            }
+            for row in found.rows
+        ],
+        "copying": found.copying._asdict(),
+        "ensemble": found.ensemble and {"members": found.ensemble[0], **found.ensemble[1]._asdict()},
+        "matrix_rate": found.rate,
+    }

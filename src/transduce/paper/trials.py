@@ -1,0 +1,218 @@
+"""A trial: one recipe trained to one budget after another and measured at each, in a directory of its own.
+
+What was measured is kept there, so that a table is filled row by row, by several processes and devices, and goes on
+where it was stopped.
+"""
+
+import json
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from transduce.corpus import CorpusSpec, Planner, Prepared
+from transduce.describe import flops
+from transduce.directory import Model
+from transduce.durable import write_text
+from transduce.machine import choose_device, environment
+from transduce.measure import scores
+from transduce.model import Vocabulary
+from transduce.model.readout import Smoothing
+from transduce.recipe import Recipe
+from transduce.run import Options, Outcome, prepare, train
+from transduce.settings import merged, validated
+from transduce.validation import Validation, corpus_of
+
+__all__ = [
+    "Budget",
+    "Found",
+    "Say",
+    "Trial",
+    "operations_a_step",
+    "outputs_of",
+    "read_trial",
+    "run_trial",
+    "shared_store",
+    "spread",
+    "student",
+]
+
+RESAMPLES = 1000
+STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)  # 97.5 % quantiles, 1 to 10 degrees
+
+Say = Callable[[str], None]
+
+
+class Trial(NamedTuple):
+    """A row of a table under one seed: what is trained, and on what it is measured."""
+
+    name: str
+    recipe: Recipe
+    test: CorpusSpec
+
+
+class Budget(NamedTuple):
+    """How far a trial is trained before it is measured: whichever is over first."""
+
+    name: str
+    steps: int | None = None
+    minutes: float | None = None
+
+
+class Found(NamedTuple):
+    """What a trial was found to be at a budget; BLEU with the interval of the bootstrap, perplexity a subword."""
+
+    trial: str
+    budget: str
+    steps: int | None
+    minutes: float | None
+    reason: str
+    step: int
+    words: int  # target words trained on
+    seconds: float
+    parameters: int
+    operations: float  # of training, by our count
+    perplexity: float
+    accuracy: float
+    bleu: float
+    low: float
+    high: float
+    signature: str
+    environment: dict[str, Any]
+
+    @property
+    def reached(self) -> bool:
+        """Whether all steps of the budget were done."""
+        return self.steps is not None and self.step >= self.steps
+
+
+def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Options, say: Say) -> dict[str, Found]:
+    """Trains and measures where that was not done before; gives what was found at each budget.
+
+    The budgets come in the order in which they are used up. A `ValueError` where a trial was trained beyond one.
+    """
+    out = work / trial.name
+    found = {}
+    for budget in budgets:
+        path = out / f"found-{budget.name}.json"
+        known = _read(path)
+        if known is None or not _answers(known, budget):
+            known = _measured(trial, out, budget, options, say)
+            write_text(path, json.dumps(known._asdict(), indent=1, ensure_ascii=False) + "\n")
+        say(
+            f"{trial.name}, {budget.name}: step {known.step:,}, {known.seconds / 60:.1f} min, "
+            f"perplexity {known.perplexity:.2f}, BLEU {known.bleu:.2f} [{known.low:.2f}, {known.high:.2f}]"
+        )
+        found[budget.name] = known
+    return found
+
+
+def read_trial(name: str, work: Path, budget: str) -> Found | None:
+    """What was found before, by this process or another."""
+    return _read(work / name / f"found-{budget}.json")
+
+
+def outputs_of(name: str, work: Path, budget: str) -> list[str]:
+    """The translations that were measured."""
+    return (work / name / f"outputs-{budget}.txt").read_text("utf-8").splitlines()
+
+
+def shared_store(recipe: Recipe, work: Path, say: Say) -> Prepared:
+    """The corpus as subwords, made once for all trials that train on it."""
+    return prepare(recipe, work / "shared", say)
+
+
+def operations_a_step(recipe: Recipe, prepared: Prepared) -> float:
+    """Floating-point operations of a mean step of training: three times those of reading and writing its words."""
+    training, store = recipe.training, prepared.train
+    planner = Planner(store, batch_tokens=training.batch_tokens, pieces=training.pieces, seed=training.seed)
+    pairs = len(store.target_lengths)
+    source, target = (float(lengths.sum()) + pairs for lengths in (store.source_lengths, store.target_lengths))
+    vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
+    read, written = flops(recipe.model, vocabulary, round(target / pairs))
+    return 3 * (read * source + written * target) / planner.steps_per_epoch
+
+
+def _answers(found: Found, budget: Budget) -> bool:
+    """Whether what was found is what this budget asks for."""
+    if found.steps != budget.steps:
+        return False
+    return found.reached or found.minutes == budget.minutes
+
+
+def _measured(trial: Trial, out: Path, budget: Budget, options: Options, say: Say) -> Found:
+    """Trains on from where the trial stands, and measures."""
+    bounds = {"training": {"steps": budget.steps, "minutes": budget.minutes}}
+    recipe = validated(Recipe, merged(trial.recipe.as_dictionary(), bounds), place=trial.name)
+    _share(out)
+    outcome = train(recipe, out, options, say)
+    if budget.steps is not None and outcome.step > budget.steps:
+        raise ValueError(
+            f"{out} was trained for {outcome.step:,} steps, and {budget.name} asks for {budget.steps:,}: "
+            "give a larger budget, or delete the directory"
+        )
+    return _found(trial, recipe, out, budget, outcome, choose_device(options.device), say)
+
+
+def _share(out: Path) -> None:
+    """Lets a trial find the store that stands beside it."""
+    store, shared = out / "training" / "store", out.parent / "shared" / "training" / "store"
+    if shared.exists() and not store.exists():
+        store.parent.mkdir(parents=True, exist_ok=True)
+        store.symlink_to(shared.resolve(), target_is_directory=True)
+
+
+def _found(
+    trial: Trial, recipe: Recipe, out: Path, budget: Budget, outcome: Outcome, device: torch.device, say: Say
+) -> Found:
+    """Measures the model that a training has left."""
+    model, corpus = Model.read(out), corpus_of(trial.test)
+    module = model.module.to(device)
+    valid = Validation(corpus, model.source, model.target, recipe.decoding, Smoothing(epsilon=0.0))(module)
+    write_text(out / f"outputs-{budget.name}.txt", "".join(f"{line}\n" for line in valid.outputs))
+    bleu = scores(valid.outputs, [corpus.target], bootstrap=RESAMPLES)["bleu"]
+    assert bleu.low is not None
+    assert bleu.high is not None
+    prepared = prepare(recipe, out, say)
+    return Found(
+        trial=trial.name,
+        budget=budget.name,
+        steps=budget.steps,
+        minutes=budget.minutes,
+        reason=outcome.reason,
+        step=outcome.step,
+        words=outcome.words,
+        seconds=outcome.seconds,
+        parameters=sum(weight.numel() for weight in module.parameters()),
+        operations=outcome.step * operations_a_step(recipe, prepared),
+        perplexity=valid.perplexity,
+        accuracy=valid.accuracy,
+        bleu=bleu.score,
+        low=bleu.low,
+        high=bleu.high,
+        signature=bleu.signature,
+        environment=environment(device),
+    )
+
+
+def _read(path: Path) -> Found | None:
+    """A result as it was written; None where there is none."""
+    if not path.exists():
+        return None
+    values: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
+    return Found(**values)
+
+
+def student(degrees: int) -> float:
+    """The 97.5 % quantile of Student's t; that of ten degrees for more."""
+    return STUDENT[min(degrees, len(STUDENT)) - 1]
+
+
+def spread(values: Sequence[float]) -> tuple[float, float | None]:
+    """Mean, and half of the 95 % interval of the mean; None for a single value."""
+    if len(values) == 1:
+        return values[0], None
+    return statistics.fmean(values), student(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
