@@ -6,8 +6,9 @@ import math
 import pytest
 import torch
 
-from transduce.paper import printed, table1
+from transduce.paper import table1
 from transduce.paper.layers import KINDS, Shape, path
+from transduce.paper.printed import table1 as printed
 from transduce.paper.table1 import GRID, MIDDLE, exponent, operations
 
 KIND = {kind.name: kind for kind in KINDS}
@@ -54,12 +55,12 @@ def test_the_table_is_printed_and_drawn_from_what_was_found(tmp_path, monkeypatc
     said = []
     rows = table1.table1(torch.device("cpu"), 1, said.append)
     found = table1.claims(torch.device("cpu"), 1)
-    text = printed.table1(rows, found)
+    text = printed.as_text(rows, found)
     assert said == [kind.name for kind in KINDS]
     assert "| self-attention | O(n²·d) | n^2.00, d^1.00 |" in text
     assert "| recurrent | O(n) | 9 |  |  | 8 |" in text
     assert all(ratio == pytest.approx(0.5, abs=0.01) for ratio in found.separable.values())
     assert found.recurrences == {4: 4.0, 8: 8.0, 16: 16.0}
     json.dumps(table1.as_dictionary(rows, found))
-    printed.draw_table1(rows, tmp_path / "table1.svg")
+    printed.draw(rows, tmp_path / "table1.svg")
     assert "Time of each kind of layer" in (tmp_path / "table1.svg").read_text("utf-8")

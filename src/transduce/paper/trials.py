@@ -4,6 +4,7 @@ What was measured is kept there, so that a table is filled row by row, by severa
 where it was stopped.
 """
 
+import fcntl
 import json
 import math
 import statistics
@@ -121,8 +122,11 @@ def outputs_of(name: str, work: Path, budget: str) -> list[str]:
 
 
 def shared_store(recipe: Recipe, work: Path, say: Say) -> Prepared:
-    """The corpus as subwords, made once for all trials that train on it."""
-    return prepare(recipe, work / "shared", say)
+    """The corpus as subwords, made once for all trials that train on it, whoever of several processes is first."""
+    work.mkdir(parents=True, exist_ok=True)
+    with (work / "shared.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return prepare(recipe, work / "shared", say)
 
 
 def operations_a_step(recipe: Recipe, prepared: Prepared) -> float:

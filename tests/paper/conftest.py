@@ -1,0 +1,24 @@
+"""A scale on which a row takes a second."""
+
+import pytest
+
+from transduce.paper.scales import Scale
+
+
+@pytest.fixture
+def tiny(micro):
+    """The micro corpus as a scale."""
+
+    def files(name):
+        return {"source": str(micro / f"{name}.en"), "target": str(micro / f"{name}.de")}
+
+    data = {"train": files("train"), "validation": files("validation"), "test": {"test": files("test")}}
+    training = {
+        "batch_tokens": 512,
+        "precision": "float32",
+        "schedule": {"kind": "inverse_square_root", "warmup": 4, "peak": 0.01},
+        "validate_every": None,
+        "save_every": 3,
+    }
+    values = {"data": data, "subwords": {"kind": "bpe", "size": 320}, "training": training}
+    return Scale("small", "the micro corpus", values, by=16, layers_by=6, steps=6, operations=2e9, minutes=0.02)

@@ -1,0 +1,169 @@
+"""The arguments of sections 3.2.1, 3.5 and 4: what is measured is what is said, and rows are trained and printed."""
+
+import json
+
+import pytest
+import torch
+from paper_fixtures import MEMORY, TRANSFORMER, found
+
+from transduce.paper import lengths, recall, scaling, sequences
+from transduce.paper.printed import distance as printed_distance
+from transduce.paper.printed import scaling as printed_scaling
+from transduce.paper.recall import MIXERS, Recalled, Recaller
+from transduce.paper.systems import System
+from transduce.run import Options
+
+CPU = Options("cpu", 1)
+
+
+def test_the_size_of_a_softmaxs_gradient_is_that_of_its_jacobian():
+    scores = torch.randn(3, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    sizes = [torch.autograd.functional.jacobian(lambda row: row.softmax(-1), row).norm() for row in scores]
+    torch.testing.assert_close(scaling._jacobian(scores.softmax(-1)), torch.stack(sizes))
+    assert float(scaling._jacobian(torch.tensor([1.0, 0.0]))) == 0.0
+    assert float(scaling._jacobian(torch.tensor([0.5, 0.5]))) == pytest.approx(0.5)
+
+
+def test_additive_attention_keeps_more_the_wider_it_is():
+    cpu = torch.device("cpu")
+    kept = {
+        (kind, d_k): scaling.cost(scaling._attention(kind, d_k), cpu)[1]
+        for kind in ("scaled_dot", "additive")
+        for d_k in (8, 32)
+    }
+    pairs = scaling.SENTENCES * scaling.HEADS * scaling.WORDS**2
+    assert kept["additive", 32] - kept["additive", 8] >= 4 * pairs * (32 - 8)
+    assert kept["scaled_dot", 32] - kept["scaled_dot", 8] < pairs * (32 - 8)
+
+
+def test_a_large_d_k_without_scaling_drowns_the_softmaxs_gradient_where_queries_and_keys_are_of_unit_size():
+    """The footnote of section 3.2.1: the dot product of two such vectors has the variance d_k."""
+    generator = torch.Generator().manual_seed(1)
+    sizes = {}
+    for d_k in (8, 512):
+        queries, keys = (torch.randn(64, d_k, generator=generator) for _ in range(2))
+        for scale in (1.0, d_k**-0.5):
+            sizes[d_k, scale == 1.0] = float(scaling._jacobian((queries @ keys.T * scale).softmax(-1)).mean())
+    assert sizes[512, True] < 0.5 * sizes[8, True]
+    assert sizes[512, False] == pytest.approx(sizes[8, False], rel=0.2)
+
+
+def test_compatibilities_are_trained_and_drawn(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(scaling, "WIDTHS", (4, 8))
+    monkeypatch.setattr(printed_scaling, "WIDTHS", (4, 8))
+    monkeypatch.setattr(scaling, "STEPS", {"small": 2})
+    monkeypatch.setattr(scaling, "WORDS", 8)
+    rows = scaling.scaling(tiny, ["additive-8"], tmp_path, CPU, lambda line: None)
+    assert [(row.kind, row.d_k) for row in rows if row.found] == [("additive", 8)]
+    assert len(rows) == 8
+    assert "| v · tanh(q + k) | 8 |" in printed_scaling.as_text(rows)
+    printed_scaling.draw(rows, tmp_path / "scaling.svg")
+    assert (tmp_path / "scaling.svg").read_text("utf-8").count("<svg") == 1
+    json.dumps(scaling.as_dictionary(rows))
+
+
+@pytest.mark.parametrize(
+    ("mixer", "reach"), [("convolution, k 5", 8), ("separable convolution, k 5", 8), ("attention, 4 neighbours", 16)]
+)
+def test_what_four_layers_of_a_mixer_cannot_hear_has_no_gradient(mixer, reach):
+    torch.manual_seed(1)
+    model = Recaller(MIXERS[mixer])
+    assert recall._fresh_gradient(model, reach) > 0
+    assert recall._fresh_gradient(model, reach + 1) == 0
+
+
+@pytest.mark.parametrize("mixer", ["attention", "GRU"])
+def test_a_mixer_that_reaches_recalls(mixer, monkeypatch):
+    monkeypatch.setattr(recall, "STEPS", 150)
+    torch.manual_seed(1)
+    assert recall._learnt(Recaller(MIXERS[mixer]), 2) > 0.9
+
+
+def test_a_tanh_cell_forgets_faster_than_attention():
+    torch.manual_seed(1)
+    sizes = {name: recall._fresh_gradient(Recaller(MIXERS[name]), 64) for name in ("attention", "tanh cell")}
+    assert sizes["tanh cell"] < 1e-6 < sizes["attention"]
+
+
+def test_what_was_recalled_is_kept(tmp_path, monkeypatch):
+    known = [Recalled("attention", 4, 0.5, 1e-3)]
+    monkeypatch.setattr(recall, "_recalled", lambda device, say: iter(known))
+    assert recall.recall(tmp_path, False, torch.device("cpu"), print) == []
+    assert recall.recall(tmp_path, True, torch.device("cpu"), print) == known
+    monkeypatch.setattr(recall, "_recalled", lambda device, say: pytest.fail("trained again"))
+    assert recall.recall(tmp_path, False, torch.device("cpu"), print) == known
+
+
+def test_lines_are_what_they_are_called():
+    for source, target in sequences.lines("copying", iter([1, 5, 30]), 1):
+        assert source == f"copying {target}"
+    drawn = list(sequences.lines("agreement", iter([3] * 200), 1))
+    kinds = {}
+    for source, target in drawn:
+        task, first, *rest = source.split()
+        assert task == "agreement"
+        assert target.split()[:-1] == [first, *rest]
+        assert kinds.setdefault(first, target.split()[-1]) == target.split()[-1]
+    assert set(kinds.values()) == {"one", "two"}
+
+
+def test_families_are_trained_on_both_tasks(tmp_path, monkeypatch):
+    families = [System("first", None, "base", TRANSFORMER, 0.01), System("second", None, "base", MEMORY, 0.01)]
+    monkeypatch.setattr(sequences, "FAMILIES", families)
+    monkeypatch.setattr(sequences, "PAIRS", 400)
+    monkeypatch.setattr(sequences, "STEPS", 3)
+    monkeypatch.setattr(sequences, "TESTED", 2)
+    kept = sequences.sequences(["second"], tmp_path, CPU, lambda line: None)
+    assert [(each.family, each.task) for each in kept] == [("second", "copying")] * 5 + [("second", "agreement")] * 5
+    assert all(0 <= each.accuracy <= 1 for each in kept)
+
+
+def test_the_last_word_alone_counts_in_agreement(tmp_path, monkeypatch):
+    """A model that always says `one` is right of half the last words, and of no others."""
+    monkeypatch.setattr(sequences, "FAMILIES", [System("first", None, "base", TRANSFORMER, 0.01)])
+    monkeypatch.setattr(sequences, "PAIRS", 2000)
+    monkeypatch.setattr(sequences, "STEPS", 1)
+    monkeypatch.setattr(sequences, "TESTED", 20)
+    sequences.sequences(["first"], tmp_path, CPU, lambda line: None)
+    model = sequences.Model.read(tmp_path / "first")
+    (word,) = model.target.encode(["one"])[0][-1:]
+    assert model.target.encode(["ba one"])[0][-1:] == model.target.encode(["du one"])[0][-1:]
+    word = model.target.encode(["ba one"])[0][-1]
+
+    class Says(torch.nn.Module):
+        def forward(self, source, visible, target_in):
+            return target_in
+
+        def readout(self, states):
+            return torch.nn.functional.one_hot(torch.full_like(states, word), 400).float()
+
+    found = sequences._accuracy(model._replace(module=Says()), "agreement", (1, 8))
+    assert 0.3 < found < 0.7
+    assert sequences._accuracy(model._replace(module=Says()), "copying", (1, 8)) == 0.0
+
+
+def test_positions_are_scored_by_length(tiny, tmp_path, monkeypatch):
+    from transduce.paper import table3
+    from transduce.settings import merged
+
+    sizes = {key: value for key, value in TRANSFORMER.items() if key != "positions"}
+    monkeypatch.setattr(table3, "shrunk", lambda model, at: merged(model, sizes))
+    monkeypatch.setattr(lengths, "LONGEST", 40)
+    monkeypatch.setattr(lengths, "BINS", ((1, 200), (201, 300)))
+    scored = lengths.lengths(tiny, ["sinusoids", "learned"], tmp_path, CPU, lambda line: None)
+    assert [(each.positions, each.shortest, each.sentences) for each in scored] == [
+        ("sinusoids", 1, 5),
+        ("learned", 1, 5),
+    ]
+    recalled = [Recalled("attention", distance, 0.5, 1e-3) for distance in recall.DISTANCES]
+    kept = [sequences.Kept("base", task, *ends, 0.5) for task in sequences.TASKS for ends in sequences.BINS]
+    text = printed_distance.as_text(recalled, kept, scored)
+    assert "| attention | 50% | 50% |" in text
+    assert "| base | 50.0% |" in text
+    printed_distance.draw(recalled, kept, scored, tmp_path / "distance.svg")
+    assert (tmp_path / "distance.svg").exists()
+
+
+def test_found_is_whole():
+    assert found().reached
+    assert not found(step=3).reached

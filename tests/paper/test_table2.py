@@ -1,0 +1,96 @@
+"""Table 2: the systems under one protocol, at both budgets, with what the paper prints beside them."""
+
+import json
+
+import pytest
+from paper_fixtures import MEMORY, TRANSFORMER, found
+
+from transduce.measure import Score
+from transduce.paper import table2
+from transduce.paper.printed import table2 as printed
+from transduce.paper.systems import PUBLISHED, SYSTEMS, System
+from transduce.presets import PRESETS
+from transduce.run import Options
+from transduce.settings import validated
+
+PAPER = {
+    "ByteNet": (23.75, None),
+    "Deep-Att + PosUnk": (None, 39.2),
+    "GNMT + RL": (24.6, 39.92),
+    "ConvS2S": (25.16, 40.46),
+    "MoE": (26.03, 40.56),
+    "Deep-Att + PosUnk, ensemble": (None, 40.4),
+    "GNMT + RL, ensemble": (26.30, 41.16),
+    "ConvS2S, ensemble": (26.36, 41.29),
+    "Transformer (base model)": (27.3, 38.1),
+    "Transformer (big)": (28.4, 41.8),
+}
+
+
+@pytest.fixture
+def systems(monkeypatch):
+    """Three systems of a second each."""
+    names = ("first", "second", "third")
+    chosen = [System(name, None, "base", MEMORY if name == "third" else TRANSFORMER, 0.01) for name in names]
+    monkeypatch.setattr(table2, "SYSTEMS", chosen)
+    return chosen
+
+
+def test_the_published_rows_are_the_papers():
+    assert {each.name: (each.bleu_de, each.bleu_fr) for each in PUBLISHED} == PAPER
+
+
+def test_every_system_stands_beside_a_row_that_is_printed_and_is_of_the_family_of_its_preset():
+    names = {each.name for each in PUBLISHED}
+    assert {system.published for system in SYSTEMS} - {None} <= names
+    assert len({system.name for system in SYSTEMS}) == len(SYSTEMS)
+    for system in SYSTEMS:
+        assert system.small["kind"] == PRESETS[system.preset]["model"]["kind"]
+
+
+@pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
+def test_every_small_system_is_a_recipe(system, tiny):
+    spec = table2._recipe(tiny, system).model
+    assert validated(type(spec), spec.as_dictionary(), place="here") == spec
+
+
+def test_only_recurrence_makes_training_wait_for_words(tiny):
+    waits = {system.name: table2._waits(table2._recipe(tiny, system).model) for system in SYSTEMS}
+    growing = {name for name, (short, long) in waits.items() if long > short}
+    assert growing == {"rnnsearch", "luong", "gnmt", "neural-gpu"}
+
+
+def test_rows_are_trained_at_both_budgets_and_the_best_are_joined(tiny, systems, tmp_path, monkeypatch):
+    run = lambda names: table2.table2(tiny, names, 0.02, tmp_path, Options("cpu", 1), lambda line: None)  # noqa: E731
+    half = run(["first"])
+    assert [row.time is None for row in half.rows] == [False, True, True]
+    assert half.ensemble is None
+    assert half.rows[0].time.reason.startswith("0.02 minutes are over")
+    whole = run(["second", "third"])
+    names, score = whole.ensemble
+    assert sorted(names) == ["first", "second", "third"]
+    assert isinstance(score, Score)
+    monkeypatch.setattr(table2, "Translator", None)  # what is known of the ensemble is not translated again
+    again = run(["first"])
+    assert again.ensemble == whole.ensemble
+    text = printed.as_text(again)
+    assert "| Transformer (big) | 28.4 | 41.8 | 2.3e+19 | 2.3e+19 |" in text
+    assert "Copying the source: BLEU" in text
+    assert f"Ensemble of {', '.join(names)}" in text
+    json.dumps(table2.as_dictionary(again))
+
+
+def test_what_is_not_reached_is_said_and_the_best_are_named():
+    rows = [
+        table2.Row(SYSTEMS[0], found("bytenet", bleu=12.0, steps=20), found("bytenet", bleu=15.0), (61, 61)),
+        table2.Row(SYSTEMS[2], found("luong", bleu=11.0), found("luong", bleu=13.0), (57, 113)),
+        table2.Row(SYSTEMS[3], None, None, (89, 177)),
+    ]
+    text = printed.as_text(table2.Table(rows, Score(0.5, "nrefs:1", None, None), None, 2e11))
+    assert (
+        "| bytenet | 1,234 | not reached | 15.00 [14.00, 16.00] | 1e+12, 1.2e+13 | 1.0 | 61 | ByteNet: 23.75 |" in text
+    )
+    assert "| 1 + 7 n |" in text
+    assert "| gnmt |  |  |  |  |  | 1 + 11 n | GNMT + RL: 24.6 |" in text
+    assert "Best at equal arithmetic: luong, BLEU 11.00 [10.00, 12.00]." in text
+    assert "Best at equal time: bytenet, BLEU 15.00 [14.00, 16.00]." in text

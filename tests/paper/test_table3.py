@@ -1,0 +1,100 @@
+"""Table 3: the paper's rows and sizes, divided alike at the small scale, and what is said of its orderings."""
+
+import json
+
+import pytest
+from paper_fixtures import found
+
+from transduce.paper import table3
+from transduce.paper.printed import table3 as printed
+from transduce.paper.scales import scale
+from transduce.paper.table3 import Ordering, Row, difference, orderings, recipe_of, shrunk
+from transduce.presets import PRESETS
+from transduce.run import Options
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.delenv("TRANSDUCE_DATA", raising=False)
+    return scale("small")
+
+
+def test_all_twenty_rows_and_the_released_one():
+    assert len(table3.PUBLISHED) == 20
+    assert set(table3.ROWS) == {*table3.PUBLISHED, "released-2017"}
+    assert table3.PUBLISHED["C4"] == (5.75, 24.5, 28)
+    assert table3.PUBLISHED["big"] == (4.33, 26.4, 213)
+
+
+@pytest.mark.parametrize("row", table3.ROWS)
+def test_sizes_shrink_in_proportion(row, small):
+    paper, mine = PRESETS[row]["model"], shrunk(PRESETS[row]["model"], small)
+    assert mine["d_model"] * 4 == paper["d_model"]
+    assert mine["feed_forward"]["d_ff"] * 4 == paper["feed_forward"]["d_ff"]
+    assert mine["encoder_layers"] * 2 == paper["encoder_layers"]
+    for side in ("mixer", "cross"):
+        assert mine[side]["heads"] == paper[side]["heads"]
+        assert [4 * mine[side][key] for key in ("d_k", "d_v")] == [paper[side][key] for key in ("d_k", "d_v")]
+    same = ("dropout", "positions", "first_input", "initialisation", "norm_epsilon")
+    assert {key: mine.get(key) for key in same} == {key: paper.get(key) for key in same}
+    training = recipe_of(small, row, 2).training
+    assert (training.label_smoothing, training.seed) == (PRESETS[row]["training"]["label_smoothing"], 2)
+    assert training.average is None
+
+
+def test_a_head_of_the_whole_width_costs_what_eight_cost(small):
+    from transduce.describe import flops
+    from transduce.model import Vocabulary
+
+    sizes = Vocabulary(source=4000, target=4000)
+    counts = {row: flops(recipe_of(small, row, 1).model, sizes) for row in ("base", "A1", "A2", "A3", "A4")}
+    assert len(set(counts.values())) == 1
+
+
+def rows(**values):
+    """Rows with perplexities and BLEU seed by seed."""
+    return [
+        Row(name, table3.PUBLISHED[name], [found(perplexity=p, bleu=b) for p, b in each], 1)
+        for name, each in values.items()
+    ]
+
+
+def test_an_order_holds_only_outside_of_its_interval():
+    close = rows(base=[(5.0, 20.0), (5.1, 20.2), (5.2, 20.1)], A1=[(5.1, 20.0), (5.2, 20.1), (5.0, 20.3)])
+    assert {each.verdict for each in orderings(close)} == {"open"}
+    apart = rows(base=[(5.0, 20.0), (5.1, 20.2), (5.2, 20.1)], C1=[(7.0, 22.0), (7.1, 22.1), (7.2, 22.2)])
+    assert [(each.metric, each.verdict) for each in orderings(apart)] == [
+        ("perplexity", "holds"),
+        ("bleu", "does not hold"),
+    ]
+    single = rows(base=[(5.0, 20.0)], C1=[(7.0, 22.0)])
+    assert {each.verdict for each in orderings(single)} == {"one seed"}
+    assert Ordering("A3", "bleu", 0.0, 0.1, 0.5).verdict == "holds: equal"
+    assert orderings(rows(C1=[(7.0, 22.0)])) == []
+
+
+def test_a_difference_has_the_interval_of_two_means():
+    delta, within = difference([1.0, 2.0, 3.0], [4.0, 4.0, 4.0])
+    assert delta == -2.0
+    assert within == pytest.approx(2.776 * (1 / 3) ** 0.5)
+
+
+def test_rows_are_trained_seed_by_seed_and_printed(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(table3, "ROWS", ["base", "C6"])
+    monkeypatch.setattr(table3, "shrunk", lambda model, at: _tiny(model))
+    run = lambda names, seeds: table3.table3(tiny, names, seeds, None, tmp_path, Options("cpu", 1), lambda line: None)  # noqa: E731
+    assert [len(row.found) for row in run(["base"], 2)] == [2, 0]
+    known = run(["C6"], 1)
+    assert [len(row.found) for row in known] == [2, 1]
+    assert known[0].found[0].perplexity != known[0].found[1].perplexity
+    text = printed.as_text(known, orderings(known))
+    assert "| base | 2 | " in text
+    assert " ± " in text
+    assert "| C6 | perplexity | +0.20 |" in text
+    json.dumps(table3.as_dictionary(known, orderings(known)))
+
+
+def _tiny(model):
+    attention = {"kind": "attention", "heads": 2, "d_k": 6, "d_v": 5}
+    sizes = {"d_model": 24, "encoder_layers": 1, "decoder_layers": 1, "mixer": attention, "cross": attention}
+    return {**model, **sizes, "feed_forward": {"kind": "feed_forward", "d_ff": model["feed_forward"]["d_ff"] // 64}}

@@ -1,0 +1,85 @@
+"""A trial is trained once to each budget, goes on from where it stands, and finds the same as a training of its own."""
+
+import json
+
+import pytest
+from paper_fixtures import TRANSFORMER
+
+from transduce.paper.trials import Budget, Trial, operations_a_step, run_trial, shared_store, spread
+from transduce.run import Options
+
+CPU = Options("cpu", 1)
+
+
+@pytest.fixture
+def trial(tiny):
+    return Trial("row", tiny.recipe(TRANSFORMER, {"average": None}, "row"), tiny.corpus_named("test"))
+
+
+def test_each_budget_is_measured_where_it_is_reached(trial, tmp_path):
+    found = run_trial(trial, tmp_path, [Budget("few", 3), Budget("more", 6)], CPU, lambda line: None)
+    assert [each.step for each in found.values()] == [3, 6]
+    assert found["few"].words < found["more"].words
+    assert found["few"].perplexity != found["more"].perplexity
+    alone = run_trial(trial._replace(name="alone"), tmp_path, [Budget("more", 6)], CPU, lambda line: None)["more"]
+    assert (alone.perplexity, alone.bleu, alone.words) == (
+        found["more"].perplexity,
+        found["more"].bleu,
+        found["more"].words,
+    )
+    assert alone.operations == pytest.approx(2 * found["few"].operations)
+    assert (tmp_path / "row" / "outputs-few.txt").read_text().count("\n") == 5
+
+
+def test_what_was_found_is_not_looked_for_again(trial, tmp_path, monkeypatch):
+    first = run_trial(trial, tmp_path, [Budget("few", 3)], CPU, lambda line: None)
+    monkeypatch.setattr("transduce.paper.trials.train", lambda *arguments: pytest.fail("trained again"))
+    assert run_trial(trial, tmp_path, [Budget("few", 3, minutes=9.0)], CPU, lambda line: None) == first
+
+
+def test_a_larger_budget_goes_on_and_a_smaller_one_is_refused(trial, tmp_path):
+    run_trial(trial, tmp_path, [Budget("few", 3)], CPU, lambda line: None)
+    said = []
+    more = run_trial(trial, tmp_path, [Budget("few", 5)], CPU, said.append)["few"]
+    assert more.step == 5
+    assert any(line == "going on after step 3" for line in said)
+    with pytest.raises(ValueError, match=r"was trained for 5 steps, and few asks for 4"):
+        run_trial(trial, tmp_path, [Budget("few", 4)], CPU, lambda line: None)
+
+
+def test_minutes_end_what_steps_would_not(trial, tmp_path):
+    bounds = [Budget("arithmetic", 10**6, 0.001), Budget("time", None, 0.001)]
+    found = run_trial(trial, tmp_path, bounds, CPU, lambda line: None)
+    assert not found["arithmetic"].reached
+    assert found["time"].step == found["arithmetic"].step < 10**6
+
+
+def test_trials_share_one_store(trial, tmp_path):
+    shared_store(trial.recipe, tmp_path, lambda line: None)
+    said = []
+    run_trial(trial, tmp_path, [Budget("few", 1)], CPU, said.append)
+    assert not [line for line in said if line.startswith("learning subwords")]
+    assert (tmp_path / "row" / "training" / "store").is_symlink()
+    assert json.loads((tmp_path / "row" / "found-few.json").read_text())["trial"] == "row"
+
+
+def test_arithmetic_of_a_step_is_that_of_its_words(trial, tmp_path):
+    prepared = shared_store(trial.recipe, tmp_path, lambda line: None)
+    from transduce.describe import flops
+    from transduce.model import Vocabulary
+
+    store, pairs = prepared.train, 300
+    words = [int(lengths.sum()) + pairs for lengths in (store.source_lengths, store.target_lengths)]
+    vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
+    read, written = flops(trial.recipe.model, vocabulary, round(words[1] / pairs))
+    steps = -(-sum(words) // 2 // 512)  # at least so many
+    found = operations_a_step(trial.recipe, prepared)
+    assert found <= 3 * (read * words[0] + written * words[1]) / steps
+    assert found >= 3 * (read * words[0] + written * words[1]) / (2 * steps)
+
+
+def test_spread():
+    assert spread([3.0]) == (3.0, None)
+    mean, within = spread([1.0, 2.0, 3.0])
+    assert mean == 2.0
+    assert within == pytest.approx(4.303 / 3**0.5)
