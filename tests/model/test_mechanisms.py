@@ -1,0 +1,398 @@
+"""Each system is what its own paper calls by that name: its size, what a position hears of, and its own mechanism."""
+
+import json
+import math
+
+import pytest
+import torch
+from pydantic import TypeAdapter
+from torch import nn
+
+from transduce.describe import described
+from transduce.model import Attention, FeedForward, ModelSpec, Vocabulary
+from transduce.model.experts import Experts
+from transduce.model.mixers import LocalAttention
+from transduce.paper.counting import counted
+
+WORDS = Vocabulary(source=50, target=50)
+GRU = {"kind": "gru"}
+
+
+def build(spec, vocabulary=WORDS):
+    torch.manual_seed(1)
+    model = TypeAdapter(ModelSpec).validate_json(json.dumps(spec), strict=True).build(vocabulary)
+    return model.double().eval()
+
+
+def heard(given, vectors):
+    """[given, vectors]: whether each place of `given` [1 n d] hears of each of `vectors` [1 m d]."""
+    rows = [torch.autograd.grad(place.square().sum(), vectors, retain_graph=True)[0][0] for place in given[0]]
+    return torch.stack([row.abs().sum(-1) > 0 for row in rows])
+
+
+def within(hearing, before, after):
+    """Whether each place hears exactly of those from `before` places before it to `after` places after it."""
+    places = torch.arange(hearing.shape[1])
+    distance = places - torch.arange(hearing.shape[0]).unsqueeze(1)
+    return torch.equal(hearing, (distance >= -before) & (distance <= after))
+
+
+def words(length, seed=1):
+    return torch.randint(3, 50, (1, length), generator=torch.Generator().manual_seed(seed))
+
+
+def everywhere(source):
+    return torch.ones_like(source, dtype=torch.bool)
+
+
+# Sizes, counted by hand from the papers' own descriptions.
+
+
+def lstm(inputs, d):
+    """Four gates with a matrix for the input and one for the state, and torch's two biases."""
+    return 4 * d * (inputs + d) + 8 * d
+
+
+def linear(inputs, outputs, bias=True):
+    return inputs * outputs + (outputs if bias else 0)
+
+
+def gnmt(v, d=1024):
+    """Eight layers a side, the first of the encoder both ways; additive attention; a bridge for each decoder layer."""
+    encoder = 2 * lstm(d, d) + lstm(2 * d, d) + 6 * lstm(d, d)
+    decoder = lstm(2 * d, d) + 7 * lstm(d, d)
+    attention = 2 * linear(d, d, bias=False) + d + linear(2 * d, d)
+    return v * d + encoder + decoder + 8 * linear(d, d) + attention
+
+
+def convs2s(v, d=768):
+    """Weight normalisation gives each output its own length; a gated layer has twice its width; 1,024 positions."""
+
+    def normalised(inputs, outputs):
+        return inputs * outputs + 2 * outputs
+
+    widths = [512] * 9 + [1024] * 4 + [2048] * 2
+    side = normalised(d, 512) + normalised(2048, d)
+    inputs = 512
+    for width in widths:
+        side += normalised(inputs * (3 if width < 2048 else 1), 2 * width)
+        side += normalised(inputs, width) if inputs != width else 0
+        inputs = width
+    attention = sum(normalised(width, d) + normalised(d, width) for width in widths)
+    return v * d + 2 * 1024 * d + 2 * side + attention
+
+
+def bytenet(v, d=800):
+    """Thirty blocks a side, 2d wide, d inside; three norms a block; words are 2d wide."""
+    block = linear(2 * d, d) + linear(3 * d, d) + linear(d, 2 * d) + 2 * (2 * d + d + d)
+    return v * 2 * d + 60 * block + linear(4 * d, 2 * d) + 2 * 2 * 2 * d
+
+
+def neural_gpu(v, d=512):
+    """Two layers a side: three 3 × 3 convolutions each, and in the decoder three more from the tape, without biases."""
+    gated = 3 * (9 * d * d + d)
+    return v * d + 4 * gated + 2 * 3 * 9 * d * d
+
+
+def memory_network(v, d=150, hops=7, span=100):
+    """Tied layer by layer: one pair of tables and one map whatever the hops."""
+    return 2 * (v * d + span * d) + d * d
+
+
+@pytest.mark.parametrize(
+    ("preset", "count"),
+    [
+        ("gnmt", gnmt),
+        ("convs2s", convs2s),
+        ("bytenet", bytenet),
+        ("neural-gpu", neural_gpu),
+        ("memory-network", memory_network),
+    ],
+)
+def test_a_preset_has_as_many_parameters_as_its_paper_describes(preset, count):
+    assert described(preset, 32_000)["parameters"] == count(32_000)
+
+
+def test_recurrent_presets_have_as_many_parameters_as_their_papers_describe():
+    v, d = 32_000, 1000
+    luong = v * d + 4 * lstm(d, d) + lstm(2 * d, d) + 3 * lstm(d, d) + 4 * linear(d, d) + linear(2 * d, d)
+    assert described("luong", v)["parameters"] == luong
+    gru = 6 * d * d + 6 * d
+    rnnsearch = (
+        v * d + 3 * gru + linear(2 * d, d) + linear(d, d, False) + linear(2 * d, d, False) + d + linear(3 * d, d)
+    )
+    assert described("rnnsearch", v)["parameters"] == rnnsearch
+
+
+def test_experts_add_parameters_and_hardly_any_arithmetic():
+    base, experts = described("base"), described("experts")
+    network = 2 * 512 * 2048 + 2048 + 512
+    assert experts["parameters"] - base["parameters"] == 12 * (15 * network + 2 * 16 * 512)
+    assert experts["flops_per_target_token"] / base["flops_per_target_token"] < 1.6  # two of sixteen for each word
+
+
+# What a position hears of, and the mechanism.
+
+
+@pytest.mark.parametrize(("layers", "kernel"), [(1, 3), (3, 3), (2, 5)])
+def test_a_convolutional_encoder_hears_of_what_its_kernels_cover_and_its_decoder_of_what_is_before(layers, kernel):
+    blocks = [{"layers": layers, "width": 12, "kernel": kernel}]
+    model = build({"kind": "convolutional", "d_model": 10, "encoder": blocks, "decoder": blocks, "dropout": 0.0})
+    vectors = torch.randn(1, 17, 10, dtype=torch.float64, requires_grad=True)
+    model.source_embedding.forward = lambda source: vectors
+    keys, _ = model._read(words(17), everywhere(words(17)))
+    assert within(heard(keys, vectors), layers * (kernel // 2), layers * (kernel // 2))
+    model.source_embedding.forward = lambda source: vectors.detach()
+    model.target_embedding.forward = lambda target: vectors
+    states = model(words(17), everywhere(words(17)), words(17))
+    assert within(heard(states, vectors), layers * (kernel - 1), 0)
+
+
+def test_every_layer_of_a_convolutional_decoder_attends_and_gates():
+    blocks = [{"layers": 3, "width": 12, "kernel": 3}]
+    model = build({"kind": "convolutional", "d_model": 10, "encoder": blocks, "decoder": blocks, "dropout": 0.0})
+    source, target = words(5), words(6, 2)
+    whole = model(source, everywhere(source), target)
+    for attention in model.attention:
+        kept = attention.join.bias.detach().clone()
+        with torch.no_grad():
+            attention.join.bias.add_(1)
+        assert not torch.allclose(model(source, everywhere(source), target), whole)
+        with torch.no_grad():
+            attention.join.bias.copy_(kept)
+    layer = next(iter(model.decoder.layers))
+    with torch.no_grad():
+        layer.convolution.bias[12:] = -1e4  # the gate is shut
+    padded = torch.randn(1, 8, 12, dtype=torch.float64)
+    assert not layer(padded).any()
+
+
+def test_a_convolutional_encoder_keeps_the_variance_of_what_it_reads():
+    blocks = [{"layers": 12, "width": 256, "kernel": 3}]
+    model = build({"kind": "convolutional", "d_model": 256, "encoder": blocks, "decoder": blocks, "dropout": 0.0})
+    vectors = 0.1 * torch.randn(4, 60, 256, dtype=torch.float64)  # as small as fresh embeddings
+    model.source_embedding.forward = lambda source: vectors
+    keys, _ = model._read(words(60).expand(4, -1), torch.ones(4, 60, dtype=torch.bool))
+    assert 0.5 < float(keys.detach().std()) / 0.1 < 2
+
+
+def test_a_bytenets_field_is_the_sum_of_its_dilations():
+    spec = {"kind": "bytenet", "d_model": 12, "sets": 2, "dilations": [1, 2, 4], "dropout": 0.0, "stretch": 1.0}
+    model = build(spec)
+    vectors = torch.randn(1, 40, 12, dtype=torch.float64, requires_grad=True)
+    model.source_embedding.forward = lambda source: vectors
+    around = 2 * (1 + 2 + 4)  # a kernel of 3 hears of one dilation on either side
+    columns = model._read(words(40), everywhere(words(40)))
+    assert within(heard(columns, vectors), around, around)
+    model.source_embedding.forward = lambda source: vectors.detach()
+    model.target_embedding.forward = lambda target: vectors
+    states = model(words(40), everywhere(words(40)), words(40))
+    assert within(heard(states, vectors), 2 * around, 0)
+
+
+def test_a_bytenets_decoder_unfolds_over_the_encoder():
+    """The t-th word is written beside the t-th column, and goes on where the columns have ended."""
+    model = build({"kind": "bytenet", "d_model": 12, "sets": 1, "dilations": [1, 2], "dropout": 0.0})
+    source, target = words(5), words(11, 2)
+    columns = model._read(source, everywhere(source)).detach().requires_grad_()
+    assert columns.shape[1] == math.ceil(1.2 * 5)
+    model._read = lambda source, visible: columns
+    states = model(source, everywhere(source), target)
+    hearing = heard(states, columns)
+    field = 2 * (1 + 2)
+    expected = [[max(0, t - field) <= column <= t for column in range(6)] for t in range(11)]
+    assert torch.equal(hearing, torch.tensor(expected))
+
+
+def test_a_neural_gpus_memory_is_worked_on_once_for_each_column_and_whole():
+    spec = {"kind": "neural_gpu", "d_model": 6, "layers": 1, "height": 2, "stretch": 1.0, "extra": 0, "dropout": 0.0}
+    model = build(spec)
+    seen = []
+    for layer in model.encoder:
+        layer.register_forward_hook(
+            lambda module, given, memory: seen.append((given[0] - memory).abs().amax((0, 1, 3)))
+        )
+    for length in (3, 7):
+        seen.clear()
+        model._read(words(length), everywhere(words(length)))
+        assert len(seen) == length
+        assert all(bool((changed > 0).all()) for changed in seen)  # every column in every step
+
+
+def test_a_neural_gpus_tape_is_active():
+    """What was written changes the memory in every later step; a gate that is shut keeps it as it is."""
+    spec = {"kind": "neural_gpu", "d_model": 6, "layers": 1, "height": 2, "dropout": 0.0}
+    model = build(spec)
+    source, target = words(4), words(5, 2)
+    memory, columns = model._read(source, everywhere(source))
+    one, other = (
+        model._write(written, 0, memory, torch.zeros_like(memory), columns) for written in (target, target + 0)
+    )
+    assert torch.equal(one[1], other[1])
+    changed = target.clone()
+    changed[0, 0] = 3 if int(target[0, 0]) != 3 else 4
+    states, _, tape = model._write(changed, 0, memory, torch.zeros_like(memory), columns)
+    assert (states - one[0]).abs().amax(-1).gt(0).all()
+    assert not torch.equal(tape[:, :, 0], one[2][:, :, 0])
+    assert torch.equal(tape[:, :, 1:5], one[2][:, :, 1:5])
+    layer = next(iter(model.decoder))
+    with torch.no_grad():
+        layer.gates.bias[:6] = 1e4
+    assert torch.allclose(model._write(target, 0, memory, torch.zeros_like(memory), columns)[1], memory)
+
+
+@pytest.mark.parametrize(("tying", "tables"), [("adjacent", 4), ("layerwise", 2), ("untied", 6)])
+def test_a_memory_networks_maps_are_tied_as_they_are_called(tying, tables):
+    model = build({"kind": "memory_network", "d_model": 8, "hops": 3, "span": 4, "tying": tying, "dropout": 0.0})
+    assert len(list(model.tables)) == tables
+    pairs = [tuple(map(id, model._pair(list(model.tables), hop))) for hop in range(3)]
+    shared = {
+        "adjacent": pairs[0][1] == pairs[1][0] and pairs[1][1] == pairs[2][0],
+        "layerwise": pairs[0] == pairs[1] == pairs[2],
+        "untied": len({table for pair in pairs for table in pair}) == 6,
+    }
+    assert shared[tying]
+
+
+def test_a_memory_network_needs_its_hops():
+    """One hop gathers from words that the query knows; what a word gathered changes what is read next."""
+    torch.manual_seed(1)
+    one, three = (
+        build({"kind": "memory_network", "d_model": 8, "hops": hops, "span": 4, "tying": "layerwise", "dropout": 0.0})
+        for hops in (1, 3)
+    )
+    three.load_state_dict(one.state_dict())
+    source, target = words(6), words(4, 2)
+    states = [model(source, everywhere(source), target) for model in (one, three)]
+    assert not torch.allclose(*states)
+    # Beyond its span a written word is forgotten.
+    vectors = [
+        three(source, everywhere(source), torch.cat([first, words(7, 3)], dim=1)) for first in (words(1), words(1, 9))
+    ]
+    changed = (vectors[0] - vectors[1]).abs().amax(-1)[0] > 0
+    assert changed.tolist() == [True] * 4 + [False] * 4
+
+
+def test_input_feeding_gives_a_step_what_the_last_one_attended_to():
+    def spec(feeding):
+        return {
+            "kind": "recurrent", "d_model": 8, "cell": GRU, "dropout": 0.0, "input_feeding": feeding,
+            "encoder_layers": 1, "decoder_layers": 1,
+        }  # fmt: skip
+
+    for feeding in (True, False):
+        model = build(spec(feeding))
+        source, target = words(5), words(4, 2)
+        whole = model(source, everywhere(source), target)
+        kept = model.attention.combine.bias.detach().clone()
+        fed = []
+        cell = next(iter(model.decoder))
+        advance = cell.advance
+        cell.advance = lambda projected, carried, fed=fed, advance=advance: (
+            fed.append(projected) or advance(projected, carried)
+        )
+        model(source, everywhere(source), target)
+        before = torch.stack(fed)
+        fed.clear()
+        with torch.no_grad():
+            model.attention.combine.bias.copy_(kept + 1)
+        assert not torch.allclose(model(source, everywhere(source), target), whole)
+        assert torch.equal(before[0], torch.stack(fed)[0])
+        assert torch.equal(before[1:], torch.stack(fed)[1:]) != feeding
+
+
+def test_residual_connections_begin_at_the_third_layer():
+    spec = {
+        "kind": "recurrent", "d_model": 8, "cell": {"kind": "lstm"}, "dropout": 0.0, "encoder_layers": 4,
+        "decoder_layers": 4, "directions": "both_first",
+    }  # fmt: skip
+    plain, residual = build(spec), build({**spec, "residual": True})
+    residual.load_state_dict(plain.state_dict())
+    inputs = torch.randn(1, 5, 8, dtype=torch.float64)
+    raised = torch.randn(1, 5, 8, dtype=torch.float64)
+    assert [torch.equal(residual._added(inputs, raised, n), raised + inputs) for n in range(4)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert all(torch.equal(plain._added(inputs, raised, n), raised) for n in range(4))
+    assert [layer.backwards is not None for layer in residual.encoder] == [True, False, False, False]
+    source, target = words(5), words(4, 2)
+    assert not torch.allclose(*(model(source, everywhere(source), target) for model in (plain, residual)))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_restricted_attention_is_attention_with_a_band(causal):
+    torch.manual_seed(1)
+    spec = LocalAttention(heads=2, d_k=4, d_v=4, neighbours=3)
+    local, full = spec.build(8).double(), Attention(heads=2, d_k=4, d_v=4).build(8).double()
+    full.load_state_dict(local.state_dict())
+    states = torch.randn(2, 23, 8, dtype=torch.float64, requires_grad=True)
+    distance = torch.arange(23) - torch.arange(23).unsqueeze(1)
+    band = (distance >= -3) & (distance <= (0 if causal else 3))
+    memory = full.remember(states)
+    torch.testing.assert_close(local.mix(states, None, causal), full(states, memory, band.unsqueeze(0)))
+    assert torch.equal(heard(local.mix(states, None, causal)[:1], states)[:, :], band)
+
+
+def test_restricted_attention_is_linear_in_the_length():
+    """65,536 positions: all scores of every pair would take 16 GiB."""
+    module = LocalAttention(heads=1, d_k=4, d_v=4, neighbours=16).build(4).eval()
+    costs = {}
+    for n in (4096, 65536):
+        states = torch.randn(1, n, 4, generator=torch.Generator().manual_seed(n))
+        kept = []
+
+        def noted(tensor, kept=kept):
+            kept.append(tensor.numel())
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(noted, lambda tensor: tensor):
+            arithmetic = counted(lambda states=states: module.mix(states.requires_grad_(), None, causal=False))
+        costs[n] = (arithmetic, sum(kept))
+    assert costs[65536][0] == pytest.approx(16 * costs[4096][0], rel=0.01)
+    assert costs[65536][1] == pytest.approx(16 * costs[4096][1], rel=0.01)
+    assert costs[65536][1] < 65536 * 2000
+
+
+def test_a_word_goes_through_its_best_experts_alone():
+    torch.manual_seed(1)
+    module = Experts(expert=FeedForward(d_ff=12), number=5, chosen=2).build(6).double().eval()
+    states = torch.randn(7, 6, dtype=torch.float64)
+    scores = module.gate(states).float()
+    best, where = scores.topk(2, dim=-1)
+    weights = best.softmax(-1).double()
+    expected = sum(
+        weights[:, place, None]
+        * torch.stack([module.experts[int(e)](row) for e, row in zip(where[:, place], states, strict=True)])
+        for place in range(2)
+    )
+    torch.testing.assert_close(module(states), expected)
+
+
+def test_the_penalty_of_experts_is_least_where_all_work_alike_and_its_gradient_evens_them_out():
+    torch.manual_seed(1)
+    module = Experts(expert=FeedForward(d_ff=4), number=4, chosen=1, balance=1.0).build(4).train()
+    with torch.no_grad():
+        module.gate.weight.zero_()
+        module.noise.weight.zero_()
+        module.gate.weight[0] = 0.3  # one expert is the best for every word
+    states = torch.rand(400, 4) + 0.5
+
+    def share():
+        torch.manual_seed(2)
+        module(states)
+        return float(module.penalty.detach()), float((module.gate(states).argmax(-1) == 0).float().mean())
+
+    uneven, favoured = share()
+    assert favoured == 1.0
+    optimiser = torch.optim.SGD(module.gate.parameters(), lr=0.2)
+    for _ in range(60):
+        torch.manual_seed(2)
+        module(states)
+        optimiser.zero_grad()
+        module.penalty.backward()
+        optimiser.step()
+    assert share()[0] < 0.3 * uneven
+    assert isinstance(module.gate, nn.Linear)
