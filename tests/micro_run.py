@@ -73,7 +73,11 @@ class Ended(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """When a process is sent a signal: at the n-th flush to the disk, or at the line that begins with a text."""
+    """When a process is sent a signal: at the n-th operation on files, or at the line that begins with a text.
+
+    Operations are flushes, renamings, removals and new folders, each before it is done, and the writing of weights,
+    when half is written.
+    """
 
     at: int | str
     signal: int = signal.SIGKILL
@@ -131,7 +135,7 @@ def _command(arguments: list[str], folder: Path, moment: Moment | None, environm
 
 def _arm(moment: Moment) -> None:
     """Has this process signal itself at `moment`."""
-    say, fsync, flushes = sys.stderr.write, os.fsync, itertools.count(1)
+    say, operations = sys.stderr.write, itertools.count(1)
 
     def written(text: str) -> int:
         length = say(text)
@@ -139,12 +143,31 @@ def _arm(moment: Moment) -> None:
             os.kill(os.getpid(), moment.signal)
         return length
 
-    def flushed(descriptor: int) -> None:
-        fsync(descriptor)
-        if next(flushes) == moment.at:
-            os.kill(os.getpid(), moment.signal)
+    def counted(call):
+        def called(*arguments, **options):
+            if next(operations) == moment.at:
+                os.kill(os.getpid(), moment.signal)
+            return call(*arguments, **options)
 
-    sys.stderr.write, os.fsync = written, flushed
+        return called
+
+    def half(save_file):
+        def saved(tensors, path, *arguments):
+            save_file(tensors, path, *arguments)
+            if next(operations) == moment.at:
+                os.truncate(path, path.stat().st_size // 2)
+                os.kill(os.getpid(), moment.signal)
+
+        return saved
+
+    sys.stderr.write = written
+    for name in ("fsync", "rename", "replace", "unlink", "rmdir", "mkdir"):
+        setattr(os, name, counted(getattr(os, name)))
+    import transduce.directory
+    import transduce.training.checkpoint
+
+    for module in (transduce.directory, transduce.training.checkpoint):
+        module.save_file = half(module.save_file)
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,10 @@
 """A model directory: the whole of a model, written atomically and read only when every byte is as it was written."""
 
-import hashlib
+import contextlib
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -11,7 +13,8 @@ from safetensors.torch import load, save_file
 from torch import Tensor
 
 from transduce.corpus import subwords_files
-from transduce.durable import replace, write_text
+from transduce.durable import flush, replace, write_text
+from transduce.manifest import Entries, entries, entry, faults
 from transduce.model import ModelSpec, TranslationModel, Vocabulary
 from transduce.search import Decoding
 from transduce.settings import Spec, validated
@@ -27,6 +30,9 @@ CONFIG, WEIGHTS, MANIFEST, RECIPE, CARD = (
     "recipe.yaml",
     "README.md",
 )
+NEXT = ".manifest.next.json"  # the manifest of files that are not all in their places yet, and count nevertheless
+
+ATTEMPTS, PAUSE = 5, 0.05  # how often a reader looks again, and after how many seconds: a writer may be at work
 
 
 class Weights(Spec):
@@ -64,19 +70,14 @@ class Model(NamedTuple):
         with torch.device("meta"):
             module = config.model.build(config.vocabulary)
         _fill(module, load(contents[WEIGHTS]))
-        names = [name for name in contents if name.endswith("tokenizer.json")]
-        sides = {name: Subwords.load(directory / name) for name in sorted(names)}
-        source, target = next(iter(sides.values())), list(sides.values())[-1]
-        return cls(config, module.eval(), source, target)
+        names = sorted(name for name in contents if name.endswith("tokenizer.json"))
+        sides = [Subwords.parse(contents[name], place=str(directory / name)) for name in names]
+        return cls(config, module.eval(), sides[0], sides[-1])
 
     @staticmethod
     def read_config(directory: Path) -> Config:
         """The settings alone, checked like everything else."""
-        expected = _manifest(directory).get(CONFIG)
-        content = (directory / CONFIG).read_bytes()
-        if _entry(content) != expected:
-            raise ValueError(f"{directory} is damaged: {CONFIG}; `transduce verify {directory}` says more")
-        return validated(Config, json.loads(content), place=str(directory / CONFIG))
+        return validated(Config, json.loads(_checked(directory, only=CONFIG)[CONFIG]), place=str(directory / CONFIG))
 
 
 def _fill(module: TranslationModel, weights: Mapping[str, Tensor]) -> None:
@@ -104,7 +105,7 @@ def write_model(
     subwords: tuple[Subwords, Subwords],
     texts: Mapping[str, str],
 ) -> None:
-    """Writes a model directory; every file is written aside and renamed, the manifest last.
+    """Writes a model directory: whoever reads it finds the old model or the new one, whenever this is cut short.
 
     `subwords` are the source's and the target's, one file where they are the same object; `texts`, the recipe and the
     card, are by file name. A card that its owner has edited is left alone.
@@ -112,27 +113,63 @@ def write_model(
     edited = _card_is_edited(directory)
     directory.mkdir(parents=True, exist_ok=True)
     tokenizers = dict(zip(subwords_files(shared=subwords[0] is subwords[1]), subwords, strict=True))
-    for name, tokenizer in tokenizers.items():
-        replace(directory / name, tokenizer.save)
-    replace(directory / WEIGHTS, lambda path: save_file(dict(weights), path))
-    write_text(directory / CONFIG, json.dumps(config.as_dictionary(), indent=2, ensure_ascii=False) + "\n")
-    for name, text in texts.items():
-        if name != CARD or not edited:
-            write_text(directory / name, text)
+    described = json.dumps(config.as_dictionary(), indent=2, ensure_ascii=False) + "\n"
+    written: dict[str, Callable[[Path], object]] = {name: side.save for name, side in tokenizers.items()}
+    written |= {WEIGHTS: partial(save_file, dict(weights)), CONFIG: _text(described)}
     # The card is free to edit, so it is no part of what is checked; as it was written, it is replaced with the weights.
-    names = [CONFIG, WEIGHTS, *tokenizers, *(name for name in texts if name != CARD)]
-    files = {name: _entry((directory / name).read_bytes()) for name in sorted(names)}
-    manifest = {"version": VERSION, "files": files, "card": _entry(texts.get(CARD, "").encode())}
-    write_text(directory / MANIFEST, json.dumps(manifest, indent=2) + "\n")
+    written |= {name: _text(text) for name, text in texts.items() if name != CARD}
+    if CARD in texts and not edited:
+        write_text(directory / CARD, texts[CARD])
+    _commit(directory, written, {}, entry(texts.get(CARD, "").encode()))
 
 
 def write_recipe(directory: Path, text: str) -> None:
-    """Writes the recipe of a run; where there is a model already, the manifest learns of it."""
-    write_text(directory / RECIPE, text)
-    if (directory / MANIFEST).exists():
-        files = _manifest(directory) | {RECIPE: _entry(text.encode())}
-        manifest = json.loads((directory / MANIFEST).read_text("utf-8")) | {"files": files}
-        write_text(directory / MANIFEST, json.dumps(manifest, indent=2) + "\n")
+    """Writes the recipe of a run; where there is a model already, its manifest learns of it."""
+    if not (directory / MANIFEST).exists():
+        write_text(directory / RECIPE, text)
+        return
+    _settle(directory)
+    card = json.loads((directory / MANIFEST).read_text("utf-8")).get("card")
+    _commit(directory, {RECIPE: _text(text)}, _manifest(directory / MANIFEST), card)
+
+
+def _text(text: str) -> Callable[[Path], object]:
+    """Writes it into a file."""
+    return lambda path: path.write_text(text, "utf-8")
+
+
+def _commit(directory: Path, written: Mapping[str, Callable[[Path], object]], kept: Entries, card: Any) -> None:
+    """Replaces files and their manifest as one.
+
+    All are written beside what is there; the moment at which `NEXT` is there, they are what the directory holds, and
+    moving them into place is only tidying, which a reader does without and the next writer does first.
+    """
+    _settle(directory)
+    for name, fill in written.items():
+        replace(_aside(directory, name), fill)
+    fresh = entries(_aside(directory, name) for name in written)
+    files = {**kept, **{name: fresh[_aside(directory, name).name] for name in written}}
+    manifest = {"version": VERSION, "files": {name: files[name] for name in sorted(files)}, "card": card}
+    write_text(directory / NEXT, json.dumps(manifest, indent=2) + "\n")
+    _settle(directory)
+
+
+def _settle(directory: Path) -> None:
+    """Finishes a replacement that was cut short after it counted, and forgets one that was before."""
+    if (directory / NEXT).exists():
+        for name in _manifest(directory / NEXT):
+            if _aside(directory, name).exists():
+                _aside(directory, name).replace(directory / name)
+        flush(directory)
+        (directory / NEXT).replace(directory / MANIFEST)
+        flush(directory)
+    for left in directory.glob(".*.next*"):
+        left.unlink()
+
+
+def _aside(directory: Path, name: str) -> Path:
+    """Where a file waits to be part of the model."""
+    return directory / f".{name}.next"
 
 
 def _card_is_edited(directory: Path) -> bool:
@@ -141,59 +178,81 @@ def _card_is_edited(directory: Path) -> bool:
     if not card.exists():
         return False
     written = json.loads(manifest.read_text("utf-8")).get("card") if manifest.exists() else None
-    return _entry(card.read_bytes()) != written
+    return entry(card.read_bytes()) != written
 
 
 def verify(directory: Path) -> list[str]:
     """What is wrong with the files of the manifest, a sentence each; nothing where all is well."""
-    faults = []
-    for name, expected in _manifest(directory).items():
-        path = directory / name
-        if not path.exists():
-            faults.append(f"{name} is missing")
-        elif (size := path.stat().st_size) != expected["bytes"]:
-            faults.append(f"{name} has {size:,} bytes where the manifest says {expected['bytes']:,}")
-        elif _entry(path.read_bytes()) != expected:
-            faults.append(f"{name} has changed since it was written (its checksum differs)")
-    return faults
-
-
-def _checked(directory: Path) -> dict[str, bytes]:
-    """Every file of the manifest, read once, and as it was written."""
-    manifest = _manifest(directory)
-    contents = {name: (directory / name).read_bytes() for name in manifest if (directory / name).exists()}
-    damaged = [
-        name for name, expected in manifest.items() if name not in contents or _entry(contents[name]) != expected
+    _require(directory)
+    generations = [_generation(directory, name) for name in (NEXT, MANIFEST) if (directory / name).exists()]
+    found = [
+        [fault for name, known in files.items() for fault in faults(places[name].parent, {places[name].name: known})]
+        for files, places in generations
     ]
-    if damaged:
-        raise ValueError(
-            f"{directory} is damaged: {', '.join(damaged)}; `transduce verify {directory}` says more. "
-            "Take the files from a backup, or train again"
-        )
-    return contents
+    return min(found, key=len)
 
 
-def _manifest(directory: Path) -> dict[str, Any]:
-    """The manifest's files; a `ValueError` where the directory is no model."""
+def _checked(directory: Path, only: str | None = None) -> dict[str, bytes]:
+    """Every file of the manifest, or one, as it was written; another model may take its place meanwhile."""
+    damaged: list[str] = []
+    for attempt in range(ATTEMPTS):
+        _require(directory)
+        for manifest in (NEXT, MANIFEST):
+            if (directory / manifest).exists():
+                contents, damaged = _read(directory, manifest, only)
+                if not damaged:
+                    return contents
+        if attempt + 1 < ATTEMPTS:
+            time.sleep(PAUSE)
+    raise ValueError(
+        f"{directory} is damaged: {', '.join(damaged)}; `transduce verify {directory}` says more. "
+        "Take the files from a backup, or train again"
+    )
+
+
+def _read(directory: Path, manifest: str, only: str | None) -> tuple[dict[str, bytes], list[str]]:
+    """The files of one manifest, or one of them, and the names of those that are not as it says."""
+    try:
+        files, places = _generation(directory, manifest)
+    except FileNotFoundError:  # it has just become the manifest
+        return {}, [manifest]
+    contents = {}
+    for name in [only] if only else files:
+        with contextlib.suppress(FileNotFoundError, KeyError):
+            contents[name] = places[name].read_bytes()
+    wanted = {only} if only else files.keys()
+    return contents, [name for name in wanted if name not in contents or entry(contents[name]) != files.get(name)]
+
+
+def _generation(directory: Path, manifest: str) -> tuple[Entries, dict[str, Path]]:
+    """What a manifest says of each file, and where that file is: beside its place, or in it already."""
+    files = _manifest(directory / manifest)
+    waiting = {name: _aside(directory, name) for name in files if manifest == NEXT}
+    return files, {
+        name: waiting[name] if name in waiting and waiting[name].exists() else directory / name for name in files
+    }
+
+
+def _require(directory: Path) -> None:
+    """A `ValueError` where there is no model."""
     if not directory.is_dir():
         fault = f"{directory} is a file" if directory.exists() else f"there is no model directory {directory}"
         raise ValueError(f"{fault}; name one that `transduce train RECIPE --out DIRECTORY` has made")
-    path = directory / MANIFEST
-    if not path.exists():
+    if not (directory / MANIFEST).exists() and not (directory / NEXT).exists():
         training = directory / "training"
         started = "its training has written no model yet" if training.exists() else f"it has no {MANIFEST}"
         raise ValueError(
             f"{directory} is no model directory: {started}; `transduce train RECIPE --out {directory}` makes one"
         )
+
+
+def _manifest(path: Path) -> Entries:
+    """The files of a manifest; a `ValueError` where it is none."""
     try:
         manifest = json.loads(path.read_text("utf-8"))
-        files: dict[str, Any] = manifest["files"]
+        files: Entries = manifest["files"]
     except (ValueError, KeyError, TypeError):
         raise ValueError(f"{path} is damaged: it is no manifest") from None
     if manifest.get("version") != VERSION:
         raise ValueError(f"{path} has version {manifest.get('version')}; this program reads version {VERSION}")
     return files
-
-
-def _entry(content: bytes) -> dict[str, Any]:
-    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from transduce.durable import flush
 from transduce.training import StepRecord
 from transduce.validation import Corpus, Validated
 
@@ -34,6 +35,12 @@ class Journal:
         if self.path.exists():
             os.truncate(self.path, min(size, self.size))
         self._board = self._open_board(step + 1)
+
+    def settle(self) -> None:
+        """Reports what is pending, and sees `metrics.jsonl` onto the disk: a checkpoint says how long it is."""
+        self.report()
+        if self.path.exists():
+            flush(self.path)
 
     def note(self, record: StepRecord) -> None:
         """Takes a step's record into the next report."""

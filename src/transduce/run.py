@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from transduce.claim import claim, set_aside
+from transduce.claim import claim, held, set_aside
 from transduce.corpus import Planner, Position, Prepared
 from transduce.corpus import prepare as prepare_corpus
 from transduce.directory import Config, Model, Weights, weights_of
@@ -92,14 +92,15 @@ def train(recipe: Recipe, out: Path, options: Options = DEFAULTS, say: Say = pri
     """
     device = choose_device(options.device)
     start_from = Model.read(options.start_from) if options.start_from else None
-    if options.restart:
-        set_aside(out, say)
     use_threads(options.threads)
     keep_pages()
     repeat_bits()
-    claim(recipe, out)
-    prepared = prepare(recipe, out, say, start_from)
-    return Run(recipe, out, prepared, device, say).train(start_from)
+    with held(out):
+        if options.restart:
+            set_aside(out, say)
+        claim(recipe, out)
+        prepared = prepare(recipe, out, say, start_from)
+        return Run(recipe, out, prepared, device, say).train(start_from)
 
 
 class Progress(NamedTuple):
@@ -229,7 +230,7 @@ class Run:
 
     def _save(self) -> None:
         """Writes a checkpoint."""
-        self.journal.report()
+        self.journal.settle()
         self.progress = self.progress._replace(journal=self.journal.size)
         state = {
             **self.progress._asdict(),
@@ -244,11 +245,10 @@ class Run:
 
     def _resume(self) -> bool:
         """Goes back to the newest checkpoint; False where there is none."""
-        steps = self.checkpoints.steps()
-        if not steps:
+        checkpoint = self.checkpoints.newest(self.say)
+        if checkpoint is None:
             return False
         self.checkpoints.tidy()
-        checkpoint = self.checkpoints.load(steps[-1])
         state = dict(checkpoint.state)
         if state.pop("fingerprint") != self.prepared.fingerprint:
             raise ValueError(

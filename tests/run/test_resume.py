@@ -65,7 +65,7 @@ def assert_as_if_never_killed(micro, trained, out, moments):
 @pytest.mark.parametrize("seed", range(3))
 def test_killed_again_and_again(micro, trained, tmp_path, seed):
     drawn = random.Random(seed)
-    moments = [Moment(drawn.randint(1, 30)) for _ in range(3)]
+    moments = [Moment(drawn.randint(1, 90)) for _ in range(3)]
     assert train(micro, tmp_path / "first", moment=moments[0]).code == -signal.SIGKILL
     assert_as_if_never_killed(micro, trained, tmp_path / "first", moments[1:])
 
@@ -86,13 +86,14 @@ def test_killed_at_a_line(micro, trained, tmp_path, line):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_killed_at_every_flush(micro, trained, tmp_path):
-    for flush in range(1, 1000):
-        out = tmp_path / str(flush)
-        if train(micro, out, moment=Moment(flush)).code == 0:
+def test_killed_at_every_operation(micro, trained, tmp_path):
+    for operation in range(1, 2000):
+        out = tmp_path / str(operation)
+        if train(micro, out, moment=Moment(operation)).code == 0:
             break
         assert_as_if_never_killed(micro, trained, out, [])
-    assert flush > 50
+        shutil.rmtree(out)
+    assert operation > 100
 
 
 def test_killed_from_outside(micro, trained, tmp_path):
@@ -258,3 +259,42 @@ def test_neither_saving_nor_validating_nor_logging_touches_the_bits(micro, train
 def test_another_seed_is_another_training(micro, trained, tmp_path):
     assert train(micro, tmp_path, "--set", "training.seed=2").code == 0
     assert weights(tmp_path) != weights(trained)
+
+
+def test_two_trainings_are_kept_out_of_one_directory_and_a_dead_one_keeps_nobody_out(micro, trained, tmp_path):
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "transduce", "train", micro / "recipe.yaml", "--out", out]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        while not process.stderr.readline().startswith(b"step"):
+            pass
+        process.send_signal(signal.SIGSTOP)
+        before = files(out)
+        ended = train(micro, out)
+        assert (ended.code, ended.out) == (2, "")
+        assert f"another training is at work in {out}" in ended.error
+        restarted = train(micro, out, "--restart")
+        assert restarted.code == 2
+        assert files(out) == before
+        process.kill()
+    assert_as_if_never_killed(micro, trained, out, [])
+
+
+def test_a_damaged_checkpoint_is_told_and_the_one_before_it_gone_on_from(micro, trained, copied):
+    place = copied / "training" / "step-00000012" / "optimiser.safetensors"
+    content = place.read_bytes()
+    place.write_bytes(content[:-1] + bytes([content[-1] ^ 4]))
+    ended = train(micro, copied)
+    assert ended.code == 0, ended.error
+    assert "step-00000012 is damaged: optimiser.safetensors has changed" in ended.error
+    assert "going on after step 8\n" in ended.error
+    assert weights(copied) == weights(trained)
+    assert records(copied) == records(trained)
+    assert (copied / "training" / "damaged-00000012" / "optimiser.safetensors").exists()
+
+
+def test_verify_names_damage_in_checkpoints_too(copied):
+    assert forked("verify", copied).code == 0
+    (copied / "training" / "step-00000008" / "state.json").write_text("{}")
+    ended = forked("verify", copied)
+    assert ended.code == 2
+    assert "checkpoint 8: state.json has 2 bytes where the manifest says" in ended.error

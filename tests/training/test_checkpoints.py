@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from transduce.training import Checkpoint, Checkpoints, checkpoint
+from transduce.training import Checkpoint, Checkpoints, DamagedError, checkpoint
 
 
 def of(step):
@@ -89,3 +89,66 @@ def test_a_write_cut_short_before_the_renaming_is_no_checkpoint(tmp_path, monkey
 
 def test_where_nothing_was_saved_there_are_no_steps(tmp_path):
     assert Checkpoints(tmp_path / "nowhere", keep=2).steps() == []
+
+
+def spoilt(path, how):
+    """Damages a file in one of three ways."""
+    content = path.read_bytes()
+    if how == "flipped":
+        path.write_bytes(content[:-3] + bytes([content[-3] ^ 1]) + content[-2:])
+    elif how == "truncated":
+        path.write_bytes(content[: len(content) // 2])
+    else:
+        path.unlink()
+
+
+@pytest.mark.parametrize("how", ["flipped", "truncated", "gone"])
+@pytest.mark.parametrize("name", ["model.safetensors", "optimiser.safetensors", "state.json", "manifest.json"])
+def test_damage_is_named_and_the_one_before_is_taken(tmp_path, name, how):
+    checkpoints, said = Checkpoints(tmp_path, keep=3), []
+    for step in (1, 2, 3):
+        checkpoints.save(of(step))
+    spoilt(tmp_path / "step-00000003" / name, how)
+    with pytest.raises(DamagedError, match=name):
+        checkpoints.load(3)
+    with pytest.raises(DamagedError, match=name):
+        checkpoints.weights(3)
+    found = checkpoints.newest(said.append)
+    assert found.step == 2
+    assert same(found.weights, of(2).weights)
+    assert len(said) == 1
+    assert f"step-00000003 is damaged: {name}" in said[0]
+    # It is kept, and no part of the run any more: it would be averaged.
+    assert checkpoints.steps() == [1, 2]
+    assert (tmp_path / "damaged-00000003").exists()
+    checkpoints.save(of(3))
+    spoilt(tmp_path / "step-00000003" / name, how)
+    assert checkpoints.newest(said.append).step == 2
+    assert (tmp_path / "damaged-00000003-2").exists()
+
+
+def test_where_nothing_is_whole_that_is_said_and_nothing_moved(tmp_path):
+    checkpoints = Checkpoints(tmp_path, keep=3)
+    assert checkpoints.newest(print) is None
+    for step in (1, 2):
+        checkpoints.save(of(step))
+        spoilt(tmp_path / f"step-0000000{step}" / "state.json", "truncated")
+    with pytest.raises(DamagedError, match="--restart"):
+        checkpoints.newest(lambda line: None)
+    assert checkpoints.steps() == [1, 2]
+
+
+def test_an_older_one_stays_until_the_newer_is_read_back(tmp_path, monkeypatch):
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    checkpoints.save(of(1))
+    rename = type(tmp_path).rename
+
+    def lying(path, target):
+        rename(path, target)
+        spoilt(target / "model.safetensors", "flipped")
+
+    monkeypatch.setattr(type(tmp_path), "rename", lying)
+    with pytest.raises(OSError, match=r"not what is read back: model.safetensors"):
+        checkpoints.save(of(2))
+    assert checkpoints.steps() == [1]
+    assert same(checkpoints.load(1).weights, of(1).weights)

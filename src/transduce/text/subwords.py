@@ -98,13 +98,17 @@ class Subwords:
     @classmethod
     def load(cls, path: Path) -> "Subwords":
         """Reads what `save` wrote; a `ValueError` names the file if it is something else, or damaged."""
-        text = path.read_bytes()
+        return cls.parse(path.read_bytes(), place=str(path))
+
+    @classmethod
+    def parse(cls, content: bytes, *, place: str) -> "Subwords":
+        """The same from a file's content; `place` is what errors call it."""
         try:
-            subwords = cls(tokenizers.Tokenizer.from_str(text.decode()))
+            subwords = cls(tokenizers.Tokenizer.from_str(content.decode()))
             subwords._check()
         except Exception as error:  # the library raises nothing narrower
             raise ValueError(
-                f"{path} holds no subwords of transduce, or is damaged ({error}); "
+                f"{place} holds no subwords of transduce, or is damaged ({error}); "
                 "take the file from a backup, or prepare and train again"
             ) from None
         return subwords

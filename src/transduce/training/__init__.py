@@ -1,7 +1,7 @@
 """Training (section 5): objective, schedule, optimiser, step, loop, checkpoints. Never searches or measures."""
 
 from transduce.training.averaging import averaged
-from transduce.training.checkpoint import Checkpoint, Checkpoints
+from transduce.training.checkpoint import Checkpoint, Checkpoints, DamagedError
 from transduce.training.loop import DivergedError, StepRecord, training_steps
 from transduce.training.objective import LabelSmoothing
 from transduce.training.optimiser import FlatAdam
@@ -11,6 +11,7 @@ from transduce.training.spec import Training
 __all__ = [
     "Checkpoint",
     "Checkpoints",
+    "DamagedError",
     "DivergedError",
     "FlatAdam",
     "LabelSmoothing",

@@ -1,8 +1,14 @@
-"""Checkpoints: all that a run needs to go on as if it had never stopped. Nothing in them is ever unpickled."""
+"""Checkpoints: all that a run needs to go on as if it had never stopped. Nothing in them is ever unpickled.
 
+Each is a folder with a manifest of its own. It is written aside, flushed, renamed and read back before an older one
+goes; what is not as it was written is never loaded.
+"""
+
+import errno
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,8 +16,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from transduce.durable import flush
+from transduce.manifest import entries, faults
 
-WEIGHTS, OPTIMISER, STATE = "model.safetensors", "optimiser.safetensors", "state.json"
+WEIGHTS, OPTIMISER, STATE, MANIFEST = "model.safetensors", "optimiser.safetensors", "state.json", "manifest.json"
+
+
+class DamagedError(ValueError):
+    """A checkpoint is not as it was written."""
 
 
 class Checkpoint(NamedTuple):
@@ -38,7 +49,10 @@ class Checkpoints:
         return sorted(int(path.name.removeprefix("step-")) for path in self.directory.glob("step-*") if path.is_dir())
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Writes aside, flushes to the disk, then renames: a checkpoint is there whole or not at all."""
+        """Writes aside, flushes to the disk, renames and reads back: a checkpoint is there whole or not at all.
+
+        An `OSError` where it cannot be written; all earlier ones are then as they were.
+        """
         place = self._place(checkpoint.step)
         aside = self.directory / f"writing-{checkpoint.step}"
         shutil.rmtree(aside, ignore_errors=True)
@@ -46,24 +60,56 @@ class Checkpoints:
         save_file(_contiguous(checkpoint.weights), aside / WEIGHTS)
         save_file(_contiguous(checkpoint.optimiser), aside / OPTIMISER)
         (aside / STATE).write_text(json.dumps({"step": checkpoint.step, **checkpoint.state}, indent=1), "utf-8")
-        for path in (aside / WEIGHTS, aside / OPTIMISER, aside / STATE, aside):
+        files = [aside / name for name in (WEIGHTS, OPTIMISER, STATE)]
+        (aside / MANIFEST).write_text(json.dumps(entries(files), indent=1), "utf-8")
+        for path in (*files, aside / MANIFEST, aside):
             flush(path)
         if place.exists():
             shutil.rmtree(place)
         aside.rename(place)
         flush(self.directory)
+        if wrong := self.faults(checkpoint.step):
+            shutil.rmtree(place)
+            raise OSError(errno.EIO, f"what was written is not what is read back: {'; '.join(wrong)}", str(place))
         self.tidy()
 
     def load(self, step: int) -> Checkpoint:
-        """The checkpoint of `step`."""
-        place = self._place(step)
+        """The checkpoint of `step`; a `DamagedError` where it is not as it was written."""
+        place = self._checked(step)
         state = json.loads((place / STATE).read_text("utf-8"))
         return Checkpoint(state.pop("step"), load_file(place / WEIGHTS), load_file(place / OPTIMISER), state)
 
     def weights(self, step: int) -> dict[str, Tensor]:
-        """The weights of `step` alone."""
-        weights: dict[str, Tensor] = load_file(self._place(step) / WEIGHTS)
+        """The weights of `step` alone; a `DamagedError` where the checkpoint is not as it was written."""
+        weights: dict[str, Tensor] = load_file(self._checked(step) / WEIGHTS)
         return weights
+
+    def newest(self, say: Callable[[str], None]) -> Checkpoint | None:
+        """The newest that is whole; None where nothing was saved, a `DamagedError` where nothing saved is whole.
+
+        Those that are damaged are told, and kept under another name: they are no part of the run any more.
+        """
+        found = None
+        for step in reversed(self.steps()):
+            try:
+                found = self.load(step)
+                break
+            except DamagedError as error:
+                say(f"warning: {error}; going back to the checkpoint before it")
+        damaged = [step for step in self.steps() if found is None or step > found.step]
+        if damaged and found is None:
+            raise DamagedError(f"no checkpoint in {self.directory} is whole; begin anew with --restart (all is kept)")
+        for step in damaged:
+            self._place(step).rename(self._free(f"damaged-{step:08d}"))
+        return found
+
+    def faults(self, step: int) -> list[str]:
+        """What is wrong with the checkpoint of `step`, a sentence each."""
+        place = self._place(step)
+        try:
+            return faults(place, json.loads((place / MANIFEST).read_text("utf-8")))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return [f"{MANIFEST} is missing or no manifest"]
 
     def tidy(self) -> None:
         """Leaves the newest checkpoint and the newest of the run's own, and nothing of a write that was cut short."""
@@ -74,8 +120,19 @@ class Checkpoints:
         for path in self.directory.glob("writing-*"):
             shutil.rmtree(path)
 
+    def _checked(self, step: int) -> Path:
+        """Where the checkpoint of `step` is, when it is whole."""
+        if wrong := self.faults(step):
+            raise DamagedError(f"{self._place(step)} is damaged: {'; '.join(wrong)}")
+        return self._place(step)
+
     def _place(self, step: int) -> Path:
         return self.directory / f"step-{step:08d}"
+
+    def _free(self, name: str) -> Path:
+        """A name in the folder that nothing has yet."""
+        names = chain([name], (f"{name}-{number}" for number in count(2)))
+        return next(place for place in map(self.directory.joinpath, names) if not place.exists())
 
 
 def _contiguous(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
