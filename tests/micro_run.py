@@ -163,11 +163,9 @@ def _arm(moment: Moment) -> None:
     sys.stderr.write = written
     for name in ("fsync", "rename", "replace", "unlink", "rmdir", "mkdir"):
         setattr(os, name, counted(getattr(os, name)))
-    import transduce.directory
-    import transduce.training.checkpoint
+    import transduce.durable
 
-    for module in (transduce.directory, transduce.training.checkpoint):
-        module.save_file = half(module.save_file)
+    transduce.durable.save_file = half(transduce.durable.save_file)
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from transduce.directory import MANIFEST, RECIPE, write_recipe
+from transduce.directory import MANIFEST, NEXT, RECIPE, write_recipe
 from transduce.recipe import Recipe, dump, read_yaml
 
 __all__ = ["claim", "held", "set_aside"]
@@ -60,17 +60,17 @@ def _contents(out: Path) -> list[Path]:
 
 
 def claim(recipe: Recipe, out: Path) -> None:
-    """Writes the recipe into a new run; refuses to go on with another one under a changed recipe."""
+    """Writes the recipe into a new run; refuses to go on with one that has saved under a changed recipe."""
     out.mkdir(parents=True, exist_ok=True)
     path = out / RECIPE
-    if path.exists():
+    if path.exists() and _has_saved(out):
         differences = list(_differences(read_yaml(path), recipe.as_dictionary()))
         if differences:
             raise ValueError(
                 f"{out} was begun with another recipe: {'; '.join(differences)}. Train into another directory, "
                 "or begin anew with --restart (what is there is kept)"
             )
-    elif _contents(out) and not (out / "training").exists():
+    elif not path.exists() and _contents(out) and not (out / "training").exists():
         raise ValueError(f"{out} is not empty and holds no run; choose another directory for --out")
     if (out / MANIFEST).exists() and not (out / "training").exists():
         raise ValueError(
@@ -79,6 +79,11 @@ def claim(recipe: Recipe, out: Path) -> None:
         )
     (out / "training").mkdir(exist_ok=True)
     write_recipe(out, dump(recipe))
+
+
+def _has_saved(out: Path) -> bool:
+    """Whether a run has anything that it could go on from, or that was made by its recipe."""
+    return (out / MANIFEST).exists() or (out / NEXT).exists() or any((out / "training").glob("step-*"))
 
 
 def _differences(old: Any, new: Any, path: tuple[str, ...] = ()) -> Iterator[str]:

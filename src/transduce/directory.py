@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
-from safetensors.torch import load, save_file
+from safetensors.torch import load
 from torch import Tensor
 
 from transduce.corpus import subwords_files
-from transduce.durable import flush, replace, write_text
+from transduce.durable import flush, replace, write_tensors, write_text
 from transduce.manifest import Entries, entries, entry, faults
 from transduce.model import ModelSpec, TranslationModel, Vocabulary
 from transduce.search import Decoding
@@ -115,7 +115,7 @@ def write_model(
     tokenizers = dict(zip(subwords_files(shared=subwords[0] is subwords[1]), subwords, strict=True))
     described = json.dumps(config.as_dictionary(), indent=2, ensure_ascii=False) + "\n"
     written: dict[str, Callable[[Path], object]] = {name: side.save for name, side in tokenizers.items()}
-    written |= {WEIGHTS: partial(save_file, dict(weights)), CONFIG: _text(described)}
+    written |= {WEIGHTS: partial(write_tensors, weights), CONFIG: _text(described)}
     # The card is free to edit, so it is no part of what is checked; as it was written, it is replaced with the weights.
     written |= {name: _text(text) for name, text in texts.items() if name != CARD}
     if CARD in texts and not edited:

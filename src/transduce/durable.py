@@ -1,10 +1,14 @@
 """Files that survive: written aside, flushed to the disk, and renamed into place."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-__all__ = ["flush", "replace", "write_text"]
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
+
+__all__ = ["flush", "replace", "write_tensors", "write_text"]
 
 
 def replace(path: Path, write: Callable[[Path], object]) -> None:
@@ -19,6 +23,14 @@ def replace(path: Path, write: Callable[[Path], object]) -> None:
 def write_text(path: Path, text: str) -> None:
     """Writes a small file so that it is there whole, or as it was before."""
     replace(path, lambda aside: aside.write_text(text, "utf-8"))
+
+
+def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Fills a file with tensors; an `OSError` where the disk refuses, for which the library has an error of its own."""
+    try:
+        save_file(dict(tensors), path)
+    except SafetensorError as error:
+        raise OSError(None, str(error).removeprefix("Error while serializing: "), str(path)) from None
 
 
 def flush(path: Path) -> None:

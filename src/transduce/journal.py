@@ -1,5 +1,6 @@
 """The journal of a training: `metrics.jsonl`, TensorBoard, and the lines that people watch."""
 
+import contextlib
 import json
 import math
 import os
@@ -50,7 +51,10 @@ class Journal:
         """Writes and says what the steps since the last report were like, on average."""
         if not self._pending:
             return
-        records, self._pending = self._pending, []
+        pending, self._pending = self._pending, []
+        records = [record for record in pending if not record.skipped]
+        if not records:
+            return
         words, seconds = sum(record.words for record in records), sum(record.seconds for record in records)
         last = records[-1]
         values = {
@@ -71,6 +75,12 @@ class Journal:
             f"rate {last.rate:.2e}  gradient {last.gradient_norm:.2f}  {values['tokens_per_second']:,.0f} tokens/s  "
             f"waiting {values['waiting']:.1%}"
         )
+
+    def happened(self, step: int, what: str) -> None:
+        """Writes and says what is neither a report nor a validation."""
+        self.report()
+        self._write({"step": step, "event": what})
+        self.say(f"step {step}: {what}")
 
     def validated(self, step: int, seconds: float, found: Validated, corpus: Corpus) -> None:
         """Writes and says what a validation found, with three translations to look at."""
@@ -102,12 +112,19 @@ class Journal:
             self._board.close()
 
     def _write(self, values: dict[str, Any]) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(values) + "\n")
-        self._board = self._board or self._open_board(None)
-        for name, value in values.items():
-            if name != "step" and isinstance(value, int | float):
-                self._board.add_scalar(name, value, values["step"])
+        """Into both; a disk that is full stops no training, and leaves no half of a line."""
+        size = self.size
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(values) + "\n")
+            self._board = self._board or self._open_board(None)
+            for name, value in values.items():
+                if name != "step" and isinstance(value, int | float):
+                    self._board.add_scalar(name, value, values["step"])
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.truncate(self.path, size)
+            self.say(f"warning: could not write the journal: {error}")
 
     def _open_board(self, purge: int | None) -> Any:
         # Imported where it is used: TensorBoard takes a second to come.

@@ -7,12 +7,14 @@ from torch import Tensor
 
 from transduce.directory import CARD, RECIPE, Config, Model, Weights, write_model
 from transduce.measure import Score
+from transduce.model import Vocabulary
 from transduce.recipe import Recipe, dump, read_yaml
 from transduce.settings import merged, validated
 from transduce.text.subwords import Subwords
 from transduce.training import Checkpoints, averaged
+from transduce.validation import Validated
 
-__all__ = ["average", "publish"]
+__all__ = ["Publisher", "average", "publish"]
 
 
 def publish(
@@ -25,6 +27,33 @@ def publish(
 ) -> None:
     """Writes the model directory `out`; `bleu` is what these weights reached in validation."""
     write_model(out, config, weights, subwords, {RECIPE: dump(recipe), CARD: model_card(recipe, config, bleu)})
+
+
+class Publisher:
+    """Writes the model directory of one run, again and again."""
+
+    def __init__(self, recipe: Recipe, out: Path, vocabulary: Vocabulary, subwords: tuple[Subwords, Subwords]) -> None:
+        self._recipe, self._out, self._vocabulary, self._subwords = recipe, out, vocabulary, subwords
+
+    def __call__(self, which: Weights, weights: Mapping[str, Tensor], found: Validated | None) -> None:
+        """With these weights, of which a validation has `found` so much."""
+        recipe = self._recipe
+        config = Config(
+            model=recipe.model,
+            vocabulary=self._vocabulary,
+            source_language=recipe.data.source_language,
+            target_language=recipe.data.target_language,
+            decoding=recipe.decoding,
+            weights=which,
+        )
+        publish(self._out, recipe, config, weights, self._subwords, found.bleu if found else None)
+
+    def published(self) -> Weights | None:
+        """Which weights the directory holds; None where there is no model, or not a whole one."""
+        try:
+            return Model.read(self._out).config.weights
+        except ValueError:
+            return None
 
 
 def average(run: Path, out: Path, last: int | None, chosen: Sequence[int] = ()) -> Weights:

@@ -6,48 +6,45 @@ was stopped, by a signal or by `kill −9`, and ends with the bits of a run that
 
 import contextlib
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
 
 from transduce.claim import claim, held, set_aside
-from transduce.corpus import Planner, Position, Prepared
+from transduce.corpus import Planner, Prepared
 from transduce.corpus import prepare as prepare_corpus
-from transduce.directory import Config, Model, Weights, weights_of
+from transduce.directory import Model, Weights, weights_of
 from transduce.journal import Journal
 from transduce.machine import choose_device, compile_on_gpu, environment, keep_pages, repeat_bits, use_threads
 from transduce.model import TranslationModel, Vocabulary
 from transduce.model.readout import Smoothing
-from transduce.publish import publish
+from transduce.progress import Progress
+from transduce.publish import Publisher
 from transduce.recipe import Recipe
+from transduce.signals import Interrupted, caught_signals
 from transduce.training import (
     Checkpoint,
     Checkpoints,
+    Divergence,
     FlatAdam,
     LabelSmoothing,
     Precision,
     StepRecord,
     averaged,
+    returned,
     training_steps,
+    try_largest,
 )
 from transduce.validation import Corpus, Validated, Validation, corpus_of
 
-__all__ = ["Interrupted", "Options", "Outcome", "prepare", "train"]
+__all__ = ["Options", "Outcome", "prepare", "train"]
 
 Say = Callable[[str], None]
 
-
-class Interrupted(Exception):  # noqa: N818 - it is no error
-    """A signal, `number`, asked the run to stop; it has saved and left."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
-        self.number = number
+RETRY = 10  # steps until a checkpoint that could not be written is tried again
 
 
 class Options(NamedTuple):
@@ -87,8 +84,9 @@ def prepare(recipe: Recipe, out: Path, say: Say, start_from: Model | None = None
 def train(recipe: Recipe, out: Path, options: Options = DEFAULTS, say: Say = print) -> Outcome:
     """Trains `recipe` into the model directory `out`, or goes on with it.
 
-    Raises `ValueError` for what the user must mend, `DivergedError` when the loss is no longer a number, and
-    `Interrupted` after a signal; all that was saved stays.
+    Raises `ValueError` for what the user must mend, `DivergedError` when the loss is no longer a number whatever the
+    data, and `Interrupted` after a signal; all that was saved stays. A checkpoint that cannot be written is told and
+    tried again; an `OSError` is raised only where it was the last.
     """
     device = choose_device(options.device)
     start_from = Model.read(options.start_from) if options.start_from else None
@@ -101,19 +99,6 @@ def train(recipe: Recipe, out: Path, options: Options = DEFAULTS, say: Say = pri
         claim(recipe, out)
         prepared = prepare(recipe, out, say, start_from)
         return Run(recipe, out, prepared, device, say).train(start_from)
-
-
-class Progress(NamedTuple):
-    """What a run remembers besides weights and optimiser."""
-
-    step: int = 0
-    position: Position = Position()
-    words: int = 0  # target words trained on, end symbols included
-    elapsed: float = 0.0  # seconds of training, validating and saving, over all starts
-    best: float | None = None  # the best validation score so far; higher is better
-    best_step: int | None = None
-    stale: int = 0  # validations since
-    journal: int = 0  # bytes of `metrics.jsonl`
 
 
 class Run:
@@ -136,8 +121,10 @@ class Run:
         )
         self.checkpoints = Checkpoints(out / "training", training.kept, training.save_steps or 1)
         self.journal = Journal(out, say, training.steps)
+        self.publisher = Publisher(recipe, out, self.vocabulary, (prepared.source, prepared.target))
         self.corpus, self.validation = self._validation(smoothing)
         self.progress = Progress()
+        self.retry: int | None = None  # the step after which a checkpoint that failed is tried again
         self.environment = {**environment(device), "precision": self.precision.name}
 
     def train(self, start_from: Model | None = None) -> Outcome:
@@ -145,12 +132,13 @@ class Run:
         if not self._resume() and start_from is not None:
             self._begin_with(start_from)
         reason = self._finished()
-        if reason and self._published() == self._chosen():
+        if reason and self.publisher.published() == self._chosen():
             self.say(f"{self.out} is finished: {reason}")
             return self._outcome(reason, self._chosen())
         self.journal.cut(self.progress.journal, self.progress.step)
         if not reason:
             self._describe()
+            try_largest(self.objective, self.optimiser, self.planner, self.precision)
             reason = self._loop()
         self._finish(self._chosen())
         return self._outcome(reason, self._chosen())
@@ -159,17 +147,8 @@ class Run:
         """Steps, with what is due after each; gives the reason why it ended."""
         began = time.monotonic() - self.progress.elapsed
         saved = began + self.progress.elapsed
-        records = training_steps(
-            self.objective,
-            self.optimiser,
-            self.planner,
-            self.training,
-            self.precision,
-            after=self.progress.step,
-            position=self.progress.position,
-        )
-        with _signals() as caught, contextlib.closing(self.journal):
-            for record in records:
+        with caught_signals() as caught, contextlib.closing(self.journal):
+            for record in self._steps():
                 self.journal.note(record)
                 self.progress = self.progress._replace(
                     step=record.step,
@@ -180,8 +159,9 @@ class Run:
                 self._log_and_validate(record)
                 self.progress = self.progress._replace(elapsed=time.monotonic() - began)
                 reason = self._finished()
-                if reason or caught or self._save_is_due(record.step, time.monotonic() - saved):
+                if reason or caught:
                     self._save()
+                elif self._save_is_due(record.step, time.monotonic() - saved) and self._saved():
                     saved = time.monotonic()
                 if caught and not reason:
                     self.say(f"stopped after step {record.step}; the same command goes on from there")
@@ -189,6 +169,37 @@ class Run:
                 if reason:
                     return reason
         raise AssertionError("the loop of steps has no end of its own")
+
+    def _steps(self) -> Iterator[StepRecord]:
+        """The steps from here on; where several in a row had to be skipped, from the last checkpoint on other data."""
+        while True:
+            divergence = Divergence(self.precision)
+            for record in training_steps(
+                self.objective,
+                self.optimiser,
+                self.planner,
+                self.training,
+                self.precision,
+                after=self.progress.step,
+                position=self.progress.position,
+            ):
+                if skipped := divergence.skipped(record):
+                    self.journal.happened(skipped.step, "skipped: its gradient was no number")
+                self.progress = self.progress._replace(skips=self.progress.skips.noted(skipped is not None))
+                yield record
+                if self.progress.skips.too_many:
+                    self._go_back(record)
+                    break
+
+    def _go_back(self, record: StepRecord) -> None:
+        """To the weights of the last checkpoint; the data moves on, for it may have been the reason."""
+        checkpoint = self.checkpoints.newest(self.say)
+        skips = returned(self.progress.skips, record, saved=checkpoint is not None)
+        assert checkpoint is not None
+        self._copy_weights(checkpoint.weights)
+        self.optimiser.restore(checkpoint.optimiser)
+        self.progress = self.progress._replace(step=checkpoint.step, skips=skips)
+        self.journal.happened(record.step, f"went back to the weights of step {checkpoint.step}, on other data")
 
     def _log_and_validate(self, record: StepRecord) -> None:
         """Reports and validates where the recipe says so."""
@@ -205,11 +216,19 @@ class Run:
         self.journal.validated(self.progress.step, self.progress.elapsed, found, self.corpus)
         by_bleu = self.training.validate_by == "bleu" and found.bleu is not None
         score = found.bleu.score if by_bleu and found.bleu else -found.loss
-        if self.progress.best is None or score > self.progress.best:
-            self.progress = self.progress._replace(best=score, best_step=self.progress.step, stale=0)
-            self._publish(Weights(kind="best", steps=(self.progress.step,)), weights_of(self.model), found)
-        else:
+        if self.progress.best is not None and score <= self.progress.best:
             self.progress = self.progress._replace(stale=self.progress.stale + 1)
+        elif self._published_best(found):
+            self.progress = self.progress._replace(best=score, best_step=self.progress.step, stale=0)
+
+    def _published_best(self, found: Validated) -> bool:
+        """Publishes the weights as the best; False where they cannot be written."""
+        try:
+            self.publisher(Weights(kind="best", steps=(self.progress.step,)), weights_of(self.model), found)
+        except OSError as error:
+            self.journal.happened(self.progress.step, f"could not write the model: {error}; the one before it stays")
+            return False
+        return True
 
     def _finished(self) -> str | None:
         """Which of steps, minutes and patience is used up, in words."""
@@ -223,13 +242,35 @@ class Run:
         return None
 
     def _save_is_due(self, step: int, since: float) -> bool:
-        """Every so many steps, or every so many minutes, as the recipe says."""
+        """Every so many steps or minutes, as the recipe says; a little later where that was no moment."""
         if self.training.save_steps is not None:
-            return step % self.training.save_steps == 0
-        return since >= (self.training.save_seconds or 0)
+            due = step % self.training.save_steps == 0
+        else:
+            due = since >= (self.training.save_seconds or 0)
+        if not due and step != self.retry:
+            return False
+        if self.progress.skips.in_a_row:  # to weights that diverge nobody should go back
+            self.retry = step + 1
+            return False
+        return True
+
+    def _saved(self) -> bool:
+        """Writes a checkpoint; one that cannot be written is told, and tried again soon."""
+        step = self.progress.step
+        try:
+            self._save()
+        except OSError as error:
+            self.retry = step + RETRY
+            kept = self.checkpoints.steps()
+            last = f"the last is of step {kept[-1]}" if kept else "there is none yet"
+            self.journal.happened(step, f"could not save: {error}; {last}; trying again after step {self.retry}")
+            return False
+        self.retry = None
+        return True
 
     def _save(self) -> None:
         """Writes a checkpoint."""
+        self.progress = self.progress._replace(skips=self.progress.skips._replace(returns=0))
         self.journal.settle()
         self.progress = self.progress._replace(journal=self.journal.size)
         state = {
@@ -241,7 +282,7 @@ class Run:
         }
         self.checkpoints.save(Checkpoint(self.progress.step, weights_of(self.model), self.optimiser.state(), state))
         if self.validation is None:
-            self._publish(Weights(kind="last", steps=(self.progress.step,)), weights_of(self.model), None)
+            self.publisher(Weights(kind="last", steps=(self.progress.step,)), weights_of(self.model), None)
 
     def _resume(self) -> bool:
         """Goes back to the newest checkpoint; False where there is none."""
@@ -258,7 +299,7 @@ class Run:
         self._warn_of_change(state.pop("environment"))
         judge = state.pop("judge", None)
         self.precision.scale, self.precision.steady = state.pop("loss_scale")
-        self.progress = Progress(**{**state, "step": checkpoint.step, "position": Position(*state["position"])})
+        self.progress = Progress.read(checkpoint.step, state)
         if judge != self._judge():
             self.progress = self.progress._replace(best=None, stale=0)
         self._copy_weights(checkpoint.weights)
@@ -303,13 +344,6 @@ class Run:
             return Weights(kind="best", steps=(self.progress.best_step,))
         return Weights(kind="last", steps=(self.progress.step,))
 
-    def _published(self) -> Weights | None:
-        """Which weights the model directory holds; None where it is not there, or not whole."""
-        try:
-            return Model.read(self.out).config.weights
-        except ValueError:
-            return None
-
     def _finish(self, chosen: Weights) -> None:
         """The last word on the model directory."""
         if chosen.kind == "averaged":
@@ -320,24 +354,11 @@ class Run:
                 self.say(f"average of {len(chosen.steps)} checkpoints:")
                 with contextlib.closing(self.journal):
                     self.journal.validated(self.progress.step, self.progress.elapsed, found, self.corpus)
-            self._publish(chosen, mean, found)
+            self.publisher(chosen, mean, found)
         elif chosen.kind == "last":
-            self._publish(chosen, weights_of(self.model), None)
+            self.publisher(chosen, weights_of(self.model), None)
         else:
             Model.read(self.out)  # written by a validation; if it is damaged since, this is the place to say so
-
-    def _publish(self, which: Weights, weights: Mapping[str, torch.Tensor], found: Validated | None) -> None:
-        """Writes the model directory with these weights."""
-        recipe, prepared = self.recipe, self.prepared
-        config = Config(
-            model=recipe.model,
-            vocabulary=self.vocabulary,
-            source_language=recipe.data.source_language,
-            target_language=recipe.data.target_language,
-            decoding=recipe.decoding,
-            weights=which,
-        )
-        publish(self.out, recipe, config, weights, (prepared.source, prepared.target), found.bleu if found else None)
 
     def _validation(self, smoothing: Smoothing) -> tuple[Corpus, Validation | None]:
         """The validation corpus and what measures it; a `ValueError` where one is needed and none is named."""
@@ -361,22 +382,3 @@ class Run:
     def _outcome(self, reason: str, weights: Weights) -> Outcome:
         progress = self.progress
         return Outcome(progress.step, progress.words, progress.elapsed, reason, weights)
-
-
-@contextlib.contextmanager
-def _signals() -> Iterator[list[int]]:
-    """Collects SIGINT and SIGTERM, so that the step at hand can be finished; a second one acts at once."""
-    caught: list[int] = []
-
-    def note(number: int, _frame: FrameType | None) -> None:
-        caught.append(number)
-        signal.signal(number, before[number])
-
-    before: dict[int, Any] = {}
-    for asked in (signal.SIGINT, signal.SIGTERM):
-        before[asked] = signal.signal(asked, note)
-    try:
-        yield caught
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

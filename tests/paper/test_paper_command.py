@@ -55,7 +55,7 @@ def test_results_are_written_with_where_they_come_from(tmp_path, monkeypatch):
     assert result.exit_code == 0
     text = (tmp_path / "table1.md").read_text("utf-8")
     assert text == result.stdout.removesuffix("\n")
-    assert re.search(r"`transduce .*`, transduce \d.*, torch .*; this call took 0\.0 minutes\.", text)
+    assert re.search(r"`transduce.*`, transduce \d.*, torch .*; this call took 0\.0 minutes\.", text, re.DOTALL)
     assert (tmp_path / "table1.json").read_text("utf-8") == "[\n 1,\n 2\n]\n"
 
 

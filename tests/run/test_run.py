@@ -81,7 +81,9 @@ def test_patience_is_not_lost_by_a_stop(recipe, tmp_path, losses):
 def test_every_better_score_is_published_and_no_worse_one(recipe, tmp_path, losses, monkeypatch):
     losses += [5.0, 6.0, 4.0, 4.0]
     published = []
-    monkeypatch.setattr(run, "publish", lambda out, recipe, config, *rest: published.append(config.weights.steps))
+    monkeypatch.setattr(
+        "transduce.publish.publish", lambda out, recipe, config, *rest: published.append(config.weights.steps)
+    )
     settings = {"validate_every": 3, "validate_by": "loss", "average": None, "keep": 9}
     with pytest.raises(ValueError, match="no model directory"):
         train(recipe(**settings), tmp_path, say=silent)  # nothing was written, which is told

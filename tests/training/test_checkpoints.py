@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from transduce.training import Checkpoint, Checkpoints, DamagedError, checkpoint
+from transduce import durable
+from transduce.training import Checkpoint, Checkpoints, DamagedError
 
 
 def of(step):
@@ -56,7 +57,7 @@ def test_a_write_that_fails_leaves_the_earlier_ones(tmp_path, monkeypatch, call)
     checkpoints = Checkpoints(tmp_path, keep=2)
     checkpoints.save(of(1))
     checkpoints.save(of(2))
-    save_file, calls = checkpoint.save_file, []
+    save_file, calls = durable.save_file, []
 
     def failing(tensors, path):
         calls.append(path)
@@ -65,7 +66,7 @@ def test_a_write_that_fails_leaves_the_earlier_ones(tmp_path, monkeypatch, call)
             raise OSError(28, "No space left on device", str(path))
         save_file(tensors, path)
 
-    monkeypatch.setattr(checkpoint, "save_file", failing)
+    monkeypatch.setattr(durable, "save_file", failing)
     with pytest.raises(OSError, match="No space"):
         checkpoints.save(of(3))
     assert checkpoints.steps() == [1, 2]

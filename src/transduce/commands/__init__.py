@@ -15,6 +15,8 @@ from typer.core import TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
+from transduce.signals import Interrupted
+
 VERBS = {
     "demo": "Train on the embedded corpus, measure, translate, draw: everything once, in ten minutes.",
     "embedded": "Write the English–German corpus that comes with the package.",
@@ -99,6 +101,8 @@ def _code_of(error: BaseException) -> int:
     match error:
         case KeyboardInterrupt():
             return 128 + signal.SIGINT
+        case Interrupted():
+            return 128 + error.number
         case BrokenPipeError():
             # Whoever read our output has enough. Nothing more may be written, not even at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

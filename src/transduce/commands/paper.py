@@ -43,7 +43,7 @@ def paper(
     from transduce.machine import choose_device, keep_pages, use_threads
     from transduce.paper.experiments import EXPERIMENTS, Asked
     from transduce.paper.page import write_page
-    from transduce.run import Interrupted, Options
+    from transduce.run import Options
 
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
@@ -53,12 +53,9 @@ def paper(
     asked = Asked(scale.value, tuple(row), seeds, minutes_per_row, work, repeats, Options(device, threads), say)
     out.mkdir(parents=True, exist_ok=True)
     names = list(EXPERIMENTS) if experiment is Experiment.ALL else [experiment.value]
-    try:
-        for name in names:
-            began = time.monotonic()
-            result = EXPERIMENTS[name](asked)
-            print(result.write(out, choose_device(device), time.monotonic() - began))
-    except Interrupted as signal:
-        raise typer.Exit(128 + signal.number) from None
+    for name in names:
+        began = time.monotonic()
+        result = EXPERIMENTS[name](asked)
+        print(result.write(out, choose_device(device), time.monotonic() - began))
     if experiment is Experiment.ALL:
         say(f"all of it on one page: {write_page(out)}")

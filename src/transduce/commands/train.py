@@ -20,15 +20,12 @@ def train(
 ) -> None:
     """Trains; the same command again goes on where it stopped."""
     from transduce.recipe import load
-    from transduce.run import Interrupted, Options, train
+    from transduce.run import Options, train
 
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
-    try:
-        outcome = train(load(recipe, change), out, Options(device, threads, restart, start_from), say)
-    except Interrupted as signal:
-        raise typer.Exit(128 + signal.number) from None
+    outcome = train(load(recipe, change), out, Options(device, threads, restart, start_from), say)
     print(
         f"{out}: {outcome.reason}; weights: {outcome.weights.kind} of step {', '.join(map(str, outcome.weights.steps))}"
     )

@@ -2,7 +2,9 @@
 
 from transduce.training.averaging import averaged
 from transduce.training.checkpoint import Checkpoint, Checkpoints, DamagedError
-from transduce.training.loop import DivergedError, StepRecord, training_steps
+from transduce.training.divergence import DivergedError, Divergence, Skips, returned
+from transduce.training.fitting import try_largest
+from transduce.training.loop import StepRecord, training_steps
 from transduce.training.objective import LabelSmoothing
 from transduce.training.optimiser import FlatAdam
 from transduce.training.precision import Precision
@@ -13,11 +15,15 @@ __all__ = [
     "Checkpoints",
     "DamagedError",
     "DivergedError",
+    "Divergence",
     "FlatAdam",
     "LabelSmoothing",
     "Precision",
+    "Skips",
     "StepRecord",
     "Training",
     "averaged",
+    "returned",
     "training_steps",
+    "try_largest",
 ]

@@ -12,10 +12,10 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
-from transduce.durable import flush
+from transduce.durable import flush, write_tensors
 from transduce.manifest import entries, faults
 
 WEIGHTS, OPTIMISER, STATE, MANIFEST = "model.safetensors", "optimiser.safetensors", "state.json", "manifest.json"
@@ -57,8 +57,8 @@ class Checkpoints:
         aside = self.directory / f"writing-{checkpoint.step}"
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
-        save_file(_contiguous(checkpoint.weights), aside / WEIGHTS)
-        save_file(_contiguous(checkpoint.optimiser), aside / OPTIMISER)
+        write_tensors(_contiguous(checkpoint.weights), aside / WEIGHTS)
+        write_tensors(_contiguous(checkpoint.optimiser), aside / OPTIMISER)
         (aside / STATE).write_text(json.dumps({"step": checkpoint.step, **checkpoint.state}, indent=1), "utf-8")
         files = [aside / name for name in (WEIGHTS, OPTIMISER, STATE)]
         (aside / MANIFEST).write_text(json.dumps(entries(files), indent=1), "utf-8")

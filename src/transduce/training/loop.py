@@ -21,10 +21,6 @@ from transduce.training.spec import Training
 BEGINNING = Position()
 
 
-class DivergedError(RuntimeError):
-    """The loss or its gradient is no longer a number."""
-
-
 class Figures:
     """What a step found, on its way from the device. Reading waits for that step, and for nothing begun after it."""
 
@@ -70,6 +66,11 @@ class StepRecord(NamedTuple):
         """Of the gradient before it is clipped."""
         return self.figures.read()[2]
 
+    @property
+    def skipped(self) -> bool:
+        """Whether its gradient was no number, so that no weight was changed."""
+        return not math.isfinite(self.gradient_norm)
+
 
 def training_steps(
     objective: LabelSmoothing,
@@ -83,21 +84,19 @@ def training_steps(
 ) -> Iterator[StepRecord]:
     """Trains for ever, a record a step; goes on after step `after` at `position` of the data.
 
-    A step whose gradient is not finite changes no weight. It raises `DivergedError`, on a GPU a step later, because
-    there no step is waited for; float16 lowers its loss scale instead.
+    A step whose gradient is not finite changes no weight; whoever calls counts them. float16 lowers its loss scale.
     """
     on_gpu = precision.device.type == "cuda"
     planned_steps = _ahead(planner.steps(position)) if on_gpu else planner.steps(position)
     d_model = objective.model.spec.d_model
     step = after
-    before: StepRecord | None = None
     while True:
         began = time.perf_counter()
         planned = next(planned_steps)
         waited = time.perf_counter() - began
         step += 1
         rate = training.schedule.rate(step, d_model)
-        losses = _gradients(objective, optimiser, planned, training.seed, step, precision)
+        losses = gradients(objective, optimiser, planned, training.seed, step, precision)
         norm = optimiser.gradient.norm()
         if training.clip is not None:
             optimiser.gradient.mul_((training.clip / norm).clamp(max=1.0))
@@ -105,11 +104,8 @@ def training_steps(
         figures = Figures(torch.cat([losses, norm.double().view(1)]))
         record = StepRecord(step, figures, rate, planned.words, 0.0, waited, planned.epoch, planned.position)
         if precision.name == "float16":
-            precision.scale_by(math.isfinite(record.gradient_norm))
-        elif looked := before if on_gpu else record:
-            _refuse_divergence(looked)
-        before = record._replace(seconds=time.perf_counter() - began)
-        yield before
+            precision.scale_by(not record.skipped)
+        yield record._replace(seconds=time.perf_counter() - began)
 
 
 def _ahead(planned: Iterator[Planned]) -> Iterator[Planned]:
@@ -122,7 +118,7 @@ def _ahead(planned: Iterator[Planned]) -> Iterator[Planned]:
             yield ready
 
 
-def _gradients(
+def gradients(
     objective: LabelSmoothing, optimiser: FlatAdam, planned: Planned, seed: int, step: int, precision: Precision
 ) -> Float[Tensor, "2"]:
     """Leaves the gradient of the mean loss of the step's words in the optimiser; gives both mean losses."""
@@ -152,14 +148,3 @@ def _tensors(piece: Piece, device: torch.device) -> list[Tensor]:
     if device.type == "cuda":
         return [words.pin_memory().to(device, non_blocking=True) for words in rectangles]
     return rectangles
-
-
-def _refuse_divergence(record: StepRecord) -> None:
-    """Stops where an update would have filled every weight with NaN."""
-    loss, _, norm = record.figures.read()
-    if not math.isfinite(norm):
-        raise DivergedError(
-            f"training diverged at step {record.step}: loss {loss}, gradient norm {norm}. The last checkpoint is "
-            f"unharmed. Lower the learning rate (now {record.rate:.2e}), lengthen `training.schedule.warmup`, or set "
-            "`training.clip: 1.0`"
-        )

@@ -1,0 +1,36 @@
+"""Being asked to stop: the step at hand is finished, and what was done is saved."""
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+__all__ = ["Interrupted", "caught_signals"]
+
+
+class Interrupted(Exception):  # noqa: N818 - it is no error
+    """A signal, `number`, asked the run to stop; it has saved and left."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+@contextlib.contextmanager
+def caught_signals() -> Iterator[list[int]]:
+    """Collects SIGINT and SIGTERM, so that the step at hand can be finished; a second one acts at once."""
+    caught: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        caught.append(number)
+        signal.signal(number, before[number])
+
+    before: dict[int, Any] = {}
+    for asked in (signal.SIGINT, signal.SIGTERM):
+        before[asked] = signal.signal(asked, note)
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,202 @@
+"""What breaks while a run is at work: gradients that are no numbers, a disk that refuses, memory that is refused."""
+
+import errno
+import json
+import resource
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from transduce import durable
+from transduce import run as running
+from transduce.directory import Model
+from transduce.recipe import load
+from transduce.run import Options, train
+from transduce.training import DivergedError, LabelSmoothing
+
+CPU = Options("cpu", 1)
+
+
+@pytest.fixture(autouse=True)
+def bits():
+    """What a run tells torch is taken back."""
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture
+def recipe(micro):
+    return load(micro / "recipe.yaml", ["training.pieces=1"])
+
+
+@pytest.fixture
+def undisturbed(recipe, tmp_path):
+    train(recipe, tmp_path / "undisturbed", CPU, lambda line: None)
+    return (tmp_path / "undisturbed" / "model.safetensors").read_bytes()
+
+
+def poisoned(monkeypatch, bad):
+    """Every call of the objective whose number, from 1, is in `bad` gives a loss that is no number."""
+    forward, calls = LabelSmoothing.forward, []
+
+    def injected(self, *batch):
+        loss = forward(self, *batch)
+        # The largest shapes are tried before the first step: two calls.
+        calls.append(None)
+        if len(calls) - 2 in bad:
+            return loss._replace(smoothed=loss.smoothed * float("nan"))
+        return loss
+
+    monkeypatch.setattr(LabelSmoothing, "forward", injected)
+
+
+def events(out):
+    lines = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
+    return [(line["step"], line["event"]) for line in lines if "event" in line]
+
+
+def test_a_step_without_a_gradient_is_skipped_counted_and_told(recipe, tmp_path, monkeypatch, undisturbed):
+    poisoned(monkeypatch, {6})
+    outcome = train(recipe, tmp_path / "run", CPU, lambda line: None)
+    assert outcome.step == 12
+    assert events(tmp_path / "run") == [(6, "skipped: its gradient was no number")]
+    state = json.loads((tmp_path / "run" / "training" / "step-00000012" / "state.json").read_text())
+    assert state["skips"] == [1, 0, 0]
+    weights = Model.read(tmp_path / "run").module.state_dict()
+    assert all(bool(weight.isfinite().all()) for weight in weights.values())
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() != undisturbed
+    assert "NaN" not in (tmp_path / "run" / "metrics.jsonl").read_text()
+
+
+def test_after_several_it_goes_back_and_on_with_other_data(recipe, tmp_path, monkeypatch):
+    seen = []
+    loop = running.training_steps
+
+    def watched(*arguments, after, position):
+        seen.append((after, position))
+        return loop(*arguments, after=after, position=position)
+
+    monkeypatch.setattr(running, "training_steps", watched)
+    poisoned(monkeypatch, set(range(6, 11)))
+    outcome = train(recipe, tmp_path / "run", CPU, lambda line: None)
+    assert outcome.step == 12
+    assert events(tmp_path / "run") == [
+        *((step, "skipped: its gradient was no number") for step in range(6, 11)),
+        (10, "went back to the weights of step 4, on other data"),
+    ]
+    (first, begun), (second, moved) = seen
+    assert (first, second) == (0, 4)
+    steps = running.Planner(
+        running.prepare(recipe, tmp_path / "run", print).train, batch_tokens=512, pieces=1, seed=recipe.training.seed
+    ).steps(begun)
+    assert [next(steps) for _ in range(10)][-1].position == moved
+
+
+def test_what_diverges_on_any_data_ends_and_leaves_what_was_saved(recipe, tmp_path, monkeypatch):
+    poisoned(monkeypatch, set(range(6, 1000)))
+    with pytest.raises(DivergedError, match="and again after 3 returns to the last checkpoint"):
+        train(recipe, tmp_path / "run", CPU, lambda line: None)
+    assert [path.name for path in (tmp_path / "run" / "training").glob("step-*")] == ["step-00000004"]
+    assert sum("went back" in event for _, event in events(tmp_path / "run")) == 3
+    poisoned(monkeypatch, set())
+    monkeypatch.undo()
+    assert train(recipe, tmp_path / "run", CPU, lambda line: None).step == 12
+
+
+def test_what_diverges_at_once_says_so(recipe, tmp_path, monkeypatch):
+    poisoned(monkeypatch, set(range(1, 1000)))
+    with pytest.raises(DivergedError, match=r"step 5, before there was a checkpoint"):
+        train(recipe, tmp_path / "run", CPU, lambda line: None)
+
+
+def refusing(monkeypatch, refused, error=errno.ENOSPC):
+    """The disk refuses the files of weights whose number, from 1, is in `refused`."""
+    save_file, calls = durable.save_file, []
+
+    def saved(tensors, path):
+        calls.append(path)
+        if len(calls) in refused:
+            path.write_bytes(b"half")
+            raise durable.SafetensorError(f"Error while serializing: I/O error: {error}")
+        save_file(tensors, path)
+
+    monkeypatch.setattr(durable, "save_file", saved)
+
+
+def test_a_full_disk_is_told_and_tried_again(recipe, tmp_path, monkeypatch, undisturbed):
+    monkeypatch.setattr(running, "RETRY", 1)
+    said = []
+    # The model of step 3, the weights of step 4, again after step 5, and those of step 6.
+    refusing(monkeypatch, {1, 2, 3, 4})
+    outcome = train(recipe, tmp_path / "run", CPU, said.append)
+    assert outcome.step == 12
+    told = [line for line in said if "could not" in line]
+    assert len(told) == 4
+    assert "step 3: could not write the model" in told[0]
+    assert "step 4: could not save: [Errno None]" in told[1] or "step 4: could not save" in told[1]
+    assert "there is none yet; trying again after step 5" in told[1]
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == undisturbed
+
+
+def test_a_disk_that_stays_full_ends_with_what_was_saved(recipe, tmp_path, monkeypatch):
+    refusing(monkeypatch, set(range(5, 1000)))
+    with pytest.raises(OSError, match="I/O error"):
+        train(recipe, tmp_path / "run", CPU, lambda line: None)
+    monkeypatch.undo()
+    outcome = train(recipe, tmp_path / "run", CPU, lambda line: None)
+    assert outcome.step == 12
+    Model.read(tmp_path / "run")
+
+
+def test_a_limit_that_the_system_sets_on_files(micro, tmp_path, trained):
+    """No mock: the kernel refuses every file above so many bytes, and training goes on to where it has to save."""
+    size = (trained / "training" / "step-00000012" / "optimiser.safetensors").stat().st_size
+
+    def limited():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size - 1, size - 1))
+
+    command = [sys.executable, "-m", "transduce", "train", micro / "recipe.yaml", "--out", tmp_path / "run"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=limited)
+    assert ended.returncode == 2
+    assert "step 4: could not save: " in ended.stderr
+    assert "File too large" in ended.stderr
+    assert "trying again after step 14" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "step 12/12" in ended.stderr
+    Model.read(tmp_path / "run")  # the best of a validation, which is smaller than the optimiser's moments
+
+
+def test_a_journal_that_cannot_be_written_stops_nothing(recipe, tmp_path, monkeypatch, undisturbed):
+    opened = type(tmp_path).open
+
+    def refused(path, mode="r", *arguments, **options):
+        if path.name == "metrics.jsonl" and mode == "a":
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        return opened(path, mode, *arguments, **options)
+
+    monkeypatch.setattr(type(tmp_path), "open", refused)
+    said = []
+    train(recipe, tmp_path / "run", CPU, said.append)
+    assert any("warning: could not write the journal" in line for line in said)
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == undisturbed
+
+
+def test_memory_that_is_refused_is_known_before_the_first_step(recipe, tmp_path, monkeypatch):
+    forward = LabelSmoothing.forward
+
+    def narrow(self, source, *rest):
+        if source.numel() > 200:
+            raise torch.OutOfMemoryError("refused")
+        return forward(self, source, *rest)
+
+    monkeypatch.setattr(LabelSmoothing, "forward", narrow)
+    said = []
+    with pytest.raises(ValueError, match=r"set training.pieces: 4 "):
+        train(recipe, tmp_path / "run", CPU, said.append)
+    assert not [line for line in said if line.startswith("step")]
+    smaller = recipe.model_copy(update={"training": recipe.training.model_copy(update={"pieces": 4})})
+    assert train(smaller, tmp_path / "run", CPU, lambda line: None).step == 12

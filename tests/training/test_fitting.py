@@ -1,0 +1,81 @@
+"""Whether the largest pieces fit is known before the first step, and what would."""
+
+import copy
+
+import pytest
+import torch
+
+from transduce.model import Transformer, Vocabulary
+from transduce.model.readout import Smoothing
+from transduce.training import FlatAdam, LabelSmoothing, Precision, try_largest
+from transduce.training.optimiser import Adam
+
+CPU = torch.device("cpu")
+SPEC = {
+    "d_model": 12,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "mixer": {"kind": "attention", "heads": 2, "d_k": 3, "d_v": 5},
+    "cross": {"kind": "attention", "heads": 3, "d_k": 4, "d_v": 2},
+    "feed_forward": {"kind": "feed_forward", "d_ff": 20},
+}
+
+
+class Shapes:
+    """A planner, as far as shapes go."""
+
+    pieces = 2
+    shapes = ((64, 8), (24, 24), (8, 60))
+
+
+class Narrow(LabelSmoothing):
+    """An objective that is refused memory for more than `room` positions."""
+
+    room = 10**9
+    error: type[RuntimeError] = torch.OutOfMemoryError
+    seen: list[tuple[int, int]]
+
+    def forward(self, source, target_in, target_out):
+        self.seen.append(tuple(source.shape))
+        if source.numel() > self.room:
+            message = "you tried to allocate: can't allocate memory" if self.error is RuntimeError else "refused"
+            raise self.error(message)
+        return super().forward(source, target_in, target_out)
+
+
+@pytest.fixture
+def objective():
+    torch.manual_seed(1)
+    narrow = Narrow(Transformer(**SPEC).build(Vocabulary(source=40, target=40)), Smoothing(epsilon=0.1)).train()
+    narrow.seen = []
+    return narrow
+
+
+def test_the_largest_shapes_are_tried_and_nothing_is_changed(objective):
+    optimiser = FlatAdam(objective, Adam())
+    before = copy.deepcopy((optimiser.weights, optimiser.gradient, optimiser.state()))
+    try_largest(objective, optimiser, Shapes(), Precision("float32", CPU))
+    assert sorted(objective.seen) == [(8, 60), (24, 24)]  # the longest in its square, and the most positions
+    assert torch.equal(optimiser.weights, before[0])
+    assert torch.equal(optimiser.gradient, before[1])
+    assert optimiser.state() == before[2] == {}
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError, RuntimeError])
+@pytest.mark.parametrize(("room", "pieces"), [(500, 4), (200, 8), (100, 16)])
+def test_the_setting_that_fits_is_named(objective, room, pieces, error):
+    objective.room, objective.error = room, error
+    with pytest.raises(ValueError, match=rf"do not fit into the memory of cpu: set training.pieces: {pieces} "):
+        try_largest(objective, FlatAdam(objective, Adam()), Shapes(), Precision("float32", CPU))
+
+
+def test_where_nothing_fits_that_is_said(objective):
+    objective.room = 5
+    with pytest.raises(ValueError, match=r"and not one pair does: set data.longest below"):
+        try_largest(objective, FlatAdam(objective, Adam()), Shapes(), Precision("float32", CPU))
+
+
+def test_other_errors_are_their_own(objective):
+    objective.room, objective.error = 5, ZeroDivisionError
+    with pytest.raises(ZeroDivisionError):
+        try_largest(objective, FlatAdam(objective, Adam()), Shapes(), Precision("float32", CPU))
