@@ -18,10 +18,13 @@ EXAMPLES = 3
 
 
 class Journal:
-    """Writes records of steps and validations; cut back to a checkpoint's length when a training goes on from it."""
+    """Writes records of steps and validations; cut back to a checkpoint's length when a training goes on from it.
 
-    def __init__(self, directory: Path, say: Callable[[str], None], total: int | None) -> None:
-        self.path, self.say, self.total = directory / "metrics.jsonl", say, total
+    Where it is not `kept`, in all processes of a training but the first, nothing is written.
+    """
+
+    def __init__(self, directory: Path, say: Callable[[str], None], total: int | None, *, kept: bool = True) -> None:
+        self.path, self.say, self.total, self.kept = directory / "metrics.jsonl", say, total, kept
         self._events = directory / "training" / "tensorboard"
         self._board: Any = None
         self._pending: list[StepRecord] = []
@@ -33,6 +36,8 @@ class Journal:
 
     def cut(self, size: int, step: int) -> None:
         """Forgets what was written after `size` bytes, which is after `step`."""
+        if not self.kept:
+            return
         if self.path.exists():
             os.truncate(self.path, min(size, self.size))
         self._board = self._open_board(step + 1)
@@ -40,7 +45,7 @@ class Journal:
     def settle(self) -> None:
         """Reports what is pending, and sees `metrics.jsonl` onto the disk: a checkpoint says how long it is."""
         self.report()
-        if self.path.exists():
+        if self.kept and self.path.exists():
             flush(self.path)
 
     def note(self, record: StepRecord) -> None:
@@ -113,6 +118,8 @@ class Journal:
 
     def _write(self, values: dict[str, Any]) -> None:
         """Into both; a disk that is full stops no training, and leaves no half of a line."""
+        if not self.kept:
+            return
         size = self.size
         try:
             with self.path.open("a", encoding="utf-8") as file:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from transduce.claim import claim, held, set_aside
-from transduce.corpus import Planner, Prepared
+from transduce.corpus import Planner, Prepared, open_store
 from transduce.corpus import prepare as prepare_corpus
 from transduce.directory import Model, Weights, weights_of
 from transduce.journal import Journal
@@ -25,6 +25,7 @@ from transduce.progress import Progress
 from transduce.publish import Publisher
 from transduce.recipe import Recipe
 from transduce.signals import Interrupted, caught_signals
+from transduce.together import ALONE, Together, begin
 from transduce.training import (
     Checkpoint,
     Checkpoints,
@@ -88,24 +89,44 @@ def train(recipe: Recipe, out: Path, options: Options = DEFAULTS, say: Say = pri
     data, and `Interrupted` after a signal; all that was saved stays. A checkpoint that cannot be written is told and
     tried again; an `OSError` is raised only where it was the last.
     """
-    device = choose_device(options.device)
+    together, device = begin(choose_device(options.device))
     start_from = Model.read(options.start_from) if options.start_from else None
     use_threads(options.threads)
     keep_pages()
     repeat_bits()
-    with held(out):
-        if options.restart:
-            set_aside(out, say)
-        claim(recipe, out)
-        prepared = prepare(recipe, out, say, start_from)
-        return Run(recipe, out, prepared, device, say).train(start_from)
+    speak = say if together.leads else _silent
+    with contextlib.ExitStack() as stack:
+        stack.callback(together.close)
+
+        def claimed() -> None:
+            stack.enter_context(held(out))
+            if options.restart:
+                set_aside(out, say)
+            claim(recipe, out)
+            prepare(recipe, out, say, start_from)
+
+        together.first(claimed)
+        prepared = open_store(out / "training" / "store")
+        return Run(recipe, out, prepared, device, speak, together).train(start_from)
+
+
+def _silent(line: str) -> None:
+    """What all processes but the first say."""
 
 
 class Run:
     """One training in one directory."""
 
-    def __init__(self, recipe: Recipe, out: Path, prepared: Prepared, device: torch.device, say: Say) -> None:
-        self.recipe, self.out, self.prepared, self.say = recipe, out, prepared, say
+    def __init__(
+        self,
+        recipe: Recipe,
+        out: Path,
+        prepared: Prepared,
+        device: torch.device,
+        say: Say,
+        together: Together = ALONE,
+    ) -> None:
+        self.recipe, self.out, self.prepared, self.say, self.together = recipe, out, prepared, say, together
         training = recipe.training
         self.training = training
         self.vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
@@ -120,19 +141,20 @@ class Run:
             prepared.train, batch_tokens=training.batch_tokens, pieces=training.pieces, seed=training.seed
         )
         self.checkpoints = Checkpoints(out / "training", training.kept, training.save_steps or 1)
-        self.journal = Journal(out, say, training.steps)
+        self.journal = Journal(out, say, training.steps, kept=together.leads)
         self.publisher = Publisher(recipe, out, self.vocabulary, (prepared.source, prepared.target))
         self.corpus, self.validation = self._validation(smoothing)
         self.progress = Progress()
         self.retry: int | None = None  # the step after which a checkpoint that failed is tried again
-        self.environment = {**environment(device), "precision": self.precision.name}
+        self.environment = {**environment(device), "precision": self.precision.name, "processes": together.size}
 
     def train(self, start_from: Model | None = None) -> Outcome:
         """Trains until steps, minutes or patience are used up."""
+        self.together.first(self._check_pieces)
         if not self._resume() and start_from is not None:
             self._begin_with(start_from)
         reason = self._finished()
-        if reason and self.publisher.published() == self._chosen():
+        if reason and self.together.first(self.publisher.published) == self._chosen():
             self.say(f"{self.out} is finished: {reason}")
             return self._outcome(reason, self._chosen())
         self.journal.cut(self.progress.journal, self.progress.step)
@@ -157,15 +179,17 @@ class Run:
                     elapsed=time.monotonic() - began,
                 )
                 self._log_and_validate(record)
-                self.progress = self.progress._replace(elapsed=time.monotonic() - began)
+                now = time.monotonic()
+                elapsed, since, number = self.together.agree(now - began, now - saved, caught[0] if caught else 0)
+                self.progress = self.progress._replace(elapsed=elapsed)
                 reason = self._finished()
-                if reason or caught:
+                if reason or number:
                     self._save()
-                elif self._save_is_due(record.step, time.monotonic() - saved) and self._saved():
+                elif self._save_is_due(record.step, since) and self._saved():
                     saved = time.monotonic()
-                if caught and not reason:
+                if number and not reason:
                     self.say(f"stopped after step {record.step}; the same command goes on from there")
-                    raise Interrupted(caught[0])
+                    raise Interrupted(int(number))
                 if reason:
                     return reason
         raise AssertionError("the loop of steps has no end of its own")
@@ -182,6 +206,7 @@ class Run:
                 self.precision,
                 after=self.progress.step,
                 position=self.progress.position,
+                together=self.together,
             ):
                 if skipped := divergence.skipped(record):
                     self.journal.happened(skipped.step, "skipped: its gradient was no number")
@@ -193,13 +218,31 @@ class Run:
 
     def _go_back(self, record: StepRecord) -> None:
         """To the weights of the last checkpoint; the data moves on, for it may have been the reason."""
-        checkpoint = self.checkpoints.newest(self.say)
-        skips = returned(self.progress.skips, record, saved=checkpoint is not None)
-        assert checkpoint is not None
-        self._copy_weights(checkpoint.weights)
-        self.optimiser.restore(checkpoint.optimiser)
-        self.progress = self.progress._replace(step=checkpoint.step, skips=skips)
-        self.journal.happened(record.step, f"went back to the weights of step {checkpoint.step}, on other data")
+        state = self._restored()
+        skips = returned(self.progress.skips, record, saved=state is not None)
+        assert state is not None
+        self.progress = self.progress._replace(step=state["step"], skips=skips)
+        self.journal.happened(record.step, f"went back to the weights of step {state['step']}, on other data")
+
+    def _restored(self) -> dict[str, Any] | None:
+        """The state of the newest checkpoint, whose weights and moments are the run's again; None if there is none."""
+
+        def taken() -> dict[str, Any] | None:
+            checkpoint = self.checkpoints.newest(self.say)
+            if checkpoint is None:
+                return None
+            self.checkpoints.tidy()
+            self._copy_weights(checkpoint.weights)
+            self.optimiser.restore(checkpoint.optimiser)
+            return {**checkpoint.state, "step": checkpoint.step}
+
+        state = self.together.first(taken)
+        if state is not None:
+            if not self.together.leads:
+                self.optimiser.restore(self.optimiser.blank())
+            moments = self.optimiser.state()
+            self.together.spread(self.optimiser.weights, *(moments[name] for name in sorted(moments)))
+        return state
 
     def _log_and_validate(self, record: StepRecord) -> None:
         """Reports and validates where the recipe says so."""
@@ -224,7 +267,7 @@ class Run:
     def _published_best(self, found: Validated) -> bool:
         """Publishes the weights as the best; False where they cannot be written."""
         try:
-            self.publisher(Weights(kind="best", steps=(self.progress.step,)), weights_of(self.model), found)
+            self._publish(Weights(kind="best", steps=(self.progress.step,)), found)
         except OSError as error:
             self.journal.happened(self.progress.step, f"could not write the model: {error}; the one before it stays")
             return False
@@ -280,17 +323,23 @@ class Run:
             "fingerprint": self.prepared.fingerprint,
             "judge": self._judge(),
         }
-        self.checkpoints.save(Checkpoint(self.progress.step, weights_of(self.model), self.optimiser.state(), state))
+        self.together.first(
+            lambda: self.checkpoints.save(
+                Checkpoint(self.progress.step, weights_of(self.model), self.optimiser.state(), state)
+            )
+        )
         if self.validation is None:
-            self.publisher(Weights(kind="last", steps=(self.progress.step,)), weights_of(self.model), None)
+            self._publish(Weights(kind="last", steps=(self.progress.step,)), None)
+
+    def _publish(self, which: Weights, found: Validated | None) -> None:
+        """The weights as they are become the model directory's."""
+        self.together.first(lambda: self.publisher(which, weights_of(self.model), found))
 
     def _resume(self) -> bool:
         """Goes back to the newest checkpoint; False where there is none."""
-        checkpoint = self.checkpoints.newest(self.say)
-        if checkpoint is None:
+        state = self._restored()
+        if state is None:
             return False
-        self.checkpoints.tidy()
-        state = dict(checkpoint.state)
         if state.pop("fingerprint") != self.prepared.fingerprint:
             raise ValueError(
                 f"the training data of {self.out} has changed since the run was begun; train into another directory, "
@@ -299,12 +348,10 @@ class Run:
         self._warn_of_change(state.pop("environment"))
         judge = state.pop("judge", None)
         self.precision.scale, self.precision.steady = state.pop("loss_scale")
-        self.progress = Progress.read(checkpoint.step, state)
+        self.progress = Progress.read(state["step"], state)
         if judge != self._judge():
             self.progress = self.progress._replace(best=None, stale=0)
-        self._copy_weights(checkpoint.weights)
-        self.optimiser.restore(checkpoint.optimiser)
-        self.say(f"going on after step {checkpoint.step}")
+        self.say(f"going on after step {self.progress.step}")
         return True
 
     def _judge(self) -> list[Any]:
@@ -339,7 +386,8 @@ class Run:
     def _chosen(self) -> Weights:
         """Which weights the model directory of the finished run holds: averaged, best or last."""
         if self.training.average is not None:
-            return Weights(kind="averaged", steps=tuple(self.checkpoints.steps()[-self.training.average :]))
+            there = self.together.first(self.checkpoints.steps)
+            return Weights(kind="averaged", steps=tuple(there[-self.training.average :]))
         if self.progress.best_step is not None:
             return Weights(kind="best", steps=(self.progress.best_step,))
         return Weights(kind="last", steps=(self.progress.step,))
@@ -347,18 +395,21 @@ class Run:
     def _finish(self, chosen: Weights) -> None:
         """The last word on the model directory."""
         if chosen.kind == "averaged":
-            mean = averaged(self.checkpoints.weights(step) for step in chosen.steps)
-            self._copy_weights(mean)
+            self.together.first(
+                lambda: self._copy_weights(averaged(self.checkpoints.weights(step) for step in chosen.steps))
+            )
+            self.together.spread(self.optimiser.weights)
             found = self.validation(self.model) if self.validation else None
             if found is not None:
                 self.say(f"average of {len(chosen.steps)} checkpoints:")
                 with contextlib.closing(self.journal):
                     self.journal.validated(self.progress.step, self.progress.elapsed, found, self.corpus)
-            self.publisher(chosen, mean, found)
+            self._publish(chosen, found)
         elif chosen.kind == "last":
-            self.publisher(chosen, weights_of(self.model), None)
+            self._publish(chosen, None)
         else:
-            Model.read(self.out)  # written by a validation; if it is damaged since, this is the place to say so
+            # Written by a validation; if it is damaged since, this is the place to say so.
+            self.together.first(lambda: Model.read(self.out).config)
 
     def _validation(self, smoothing: Smoothing) -> tuple[Corpus, Validation | None]:
         """The validation corpus and what measures it; a `ValueError` where one is needed and none is named."""
@@ -367,7 +418,15 @@ class Run:
                 raise ValueError("`training.patience` counts validations: name a corpus in `data.validation`")
             return Corpus((), ()), None
         corpus, prepared = corpus_of(self.recipe.data.validation), self.prepared
-        return corpus, Validation(corpus, prepared.source, prepared.target, self.recipe.decoding, smoothing)
+        return corpus, Validation(
+            corpus, prepared.source, prepared.target, self.recipe.decoding, smoothing, self.together
+        )
+
+    def _check_pieces(self) -> None:
+        """Every process needs a piece of each step."""
+        pieces, size = self.planner.pieces, self.together.size
+        if pieces < size:
+            raise ValueError(f"a step has {pieces} pieces for {size} processes: set training.pieces: {size}, or more")
 
     def _describe(self) -> None:
         """What is about to be trained, on what."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-__all__ = ["Interrupted", "caught_signals"]
+__all__ = ["ElsewhereError", "Interrupted", "caught_signals"]
 
 
 class Interrupted(Exception):  # noqa: N818 - it is no error
@@ -15,6 +15,10 @@ class Interrupted(Exception):  # noqa: N818 - it is no error
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
         self.number = number
+
+
+class ElsewhereError(Exception):
+    """Another process of the same training has failed, and says itself why."""
 
 
 @contextlib.contextmanager

@@ -132,16 +132,27 @@ class Translator:
         """For each line its translations, best first; for an empty line one empty translation."""
         method = method or Method(self.decoding)
         found = [[Translation("", 0.0, 0.0, [])] for _ in lines]
-        for batch in self._batches(lines, prefixes, batch_tokens):
-            for number, best in zip(batch.numbers, self._solve(batch, method), strict=True):
-                texts = self.target.decode([hypothesis.words for hypothesis in best])
-                found[number] = [
+        for batch in self.batches(lines, prefixes, batch_tokens):
+            for number, translations in zip(batch.numbers, self.solved(batch, method), strict=True):
+                found[number] = translations
+        return found
+
+    def solved(self, batch: Batch, method: Method) -> list[list[Translation]]:
+        """The translations of each line of a batch, best first."""
+        found = []
+        for best in self._solve(batch, method):
+            texts = self.target.decode([hypothesis.words for hypothesis in best])
+            found.append(
+                [
                     Translation(_one_line(text), hypothesis.log_probability, hypothesis.score, hypothesis.words)
                     for text, hypothesis in zip(texts, best, strict=True)
                 ]
+            )
         return found
 
-    def _batches(self, lines: Sequence[str], prefixes: Sequence[str] | None, batch_tokens: int) -> list[Batch]:
+    def batches(
+        self, lines: Sequence[str], prefixes: Sequence[str] | None = None, batch_tokens: int = BATCH_TOKENS
+    ) -> list[Batch]:
         """The lines that are not empty, cut into subwords, those of like length together, the longest first."""
         numbers = [number for number, line in enumerate(lines) if line.strip()]
         sources = self.source.encode([lines[number] for number in numbers])

@@ -18,6 +18,7 @@ from transduce.recipe import read_yaml
 from transduce.search import Decoding
 from transduce.settings import validated
 from transduce.text.subwords import Subwords
+from transduce.together import ALONE, Together
 from transduce.translator import Method, Translator
 
 __all__ = ["Corpus", "Validated", "Validation", "corpus_of", "named_corpus"]
@@ -61,10 +62,16 @@ class Validation:
     """Measures models on one corpus."""
 
     def __init__(
-        self, corpus: Corpus, source: Subwords, target: Subwords, decoding: Decoding, smoothing: Smoothing
+        self,
+        corpus: Corpus,
+        source: Subwords,
+        target: Subwords,
+        decoding: Decoding,
+        smoothing: Smoothing,
+        together: Together = ALONE,
     ) -> None:
         self.corpus, self.source, self.target = corpus, source, target
-        self.decoding, self.smoothing = decoding, smoothing
+        self.decoding, self.smoothing, self.together = decoding, smoothing, together
 
     @torch.inference_mode()
     def __call__(self, model: TranslationModel, *, translate: bool = True) -> Validated:
@@ -82,19 +89,31 @@ class Validation:
     def _outputs(self, model: TranslationModel) -> list[str]:
         """The model's translations of the source."""
         translator = Translator([model], self.source, self.target, self.decoding)
-        return [best[0].text for best in translator.translate(self.corpus.source, Method(self.decoding))]
+        batches = translator.batches(self.corpus.source)
+        mine = [
+            translator.solved(batch, Method(self.decoding))
+            for batch in batches[self.together.rank :: self.together.size]
+        ]
+        outputs = ["" for _ in self.corpus.source]
+        for batch, best in zip(batches, self.together.joined(mine), strict=True):
+            for number, translations in zip(batch.numbers, best, strict=True):
+                outputs[number] = translations[0].text
+        return outputs
 
     def _sums(self, model: TranslationModel) -> tuple[float, float, float, int]:
         """Smoothed loss, unsmoothed loss, words predicted right, words: summed over the corpus."""
         source, target = self.source.encode(self.corpus.source), self.target.encode(self.corpus.target)
         lengths = torch.tensor([max(len(one), len(other)) + 1 for one, other in zip(source, target, strict=True)])
-        totals, words = torch.zeros(3, dtype=torch.float64), 0
-        for places in sentence_batches(lengths.numpy(), BATCH_TOKENS):
-            batch = [(source[place], target[place]) for place in places]
-            totals += self._batch_sums(model, batch)
-            words += sum(len(right) + 1 for _, right in batch)
+        batches = list(sentence_batches(lengths.numpy(), BATCH_TOKENS))
+        mine = [
+            self._batch_sums(model, [(source[place], target[place]) for place in places])
+            for places in batches[self.together.rank :: self.together.size]
+        ]
+        totals = torch.zeros(3, dtype=torch.float64)
+        for sums in self.together.joined(mine):  # in the order of one process, so that the sum has its bits
+            totals += sums
         smoothed, unsmoothed, right = totals.tolist()
-        return smoothed, unsmoothed, right, words
+        return smoothed, unsmoothed, right, sum(len(words) + 1 for words in target)
 
     def _batch_sums(self, model: TranslationModel, batch: Sequence[tuple[list[int], list[int]]]) -> Tensor:
         """The three sums of a batch."""

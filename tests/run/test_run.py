@@ -7,7 +7,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from transduce import run
 from transduce.directory import Model, Weights
 from transduce.measure import Score
 from transduce.recipe import load

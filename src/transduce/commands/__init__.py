@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
-from transduce.signals import Interrupted
+from transduce.signals import ElsewhereError, Interrupted
 
 VERBS = {
     "demo": "Train on the embedded corpus, measure, translate, draw: everything once, in ten minutes.",
@@ -107,6 +107,8 @@ def _code_of(error: BaseException) -> int:
             # Whoever read our output has enough. Nothing more may be written, not even at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
+        case ElsewhereError():
+            return 1
         case ValueError():
             return _told(error, str(error), 2)
         case OSError():

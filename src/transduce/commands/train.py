@@ -1,5 +1,6 @@
 """`transduce train`."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -26,6 +27,8 @@ def train(
         print(line, file=sys.stderr, flush=True)
 
     outcome = train(load(recipe, change), out, Options(device, threads, restart, start_from), say)
+    if os.environ.get("RANK", "0") != "0":  # under torchrun, one of many that end alike
+        return
     print(
         f"{out}: {outcome.reason}; weights: {outcome.weights.kind} of step {', '.join(map(str, outcome.weights.steps))}"
     )

@@ -95,6 +95,7 @@ SYSTEMS = [
             compatibility={"kind": "additive"},
             residual=True,
         ),
+        0.001,
     ),
     System("convs2s", "ConvS2S", "convs2s", _small("convolutional", 128, encoder=_BLOCKS, decoder=_BLOCKS)),
     System(

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transduce.corpus import Piece, Planned, Planner, Position
+from transduce.together import ALONE, Together
 from transduce.training.objective import LabelSmoothing
 from transduce.training.optimiser import FlatAdam
 from transduce.training.precision import Precision
@@ -81,8 +82,11 @@ def training_steps(
     *,
     after: int = 0,
     position: Position = BEGINNING,
+    together: Together = ALONE,
 ) -> Iterator[StepRecord]:
     """Trains for ever, a record a step; goes on after step `after` at `position` of the data.
+
+    The pieces of a step are shared out among the processes that train `together`; all end it with the same gradient.
 
     A step whose gradient is not finite changes no weight; whoever calls counts them. float16 lowers its loss scale.
     """
@@ -96,7 +100,7 @@ def training_steps(
         waited = time.perf_counter() - began
         step += 1
         rate = training.schedule.rate(step, d_model)
-        losses = gradients(objective, optimiser, planned, training.seed, step, precision)
+        losses = gradients(objective, optimiser, planned, training.seed, step, precision, together)
         norm = optimiser.gradient.norm()
         if training.clip is not None:
             optimiser.gradient.mul_((training.clip / norm).clamp(max=1.0))
@@ -119,12 +123,23 @@ def _ahead(planned: Iterator[Planned]) -> Iterator[Planned]:
 
 
 def gradients(
-    objective: LabelSmoothing, optimiser: FlatAdam, planned: Planned, seed: int, step: int, precision: Precision
+    objective: LabelSmoothing,
+    optimiser: FlatAdam,
+    planned: Planned,
+    seed: int,
+    step: int,
+    precision: Precision,
+    together: Together = ALONE,
 ) -> Float[Tensor, "2"]:
-    """Leaves the gradient of the mean loss of the step's words in the optimiser; gives both mean losses."""
+    """Leaves the gradient of the mean loss of the step's words in the optimiser; gives both mean losses.
+
+    Each process takes every `size`-th piece. The sum is taken of one flat buffer, in an order that is always the same
+    for as many processes.
+    """
     optimiser.clear()
-    sums = []
-    for index, piece in enumerate(planned.pieces):
+    sums = [optimiser.gradient.new_zeros(2)]
+    for index in range(together.rank, len(planned.pieces), together.size):
+        piece = planned.pieces[index]
         torch.manual_seed(piece_seed(seed, step, index))
         source, target_in, target_out = _tensors(piece, precision.device)
         with precision.cast():
@@ -133,7 +148,9 @@ def gradients(
         sums.append(torch.stack([loss.smoothed.detach(), loss.unsmoothed]))
     if precision.scale != 1:
         optimiser.gradient.div_(precision.scale)
-    return torch.stack(sums).double().sum(0) / planned.words
+    losses = torch.stack(sums).double().sum(0)
+    together.add(optimiser.gradient, losses)
+    return losses / planned.words
 
 
 def piece_seed(seed: int, step: int, piece: int) -> int:

@@ -62,6 +62,11 @@ class FlatAdam:
         """Adam's moments and step, by name."""
         return dict(self._adam.state[self.weights])
 
+    def blank(self) -> dict[str, Tensor]:
+        """A state of that shape, to be filled from another process."""
+        moments = {name: torch.zeros_like(self.weights) for name in ("exp_avg", "exp_avg_sq")}
+        return {"step": torch.zeros(()), **moments}
+
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Goes on from `state`; a `ValueError` where it belongs to another model."""
         if len(state["exp_avg"]) != len(self.weights):

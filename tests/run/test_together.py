@@ -1,0 +1,148 @@
+"""Several processes train as one: the same pieces, the same gradient, the same files; and go on as another number."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+CHANGES = ["training.batch_tokens=2048", "training.pieces=4"]
+
+
+class Ended(NamedTuple):
+    code: int
+    out: str
+    error: str
+
+
+def started(processes, recipe, out, *changes, elastic=0):
+    """`transduce train` under `torchrun`, or alone."""
+    alone = [sys.executable, "-m", "transduce"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}", "--master-port=0"]
+    torchrun += [f"--max-restarts={elastic}", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "-m", "transduce"]
+    command = [*(alone if processes == 1 else torchrun), "train", str(recipe), "--out", str(out), "--device", "cpu"]
+    command += [f"--set={change}" for change in (*CHANGES, *changes)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+
+
+def trained(*arguments, **options):
+    with started(*arguments, **options) as process:
+        out, error = process.communicate(timeout=120)
+    return Ended(process.returncode, out, error)
+
+
+def weights(run):
+    return (run / "model.safetensors").read_bytes()
+
+
+def close(one, other, tolerance):
+    one, other = load_file(one / "model.safetensors"), load_file(other / "model.safetensors")
+    assert one.keys() == other.keys()
+    for name, weight in one.items():
+        torch.testing.assert_close(
+            weight, other[name], rtol=0, atol=tolerance, msg=lambda text, name=name: f"{name}: {text}"
+        )
+
+
+@pytest.fixture(scope="module")
+def runs(micro):
+    """The same training in one, two and four processes."""
+    places = {}
+    for processes in (1, 2, 4):
+        out = micro / f"together-{processes}"
+        ended = trained(processes, micro / "recipe.yaml", out)
+        assert ended.code == 0, ended.error
+        assert ended.out.count("12 steps are done") == 1
+        places[processes] = out
+    return places
+
+
+def validations(run):
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if "bleu" in line]
+
+
+def test_as_many_processes_as_one_likes_train_the_same_model(runs):
+    for processes in (2, 4):
+        close(runs[processes], runs[1], 2e-5)
+        mine, theirs = validations(runs[processes]), validations(runs[1])
+        assert [line["step"] for line in mine] == [line["step"] for line in theirs]
+        for one, other in zip(mine, theirs, strict=True):
+            assert one["validation_loss"] == pytest.approx(other["validation_loss"], abs=1e-4)
+            assert one["accuracy"] == pytest.approx(other["accuracy"], abs=0.03)
+
+
+def test_the_bits_repeat_for_the_same_number(runs, micro, tmp_path):
+    assert trained(2, micro / "recipe.yaml", tmp_path / "again").code == 0
+    assert weights(tmp_path / "again") == weights(runs[2])
+
+
+def test_stopped_in_all_processes_at_once_and_gone_on_with_the_undisturbed_bits(runs, micro, tmp_path):
+    with started(2, micro / "recipe.yaml", tmp_path / "run") as process:
+        for line in process.stderr:
+            if line.startswith("step 6/12"):
+                process.send_signal(signal.SIGTERM)
+                break
+        rest = process.stderr.read()
+    assert rest.count("the same command goes on from there") == 1
+    assert trained(2, micro / "recipe.yaml", tmp_path / "run").code == 0
+    assert weights(tmp_path / "run") == weights(runs[2])
+
+
+@pytest.mark.parametrize(("before", "after"), [(4, 2), (2, 1), (1, 2)])
+def test_what_so_many_have_saved_others_go_on_from(runs, micro, tmp_path, before, after):
+    out = tmp_path / "run"
+    assert trained(before, micro / "recipe.yaml", out, "training.steps=6").code == 0
+    ended = trained(after, micro / "recipe.yaml", out)
+    assert ended.code == 0, ended.error
+    assert "going on after step 6" in ended.error
+    assert f"processes was {before} and is {after}" in ended.error
+    close(out, runs[1], 2e-5)
+
+
+def test_a_process_that_dies_ends_all_and_a_restart_ends_with_the_undisturbed_bits(runs, micro, tmp_path):
+    """Under `--max-restarts` the job begins again by itself."""
+    with started(2, micro / "recipe.yaml", tmp_path / "run", elastic=1) as process:
+        for line in process.stderr:
+            if line.startswith("step 8/12"):
+                break
+        _kill_one(process.pid)
+        rest = process.communicate(timeout=120)[1]
+    assert process.returncode == 0, rest
+    assert "going on after step" in rest
+    assert weights(tmp_path / "run") == weights(runs[2])
+
+
+def _kill_one(parent):
+    """Kills the second process that `torchrun` has started."""
+    for _ in range(100):
+        children = subprocess.run(
+            ["pgrep", "-P", str(parent)], capture_output=True, text=True, check=False
+        ).stdout.split()
+        if len(children) >= 2:
+            os.kill(int(children[1]), signal.SIGKILL)
+            return
+        time.sleep(0.05)
+    raise AssertionError("there are no processes")
+
+
+def test_too_few_pieces_are_told_once(micro, tmp_path):
+    ended = trained(2, micro / "recipe.yaml", tmp_path / "run", "training.pieces=1")
+    assert ended.code != 0
+    assert ended.error.count("a step has 1 pieces for 2 processes: set training.pieces: 2") == 1
+
+
+def test_what_the_user_has_to_mend_is_told_once(micro, runs, tmp_path):
+    copied = shutil.copytree(runs[2], tmp_path / "copied")
+    ended = trained(2, micro / "recipe.yaml", copied, "model.dropout=0.2")
+    assert ended.code != 0
+    assert ended.error.count("was begun with another recipe") == 1
