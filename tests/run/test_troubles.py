@@ -75,9 +75,9 @@ def test_after_several_it_goes_back_and_on_with_other_data(recipe, tmp_path, mon
     seen = []
     loop = running.training_steps
 
-    def watched(*arguments, after, position):
+    def watched(*arguments, after, position, **rest):
         seen.append((after, position))
-        return loop(*arguments, after=after, position=position)
+        return loop(*arguments, after=after, position=position, **rest)
 
     monkeypatch.setattr(running, "training_steps", watched)
     poisoned(monkeypatch, set(range(6, 11)))
