@@ -63,4 +63,4 @@ def test_the_table_is_printed_and_drawn_from_what_was_found(tmp_path, monkeypatc
     assert found.recurrences == {4: 4.0, 8: 8.0, 16: 16.0}
     json.dumps(table1.as_dictionary(rows, found))
     printed.draw(rows, tmp_path / "table1.svg")
-    assert "Time of each kind of layer" in (tmp_path / "table1.svg").read_text("utf-8")
+    assert (tmp_path / "table1.svg").read_text("utf-8").count("<svg") == 1

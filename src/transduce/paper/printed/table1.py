@@ -1,10 +1,13 @@
 """Table 1, what is stated beside what was found."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from transduce.paper.printed.cells import table
+from transduce.paper.printed.plots import panels
 from transduce.paper.table1 import Claims, Row
+
+STYLES = ("o-", "s-", "^-", "v--", "D-", "P-", "X-")  # two kinds cost the same, and both are to be seen
 
 
 def as_text(rows: Sequence[Row], found: Claims) -> str:
@@ -45,27 +48,23 @@ def as_text(rows: Sequence[Row], found: Claims) -> str:
     )
 
 
-def draw(rows: Sequence[Row], out: Path) -> None:
+def draw(rows: Sequence[Row], path: Path) -> None:
     """Milliseconds against each variable, both logarithmic, with the stated slope beside."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    matplotlib.rcParams["svg.hashsalt"] = "table1"
-    variables: Mapping[str, str] = {"n": "length n", "d": "width d", "k": "kernel k", "r": "neighbours r"}
-    figure, panels = pyplot.subplots(1, len(variables), figsize=(14, 4), sharey=True, layout="constrained")
-    for panel, (variable, name) in zip(panels, variables.items(), strict=True):
-        for number, row in enumerate(rows):
-            for fitted in row.fitted:
-                if fitted.variable == variable:
-                    values, _, times = zip(*fitted.points, strict=True)
-                    panel.plot(values, times, "o-", markersize=3, color=f"C{number}", label=row.kind.name)
-                    stated = [times[-1] * (value / values[-1]) ** fitted.stated for value in values[-4:]]
-                    panel.plot(values[-4:], stated, ":", color=f"C{number}")
-        panel.set(xscale="log", yscale="log", xlabel=name)
-        panel.grid(alpha=0.3)
-    panels[0].set_ylabel("milliseconds")
-    panels[0].legend(frameon=False, fontsize=7)
-    figure.suptitle("Time of each kind of layer; dotted: the growth that Table 1 states", fontsize=10)
-    figure.savefig(out, metadata={"Date": None})
+    titles = {"n": "length n", "d": "width d", "k": "kernel k", "r": "neighbours r"}
+    with panels(path, [f"time against {title}" for title in titles.values()], height=4, together=True) as axes:
+        for panel, variable in zip(axes, titles, strict=True):
+            ticks: tuple[int, ...] = ()
+            for number, row in enumerate(rows):
+                for fitted in row.fitted:
+                    if fitted.variable == variable:
+                        values, _, times = zip(*fitted.points, strict=True)
+                        ticks, style = values, STYLES[number % len(STYLES)]
+                        panel.plot(values, times, style, color=f"C{number}", label=row.kind.name)
+                        last = list(zip(values, times, strict=True))[-4:]
+                        stated = [last[-1][1] * (value / last[-1][0]) ** fitted.stated for value, _ in last]
+                        panel.plot([value for value, _ in last], stated, ":", color="black", linewidth=0.8)
+            panel.set(xscale="log", yscale="log", xlabel=f"{titles[variable]} (dotted: the growth that is stated)")
+            panel.set_xticks(ticks[::2], [f"{value:,}" for value in ticks[::2]])
+            panel.minorticks_off()
+        axes[0].set_ylabel("milliseconds")
+        axes[0].legend(frameon=False, fontsize=7)
