@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -146,3 +147,40 @@ def test_what_the_user_has_to_mend_is_told_once(micro, runs, tmp_path):
     ended = trained(2, micro / "recipe.yaml", copied, "model.dropout=0.2")
     assert ended.code != 0
     assert ended.error.count("was begun with another recipe") == 1
+
+
+def probed(micro, processes, *arguments):
+    """What `probe.py` writes down in so many processes."""
+    out = micro / f"probe-{processes}-{'-'.join(arguments)}.pt"
+    store = micro / "together-1" / "training" / "store"
+    launcher = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}", "--master-port=0"]
+    launcher += ["--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0"]
+    command = [*(launcher if processes > 1 else [sys.executable]), str(Path(__file__).with_name("probe.py"))]
+    command += [str(micro / "recipe.yaml"), str(store), str(out), *arguments]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    assert done.returncode == 0, done.stderr
+    return torch.load(out)
+
+
+def assert_the_same_training(found, alone):
+    """Gradients of the first step within 1e-6 of their size, tensor by tensor; norms; weights after 50 steps, 1e-5."""
+    for name, gradient in alone["first"].items():
+        assert float((found["first"][name] - gradient).norm()) <= 1e-6 * float(gradient.norm()), name
+    torch.testing.assert_close(torch.tensor(found["norms"]), torch.tensor(alone["norms"]), rtol=1e-4, atol=0)
+    assert found["norms"][0] == pytest.approx(alone["norms"][0], rel=1e-6)
+    for name, weight in alone["weights"].items():
+        assert float((found["weights"][name] - weight).abs().max()) <= 1e-5, name
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_many_processes_are_one_with_as_many_pieces(runs, micro, processes):
+    """50 steps at a constant rate of 1e-3, with dropout."""
+    pieces = str(processes)
+    assert_the_same_training(probed(micro, processes, "50", pieces), probed(micro, 1, "50", pieces))
+
+
+def test_a_mean_in_the_place_of_a_sum_is_found(runs, micro):
+    with pytest.raises(AssertionError):
+        assert_the_same_training(probed(micro, 2, "50", "2", "mean"), probed(micro, 1, "50", "2"))
