@@ -1,0 +1,53 @@
+"""A training of seconds on the embedded corpus, for what breaks runs on purpose."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+RECIPE = """
+data: {train: {embedded: train}}
+subwords: {kind: bpe, size: 400}
+model:
+  preset: tiny
+  d_model: 32
+  encoder_layers: 1
+  decoder_layers: 1
+  mixer: {kind: attention, heads: 2, d_k: 16, d_v: 16}
+  cross: {kind: attention, heads: 2, d_k: 16, d_v: 16}
+  feed_forward: {kind: feed_forward, d_ff: 64}
+training:
+  steps: 400
+  batch_tokens: 2048
+  pieces: 4
+  precision: float32
+  schedule: {kind: inverse_square_root, warmup: 20, peak: 0.003}
+  save_every: 10
+  log_every: 10
+  keep: 3
+  average: 3
+"""
+
+
+def started(folder: Path, out: Path, processes: int = 1) -> subprocess.Popen[bytes]:
+    """`transduce train`, alone or under `torchrun`, in a process group of its own."""
+    recipe = folder / "recipe.yaml"
+    recipe.write_text(RECIPE, "utf-8")
+    torchrun = ["-m", "torch.distributed.run", f"--nproc-per-node={processes}", "--rdzv-backend=c10d"]
+    torchrun += ["--rdzv-endpoint=localhost:0"]
+    command = [sys.executable, *(torchrun if processes > 1 else []), "-m", "transduce", "train", str(recipe)]
+    return subprocess.Popen(
+        [*command, "--out", str(out), "--device", "cpu"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")},
+    )
+
+
+def trained(folder: Path, out: Path, processes: int = 1) -> None:
+    """The same to its end; an error where it fails."""
+    if code := started(folder, out, processes).wait():
+        raise SystemExit(f"the training of {out} ended with {code}")
