@@ -5,6 +5,7 @@ turn; of several processes one dies, or all. Then it is told to go on, and has t
 """
 
 import argparse
+import contextlib
 import os
 import random
 import signal
@@ -19,15 +20,12 @@ PROCESSES = (1, 2, 4)
 
 
 def kill(process: subprocess.Popen[bytes], one: bool, drawn: random.Random) -> None:
-    """Kills the whole group, or one process that `torchrun` has started, whose end is the end of all."""
-    if process.poll() is None:
-        asked = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False)
-        children = asked.stdout.split()
-        if one and children:
-            os.kill(int(drawn.choice(children)), signal.SIGKILL)
-            process.wait()
-        else:
-            os.killpg(process.pid, signal.SIGKILL)
+    """Kills one process that `torchrun` has started, whose end is the end of all, or all of them and itself."""
+    asked = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False)
+    children = list(map(int, asked.stdout.split()))
+    for victim in [drawn.choice(children)] if one and children else [process.pid, *children]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(victim, signal.SIGKILL)
     process.wait()
 
 
