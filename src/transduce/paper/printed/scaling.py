@@ -60,10 +60,11 @@ def draw(rows: Sequence[Row], path: Path) -> None:
             gradient.plot([row.d_k for row in known], [row.trained for row in known], "o-", color=colour)
             time.plot([row.d_k for row in mine], [row.milliseconds for row in mine], "o-", color=colour, label=name)
             memory.plot([row.d_k for row in mine], [row.kept / 2**20 for row in mine], "o-", color=colour)
+        for panel in (time, memory):
+            panel.set_yscale("log")
+            panel.yaxis.set_major_formatter("{x:g}")
         for panel in (perplexity, gradient, time, memory):
             panel.set(xscale="log", xlabel="d_k", xticks=WIDTHS, xticklabels=[str(width) for width in WIDTHS])
             panel.minorticks_off()
-        time.set_yscale("log")
-        memory.set_yscale("log")
         gradient.set_ylim(bottom=0)
         time.legend(frameon=False)
