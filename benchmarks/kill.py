@@ -21,12 +21,16 @@ PROCESSES = (1, 2, 4)
 
 def kill(process: subprocess.Popen[bytes], one: bool, drawn: random.Random) -> None:
     """Kills one process that `torchrun` has started, whose end is the end of all, or all of them and itself."""
-    asked = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False)
-    children = list(map(int, asked.stdout.split()))
+    children = _children(process.pid) if process.poll() is None else []
     for victim in [drawn.choice(children)] if one and children else [process.pid, *children]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(victim, signal.SIGKILL)
     process.wait()
+
+
+def _children(parent: int) -> list[int]:
+    """The processes that one has started."""
+    return list(map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split()))
 
 
 def disturbed(folder: Path, out: Path, processes: int, drawn: random.Random) -> int:

@@ -126,9 +126,7 @@ def test_a_process_that_dies_ends_all_and_a_restart_ends_with_the_undisturbed_bi
 def _kill_one(parent):
     """Kills the second process that `torchrun` has started."""
     for _ in range(100):
-        children = subprocess.run(
-            ["pgrep", "-P", str(parent)], capture_output=True, text=True, check=False
-        ).stdout.split()
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
         if len(children) >= 2:
             os.kill(int(children[1]), signal.SIGKILL)
             return
