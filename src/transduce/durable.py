@@ -30,7 +30,7 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
     try:
         save_file(dict(tensors), path)
     except SafetensorError as error:
-        raise OSError(None, str(error).removeprefix("Error while serializing: "), str(path)) from None
+        raise OSError(f"{path}: {str(error).removeprefix('Error while serializing: ')}") from None
 
 
 def flush(path: Path) -> None:

@@ -313,11 +313,10 @@ class Run:
 
     def _save(self) -> None:
         """Writes a checkpoint."""
-        self.progress = self.progress._replace(skips=self.progress.skips._replace(returns=0))
         self.journal.settle()
-        self.progress = self.progress._replace(journal=self.journal.size)
+        progress = self.progress._replace(journal=self.journal.size, skips=self.progress.skips._replace(returns=0))
         state = {
-            **self.progress._asdict(),
+            **progress._asdict(),
             "loss_scale": [self.precision.scale, self.precision.steady],
             "environment": self.environment,
             "fingerprint": self.prepared.fingerprint,
@@ -328,6 +327,7 @@ class Run:
                 Checkpoint(self.progress.step, weights_of(self.model), self.optimiser.state(), state)
             )
         )
+        self.progress = progress
         if self.validation is None:
             self._publish(Weights(kind="last", steps=(self.progress.step,)), None)
 

@@ -49,7 +49,7 @@ class Together:
                 told[0] = action()
             except Exception as error:
                 failed = error
-                told[1] = (error.errno, error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+                told[1] = (str(error),) if isinstance(error, OSError) else str(error)
         distributed.broadcast_object_list(told, 0, group=self._control)
         if failed is not None:
             raise failed

@@ -225,10 +225,7 @@ def test_a_neural_gpus_tape_is_active():
     model = build(spec)
     source, target = words(4), words(5, 2)
     memory, columns = model._read(source, everywhere(source))
-    one, other = (
-        model._write(written, 0, memory, torch.zeros_like(memory), columns) for written in (target, target + 0)
-    )
-    assert torch.equal(one[1], other[1])
+    one = model._write(target, 0, memory, torch.zeros_like(memory), columns)
     changed = target.clone()
     changed[0, 0] = 3 if int(target[0, 0]) != 3 else 4
     states, _, tape = model._write(changed, 0, memory, torch.zeros_like(memory), columns)

@@ -126,7 +126,6 @@ def test_the_last_word_alone_counts_in_agreement(tmp_path, monkeypatch):
     monkeypatch.setattr(sequences, "TESTED", 20)
     sequences.sequences(["first"], tmp_path, CPU, lambda line: None)
     model = sequences.Model.read(tmp_path / "first")
-    (word,) = model.target.encode(["one"])[0][-1:]
     assert model.target.encode(["ba one"])[0][-1:] == model.target.encode(["du one"])[0][-1:]
     word = model.target.encode(["ba one"])[0][-1]
 

@@ -100,7 +100,8 @@ class BilinearProduct(DotProduct):
 
     def turned(self, query: Queries) -> Queries:
         """qᵀ M."""
-        return query @ self.weight
+        # A product over heads: broadcast over sentences, the matrices would be copied once for each of them.
+        return torch.einsum("bhtk,hkl->bhtl", query, self.weight.to(query.dtype))
 
 
 class AdditiveNetwork(nn.Module):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from transduce.corpus import CorpusSpec, Planner, Prepared
+from transduce.corpus import CorpusSpec, Planner, Prepared, open_store
 from transduce.describe import flops
 from transduce.directory import Model
 from transduce.durable import write_text
@@ -158,7 +158,7 @@ def _measured(trial: Trial, out: Path, budget: Budget, options: Options, say: Sa
             f"{out} was trained for {outcome.step:,} steps, and {budget.name} asks for {budget.steps:,}: "
             "give a larger budget, or delete the directory"
         )
-    return _found(trial, recipe, out, budget, outcome, choose_device(options.device), say)
+    return _found(trial, recipe, out, budget, outcome, choose_device(options.device))
 
 
 def _share(out: Path) -> None:
@@ -169,9 +169,7 @@ def _share(out: Path) -> None:
         store.symlink_to(shared.resolve(), target_is_directory=True)
 
 
-def _found(
-    trial: Trial, recipe: Recipe, out: Path, budget: Budget, outcome: Outcome, device: torch.device, say: Say
-) -> Found:
+def _found(trial: Trial, recipe: Recipe, out: Path, budget: Budget, outcome: Outcome, device: torch.device) -> Found:
     """Measures the model that a training has left."""
     model, corpus = Model.read(out), corpus_of(trial.test)
     module = model.module.to(device)
@@ -180,7 +178,7 @@ def _found(
     bleu = scores(valid.outputs, [corpus.target], bootstrap=RESAMPLES)["bleu"]
     assert bleu.low is not None
     assert bleu.high is not None
-    prepared = prepare(recipe, out, say)
+    prepared = open_store(out / "training" / "store")
     return Found(
         trial=trial.name,
         budget=budget.name,
