@@ -15,7 +15,7 @@ __all__ = ["claim", "held", "set_aside"]
 
 # What a recipe may change between one start of a run and the next: (section, key).
 FREE = {
-    "training": {"steps", "minutes", "patience", "log_every", "validate_every", "validate_by"},
+    "training": {"steps", "minutes", "patience", "parallel", "log_every", "validate_every", "validate_by"},
     "data": {"validation", "test"},
 }
 

@@ -32,6 +32,7 @@ from transduce.training import (
     Divergence,
     FlatAdam,
     LabelSmoothing,
+    Optimiser,
     Precision,
     StepRecord,
     averaged,
@@ -131,11 +132,10 @@ class Run:
         self.training = training
         self.vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
         torch.manual_seed(training.seed)
-        self.model: TranslationModel = recipe.model.build(self.vocabulary).to(device)
+        self.model: TranslationModel = recipe.model.build(self.vocabulary)
         smoothing = Smoothing(epsilon=training.label_smoothing, over=training.label_smoothing_over)
         self.objective = LabelSmoothing(self.model, smoothing).train()
-        self.optimiser = FlatAdam(self.model, training.optimiser)
-        compile_on_gpu(self.model, device)
+        self.optimiser = self._placed(device)
         self.precision = Precision(training.precision, device)
         self.planner = Planner(
             prepared.train, batch_tokens=training.batch_tokens, pieces=training.pieces, seed=training.seed
@@ -147,6 +147,18 @@ class Run:
         self.progress = Progress()
         self.retry: int | None = None  # the step after which a checkpoint that failed is tried again
         self.environment = {**environment(device), "precision": self.precision.name, "processes": together.size}
+        if self.optimiser.lockstep:
+            self.environment["parallel"] = "sharded"
+
+    def _placed(self, device: torch.device) -> Optimiser:
+        """Puts the model on the device, whole or this process's share of it."""
+        if self.training.parallel == "sharded" and self.together.size > 1:
+            from transduce.training.sharded import ShardedAdam
+
+            return ShardedAdam(self.objective, self.training.optimiser, self.together, device)
+        self.model.to(device)
+        compile_on_gpu(self.model, device)
+        return FlatAdam(self.model, self.training.optimiser, self.together)
 
     def train(self, start_from: Model | None = None) -> Outcome:
         """Trains until steps, minutes or patience are used up."""
@@ -227,21 +239,20 @@ class Run:
     def _restored(self) -> dict[str, Any] | None:
         """The state of the newest checkpoint, whose weights and moments are the run's again; None if there is none."""
 
+        found: list[Checkpoint] = []
+
         def taken() -> dict[str, Any] | None:
             checkpoint = self.checkpoints.newest(self.say)
             if checkpoint is None:
                 return None
             self.checkpoints.tidy()
-            self._copy_weights(checkpoint.weights)
-            self.optimiser.restore(checkpoint.optimiser)
+            found.append(checkpoint)
             return {**checkpoint.state, "step": checkpoint.step}
 
         state = self.together.first(taken)
         if state is not None:
-            if not self.together.leads:
-                self.optimiser.restore(self.optimiser.blank())
-            moments = self.optimiser.state()
-            self.together.spread(self.optimiser.weights, *(moments[name] for name in sorted(moments)))
+            self.optimiser.begin_with(found[0].weights if found else {})
+            self.optimiser.restore(found[0].optimiser if found else {})
         return state
 
     def _log_and_validate(self, record: StepRecord) -> None:
@@ -255,7 +266,7 @@ class Run:
 
     def _validate(self, validation: Validation) -> None:
         """Validates; weights that are better than all before become the model directory's."""
-        found = validation(self.model)
+        found = validation(self._readable())
         self.journal.validated(self.progress.step, self.progress.elapsed, found, self.corpus)
         by_bleu = self.training.validate_by == "bleu" and found.bleu is not None
         score = found.bleu.score if by_bleu and found.bleu else -found.loss
@@ -322,18 +333,26 @@ class Run:
             "fingerprint": self.prepared.fingerprint,
             "judge": self._judge(),
         }
-        self.together.first(
-            lambda: self.checkpoints.save(
-                Checkpoint(self.progress.step, weights_of(self.model), self.optimiser.state(), state)
-            )
-        )
+        checkpoint = Checkpoint(self.progress.step, self.optimiser.weights(), self.optimiser.state(), state)
+        self.together.first(lambda: self.checkpoints.save(checkpoint))
         self.progress = progress
         if self.validation is None:
             self._publish(Weights(kind="last", steps=(self.progress.step,)), None)
 
     def _publish(self, which: Weights, found: Validated | None) -> None:
         """The weights as they are become the model directory's."""
-        self.together.first(lambda: self.publisher(which, weights_of(self.model), found))
+        weights = self.optimiser.weights()
+        self.together.first(lambda: self.publisher(which, weights, found))
+
+    def _readable(self) -> TranslationModel:
+        """The model as validation reads it: the one that is trained, or a whole copy of one that lies in shards."""
+        if not self.optimiser.lockstep:
+            return self.model
+        copy, weights = self.recipe.model.build(self.vocabulary), self.optimiser.weights()
+        with torch.no_grad():
+            for name, parameter in copy.named_parameters():
+                parameter.copy_(weights[name])
+        return copy.to(self.precision.device)
 
     def _resume(self) -> bool:
         """Goes back to the newest checkpoint; False where there is none."""
@@ -375,13 +394,7 @@ class Run:
         shapes = {name: parameter.shape for name, parameter in self.model.named_parameters()}
         if {name: tensor.shape for name, tensor in weights.items()} != shapes:
             raise ValueError("--from: that model has another shape than `model` of this recipe: name the same preset")
-        self._copy_weights(weights)
-
-    def _copy_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Weights by name into the model, where they lie."""
-        with torch.no_grad():
-            for name, parameter in self.model.named_parameters():
-                parameter.copy_(weights[name])
+        self.optimiser.begin_with(weights)
 
     def _chosen(self) -> Weights:
         """Which weights the model directory of the finished run holds: averaged, best or last."""
@@ -395,11 +408,11 @@ class Run:
     def _finish(self, chosen: Weights) -> None:
         """The last word on the model directory."""
         if chosen.kind == "averaged":
-            self.together.first(
-                lambda: self._copy_weights(averaged(self.checkpoints.weights(step) for step in chosen.steps))
-            )
-            self.together.spread(self.optimiser.weights)
-            found = self.validation(self.model) if self.validation else None
+            means: dict[str, torch.Tensor] = {}
+            kept = (self.checkpoints.weights(step) for step in chosen.steps)
+            self.together.first(lambda: means.update(averaged(kept)))
+            self.optimiser.begin_with(means)
+            found = self.validation(self._readable()) if self.validation else None
             if found is not None:
                 self.say(f"average of {len(chosen.steps)} checkpoints:")
                 with contextlib.closing(self.journal):

@@ -1,6 +1,6 @@
 """Under `torchrun` or alone: some steps of a training, of which the first process writes down gradients and weights.
 
-    python probe.py RECIPE STORE OUT STEPS PIECES [mean]
+    python probe.py RECIPE STORE OUT STEPS PIECES PARALLEL [mean]
 
 `mean` plants a bug: the processes' gradients are averaged where they have to be added.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from torch.distributed.tensor import DTensor
 
 from transduce.corpus import open_store
 from transduce.recipe import load
@@ -27,7 +28,15 @@ class Constant(NamedTuple):
         return self.value
 
 
-def main(recipe: str, store: str, out: str, steps: str, pieces: str, bug: str = "") -> None:
+def whole(gradient):
+    return gradient.full_tensor() if isinstance(gradient, DTensor) else gradient
+
+
+def mine(parameter):
+    return parameter.to_local() if isinstance(parameter, DTensor) else parameter
+
+
+def main(recipe: str, store: str, out: str, steps: str, pieces: str, parallel: str, bug: str = "") -> None:
     together, device = begin(torch.device("cpu"))
     if bug == "mean":
         add = Together.add
@@ -38,7 +47,8 @@ def main(recipe: str, store: str, out: str, steps: str, pieces: str, bug: str = 
                 tensor.div_(self.size)
 
         Together.add = averaged
-    loaded = load(Path(recipe), [f"training.pieces={pieces}", "training.batch_tokens=2048", "model.dropout=0.3"])
+    changes = [f"training.pieces={pieces}", f"training.parallel={parallel}"]
+    loaded = load(Path(recipe), [*changes, "training.batch_tokens=2048", "model.dropout=0.3"])
     training = loaded.training.model_copy(update={"schedule": Constant()})
     run = Run(loaded, Path(out).parent / "unused", open_store(Path(store)), device, lambda line: None, together)
     names, norms, first = dict(run.model.named_parameters()), [], {}
@@ -46,12 +56,13 @@ def main(recipe: str, store: str, out: str, steps: str, pieces: str, bug: str = 
     for record in records:
         norms.append(record.gradient_norm)
         if record.step == 1:
-            first = {name: parameter.grad.clone() for name, parameter in names.items()}
+            first = {name: whole(parameter.grad).clone() for name, parameter in names.items()}
         if record.step == int(steps):
             break
+    weights = run.optimiser.weights()
+    kept = sum(mine(parameter).numel() for parameter in names.values())
     if together.leads:
-        weights = {name: parameter.detach().clone() for name, parameter in names.items()}
-        torch.save({"first": first, "norms": norms, "weights": weights}, out)
+        torch.save({"first": first, "norms": norms, "weights": weights, "kept": kept}, out)
     together.close()
 
 

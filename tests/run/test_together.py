@@ -110,6 +110,22 @@ def test_what_so_many_have_saved_others_go_on_from(runs, micro, tmp_path, before
     close(out, runs[1], 2e-5)
 
 
+SHARDED = "training.parallel=sharded"
+
+
+def test_in_shards_the_same_model_is_trained_and_resumed_with_its_bits(runs, micro, tmp_path):
+    """By three processes, which get four pieces a step; and what they saved one process goes on from, whole."""
+    assert trained(3, micro / "recipe.yaml", tmp_path / "whole", SHARDED).code == 0
+    close(tmp_path / "whole", runs[1], 2e-5)
+    assert trained(3, micro / "recipe.yaml", tmp_path / "run", SHARDED, "training.steps=6").code == 0
+    shutil.copytree(tmp_path / "run", tmp_path / "alone")
+    assert trained(3, micro / "recipe.yaml", tmp_path / "run", SHARDED).code == 0
+    assert weights(tmp_path / "run") == weights(tmp_path / "whole")
+    ended = trained(1, micro / "recipe.yaml", tmp_path / "alone")
+    assert ended.code == 0, ended.error
+    close(tmp_path / "alone", runs[1], 2e-5)
+
+
 def test_a_process_that_dies_ends_all_and_a_restart_ends_with_the_undisturbed_bits(runs, micro, tmp_path):
     """Under `--max-restarts` the job begins again by itself."""
     with started(2, micro / "recipe.yaml", tmp_path / "run", elastic=1) as process:
@@ -172,13 +188,19 @@ def assert_the_same_training(found, alone):
         assert float((found["weights"][name] - weight).abs().max()) <= 1e-5, name
 
 
+@pytest.mark.parametrize("parallel", ["replicated", "sharded"])
 @pytest.mark.parametrize("processes", [2, 4])
-def test_many_processes_are_one_with_as_many_pieces(runs, micro, processes):
+def test_many_processes_are_one_with_as_many_pieces(runs, micro, processes, parallel):
     """50 steps at a constant rate of 1e-3, with dropout."""
     pieces = str(processes)
-    assert_the_same_training(probed(micro, processes, "50", pieces), probed(micro, 1, "50", pieces))
+    alone = probed(micro, 1, "50", pieces, "replicated")
+    found = probed(micro, processes, "50", pieces, parallel)
+    assert_the_same_training(found, alone)
+    share = found["kept"] / alone["kept"]
+    assert share == 1 if parallel == "replicated" else share == pytest.approx(1 / processes, rel=0.1)
 
 
 def test_a_mean_in_the_place_of_a_sum_is_found(runs, micro):
+    alone = probed(micro, 1, "50", "2", "replicated")
     with pytest.raises(AssertionError):
-        assert_the_same_training(probed(micro, 2, "50", "2", "mean"), probed(micro, 1, "50", "2"))
+        assert_the_same_training(probed(micro, 2, "50", "2", "replicated", "mean"), alone)

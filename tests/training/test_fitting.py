@@ -53,10 +53,10 @@ def objective():
 
 def test_the_largest_shapes_are_tried_and_nothing_is_changed(objective):
     optimiser = FlatAdam(objective, Adam())
-    before = copy.deepcopy((optimiser.weights, optimiser.gradient, optimiser.state()))
+    before = copy.deepcopy((optimiser.vector, optimiser.gradient, optimiser.state()))
     try_largest(objective, optimiser, Shapes(), Precision("float32", CPU))
     assert sorted(objective.seen) == [(8, 60), (24, 24)]  # the longest in its square, and the most positions
-    assert torch.equal(optimiser.weights, before[0])
+    assert torch.equal(optimiser.vector, before[0])
     assert torch.equal(optimiser.gradient, before[1])
     assert optimiser.state() == before[2] == {}
 

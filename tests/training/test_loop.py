@@ -80,7 +80,7 @@ def one_step(planner, training=None, precision=None, model=None):
     optimiser = FlatAdam(model, Adam())
     steps = training_steps(model, optimiser, planner, training or Training(), precision or Precision("float32", CPU))
     record = next(steps)
-    return record, optimiser.gradient.clone(), optimiser.weights.clone()
+    return record, optimiser.gradient.clone(), optimiser.vector.clone()
 
 
 def test_pieces_are_one_batch():
@@ -213,7 +213,7 @@ def test_a_step_in_bfloat16_learns():
     assert found[0] == pytest.approx(exact.loss, rel=0.02)
     assert found[0] != exact.loss
     assert found[-1] < 0.9 * found[0]
-    assert optimiser.weights.dtype == torch.float32
+    assert optimiser.vector.dtype == torch.float32
 
 
 def test_float16_leaves_a_step_out_that_overflows():
@@ -221,11 +221,11 @@ def test_float16_leaves_a_step_out_that_overflows():
     optimiser = FlatAdam(model, Adam())
     precision = Precision("float16", CPU)
     precision.scale = 2.0**150
-    before = optimiser.weights.clone()
+    before = optimiser.vector.clone()
     record = next(training_steps(model, optimiser, Given(piece(PAIRS)), Training(), precision))
     assert not math.isfinite(record.gradient_norm)
     assert math.isfinite(record.loss)
-    assert torch.equal(optimiser.weights, before)
+    assert torch.equal(optimiser.vector, before)
     assert precision.scale == 2.0**149
 
 
@@ -242,15 +242,15 @@ def test_a_step_without_a_number_for_a_gradient_changes_no_weight_and_says_so():
     optimiser = FlatAdam(model, Adam())
     with torch.no_grad():
         model.model.decoder[0].feed_forward.inner.bias[2] = math.inf
-    before = optimiser.weights.clone()
+    before = optimiser.vector.clone()
     steps = training_steps(model, optimiser, Given(piece(PAIRS)), Training(), Precision("float32", CPU), after=40)
     record = next(steps)
     assert (record.step, record.skipped) == (41, True)
-    assert torch.equal(optimiser.weights, before)
+    assert torch.equal(optimiser.vector, before)
     with torch.no_grad():
         model.model.decoder[0].feed_forward.inner.bias[2] = 0.0
     assert not next(steps).skipped
-    assert not torch.equal(optimiser.weights, before)
+    assert not torch.equal(optimiser.vector, before)
 
 
 def test_steps_made_ahead_are_the_same_steps_and_their_errors_arrive():

@@ -92,7 +92,7 @@ def test_every_weight_and_gradient_is_in_the_buffer():
     model(WORDS[0]).backward()
     squares = sum(parameter.grad.double().square().sum() for parameter in model.parameters())
     assert float(optimiser.gradient.double().norm()) == pytest.approx(float(squares.sqrt()), rel=1e-6)
-    optimiser.weights.fill_(2.0)
+    optimiser.vector.fill_(2.0)
     assert all(bool((parameter == 2).all()) for parameter in model.parameters())
     optimiser.clear()
     assert all(bool((parameter.grad == 0).all()) for parameter in model.parameters())
@@ -131,11 +131,11 @@ def test_the_state_of_another_model_is_refused():
 def test_an_update_that_is_not_finite_changes_nothing():
     model = Twice()
     optimiser = trained_some(model, 2)
-    weights, state = optimiser.weights.clone(), {name: tensor.clone() for name, tensor in optimiser.state().items()}
+    weights, state = optimiser.vector.clone(), {name: tensor.clone() for name, tensor in optimiser.state().items()}
     optimiser.gradient.fill_(float("nan"))
     optimiser.update(0.1, ~FINITE)
-    assert torch.equal(optimiser.weights, weights)
+    assert torch.equal(optimiser.vector, weights)
     assert all(torch.equal(tensor, state[name]) for name, tensor in optimiser.state().items())
     optimiser.gradient.fill_(1.0)
     optimiser.update(0.1, FINITE)
-    assert not torch.equal(optimiser.weights, weights)
+    assert not torch.equal(optimiser.vector, weights)

@@ -79,6 +79,10 @@ class TranslationModel(nn.Module):
         wanted = [module.penalty for module in self.modules() if isinstance(module, MixtureOfExperts)]
         return torch.stack([each for each in wanted if each is not None]).sum() if wanted else None
 
+    def blocks(self) -> list[nn.Module]:
+        """Parts that are called whole, one after another, so that each can be in memory for its turn alone."""
+        return []
+
     @abstractmethod
     def start(self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], room: int) -> Any:
         """The state before the first word: one row a sentence; at most `room` words will be written."""

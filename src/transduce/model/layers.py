@@ -61,19 +61,21 @@ class DecoderLayer(nn.Module):
     def forward(
         self,
         states: Float[Tensor, "rows new d_model"],
-        memory: tuple[Keys, Values],
+        memory: tuple[Keys, Values] | Float[Tensor, "batch source d_model"],
         visible: Visible,
         past: Past | None = None,
     ) -> Float[Tensor, "rows new d_model"]:
         """The states one layer higher.
 
-        `memory` and `visible` are the encoder's. Without a `past` the states are whole sentences and each looks
-        at itself and those before it; with one they are new words of its rows, appended to its cache.
+        `memory` is the encoder's output, or what `cross` has remembered of it; `visible` is the encoder's. Without a
+        `past` the states are whole sentences and each looks at itself and those before it; with one they are new words
+        of its rows, appended to its cache.
         """
         rows = past.rows if past else None
+        known = self.cross.remember(memory) if isinstance(memory, Tensor) else memory
         states = self.around_mixer(
             states, lambda inner: self.mixer.step(inner, past) if past else self.mixer.mix(inner, None, causal=True)
         )
-        states = self.around_cross(states, lambda inner: self.cross(inner, memory, visible, rows=rows))
+        states = self.around_cross(states, lambda inner: self.cross(inner, known, visible, rows=rows))
         raised: Tensor = self.around_feed_forward(states, self.feed_forward)
         return raised

@@ -129,9 +129,13 @@ class TransformerModel(TranslationModel):
         encoded = self.encode(source, visible)
         states = self.target_embedding(target_in)
         for layer in self.decoder:
-            states = layer(states, layer.cross.remember(encoded), visible.unsqueeze(1))
+            states = layer(states, encoded, visible.unsqueeze(1))
         normalised: Tensor = self.decoder_norm(states)
         return normalised
+
+    def blocks(self) -> list[nn.Module]:
+        """The layers."""
+        return [*self.encoder, *self.decoder]
 
     def encode(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]

@@ -6,7 +6,7 @@ from transduce.training.divergence import DivergedError, Divergence, Skips, retu
 from transduce.training.fitting import try_largest
 from transduce.training.loop import StepRecord, training_steps
 from transduce.training.objective import LabelSmoothing
-from transduce.training.optimiser import FlatAdam
+from transduce.training.optimiser import FlatAdam, Optimiser
 from transduce.training.precision import Precision
 from transduce.training.spec import Training
 
@@ -18,6 +18,7 @@ __all__ = [
     "Divergence",
     "FlatAdam",
     "LabelSmoothing",
+    "Optimiser",
     "Precision",
     "Skips",
     "StepRecord",

@@ -3,46 +3,55 @@
 import numpy as np
 import torch
 
-from transduce.corpus import Piece, Planned, Planner, Position
-from transduce.training.loop import gradients
+from transduce.corpus import Piece, Planner
+from transduce.training.loop import pushed_back
 from transduce.training.objective import LabelSmoothing
-from transduce.training.optimiser import FlatAdam
+from transduce.training.optimiser import Optimiser
 from transduce.training.precision import Precision
 
 __all__ = ["try_largest"]
 
 
-def try_largest(objective: LabelSmoothing, optimiser: FlatAdam, planner: Planner, precision: Precision) -> None:
+def try_largest(objective: LabelSmoothing, optimiser: Optimiser, planner: Planner, precision: Precision) -> None:
     """Computes the gradient of the largest pieces, of no words that matter; nothing of the training is changed.
 
     A `ValueError` names the setting with which they fit.
     """
     largest = {max(planner.shapes, key=lambda shape: shape[0] * shape[1] ** power) for power in (1, 2)}
     for rows, length in sorted(largest):
-        if not _fits(objective, optimiser, precision, rows, length):
-            raise ValueError(_remedy(objective, optimiser, planner, precision, rows, length))
+        if not _fits(objective, precision, rows, length):
+            fault = f"{rows} pairs of {length} subwords a side do not fit into the memory of {precision.device}"
+            # Where all processes compute each block together, none can try alone what would fit.
+            doubled = 2 * planner.pieces
+            pieces = doubled if optimiser.lockstep else _pieces_that_fit(objective, planner, precision, rows, length)
+            raise ValueError(f"{fault}{_remedy(pieces, length)}")
     optimiser.clear()
 
 
-def _remedy(
-    objective: LabelSmoothing, optimiser: FlatAdam, planner: Planner, precision: Precision, rows: int, length: int
-) -> str:
-    """What was too large, and the fewest pieces that would do, found by trying."""
-    fault = f"{rows} pairs of {length} subwords a side do not fit into the memory of {precision.device}"
+def _pieces_that_fit(
+    objective: LabelSmoothing, planner: Planner, precision: Precision, rows: int, length: int
+) -> int | None:
+    """The fewest pieces with which such rows fit, found by trying; None where not one row does."""
     smaller = 2
     while rows // smaller:
-        if _fits(objective, optimiser, precision, rows // smaller, length):
-            return f"{fault}: set training.pieces: {planner.pieces * smaller} (the same steps, made of smaller pieces)"
+        if _fits(objective, precision, rows // smaller, length):
+            return planner.pieces * smaller
         smaller *= 2
-    return f"{fault}, and not one pair does: set data.longest below {length}, or take a smaller model"
+    return None
 
 
-def _fits(objective: LabelSmoothing, optimiser: FlatAdam, precision: Precision, rows: int, length: int) -> bool:
+def _remedy(pieces: int | None, length: int) -> str:
+    """What would do."""
+    if pieces is None:
+        return f", and not one pair does: set data.longest below {length}, or take a smaller model"
+    return f": set training.pieces: {pieces} (the same steps, made of smaller pieces)"
+
+
+def _fits(objective: LabelSmoothing, precision: Precision, rows: int, length: int) -> bool:
     """Whether the gradient of such a piece can be computed."""
     words = np.full((rows, length), 3, np.int64)
-    planned = Planned(0, 0, [Piece(words, words, words)], rows * length, Position())
     try:
-        gradients(objective, optimiser, planned, 0, 0, precision)
+        pushed_back(objective, Piece(words, words, words), 1.0, precision)
     except (torch.OutOfMemoryError, RuntimeError) as error:
         if not _of_memory(error):
             raise

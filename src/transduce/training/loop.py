@@ -15,7 +15,7 @@ from torch import Tensor
 from transduce.corpus import Piece, Planned, Planner, Position
 from transduce.together import ALONE, Together
 from transduce.training.objective import LabelSmoothing
-from transduce.training.optimiser import FlatAdam
+from transduce.training.optimiser import Optimiser
 from transduce.training.precision import Precision
 from transduce.training.spec import Training
 
@@ -75,7 +75,7 @@ class StepRecord(NamedTuple):
 
 def training_steps(
     objective: LabelSmoothing,
-    optimiser: FlatAdam,
+    optimiser: Optimiser,
     planner: Planner,
     training: Training,
     precision: Precision,
@@ -101,9 +101,9 @@ def training_steps(
         step += 1
         rate = training.schedule.rate(step, d_model)
         losses = gradients(objective, optimiser, planned, training.seed, step, precision, together)
-        norm = optimiser.gradient.norm()
+        norm = optimiser.norm()
         if training.clip is not None:
-            optimiser.gradient.mul_((training.clip / norm).clamp(max=1.0))
+            optimiser.scale((training.clip / norm).clamp(max=1.0))
         optimiser.update(rate, norm.isfinite())
         figures = Figures(torch.cat([losses, norm.double().view(1)]))
         record = StepRecord(step, figures, rate, planned.words, 0.0, waited, planned.epoch, planned.position)
@@ -124,7 +124,7 @@ def _ahead(planned: Iterator[Planned]) -> Iterator[Planned]:
 
 def gradients(
     objective: LabelSmoothing,
-    optimiser: FlatAdam,
+    optimiser: Optimiser,
     planned: Planned,
     seed: int,
     step: int,
@@ -133,24 +133,33 @@ def gradients(
 ) -> Float[Tensor, "2"]:
     """Leaves the gradient of the mean loss of the step's words in the optimiser; gives both mean losses.
 
-    Each process takes every `size`-th piece. The sum is taken of one flat buffer, in an order that is always the same
-    for as many processes.
+    Each process takes every `size`-th piece.
     """
     optimiser.clear()
-    sums = [optimiser.gradient.new_zeros(2)]
-    for index in range(together.rank, len(planned.pieces), together.size):
-        piece = planned.pieces[index]
+    count = len(planned.pieces)
+    losses = torch.zeros(2, dtype=torch.float64, device=precision.device)
+    # Where blocks are gathered by all at once, those who have no piece left go along with one that counts nothing.
+    rounds = -(-count // together.size) * together.size if optimiser.lockstep else count
+    for index in range(together.rank, rounds, together.size):
         torch.manual_seed(piece_seed(seed, step, index))
-        source, target_in, target_out = _tensors(piece, precision.device)
-        with precision.cast():
-            loss = objective(source, target_in, target_out)
-        (loss.smoothed * (precision.scale / planned.words)).backward()
-        sums.append(torch.stack([loss.smoothed.detach(), loss.unsmoothed]))
+        weight = precision.scale / planned.words if index < count else 0.0
+        found = pushed_back(objective, planned.pieces[index % count], weight, precision)
+        if index < count:
+            losses += found
     if precision.scale != 1:
-        optimiser.gradient.div_(precision.scale)
-    losses = torch.stack(sums).double().sum(0)
-    together.add(optimiser.gradient, losses)
+        optimiser.scale(1 / precision.scale)
+    optimiser.add_up()
+    together.add(losses)
     return losses / planned.words
+
+
+def pushed_back(objective: LabelSmoothing, piece: Piece, weight: float, precision: Precision) -> Float[Tensor, "2"]:
+    """Adds the gradient of a piece's loss, `weight` times, to what was there; gives both sums of its losses."""
+    source, target_in, target_out = _tensors(piece, precision.device)
+    with precision.cast():
+        loss = objective(source, target_in, target_out)
+    (loss.smoothed * weight).backward()
+    return torch.stack([loss.smoothed.detach(), loss.unsmoothed])
 
 
 def piece_seed(seed: int, step: int, piece: int) -> int:

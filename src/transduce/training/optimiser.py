@@ -5,16 +5,19 @@ updating are then one operation each, however many matrices the model has.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor, nn
 
 from transduce.settings import Spec
+from transduce.together import ALONE, Together
 
 ALIGNMENT = 16  # elements: a matrix that begins at a cache line is multiplied faster
+
+MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
@@ -28,53 +31,139 @@ class Adam(Spec):
     epsilon: float = Field(default=1e-9, gt=0)
 
 
-class FlatAdam:
-    """Adam over all parameters of `model`, which it lays out in one buffer."""
+class Optimiser(Protocol):
+    """Parameters and what changes them, wherever they lie: whole in each process, or in shards.
 
-    def __init__(self, model: nn.Module, spec: Adam) -> None:
-        parameters = dict(model.named_parameters())
-        offsets, end = {}, 0
-        for name, parameter in parameters.items():
-            offsets[name] = end
-            end += -(-parameter.numel() // ALIGNMENT) * ALIGNMENT
-        self.weights = next(iter(parameters.values())).new_zeros(end)
-        self.gradient = torch.zeros_like(self.weights)
-        for name, parameter in parameters.items():
-            place = slice(offsets[name], offsets[name] + parameter.numel())
-            self.weights[place] = parameter.detach().flatten()
-            parameter.data = self.weights[place].view(parameter.shape)
-            parameter.grad = self.gradient[place].view(parameter.shape)
-        self.weights.grad = self.gradient
-        self._adam = torch.optim.Adam([self.weights], betas=spec.betas, eps=spec.epsilon, fused=True)
+    What is written is the same: weights by name, and Adam's step and moments, each moment one vector of all parameters.
+    """
+
+    lockstep: bool  # whether all processes have to compute equally many pieces
 
     def clear(self) -> None:
         """Gradients to zero."""
-        self.gradient.zero_()
+
+    def add_up(self) -> None:
+        """The gradient becomes that of all processes."""
+
+    def norm(self) -> Float[Tensor, ""]:
+        """Of the gradient."""
+
+    def scale(self, factor: Float[Tensor, ""] | float) -> None:
+        """Multiplies the gradient."""
 
     def update(self, rate: float, finite: Bool[Tensor, ""]) -> None:
-        """One step of Adam at `rate` with the gradients as they are; nothing happens where they are not `finite`."""
-        self._adam.param_groups[0]["lr"] = rate
-        # What torch's loss scaler sets: the kernel looks at it, so that nobody has to wait for the device.
-        self._adam.found_inf = (~finite).float()  # type: ignore[attr-defined]
-        self._adam.step()
+        """One step of Adam at `rate` with the gradient as it is; nothing happens where it is not `finite`."""
+
+    def weights(self) -> dict[str, Tensor]:
+        """The parameters by name, each shared one once, whole and on the CPU; all processes call it."""
 
     def state(self) -> dict[str, Tensor]:
-        """Adam's moments and step, by name."""
-        return dict(self._adam.state[self.weights])
+        """Adam's step and moments, whole and on the CPU; all processes call it, and it is the first one's to keep."""
 
-    def blank(self) -> dict[str, Tensor]:
-        """A state of that shape, to be filled from another process."""
-        moments = {name: torch.zeros_like(self.weights) for name in ("exp_avg", "exp_avg_sq")}
-        return {"step": torch.zeros(()), **moments}
+    def begin_with(self, weights: Mapping[str, Tensor]) -> None:
+        """Goes on with the first process's weights; all processes call it."""
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Goes on from `state`; a `ValueError` where it belongs to another model."""
-        if len(state["exp_avg"]) != len(self.weights):
+        """Goes on from the first process's state; all processes call it.
+
+        A `ValueError` where it belongs to another model.
+        """
+
+
+class Layout:
+    """Where each parameter of a model lies in one vector of all."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
+        self.places: dict[str, slice] = {}
+        self.size = 0
+        for name, shape in self.shapes.items():
+            self.places[name] = slice(self.size, self.size + shape.numel())
+            self.size += -(-shape.numel() // ALIGNMENT) * ALIGNMENT
+
+    def views(self, vector: Float[Tensor, " size"]) -> dict[str, Tensor]:
+        """The parts of a vector, by name and in their shapes."""
+        return {name: vector[place].view(self.shapes[name]) for name, place in self.places.items()}
+
+    def check(self, state: Mapping[str, Tensor]) -> None:
+        """A `ValueError` where Adam's state belongs to another model."""
+        if len(state["exp_avg"]) != self.size:
             raise ValueError(
                 f"the optimiser's state has {len(state['exp_avg']):,} numbers where this model needs "
-                f"{len(self.weights):,}: it belongs to another model"
+                f"{self.size:,}: it belongs to another model"
             )
-        device = self.weights.device
-        self._adam.state[self.weights] = {
-            name: tensor.clone().to(device if tensor.ndim else tensor.device) for name, tensor in state.items()
-        }
+
+    def blank(self) -> dict[str, Tensor]:
+        """Adam's state in its shapes, to be filled from another process."""
+        return {"step": torch.zeros(()), **{name: torch.zeros(self.size) for name in MOMENTS}}
+
+
+class FlatAdam:
+    """Adam over all parameters of `model`, which it lays out in one buffer; every process has them whole."""
+
+    lockstep = False
+
+    def __init__(self, model: nn.Module, spec: Adam, together: Together = ALONE) -> None:
+        self._model, self._together, self._layout = model, together, Layout(model)
+        parameters = dict(model.named_parameters())
+        self.vector = next(iter(parameters.values())).new_zeros(self._layout.size)
+        self.gradient = torch.zeros_like(self.vector)
+        weights, gradients = self._layout.views(self.vector), self._layout.views(self.gradient)
+        for name, parameter in parameters.items():
+            weights[name].copy_(parameter.detach())
+            parameter.data, parameter.grad = weights[name], gradients[name]
+        self.vector.grad = self.gradient
+        self._adam = torch.optim.Adam([self.vector], betas=spec.betas, eps=spec.epsilon, fused=True)
+
+    def clear(self) -> None:
+        """As `Optimiser.clear`."""
+        self.gradient.zero_()
+
+    def add_up(self) -> None:
+        """As `Optimiser.add_up`; of one buffer, in an order that is always the same for as many processes."""
+        self._together.add(self.gradient)
+
+    def norm(self) -> Float[Tensor, ""]:
+        """As `Optimiser.norm`."""
+        return self.gradient.norm()
+
+    def scale(self, factor: Float[Tensor, ""] | float) -> None:
+        """As `Optimiser.scale`."""
+        self.gradient.mul_(factor)
+
+    def update(self, rate: float, finite: Bool[Tensor, ""]) -> None:
+        """As `Optimiser.update`."""
+        step(self._adam, rate, finite)
+
+    def weights(self) -> dict[str, Tensor]:
+        """As `Optimiser.weights`."""
+        return {name: weight.detach().to("cpu", copy=True) for name, weight in self._model.named_parameters()}
+
+    def state(self) -> dict[str, Tensor]:
+        """As `Optimiser.state`; nothing before the first step."""
+        return {name: tensor.to("cpu", copy=True) for name, tensor in self._adam.state[self.vector].items()}
+
+    def begin_with(self, weights: Mapping[str, Tensor]) -> None:
+        """As `Optimiser.begin_with`."""
+        if self._together.leads:
+            for name, view in self._layout.views(self.vector).items():
+                view.copy_(weights[name])
+        self._together.spread(self.vector)
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """As `Optimiser.restore`."""
+        if self._together.leads:
+            self._layout.check(state)
+        else:
+            state = self._layout.blank()
+        taken = {name: tensor.to(self.vector.device, copy=True) for name, tensor in state.items()}
+        self._together.spread(*(taken[name] for name in sorted(taken)))
+        self._adam.state[self.vector] = taken
+
+
+def step(adam: torch.optim.Adam, rate: float, finite: Bool[Tensor, ""]) -> None:
+    """One step of Adam at `rate`, or none where the gradient is not `finite`; nobody waits for the device to know."""
+    adam.param_groups[0]["lr"] = rate
+    # What torch's loss scaler sets: the kernel looks at it.
+    adam.found_inf = (~finite).float()  # type: ignore[attr-defined]
+    adam.step()

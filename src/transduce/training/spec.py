@@ -17,6 +17,7 @@ class Training(Spec):
     patience: int | None = Field(default=None, ge=1)
     batch_tokens: int = Field(default=25_000, ge=1)
     pieces: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
+    parallel: Literal["replicated", "sharded"] = "replicated"
     optimiser: Adam = Adam()
     schedule: ScheduleSpec = Paper()
     label_smoothing: float = Field(default=0.1, ge=0, lt=1)
