@@ -8,10 +8,10 @@ from pathlib import Path
 SCRIPT = """
 import json, resource, sys
 from pathlib import Path
-from transduce.corpus import DataSpec, Tsv, prepare, store
+from transduce.corpus import DataSpec, Tsv, cutting, prepare, store
 from transduce.text.subwords import Bpe
 
-store.SAMPLE, store.BATCH = 400, 100
+store.SAMPLE, cutting.BATCH = 400, 100
 train = Tsv(tsv=sys.argv[1])
 made = prepare(DataSpec(train=(train,)), Bpe(size=400), Path(sys.argv[1] + ".store"), threads=1, say=lambda line: None)
 print(json.dumps([len(made.train), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))

@@ -4,13 +4,16 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 import transduce.corpus.store as store_module
-from transduce.corpus import DataSpec, Fault, Files, Prepared, Report, Tsv, open_store, prepare
-from transduce.text.subwords import Bpe, WordPiece
+from transduce.corpus import DataSpec, Fault, Files, Prepared, Report, Tsv, cutting, open_store, prepare
+from transduce.corpus.sentences import FILES
+from transduce.text.subwords import Bpe, Subwords, WordPiece
 
 PAIRS = [
     ("A dog runs.", "Ein Hund rennt."),
@@ -115,7 +118,7 @@ def test_subwords_are_learnt_from_an_evenly_spread_sample(tmp_path: Path, monkey
     monkeypatch.setattr(store_module, "SAMPLE", 10)
     first = corpus(tmp_path, [(f"{number}", "x") for number in range(13)], "one")
     second = corpus(tmp_path, [(f"{number}", "x") for number in range(13, 37)], "two")
-    assert [int(source) for _, source, _ in store_module._sample([first, second])] == list(range(0, 37, 4))
+    assert [int(source) for _, source, _ in store_module._sample([first, second])[0]] == list(range(0, 37, 4))
 
 
 def test_nothing_left_is_refused(tmp_path: Path) -> None:
@@ -198,6 +201,74 @@ def test_an_incomplete_store_is_refused_and_made_anew(tmp_path: Path, damage: st
         open_store(folder)
     assert prepared(tmp_path, data).fingerprint == first.fingerprint
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == whole
+
+
+class StoppedError(Exception):
+    pass
+
+
+def test_what_was_interrupted_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cutting, "BATCH", 3)
+    monkeypatch.setattr(cutting, "SETTLED", 2)
+    first, second = corpus(tmp_path, [*PAIRS, ("", "")], "one"), corpus(tmp_path, PAIRS[:7], "two")
+    data = DataSpec(train=(first, second))
+    whole = prepare(data, SPECS[0], tmp_path / "whole", threads=1, say=silent)
+    written, batches = cutting._written, 0
+
+    def stopped(*arguments: Any) -> Any:
+        nonlocal batches
+        batches += 1
+        if batches % 3 == 0:
+            raise StoppedError
+        return written(*arguments)
+
+    monkeypatch.setattr(cutting, "_written", stopped)
+    monkeypatch.setattr(Subwords, "learn", Mock(wraps=Subwords.learn))
+    starts: list[str] = []
+    for _ in range(20):
+        try:
+            made = prepare(data, SPECS[0], tmp_path / "store", threads=1, say=starts.append)
+            break
+        except StoppedError:
+            assert not (tmp_path / "store" / "store.json").exists()
+    went_on = [line for line in starts if "going on" in line]
+    assert len(went_on) > 2
+    assert went_on[0] == "going on after 6 pairs"
+    assert Subwords.learn.call_count == 1  # type: ignore[attr-defined]
+    assert made.report == whole.report
+    for name in FILES:
+        assert (tmp_path / "store" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_what_was_begun_for_other_data_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(cutting, "_written", Mock(side_effect=StoppedError))
+        with pytest.raises(StoppedError):
+            prepared(tmp_path, DataSpec(train=(corpus(tmp_path, PAIRS),)))
+    other = DataSpec(train=(corpus(tmp_path, PAIRS[:5]),))
+    assert len(prepared(tmp_path, other).train) == 5
+
+
+def test_a_store_is_found_without_reading_the_corpus_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = corpus(tmp_path, PAIRS)
+    made = prepared(tmp_path, DataSpec(train=(entry,)))
+    with monkeypatch.context() as patched:
+        patched.setattr(store_module, "_checksum", Mock(side_effect=AssertionError))
+        assert prepared(tmp_path, DataSpec(train=(entry,))).fingerprint == made.fingerprint
+    # Of the same size, and changed.
+    Path(entry.tsv).write_text(Path(entry.tsv).read_text("utf-8").replace("A dog", "A god"), "utf-8")
+    os.utime(entry.tsv, ns=(0, 1))
+    assert prepared(tmp_path, DataSpec(train=(entry,))).fingerprint != made.fingerprint
+
+
+def test_it_is_told_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cutting, "BATCH", 4)
+    monkeypatch.setattr(cutting, "NEWS", 0.0)
+    said: list[str] = []
+    prepare(DataSpec(train=(corpus(tmp_path, PAIRS),)), SPECS[0], tmp_path / "store", threads=1, say=said.append)
+    assert [line.partition(" pairs,")[0] for line in said if " a second" in line] == [
+        f"{done} of 16" for done in (4, 8, 12, 16)
+    ]
 
 
 def test_a_failure_leaves_no_store(tmp_path: Path) -> None:

@@ -1,14 +1,14 @@
 """Checks: which pairs may be trained on, and the report of those that may not."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from transduce.corpus.readers import CorpusSpec, bytes_of_pairs, files_of
 
-__all__ = ["Fault", "Report", "readable_pairs"]
+__all__ = ["Fault", "Report", "name_of", "readable", "readable_pairs"]
 
 EXAMPLES = 3
 """Places that a report names for each fault."""
@@ -43,6 +43,14 @@ class Report:
         if len(places) < EXAMPLES:
             places.append(place)
 
+    def add(self, other: "Report") -> None:
+        """Counts what was found in pairs further on."""
+        self.read += other.read
+        self.kept += other.kept
+        for fault, count in other.faults.items():
+            self.faults[fault] = self.faults.get(fault, 0) + count
+            self.places[fault] = (self.places.get(fault, []) + other.places[fault])[:EXAMPLES]
+
     def summary(self) -> list[str]:
         """Lines for people: what was kept, then each fault with its count and the first places."""
         lines = [f"{self.kept:,} of {self.read:,} pairs kept"]
@@ -64,10 +72,21 @@ class Report:
         return cls(values["read"], values["kept"], faults, places)
 
 
+def name_of(corpus: CorpusSpec) -> str:
+    """What places in a corpus are called by."""
+    return next((path.name for path in files_of(corpus)), "embedded corpus")
+
+
 def readable_pairs(corpus: CorpusSpec, report: Report) -> Iterator[tuple[str, str, str]]:
+    """As `readable`, of all pairs of a corpus."""
+    return readable(enumerate(bytes_of_pairs(corpus), start=1), name_of(corpus), report)
+
+
+def readable(
+    numbered: Iterable[tuple[int, tuple[bytes, bytes]]], name: str, report: Report
+) -> Iterator[tuple[str, str, str]]:
     """(place, source, target) of each pair that is text on both sides; the others are noted in `report`."""
-    name = next((path.name for path in files_of(corpus)), "embedded corpus")
-    for number, pair in enumerate(bytes_of_pairs(corpus), start=1):
+    for number, pair in numbered:
         report.read += 1
         place = f"{name}:{number}"
         text = _text(pair)

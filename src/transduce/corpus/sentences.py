@@ -86,13 +86,14 @@ class Store:
 
 
 class StoreWriter:
-    """Fills the files of a `Store`, a batch at a time."""
+    """Fills the files of a `Store`, a batch at a time, from where they end."""
 
     def __init__(self, files: Mapping[str, BinaryIO], dtype: np.dtype[Any]) -> None:
         self._files, self._dtype = files, dtype
-        self._ends = dict.fromkeys(SIDES, 0)
+        self._ends = {side: files[f"{side}.ids"].tell() // dtype.itemsize for side in SIDES}
         for side in SIDES:
-            files[f"{side}.offsets"].write(np.zeros(1, OFFSET).tobytes())
+            if not files[f"{side}.offsets"].tell():
+                files[f"{side}.offsets"].write(np.zeros(1, OFFSET).tobytes())
 
     def append(self, side: Side, sentences: Sequence[Sequence[int] | NDArray[Any]]) -> None:
         """Adds `sentences` to one side."""

@@ -9,36 +9,35 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
-from itertools import islice
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import transduce
-from transduce.corpus.checks import Fault, Report, readable_pairs
+from transduce.corpus.checks import Report, readable_pairs
+from transduce.corpus.cutting import STATE, cut
 from transduce.corpus.data import DataSpec
 from transduce.corpus.dropout import Dropout, DroppingStore
-from transduce.corpus.readers import CorpusSpec, files_of
-from transduce.corpus.sentences import FILES, SIDES, Part, Store, StoreWriter
-from transduce.durable import flush
+from transduce.corpus.readers import CorpusSpec, bytes_of_pairs, files_of
+from transduce.corpus.sentences import FILES, Part, Store
+from transduce.durable import flush, write_text
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
 __all__ = ["Prepared", "Store", "open_store", "prepare", "subwords_files"]
 
 VERSION = 1
-DESCRIPTION = "store.json"
+DESCRIPTION, BEGUN = "store.json", "begun.json"
 
 Pair = tuple[str, str, str]
 """Place, source, target."""
 
+Known = dict[str, Any]
+"""A file's path, size, time of its last change, and checksum."""
+
 SAMPLE = 100_000
 """Pairs, at most, from which subwords are learnt: more would change only the rarest, and memory would grow."""
-
-BATCH = 2_000
-"""Pairs that are cut into subwords at a time."""
 
 
 class Prepared(NamedTuple):
@@ -101,32 +100,79 @@ def prepare(
     """Learns subwords for `data.train` and writes its pairs as ids to `directory`; returns at once if it was done.
 
     Where subwords are `given`, those of another model, none are learnt: `subwords` then says only its dropout.
-    A directory made from other data or settings is made anew. Nothing in it counts until all is written.
-    `threads` takes effect at the first call of a process. `ValueError` and `OSError` for what is wrong with the
-    files.
+    A directory made from other data or settings is made anew; what was interrupted is gone on with. Nothing in it
+    counts until all is written. `threads` takes effect at the first call of a process. `ValueError` and `OSError` for
+    what is wrong with the files.
     """
     _limit_threads(threads)
-    fingerprint = _fingerprint(data, subwords, given)
+    sums = _checksums(data, directory)
+    fingerprint = _fingerprint(data, subwords, given, sums)
     if done := _done(directory, fingerprint):
         return done
     making = directory / "making"
-    shutil.rmtree(making, ignore_errors=True)
-    making.mkdir(parents=True)
-    if given is None:
-        say(f"learning subwords ({subwords.kind}, {subwords.size:,})")
-    sides = given or _learn(data.train, subwords)
-    shared = sides[0] is sides[1]
-    for name, side in zip(subwords_files(shared=shared), sides):
-        side.save(making / name)
+    begun = _begun(making, fingerprint) or _begin(making, fingerprint, data, subwords, given, say)
+    sides = _subwords(making, shared=begun.shared)
     say("cutting the corpus into subwords")
-    description = _write(data, sides, making)
-    dropout = subwords.dropout if subwords.kind == "bpe" else 0.0
-    made_of = {"shared": shared, "dropout": dropout, "fingerprint": fingerprint}
-    _publish(making, directory, description | made_of)
+    state, dtype = cut(data, sides, making, begun.pairs, say)
+    if not state.report.kept:
+        raise ValueError("data.train: no pair is left to train on; " + "; ".join(state.report.summary()))
+    description = {
+        "version": VERSION,
+        "dtype": dtype.str,
+        "parts": state.parts,
+        "report": state.report.as_dictionary(),
+        "shared": begun.shared,
+        "dropout": subwords.dropout if subwords.kind == "bpe" else 0.0,
+        "fingerprint": fingerprint,
+        "made_of": sums,
+    }
+    _publish(making, directory, description)
     prepared = open_store(directory)
     for line in prepared.report.summary():
         say(line)
     return prepared
+
+
+class Begun(NamedTuple):
+    """What is known when the subwords are."""
+
+    fingerprint: str
+    shared: bool
+    pairs: int  # of all corpora, before any is dropped
+
+
+def _begun(making: Path, fingerprint: str) -> Begun | None:
+    """What an interrupted process has begun, if it was for the same store."""
+    try:
+        begun = Begun(**json.loads((making / BEGUN).read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+    return begun if begun.fingerprint == fingerprint else None
+
+
+def _begin(
+    making: Path,
+    fingerprint: str,
+    data: DataSpec,
+    subwords: Bpe | WordPiece,
+    given: tuple[Subwords, Subwords] | None,
+    say: Callable[[str], None],
+) -> Begun:
+    """Learns the subwords, and writes them down."""
+    shutil.rmtree(making, ignore_errors=True)
+    making.mkdir(parents=True)
+    if given is None:
+        say(f"learning subwords ({subwords.kind}, {subwords.size:,})")
+        sides, pairs = _learn(data.train, subwords)
+    else:
+        sides, pairs = given, sum(1 for corpus in data.train for _ in bytes_of_pairs(corpus))
+    shared = sides[0] is sides[1]
+    for name, side in zip(subwords_files(shared=shared), sides):
+        side.save(making / name)
+        flush(making / name)
+    begun = Begun(fingerprint, shared, pairs)
+    write_text(making / BEGUN, json.dumps(begun._asdict()))
+    return begun
 
 
 def _limit_threads(threads: int) -> None:
@@ -135,26 +181,40 @@ def _limit_threads(threads: int) -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true" if threads > 1 else "false")
 
 
-def _fingerprint(data: DataSpec, subwords: Bpe | WordPiece, given: tuple[Subwords, Subwords] | None) -> str:
+def _fingerprint(
+    data: DataSpec, subwords: Bpe | WordPiece, given: tuple[Subwords, Subwords] | None, sums: Sequence[Known]
+) -> str:
     """A checksum of everything the store depends on: the settings and the files' bytes, wherever they lie."""
-    corpora = [
-        {**corpus.as_dictionary(), **_checksums(corpus), "program": None if files_of(corpus) else transduce.__version__}
-        for corpus in data.train
-    ]
+    known = {each["path"]: each["sha256"] for each in sums}
+    corpora = []
+    for corpus in data.train:
+        values = corpus.as_dictionary()
+        content = {key: known[value] for key, value in values.items() if key in ("source", "target", "tsv")}
+        corpora.append({**values, **content, "program": None if files_of(corpus) else transduce.__version__})
     settings = {"longest": data.longest, "ratio": data.ratio, "subwords": subwords.as_dictionary(), "version": VERSION}
     sides = [side.as_json() for side in given or ()]
     whole = json.dumps({**settings, "corpora": corpora, "given": sides}, sort_keys=True)
     return hashlib.sha256(whole.encode()).hexdigest()
 
 
-def _checksums(corpus: CorpusSpec) -> dict[str, str]:
-    """Checksums in the place of paths."""
-    sums = {}
-    for key in ("source", "target", "tsv"):
-        if path := getattr(corpus, key, None):
-            with Path(path).open("rb") as file:
-                sums[key] = hashlib.file_digest(file, "sha256").hexdigest()
-    return sums
+def _checksums(data: DataSpec, directory: Path) -> list[Known]:
+    """The checksum of each file of the corpora; one whose size and time are those of the store's making is not read."""
+    try:
+        before = json.loads((directory / DESCRIPTION).read_text("utf-8")).get("made_of", [])
+    except (OSError, ValueError):
+        before = []
+    found = []
+    for path in (path for corpus in data.train for path in files_of(corpus)):
+        stat = path.stat()
+        known: Known = {"path": str(path), "size": stat.st_size, "changed": stat.st_mtime_ns}
+        same = [each for each in before if known.items() <= each.items()]
+        found.append(same[0] if same else {**known, "sha256": _checksum(path)})
+    return found
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _done(directory: Path, fingerprint: str) -> Prepared | None:
@@ -166,79 +226,34 @@ def _done(directory: Path, fingerprint: str) -> Prepared | None:
     return prepared if prepared.fingerprint == fingerprint else None
 
 
-def _learn(corpora: Sequence[CorpusSpec], spec: Bpe | WordPiece) -> tuple[Subwords, Subwords]:
-    sample = _sample(corpora)
+def _learn(corpora: Sequence[CorpusSpec], spec: Bpe | WordPiece) -> tuple[tuple[Subwords, Subwords], int]:
+    """The subwords of both sides, and the number of all pairs."""
+    sample, pairs = _sample(corpora)
     if spec.shared:
         both = Subwords.learn((side for _, *pair in sample for side in pair), spec)
-        return both, both
-    return (
-        Subwords.learn((source for _, source, _ in sample), spec),
-        Subwords.learn((target for _, _, target in sample), spec),
-    )
+        return (both, both), pairs
+    source, target = (Subwords.learn((pair[place] for pair in sample), spec) for place in (1, 2))
+    return (source, target), pairs
 
 
-def _sample(corpora: Sequence[CorpusSpec]) -> list[Pair]:
-    """Every pair, or every second, fourth, eighth…, so that at most `SAMPLE` are held."""
+def _sample(corpora: Sequence[CorpusSpec]) -> tuple[list[Pair], int]:
+    """Every pair, or every second, fourth, eighth…, so that at most `SAMPLE` are held; and how many there are."""
     sample: list[Pair] = []
-    stride = 1
-    everything = (pair for corpus in corpora for pair in readable_pairs(corpus, Report()))
+    stride, report = 1, Report()
+    everything = (pair for corpus in corpora for pair in readable_pairs(corpus, report))
     for number, pair in enumerate(everything):
         if number % stride == 0:
             sample.append(pair)
         if len(sample) > SAMPLE:
             del sample[1::2]
             stride *= 2
-    return sample
-
-
-def _write(data: DataSpec, sides: tuple[Subwords, Subwords], making: Path) -> dict[str, Any]:
-    """Writes the pairs of all corpora; what `store.json` says of them."""
-    dtype = np.dtype("<u2" if max(side.size for side in sides) <= 1 << 16 else "<u4")
-    report, parts = Report(), []
-    with ExitStack() as stack:
-        writer = StoreWriter({name: stack.enter_context((making / name).open("wb")) for name in FILES}, dtype)
-        for corpus in data.train:
-            before = report.kept
-            for pairs in _batches(readable_pairs(corpus, report)):
-                _write_batch(pairs, sides, data, report, writer)
-            parts.append(Part(report.kept - before, corpus.weight))
-    if not report.kept:
-        raise ValueError("data.train: no pair is left to train on; " + "; ".join(report.summary()))
-    return {"version": VERSION, "dtype": dtype.str, "parts": parts, "report": report.as_dictionary()}
-
-
-def _write_batch(
-    pairs: list[Pair], sides: tuple[Subwords, Subwords], data: DataSpec, report: Report, writer: StoreWriter
-) -> None:
-    places, *texts = zip(*pairs)
-    source, target = (side.encode(text) for side, text in zip(sides, texts))
-    kept = []
-    for number, place in enumerate(places):
-        if fault := _fault_of_length(len(source[number]), len(target[number]), data):
-            report.note(fault, place)
-        else:
-            kept.append(number)
-    report.kept += len(kept)
-    for side, ids in zip(SIDES, (source, target)):
-        writer.append(side, [ids[number] for number in kept])
-
-
-def _fault_of_length(source: int, target: int, data: DataSpec) -> Fault | None:
-    """Lengths without and proportions with the end symbol, which is gentle with the shortest pairs."""
-    if max(source, target) > data.longest:
-        return Fault.LONG
-    if data.ratio is not None and max(source, target) + 1 > data.ratio * (min(source, target) + 1):
-        return Fault.PROPORTION
-    return None
-
-
-def _batches(pairs: Iterator[Pair]) -> Iterator[list[Pair]]:
-    while batch := list(islice(pairs, BATCH)):
-        yield batch
+    return sample, report.read
 
 
 def _publish(making: Path, directory: Path, description: dict[str, Any]) -> None:
     """Moves what was made into place; the description goes first where there is an old one, and comes last."""
+    (making / BEGUN).unlink()
+    (making / STATE).unlink()
     (directory / DESCRIPTION).unlink(missing_ok=True)
     files = {path.name: path.stat().st_size for path in sorted(making.iterdir())}
     for name in files:

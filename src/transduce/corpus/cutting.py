@@ -1,0 +1,181 @@
+"""Cutting: the pairs of all corpora as ids, a batch at a time, on all cores; an interrupted one is gone on with.
+
+Batches are cut ahead of being written: the library of the subwords works on all cores while the ids of the batch
+before are laid down. Every so often what is written is flushed and counted; what came after that is written again.
+"""
+
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, TypeVar
+
+import numpy as np
+
+from transduce.corpus.checks import Fault, Report, name_of, readable
+from transduce.corpus.data import DataSpec
+from transduce.corpus.readers import bytes_of_pairs
+from transduce.corpus.sentences import FILES, SIDES, Part, StoreWriter
+from transduce.durable import flush, write_text
+from transduce.text.subwords import Subwords
+
+__all__ = ["STATE", "cut"]
+
+BATCH = 2_000
+"""Pairs that are cut into subwords at a time."""
+
+SETTLED = 100
+"""Batches after which what is written is flushed and counted."""
+
+AHEAD = 4
+"""Batches that are being cut at a time."""
+
+STATE = "state.json"
+
+NEWS = 10.0
+"""Seconds between two lines about how far it is."""
+
+Numbered = tuple[int, tuple[bytes, bytes]]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class State(NamedTuple):
+    """What is written down for good: of so many pairs, so many bytes in each file."""
+
+    report: Report
+    corpus: int = 0  # which of the recipe's is being read
+    read: int = 0  # pairs of it
+    kept: int = 0  # of these
+    parts: tuple[Part, ...] = ()  # the corpora before it
+    sizes: tuple[int, ...] = (0,) * len(FILES)
+
+    @classmethod
+    def of(cls, making: Path) -> "State":
+        """As an interrupted process left it."""
+        path = making / STATE
+        if not path.exists():
+            return cls(Report())
+        values = json.loads(path.read_text("utf-8"))
+        parts = tuple(Part(*part) for part in values.pop("parts"))
+        return cls(Report.from_dictionary(values.pop("report")), parts=parts, **values)
+
+    def settle(self, making: Path, files: Mapping[str, BinaryIO]) -> "State":
+        """Sees onto the disk what was written, and then that it was."""
+        for file in files.values():
+            file.flush()
+        settled = self._replace(sizes=tuple(files[name].tell() for name in FILES))
+        for name in FILES:
+            flush(making / name)
+        write_text(making / STATE, json.dumps({**settled._asdict(), "report": self.report.as_dictionary()}))
+        return settled
+
+
+class News:
+    """Says every few seconds how far it is, and how long it will take."""
+
+    def __init__(self, begun: int, total: int, say: Callable[[str], None]) -> None:
+        self._begun, self._total, self._say = begun, total, say
+        self._start = self._last = time.monotonic()
+
+    def tell(self, done: int) -> None:
+        """`done` of all pairs are written."""
+        now = time.monotonic()
+        if now - self._last < NEWS or done <= self._begun:
+            return
+        self._last = now
+        rate = (done - self._begun) / (now - self._start)
+        left = (self._total - done) / rate
+        shown = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
+        self._say(f"{done:,} of {self._total:,} pairs, {rate:,.0f} a second, about {shown} left")
+
+
+def cut(
+    data: DataSpec, subwords: tuple[Subwords, Subwords], making: Path, total: int, say: Callable[[str], None]
+) -> tuple[State, np.dtype[Any]]:
+    """Writes the pairs of all corpora, of which there are `total`, into the files of a store in `making`.
+
+    Gives what was written, and the type of the ids. The same call goes on where one was interrupted.
+    """
+    dtype = np.dtype("<u2" if max(side.size for side in subwords) <= 1 << 16 else "<u4")
+    state = State.of(making)
+    if state.report.read:
+        say(f"going on after {state.report.read:,} pairs")
+    news = News(state.report.read, total, say)
+    with ExitStack() as stack:
+        files = {name: stack.enter_context((making / name).open("ab")) for name in FILES}
+        for file, size in zip(files.values(), state.sizes, strict=True):
+            file.seek(file.truncate(size))
+        writer = StoreWriter(files, dtype)
+        for corpus in data.train[state.corpus :]:
+            pairs = islice(enumerate(bytes_of_pairs(corpus), start=1), state.read, None)
+            work = partial(_cut, name_of(corpus), data, subwords)
+            for count, done in enumerate(_in_order(work, _batches(pairs)), start=1):
+                state = _written(state, done, writer)
+                news.tell(state.report.read)
+                if count % SETTLED == 0:
+                    state = state.settle(making, files)
+            parts = (*state.parts, Part(state.kept, corpus.weight))
+            state = state._replace(corpus=state.corpus + 1, read=0, kept=0, parts=parts).settle(making, files)
+    return state, dtype
+
+
+class Cut(NamedTuple):
+    """What came of a batch: the ids of each kept pair, side by side."""
+
+    report: Report
+    sides: tuple[list[list[int]], list[list[int]]]
+
+
+def _cut(name: str, data: DataSpec, subwords: tuple[Subwords, Subwords], batch: list[Numbered]) -> Cut:
+    """Checks a batch and cuts what is left."""
+    report = Report()
+    pairs = list(readable(batch, name, report))
+    source, target = (side.encode([pair[place] for pair in pairs]) for place, side in enumerate(subwords, start=1))
+    kept = []
+    for number, (place, _, _) in enumerate(pairs):
+        if fault := _fault_of_length(len(source[number]), len(target[number]), data):
+            report.note(fault, place)
+        else:
+            kept.append(number)
+    report.kept = len(kept)
+    return Cut(report, ([source[number] for number in kept], [target[number] for number in kept]))
+
+
+def _written(state: State, done: Cut, writer: StoreWriter) -> State:
+    """After one more batch."""
+    for side, ids in zip(SIDES, done.sides):
+        writer.append(side, ids)
+    state.report.add(done.report)
+    return state._replace(read=state.read + done.report.read, kept=state.kept + done.report.kept)
+
+
+def _fault_of_length(source: int, target: int, data: DataSpec) -> Fault | None:
+    """Lengths without and proportions with the end symbol, which is gentle with the shortest pairs."""
+    if max(source, target) > data.longest:
+        return Fault.LONG
+    if data.ratio is not None and max(source, target) + 1 > data.ratio * (min(source, target) + 1):
+        return Fault.PROPORTION
+    return None
+
+
+def _batches(pairs: Iterator[Numbered]) -> Iterator[list[Numbered]]:
+    while batch := list(islice(pairs, BATCH)):
+        yield batch
+
+
+def _in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """What `work` makes of each item, in their order, some of them at work ahead."""
+    waiting: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(AHEAD) as pool:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) == AHEAD:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
