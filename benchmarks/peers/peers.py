@@ -19,6 +19,7 @@ RELEASES = {
     "eole": ("eole==0.6.4", "aiohttp"),
     "huggingface": ("transformers[torch]==5.23.0",),
     "ctranslate2": ("ctranslate2==4.8.5", "safetensors"),
+    "datasets": ("datasets==5.2.0", "tokenizers==0.23.3"),
 }
 
 # What `transduce` gives itself when it starts, as environment variables: memory that is kept, and threads that spin

@@ -47,6 +47,27 @@ def test_text_without_a_space_is_cut_in_good_time(subwords: Subwords, text: str)
     assert subwords.decode(subwords.encode([text])) == [text]
 
 
+ODD = st.sampled_from([*" \t\n\x1c\x85\u00a0\u2003\u3000\u200b", "a", "man", "’", "'", "1", "!", "\u0301", "字", "👩"])
+
+
+@given(
+    lines=st.lists(
+        st.lists(ODD, max_size=12).map("".join) | st.text(st.characters(exclude_categories=["Cs"])), max_size=4
+    )
+)
+@example(lines=["a man", "a  man", " a man", "a man ", "a\u00a0man a", "man\x1ca a", "", " ", "a" * 65 + " a"])
+def test_a_line_is_cut_as_the_library_cuts_it_whole(subwords: Subwords, lines: list[str]) -> None:
+    whole = tokenizers.Tokenizer.from_str(subwords.as_json())
+    assert subwords.encode([*lines, *LINES]) == [whole.encode(line).ids for line in (*lines, *LINES)]
+
+
+def test_what_is_remembered_is_bounded(subwords: Subwords, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transduce.text.subwords.REMEMBERED", 20)
+    for number in range(200):
+        subwords.encode([f"{number} {number + 1} and so on"])
+    assert len(subwords._known) <= 20 + 5
+
+
 def test_batches_do_not_matter(subwords: Subwords) -> None:
     assert subwords.encode(LINES) == [subwords.encode([line])[0] for line in LINES]
 

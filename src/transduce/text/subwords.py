@@ -49,6 +49,9 @@ WORD = "|".join(
 )
 LONGEST_WORD_IN_BYTES = 4 * (2 * LONGEST_WORD + 2)
 
+REMEMBERED = 200_000
+"""Parts of lines whose ids are remembered, about: some 50 MB."""
+
 # What `pieces` calls the symbols.
 SHOWN_SYMBOLS = ("<pad>", "<s>", "</s>")
 
@@ -81,6 +84,7 @@ class Subwords:
 
     def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
         self._tokenizer = tokenizer
+        self._known: dict[str, list[int]] = {}  # the ids of what stands between two spaces
 
     @classmethod
     def learn(cls, lines: Iterable[str], spec: Bpe | WordPiece) -> "Subwords":
@@ -129,10 +133,24 @@ class Subwords:
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """The ids of each line, no symbols added; `ValueError` for what UTF-8 cannot hold (half a surrogate pair)."""
         try:
-            encodings = self._tokenizer.encode_batch_fast(list(lines))
+            return self._encoded(lines)
         except TypeError:
             raise _surrogate_in(lines) from None
-        return [encoding.ids for encoding in encodings]
+
+    def _encoded(self, lines: Sequence[str]) -> list[list[int]]:
+        """As `encode`; what stands between two spaces is cut once and remembered, for text repeats itself."""
+        parts = [_parts(line) for line in lines]
+        whole = iter(self._cut([line for line, cut in zip(lines, parts) if not cut]))
+        if len(self._known) > REMEMBERED:
+            self._known = {}
+        known = self._known  # the same for all of this call, whatever other threads do
+        new = [part for part in dict.fromkeys(chain.from_iterable(parts)) if part not in known]
+        known.update(zip(new, self._cut(new)))
+        return [list(chain.from_iterable(map(known.__getitem__, cut))) if cut else next(whole) for cut in parts]
+
+    def _cut(self, texts: list[str]) -> list[list[int]]:
+        """The ids of each text, by the library."""
+        return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts)]
 
     def encode_with_dropout(
         self, lines: Sequence[str], probability: float, keys: NDArray[np.uint64]
@@ -217,6 +235,15 @@ def _around(model: Any) -> tokenizers.Tokenizer:
         [decoders.Replace(CONTINUES, ""), decoders.ByteLevel(), decoders.Strip(" ", 1, 0)]
     )
     return tokenizer
+
+
+def _parts(line: str) -> list[str]:
+    """What stands between spaces, where the ids of a line are those of its parts; nothing where they may not be.
+
+    No word goes across a space that is alone between two characters that are none.
+    """
+    parts = line.split(" ")
+    return parts if parts == line.split() and len(max(parts, key=len)) <= LONGEST_WORD else []
 
 
 def _trainer(spec: Bpe | WordPiece) -> Any:
