@@ -20,6 +20,7 @@ __all__ = ["ALONE", "Together", "begin"]
 Result = TypeVar("Result")
 
 PATIENCE = timedelta(hours=12)  # preparing a corpus takes the first process hours, while the others wait
+REPLY = timedelta(minutes=30)  # all else takes all of them as long; who does not answer by then is dead
 
 
 class Together:
@@ -28,7 +29,8 @@ class Together:
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank, self.size = rank, size
         # What is not on a GPU goes by gloo, whatever carries the gradients.
-        self._control: Any = distributed.new_group(backend="gloo", timeout=PATIENCE) if size > 1 else None
+        self._control: Any = distributed.new_group(backend="gloo", timeout=REPLY) if size > 1 else None
+        self._patient: Any = distributed.new_group(backend="gloo", timeout=PATIENCE) if size > 1 else None
 
     @property
     def leads(self) -> bool:
@@ -50,7 +52,7 @@ class Together:
             except Exception as error:
                 failed = error
                 told[1] = (str(error),) if isinstance(error, OSError) else str(error)
-        distributed.broadcast_object_list(told, 0, group=self._control)
+        distributed.broadcast_object_list(told, 0, group=self._patient)
         if failed is not None:
             raise failed
         if isinstance(told[1], tuple):
@@ -116,6 +118,6 @@ def begin(device: torch.device) -> tuple[Together, torch.device]:
         store=PrefixStore(f"attempt-{attempt}", store),
         rank=rank,
         world_size=size,
-        timeout=PATIENCE,
+        timeout=REPLY,
     )
     return Together(rank, size), device
