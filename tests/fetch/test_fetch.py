@@ -128,14 +128,16 @@ def test_nothing_is_in_place_while_a_part_is_being_written(world):
     world.holds("wmt14-en-de")
 
 
-def test_a_killed_fetch_goes_on_in_the_middle_of_an_archive(world):
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, -15)])
+def test_a_fetch_that_was_stopped_goes_on_in_the_middle_of_an_archive(world, how, code):
     half = len(world.archives[CRAWL]) // 2
     world.server.faults[f"/one/{CRAWL}"] = [("halt", half)]
-    code = (
-        "import sys; from pathlib import Path; from transduce.fetch import fetch, read_catalogue\n"
-        "fetch('wmt14-en-de', Path(sys.argv[1]), None, print, read_catalogue(Path(sys.argv[2])))"
+    run = (
+        "import sys; from pathlib import Path; import transduce.fetch.catalogue; from transduce.commands import main\n"
+        "transduce.fetch.catalogue.CATALOGUE = Path(sys.argv[2])\n"
+        "main(['fetch', 'wmt14-en-de', '--out', sys.argv[1]])"
     )
-    child = subprocess.Popen([sys.executable, "-c", code, world.out, world.written()], stdout=subprocess.DEVNULL)
+    child = subprocess.Popen([sys.executable, "-c", run, world.out, world.written()], stderr=subprocess.PIPE)
     assert world.server.halted.wait(30)
     part = world.out / "archives" / f"{CRAWL}.part"
     while not part.exists() or part.stat().st_size < half:
@@ -144,8 +146,9 @@ def test_a_killed_fetch_goes_on_in_the_middle_of_an_archive(world):
         world.fetch("wmt14-en-de")
     with pytest.raises(ValueError, match=r"another fetch is at work in .*archives/wmt13"):
         world.fetch("wmt14-en-fr")
-    child.send_signal(signal.SIGKILL)
-    child.wait()
+    child.send_signal(how)
+    assert b"Traceback" not in child.communicate()[1]
+    assert child.returncode == code
     world.server.asked.clear()
     world.fetch("wmt14-en-de")
     world.holds("wmt14-en-de")
