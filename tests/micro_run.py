@@ -163,9 +163,9 @@ def _arm(moment: Moment) -> None:
     sys.stderr.write = written
     for name in ("fsync", "rename", "replace", "unlink", "rmdir", "mkdir"):
         setattr(os, name, counted(getattr(os, name)))
-    import transduce.durable
+    import safetensors.torch
 
-    transduce.durable.save_file = half(transduce.durable.save_file)
+    safetensors.torch.save_file = half(safetensors.torch.save_file)
 
 
 @pytest.fixture(scope="session")

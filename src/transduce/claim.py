@@ -1,9 +1,6 @@
 """Claiming a directory for a run: under the recipe that it was begun with, or anew, with what was there kept aside."""
 
-import contextlib
-import fcntl
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +8,7 @@ from typing import Any
 from transduce.directory import MANIFEST, NEXT, RECIPE, write_recipe
 from transduce.recipe import Recipe, dump, read_yaml
 
-__all__ = ["claim", "held", "set_aside"]
+__all__ = ["claim", "set_aside"]
 
 # What a recipe may change between one start of a run and the next: (section, key).
 FREE = {
@@ -20,22 +17,6 @@ FREE = {
 }
 
 ASIDE = "before-restart-"  # and a number: where a restart keeps what was there
-
-
-@contextlib.contextmanager
-def held(out: Path) -> Iterator[None]:
-    """Keeps every other training out of `out`, which is made if need be; the system lets go when a process dies."""
-    out.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(out, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise ValueError(f"another training is at work in {out}; wait for its end, or choose another --out") from None
-    try:
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def set_aside(out: Path, say: Callable[[str], None]) -> None:

@@ -3,10 +3,10 @@
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from safetensors import SafetensorError
-from safetensors.torch import save_file
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["flush", "replace", "write_tensors", "write_text"]
 
@@ -25,8 +25,12 @@ def write_text(path: Path, text: str) -> None:
     replace(path, lambda aside: aside.write_text(text, "utf-8"))
 
 
-def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+def write_tensors(tensors: Mapping[str, "Tensor"], path: Path) -> None:
     """Fills a file with tensors; an `OSError` where the disk refuses, for which the library has an error of its own."""
+    # Imported where it is used: it brings torch, which takes seconds, and most files hold no tensors.
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
     try:
         save_file(dict(tensors), path)
     except SafetensorError as error:

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from transduce.claim import claim, held, set_aside
+from transduce.alone import held
+from transduce.claim import claim, set_aside
 from transduce.corpus import Planner, Prepared, open_store
 from transduce.corpus import prepare as prepare_corpus
 from transduce.directory import Model, Weights, weights_of
@@ -100,7 +101,7 @@ def train(recipe: Recipe, out: Path, options: Options = DEFAULTS, say: Say = pri
         stack.callback(together.close)
 
         def claimed() -> None:
-            stack.enter_context(held(out))
+            stack.enter_context(held(out, "training"))
             if options.restart:
                 set_aside(out, say)
             claim(recipe, out)

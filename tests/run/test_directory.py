@@ -184,7 +184,7 @@ def test_weights_of_another_model_are_refused(run):
 def test_nothing_of_a_write_that_fails_is_seen(run, monkeypatch):
     before = {path.name: path.read_bytes() for path in run.iterdir()}
     model = Model.read(run)
-    monkeypatch.setattr("transduce.durable.save_file", lambda weights, path: path.write_bytes(b"half") / 0)
+    monkeypatch.setattr("safetensors.torch.save_file", lambda weights, path: path.write_bytes(b"half") / 0)
     with pytest.raises(ZeroDivisionError):
         write_model(run, model.config, weights_of(model.module), (model.source, model.target), {})
     assert {name: (run / name).read_bytes() for name in before} == before

@@ -8,9 +8,9 @@ import subprocess
 import sys
 
 import pytest
+import safetensors.torch
 import torch
 
-from transduce import durable
 from transduce import run as running
 from transduce.directory import Model
 from transduce.recipe import load
@@ -114,16 +114,16 @@ def test_what_diverges_at_once_says_so(recipe, tmp_path, monkeypatch):
 
 def refusing(monkeypatch, refused, error=errno.ENOSPC):
     """The disk refuses the files of weights whose number, from 1, is in `refused`."""
-    save_file, calls = durable.save_file, []
+    save_file, calls = safetensors.torch.save_file, []
 
     def saved(tensors, path):
         calls.append(path)
         if len(calls) in refused:
             path.write_bytes(b"half")
-            raise durable.SafetensorError(f"Error while serializing: I/O error: {error}")
+            raise safetensors.SafetensorError(f"Error while serializing: I/O error: {error}")
         save_file(tensors, path)
 
-    monkeypatch.setattr(durable, "save_file", saved)
+    monkeypatch.setattr("safetensors.torch.save_file", saved)
 
 
 def test_a_full_disk_is_told_and_tried_again(recipe, tmp_path, monkeypatch, undisturbed):

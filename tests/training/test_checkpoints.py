@@ -1,9 +1,9 @@
 """Checkpoints: whole or not at all, the newest kept, given back to the bit."""
 
 import pytest
+import safetensors.torch
 import torch
 
-from transduce import durable
 from transduce.training import Checkpoint, Checkpoints, DamagedError
 
 
@@ -57,7 +57,7 @@ def test_a_write_that_fails_leaves_the_earlier_ones(tmp_path, monkeypatch, call)
     checkpoints = Checkpoints(tmp_path, keep=2)
     checkpoints.save(of(1))
     checkpoints.save(of(2))
-    save_file, calls = durable.save_file, []
+    save_file, calls = safetensors.torch.save_file, []
 
     def failing(tensors, path):
         calls.append(path)
@@ -66,7 +66,7 @@ def test_a_write_that_fails_leaves_the_earlier_ones(tmp_path, monkeypatch, call)
             raise OSError(28, "No space left on device", str(path))
         save_file(tensors, path)
 
-    monkeypatch.setattr(durable, "save_file", failing)
+    monkeypatch.setattr("safetensors.torch.save_file", failing)
     with pytest.raises(OSError, match="No space"):
         checkpoints.save(of(3))
     assert checkpoints.steps() == [1, 2]

@@ -20,6 +20,7 @@ from transduce.signals import ElsewhereError, Interrupted
 VERBS = {
     "demo": "Train on the embedded corpus, measure, translate, draw: everything once, in ten minutes.",
     "embedded": "Write the English–German corpus that comes with the package.",
+    "fetch": "Get a public corpus that the recipes name.",
     "prepare": "Learn the subwords and write the store of a recipe.",
     "train": "Train a recipe; the same command again goes on where it stopped.",
     "translate": "Translate lines of text; several models are an ensemble.",

@@ -1,0 +1,25 @@
+"""Having a folder to oneself: one training in a run, one fetch in a folder of data."""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["held"]
+
+
+@contextlib.contextmanager
+def held(folder: Path, work: str) -> Iterator[None]:
+    """Keeps every other `work` out of `folder`, which is made if need be; the system lets go when a process dies."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise ValueError(f"another {work} is at work in {folder}; wait for its end, or choose another --out") from None
+    try:
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,47 @@
+"""`transduce fetch`: gets the corpora that the recipes name."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def fetch(
+    name: Annotated[str, typer.Argument(help="A corpus: wmt14-en-de, wmt14-en-fr or multi30k.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Where the corpus goes; by default the folder that TRANSDUCE_DATA names.")
+    ] = None,
+    origin: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="DIR|hub",
+            help="A folder of yours that has the archives or the texts, or `hub`; by default mirrors are asked.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Downloads a corpus, unpacks and cleans it; the same command again goes on where it stopped."""
+    from transduce.fetch import fetch
+
+    folder = out or _folder_of_the_recipes()
+    parts = fetch(name, folder, origin, lambda line: print(line, file=sys.stderr, flush=True))
+    if as_json:
+        print(json.dumps({"corpus": name, "folder": str(folder / name), "parts": parts}, indent=2))
+        return
+    for part in parts.values():
+        for file, entry in part["files"].items():
+            print(f"{folder / name / file}: {part['kept']:,} lines, {entry['bytes']:,} bytes")
+    if folder.resolve() != Path(os.environ.get("TRANSDUCE_DATA", "")).resolve():
+        print(f"the recipes look for it by TRANSDUCE_DATA: export TRANSDUCE_DATA={folder.resolve()}", file=sys.stderr)
+
+
+def _folder_of_the_recipes() -> Path:
+    if folder := os.environ.get("TRANSDUCE_DATA"):
+        return Path(folder)
+    raise ValueError(
+        "no folder to put the data into: add `--out DIR`, or name one for the recipes too: `export TRANSDUCE_DATA=DIR`"
+    )

@@ -1,0 +1,155 @@
+"""What gives the rows of a part: archives, unpacked and read side by side, or tables of the hub."""
+
+import importlib
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from transduce.corpus.readers import Files, bytes_of_pairs
+from transduce.fetch.catalogue import Choice, Part, Section, Table
+from transduce.fetch.download import Unavailable
+from transduce.fetch.origins import Origin
+from transduce.fetch.unpack import UnusableError, plain, unpack
+
+__all__ = ["Archives", "Hub", "Row", "Source"]
+
+Row = Sequence[bytes]
+"""A line a language, in the order of the part's files."""
+
+Taken = TypeVar("Taken")
+
+BATCH = 1000  # rows that are taken from a table at a time
+
+
+class Source(Protocol):
+    """What fetching needs to know of where texts come from."""
+
+    name: str
+
+    def languages(self, part: Part) -> tuple[str, ...]:
+        """The sides of `part` that there are here; none where the part is not here."""
+
+    def get(self, part: Part) -> None:
+        """Downloads what `rows` needs."""
+
+    def rows(self, part: Part, work: Path) -> Iterator[Row]:
+        """Every row of `part`; `work` is a folder for what is needed on the way."""
+
+    def room(self, parts: Sequence[Part]) -> int:
+        """The bytes, as far as known, that getting `parts` takes up besides the texts themselves."""
+
+
+class Archives:
+    """The archives of the catalogue, wherever they are."""
+
+    def __init__(self, origin: Origin, say: Callable[[str], None]) -> None:
+        self.name, self._origin, self._say = origin.name, origin, say
+
+    def languages(self, part: Part) -> tuple[str, ...]:
+        """All of them."""
+        return tuple(part.files)
+
+    def room(self, parts: Sequence[Part]) -> int:
+        """The archives that have to be got, and as much as all texts for those being unpacked."""
+        choices = [self._by_preference(section)[0] for part in parts for section in part.sections]
+        names = {place.archive for choice in choices for place in choice.values()}
+        return self._origin.bytes_to_get(names) + sum(part.text for part in parts)
+
+    def get(self, part: Part) -> None:
+        """Sees that the archives are at hand, of each section those of one choice."""
+        for section in part.sections:
+            self._first(section, lambda choice: [self._origin.archive(place) for place in choice.values()])
+
+    def rows(self, part: Part, work: Path) -> Iterator[Row]:
+        """The rows of the sections, one after the other."""
+        for section in part.sections:
+            texts = self._first(section, lambda choice: self._unpacked(choice, work))
+            self._say(f"reading {section.name}")
+            yield from _side_by_side([texts[language] for language in part.files])
+            for path in work.iterdir():  # it would only be in the way of the next, which may need as much room
+                path.unlink()
+
+    def _by_preference(self, section: Section) -> list[Choice]:
+        return sorted(section.choices, key=lambda choice: not self._origin.is_at_hand(choice))
+
+    def _first(self, section: Section, take: Callable[[Choice], Taken]) -> Taken:
+        """What `take` makes of the first choice with which it succeeds; the origin's refusal where it is none."""
+        reasons: list[str] = []
+        for choice in self._by_preference(section):
+            if reasons:
+                self._say(f"{section.name}: another archive has it too")
+            try:
+                return take(choice)
+            except (Unavailable, UnusableError) as error:
+                reasons.append(str(error))
+        raise self._origin.refusal("\n".join([f"{section.name} could not be had.", *reasons]))
+
+    def _unpacked(self, choice: Choice, work: Path) -> dict[str, Path]:
+        """The texts of a choice, a sentence a line; members of archives are copied to `work`."""
+        texts, members = {}, defaultdict[Path, dict[str, Path]](dict)
+        for language, place in choice.items():
+            archive = self._origin.archive(place)
+            if archive is None:
+                texts[language] = self._origin.folder / place.file
+            elif place.member is None:
+                texts[language] = archive
+            else:
+                texts[language] = members[archive][place.member] = work / Path(place.member).name
+        for archive, copies in members.items():
+            self._say(f"unpacking {archive.name}")
+            unpack(archive, copies)
+        return {language: plain(path, work / f"{language}.txt") for language, path in texts.items()}
+
+
+class Hub:
+    """The hub, through the package `datasets`, which downloads, resumes and keeps things in its own way."""
+
+    name = "hub"
+
+    def languages(self, part: Part) -> tuple[str, ...]:
+        """Those that the catalogue says."""
+        return (part.hub.languages or tuple(part.files)) if part.hub else ()
+
+    def room(self, parts: Sequence[Part]) -> int:
+        """The copy that the package keeps."""
+        return sum(part.text for part in parts)
+
+    def get(self, part: Part) -> None:
+        """Has the package download and keep the table."""
+        assert part.hub
+        _table(part.hub)
+
+    def rows(self, part: Part, work: Path) -> Iterator[Row]:
+        """The rows of a table."""
+        assert part.hub
+        languages = self.languages(part)
+        for batch in _table(part.hub).iter(batch_size=BATCH):
+            if part.hub.column is None:
+                rows: Any = zip(*(batch[language] for language in languages), strict=True)
+            else:
+                rows = ([row[language] for language in languages] for row in batch[part.hub.column])
+            yield from ([side.encode() for side in row] for row in rows)
+
+
+def _table(table: Table) -> Any:
+    """A table of the hub; `ValueError` where the package is missing, `Unavailable` where the hub does not give it."""
+    try:
+        datasets = importlib.import_module("datasets")
+    except ImportError:
+        raise ValueError("--from hub needs the package `datasets`: pip install 'transduce[hub]'") from None
+    if not sys.stderr.isatty():
+        datasets.disable_progress_bars()
+    try:
+        return datasets.load_dataset(table.dataset, table.config, split=table.split)
+    except (OSError, ValueError) as error:
+        raise Unavailable(f"the hub does not give {table.dataset}, {table.split}: {error}") from None
+
+
+def _side_by_side(texts: Sequence[Path]) -> Iterator[Row]:
+    """The lines of texts that must be equally long; a `ValueError` says which is not, and where they part."""
+    first, *others = map(str, texts)
+    pairs_of_first = [bytes_of_pairs(Files(source=first, target=other)) for other in others]
+    for pairs in zip(*pairs_of_first, strict=True):
+        yield [pairs[0][0], *(line for _, line in pairs)]

@@ -1,0 +1,213 @@
+"""A server with small archives of the layout of the real ones, and the catalogue that leads to it."""
+
+import gzip
+import hashlib
+import html
+import io
+import json
+import re
+import tarfile
+import threading
+from collections import defaultdict
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from ruamel.yaml import YAML
+
+from transduce.fetch import Catalogue, fetch
+from transduce.fetch.catalogue import CATALOGUE
+from transduce.settings import validated
+
+PAIRS = 3  # of the parts that have a known number, in the small corpora
+
+
+class Server(ThreadingHTTPServer):
+    """Serves `files` by path, each as the next of its `faults` says, and remembers what was asked."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.files: dict[str, bytes] = {}
+        self.faults: dict[str, list[Any]] = defaultdict(list)
+        self.asked: list[tuple[str, str | None]] = []
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.halted, self.resume = threading.Event(), threading.Event()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Faults: a status; `deaf` ignores ranges; ("cut", n) and ("halt", n) break off after n bytes; ("lie", n) adds n
+    to where the range is said to begin; bytes are given in place of the file."""
+
+    server: Server
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.path, self.headers["Range"]))
+        fault = self.server.faults[self.path].pop(0) if self.server.faults[self.path] else None
+        if isinstance(fault, int) or self.path not in self.server.files:
+            self.send_error(fault if isinstance(fault, int) else 404)
+            return
+        content = fault if isinstance(fault, bytes) else self.server.files[self.path]
+        start = int(re.findall(r"\d+", self.headers["Range"])[0]) if self.headers["Range"] and fault != "deaf" else 0
+        if start and start >= len(content):
+            self.send_error(416)
+            return
+        kind, count = fault if isinstance(fault, tuple) else (None, 0)
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(content) - start))
+        if start:
+            begin = start + (count if kind == "lie" else 0)
+            self.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/{len(content)}")
+        self.end_headers()
+        self.wfile.write(content[start : start + count if kind in ("cut", "halt") else None])
+        if kind == "halt":
+            self.wfile.flush()
+            self.server.halted.set()
+            self.server.resume.wait(20)
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+class World(NamedTuple):
+    """A server, the catalogue that leads to it, what its texts are, and a folder to fetch into."""
+
+    server: Server
+    catalogue: Catalogue
+    archives: dict[str, bytes]
+    texts: dict[str, dict[str, list[str]]]  # corpus → file → lines
+    out: Path
+
+    def fetch(self, name: str, origin: str | None = None) -> tuple[dict[str, Any], list[str]]:
+        """Fetches, and gives what is told of the parts and what was said."""
+        said: list[str] = []
+        return fetch(name, self.out, origin, said.append, self.catalogue), said
+
+    def holds(self, name: str) -> None:
+        """Asserts that all files of a corpus are there, as they should be, and nothing is left of making them."""
+        for file, lines in self.texts[name].items():
+            assert (self.out / name / file).read_bytes() == "".join(f"{line}\n" for line in lines).encode()
+        assert {path.name for path in (self.out / name).iterdir()} == {*self.texts[name], "manifest.json"}
+
+    def paths(self, archive: str) -> list[str]:
+        """Where the server has an archive: the paths of its mirrors."""
+        return [mirror.removeprefix(self.server.url) for mirror in self.catalogue.archives[archive].mirrors]
+
+    def with_mirrors(self, archive: str, *mirrors: str) -> "World":
+        """The same with other mirrors of an archive."""
+        values = as_values(self.catalogue)
+        values["archives"][archive]["mirrors"] = list(mirrors)
+        return self._replace(catalogue=catalogue_of(values))
+
+    def unchecked(self, archive: str) -> "World":
+        """The same without anything known of an archive, which may then be anything."""
+        values = as_values(self.catalogue)
+        values["archives"][archive] = {"mirrors": values["archives"][archive]["mirrors"]}
+        return self._replace(catalogue=catalogue_of(values))
+
+    def written(self) -> Path:
+        """The catalogue as a file."""
+        path = self.out.parent / "catalogue.yaml"
+        path.write_text(json.dumps(as_values(self.catalogue)), "utf-8")
+        return path
+
+
+def catalogue_of(values: dict[str, Any]) -> Catalogue:
+    """The catalogue that `values` make."""
+    return validated(Catalogue, values, place="the small catalogue")
+
+
+def as_values(catalogue: Catalogue) -> dict[str, Any]:
+    """A catalogue as its file would have it: places are text, and what is null is not there."""
+
+    def short(found: dict[str, Any]) -> Any:
+        if found.keys() == {"archive", "member"}:
+            return found["archive"] + (f":{found['member']}" if found["member"] else "")
+        return {key: value for key, value in found.items() if value is not None}
+
+    values: dict[str, Any] = json.loads(json.dumps(catalogue.as_dictionary()), object_hook=short)
+    return values
+
+
+def lines_of(section: str, language: str, cleaned: bool) -> list[str]:
+    """The text of a section: where it will be cleaned, with a pair that will not be kept."""
+    lines = [f'{section} {language} {number}: R&D at "5 < 6" – AT&T’s' for number in range(PAIRS)]
+    return [*lines, *(["  " if language == "en" else "alone", f"{section} {language} last"] if cleaned else [])]
+
+
+def as_member(name: str, lines: list[str]) -> bytes:
+    """A text in the form that the name of a member says."""
+    if name.endswith(".sgm"):
+        segments = "".join(
+            f'<seg id="{n}"> {html.escape(line, quote=n == 0)}\n</seg>\n' for n, line in enumerate(lines)
+        )
+        return f'<srcset setid="x" srclang="any">\n<DOC docid="a">\n<hl>\n{segments}</hl></DOC></srcset>\n'.encode()
+    text = "".join(f"{line}\n" for line in lines).encode()
+    return gzip.compress(text) if name.endswith(".gz") else text
+
+
+def tar(members: dict[str, bytes], mode: str) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode=mode) as archive:
+        for name, content in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return file.getvalue()
+
+
+def archive_of(name: str, members: dict[str | None, bytes]) -> bytes:
+    """An archive with these members, and others that nobody asked for before them."""
+    if None in members:
+        return members[None]
+    whole = {"README": b"for nobody", **{f"./{name}": content for name, content in members.items()}}
+    return tar(whole, "w:gz" if name.endswith("gz") else "w")
+
+
+def small(values: dict[str, Any]) -> tuple[dict[str, bytes], dict[str, dict[str, list[str]]]]:
+    """Small archives of the catalogue's layout, and the files that must come of them."""
+    members: dict[str, dict[str | None, bytes]] = defaultdict(dict)
+    texts: dict[str, dict[str, list[str]]] = {name: defaultdict(list) for name in values["corpora"]}
+    for corpus, part in ((name, part) for name, found in values["corpora"].items() for part in found["parts"]):
+        for section in part["sections"]:
+            for language, file in part["files"].items():
+                lines = lines_of(section["name"], language, cleaned="pairs" not in part)
+                texts[corpus][file] += [line for number, line in enumerate(lines) if number != PAIRS]
+                for archive, _, member in (choice[language].partition(":") for choice in section["choices"]):
+                    members[archive][member or None] = as_member(member or archive, lines)
+    return {name: archive_of(name, found) for name, found in members.items()}, texts
+
+
+@pytest.fixture(scope="session")
+def layout() -> tuple[dict[str, Any], dict[str, bytes], dict[str, dict[str, list[str]]]]:
+    """The real catalogue as plain values, small archives, and what comes of them."""
+    values = json.loads(json.dumps(YAML(typ="safe", pure=True).load(CATALOGUE.read_text("utf-8"))))
+    return values, *small(values)
+
+
+@pytest.fixture
+def world(layout, tmp_path, monkeypatch):
+    """Two living mirrors for every archive; sizes and checksums where the real catalogue has them."""
+    monkeypatch.setattr("os.fsync", lambda descriptor: None)  # no power will be cut, and each waits for the disk
+    values, archives, texts = json.loads(json.dumps(layout[0])), layout[1], layout[2]
+    server = Server()
+    for name, archive in values["archives"].items():
+        content = archives[name]
+        archive["mirrors"] = [f"{server.url}/{mirror}/{name}" for mirror in ("one", "two")]
+        server.files |= {f"/{mirror}/{name}": content for mirror in ("one", "two")}
+        if "bytes" in archive:
+            archive["bytes"] = len(content)
+        if "checksum" in archive:
+            kind = archive["checksum"].partition(":")[0]
+            archive["checksum"] = f"{kind}:{hashlib.new(kind, content).hexdigest()}"
+    for part in (part for corpus in values["corpora"].values() for part in corpus["parts"]):
+        part |= {"pairs": PAIRS} if "pairs" in part else {"text": 1000}
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    yield World(server, catalogue_of(values), archives, texts, tmp_path / "data")
+    server.resume.set()
+    server.shutdown()
+    server.server_close()
+    thread.join()

@@ -1,0 +1,112 @@
+"""`--from hub`: tables through the package `datasets`, by a stand-in and, where it is installed, by itself."""
+
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+from fetch_world import PAIRS, as_values, catalogue_of
+
+from transduce.fetch import Unavailable
+
+
+def rows_of(world, corpus, part, languages):
+    """The rows of a part; where they will be cleaned, with one that will not be kept and one that will be mended."""
+    columns = [world.texts[corpus][part["files"][language]] for language in languages]
+    rows = [dict(zip(languages, row, strict=True)) for row in zip(*columns, strict=True)]
+    return rows if part["pairs"] else [*rows, dict.fromkeys(languages, "x\ny"), {languages[0]: " ", languages[1]: "x"}]
+
+
+class Table:
+    def __init__(self, rows):
+        self.rows = rows
+
+    def iter(self, batch_size):
+        for start in range(0, len(self.rows), 2):
+            batch = self.rows[start : start + 2]
+            yield {key: [row[key] for row in batch] for key in batch[0]}
+
+
+@pytest.fixture
+def hub(world, monkeypatch):
+    """A package that gives the tables of the small corpora, and remembers what it was asked for."""
+    asked = []
+
+    def load_dataset(dataset, config, split):
+        asked.append((dataset, config, split))
+        for corpus, found in world.catalogue.as_dictionary()["corpora"].items():
+            for part in found["parts"]:
+                table = part["hub"]
+                if table and (table["dataset"], table["config"], table["split"]) == asked[-1]:
+                    rows = rows_of(world, corpus, part, table["languages"] or list(part["files"]))
+                    return Table([{table["column"]: row} for row in rows] if table["column"] else rows)
+        raise FileNotFoundError("there is no such thing")
+
+    stand_in = SimpleNamespace(load_dataset=load_dataset, disable_progress_bars=lambda: None)
+    monkeypatch.setitem(sys.modules, "datasets", stand_in)
+    return asked
+
+
+def test_a_corpus_comes_from_the_hub(world, hub):
+    parts, _ = world.fetch("wmt14-en-de", "hub")
+    assert parts["train"]["dropped"] == {"with an empty side": 1}
+    assert parts["train"]["mended"] == 1
+    folder = world.out / "wmt14-en-de"
+    for file, lines in world.texts["wmt14-en-de"].items():
+        more = ["x y"] if file.startswith("train") else []
+        assert (folder / file).read_text("utf-8").split("\n") == [*lines, *more, ""]
+    assert {(dataset, config) for dataset, config, _ in hub} == {("wmt/wmt14", "de-en")}
+    assert not world.server.asked
+
+
+def test_what_the_hub_does_not_have_is_named_and_can_be_had_later(world, hub):
+    parts, said = world.fetch("multi30k", "hub")
+    assert list(parts) == ["train", "val", "test_2016_flickr"]
+    assert all(part["kept"] == PAIRS for part in parts.values())
+    left = "train.fr, val.fr, test_2016_flickr.fr, test_2017_flickr.en, test_2017_flickr.de, test_2017_flickr.fr"
+    assert said[-1] == f"not from the hub: {left}; the same command without --from gets them"
+    assert world.fetch("multi30k", "hub")[1][-2:] == ["nothing to do: all is there and whole", said[-1]]
+    world.fetch("multi30k")
+    world.holds("multi30k")
+    # And what one part of a manifest says of French is not forgotten when English and German come from the hub again.
+    (world.out / "multi30k" / "val.en").unlink()
+    world.fetch("multi30k", "hub")
+    assert world.fetch("multi30k")[1][-1] == "nothing to do: all is there and whole"
+
+
+def test_a_hub_that_does_not_answer_is_no_traceback(world, hub, monkeypatch):
+    def load_dataset(*_, **__):
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr(sys.modules["datasets"], "load_dataset", load_dataset)
+    with pytest.raises(Unavailable, match=r"the hub does not give wmt/wmt14, train: no route"):
+        world.fetch("wmt14-en-de", "hub")
+
+
+def test_without_the_package_one_is_told_which(world, monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(ValueError, match=r"--from hub needs the package `datasets`: pip install 'transduce\[hub\]'"):
+        world.fetch("wmt14-en-de", "hub")
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_package_itself_gives_the_same(world, tmp_path, monkeypatch):
+    pytest.importorskip("datasets", reason="needs the extra hub")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    values = as_values(world.catalogue)
+    for name, config in (("multi30k", None), ("wmt14-en-de", "de-en")):
+        folder = tmp_path / name
+        folder.mkdir()
+        for part in values["corpora"][name]["parts"]:
+            if table := part.get("hub"):
+                rows = rows_of(world, name, {"pairs": 1, **part}, table.get("languages", ["en", "de"]))
+                rows = [{table["column"]: row} for row in rows] if "column" in table else rows
+                (folder / f"{table['split']}.jsonl").write_text(
+                    "".join(f"{json.dumps(row)}\n" for row in rows), "utf-8"
+                )
+                part["hub"] |= {"dataset": str(folder)} | ({"config": "default"} if config else {})
+    local = world._replace(catalogue=catalogue_of(values))
+    local.fetch("wmt14-en-de", "hub")
+    local.holds("wmt14-en-de")
+    assert list(local.fetch("multi30k", "hub")[0]) == ["train", "val", "test_2016_flickr"]
