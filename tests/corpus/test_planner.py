@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from copy import copy
 from io import BytesIO
 from itertools import combinations, islice, takewhile
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from transduce.corpus.planner import Planned, Planner, Position, fitted_rungs, sentence_batches
+import transduce.corpus.planner as planner_module
+from transduce.corpus.planner import Planned, Planner, Position, fitted_rungs, scattered, sentence_batches
 from transduce.corpus.sentences import FILES, Part, Store, StoreWriter
 from transduce.text.subwords import BEGIN, END, PAD
 
@@ -61,6 +63,53 @@ def epoch(planner: Planner, number: int = 0) -> Iterator[Planned]:
 def numbers(steps: Iterator[Planned]) -> list[int]:
     """The pairs that steps use, in their order."""
     return [int(row[0]) - 10 for step in steps for piece in step.pieces for row in piece.source]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 64, 1000, 4097])
+def test_scattering_is_a_permutation_that_the_key_names(size: int) -> None:
+    places = np.arange(size)
+    scattering = scattered(places, size, [1, 2])
+    assert sorted(scattering.tolist()) == places.tolist()
+    assert scattered(places[::-2], size, [1, 2]).tolist() == scattering[::-2].tolist()
+    if size > 100:
+        assert scattered(places, size, [1, 3]).tolist() != scattering.tolist()
+        # As likely to rise as to fall from one place to the next, and to be above the middle wherever one looks.
+        assert 0.45 < float((np.diff(scattering) > 0).mean()) < 0.55
+        assert 0.4 < float((scattering[: size // 2] > size / 2).mean()) < 0.6
+
+
+@pytest.mark.parametrize("weights", [[(1500, 1.0)], [(500, 2.0), (1000, 0.5)]])
+def test_a_large_corpus_is_planned_in_portions(
+    store: Store, weights: list[tuple[int, float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planner_module, "PORTION", 400)
+    store = copy(store)
+    store.parts = tuple(Part(*part) for part in weights)
+    planner = Planner(store, batch_tokens=700, pieces=2, seed=1)
+    steps = list(epoch(planner))
+    uses = Counter(numbers(iter(steps)))
+    assert sum(uses.values()) == 1500
+    assert {uses[pair] for pair in range(500)} == {int(weights[0][1])}
+    assert max(uses.values()) == int(weights[0][1])
+    assert {step.position.portion for step in steps} == {0, 1, 2, 3}
+    first = numbers(step for step in steps[:20])
+    assert numbers(islice(epoch(planner, 1), 20)) != first
+    for place in (0, 7, len(steps) // 2, len(steps) - 1):
+        following = next(planner.steps(steps[place].position))
+        expected = [*steps, *islice(epoch(planner, 1), 1)][place + 1]
+        assert numbers(iter([following])) == numbers(iter([expected]))
+    assert planner.steps_per_epoch == pytest.approx(len(steps), rel=0.1)
+    assert planner.words_per_epoch == pytest.approx(sum(step.words for step in steps), rel=0.1)
+
+
+def test_processes_share_the_pieces_of_a_step(store: Store) -> None:
+    planner = Planner(store, batch_tokens=1400, pieces=5, seed=1)
+    for whole, *shared in zip(epoch(planner), *(planner.steps(rank=rank, size=3) for rank in range(3))):
+        assert {(step.words, step.all_pieces, step.position) for step in (whole, *shared)} == {
+            (whole.words, len(whole.pieces), whole.position)
+        }
+        for index, piece in enumerate(whole.pieces):
+            np.testing.assert_array_equal(shared[index % 3].pieces[index // 3].source, piece.source)
 
 
 def test_pieces_hold_the_pairs_with_their_symbols(store: Store, pairs: list[tuple[list[int], list[int]]]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -269,6 +270,23 @@ def test_it_is_told_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [line.partition(" pairs,")[0] for line in said if " a second" in line] == [
         f"{done} of 16" for done in (4, 8, 12, 16)
     ]
+
+
+def test_a_store_of_a_hundred_million_pairs_is_opened_and_planned_without_being_read(tmp_path: Path) -> None:
+    """Files with holes stand for it: to read them would take minutes and gigabytes."""
+    made = prepared(tmp_path, DataSpec(train=(corpus(tmp_path, PAIRS),)))
+    place, pairs = tmp_path / "store", 100_000_000
+    description = json.loads((place / "store.json").read_text("utf-8"))
+    for name in FILES:
+        with (place / name).open("r+b") as file:
+            file.truncate(8 * (pairs + 1) if "offsets" in name else 50 * pairs)
+        description["files"][name] = (place / name).stat().st_size
+    (place / "store.json").write_text(json.dumps({**description, "parts": [[pairs, 1.0]]}), "utf-8")
+    began = time.process_time()
+    opened = open_store(place).train
+    assert len(opened) == pairs
+    assert time.process_time() - began < 1
+    assert opened.longest == made.train.longest
 
 
 def test_a_failure_leaves_no_store(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ class State(NamedTuple):
     corpus: int = 0  # which of the recipe's is being read
     read: int = 0  # pairs of it
     kept: int = 0  # of these
+    longest: int = 0  # ids of a side
     parts: tuple[Part, ...] = ()  # the corpora before it
     sizes: tuple[int, ...] = (0,) * len(FILES)
 
@@ -149,10 +150,13 @@ def _cut(name: str, data: DataSpec, subwords: tuple[Subwords, Subwords], batch: 
 
 def _written(state: State, done: Cut, writer: StoreWriter) -> State:
     """After one more batch."""
+    longest = state.longest
     for side, ids in zip(SIDES, done.sides):
         writer.append(side, ids)
+        longest = max(longest, *map(len, ids), 0)
     state.report.add(done.report)
-    return state._replace(read=state.read + done.report.read, kept=state.kept + done.report.kept)
+    read, kept = state.read + done.report.read, state.kept + done.report.kept
+    return state._replace(read=read, kept=kept, longest=longest)
 
 
 def _fault_of_length(source: int, target: int, data: DataSpec) -> Fault | None:

@@ -36,9 +36,14 @@ class DroppingStore(Store):
     """A store that gives every epoch another cut of its sentences: a function of seed, epoch and sentence."""
 
     def __init__(
-        self, files: Mapping[str, Path], dtype: np.dtype[Any], parts: Sequence[Part], dropout: Dropout
+        self,
+        files: Mapping[str, Path],
+        dtype: np.dtype[Any],
+        parts: Sequence[Part],
+        longest: int | None,
+        dropout: Dropout,
     ) -> None:
-        super().__init__(files, dtype, parts)
+        super().__init__(files, dtype, parts, longest)
         self._directory = files[FILES[0]].parent
         self._dropout = dropout
         self._latest: tuple[tuple[int, int], Store] | None = None

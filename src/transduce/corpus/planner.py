@@ -4,19 +4,26 @@ Lengths are rounded up to a few rungs, fitted to the corpus, so that there are f
 (section 5.1 of the paper batches "by approximate sequence length"). A pair belongs to the smallest rung that holds
 both its sides; a piece is so many rows of one rung. Pairs that fill no whole piece move up to the next rung, so
 that one piece an epoch is ragged. All is a function of the seed and the epoch.
+
+A large corpus is planned a portion at a time, shuffled without being laid out, so that a training begins within seconds
+on a store of any size.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.corpus.sentences import Store
+from transduce.corpus.sentences import SIDES, Part, Store
+from transduce.text.dropout import hashed
 from transduce.text.subwords import BEGIN, END
 
-__all__ = ["Piece", "Planned", "Planner", "Position", "fitted_rungs", "sentence_batches"]
+__all__ = ["Piece", "Planned", "Planner", "Position", "fitted_rungs", "scattered", "sentence_batches"]
+
+PORTION = 1 << 23
+"""Pairs, at most, that are put in order at a time."""
 
 PIECE = 4096
 """Padded positions a side, about, of a piece where their number is left to the planner."""
@@ -25,10 +32,11 @@ Ids = NDArray[np.int64]
 
 
 class Position(NamedTuple):
-    """Between two steps: `step` steps of `epoch` are done."""
+    """Between two steps: `step` steps of a portion of `epoch` are done."""
 
     epoch: int = 0
     step: int = 0
+    portion: int = 0
 
 
 BEGINNING = Position()
@@ -51,6 +59,9 @@ class Planned(NamedTuple):
     epoch: int
     step: int
     pieces: list[Piece]
+    """Those of one process."""
+    all_pieces: int
+    """How many all processes have."""
     words: int
     """Target words of all pieces, END included."""
     position: Position
@@ -96,86 +107,134 @@ class Planner:
 
     @cached_property
     def padding(self) -> float:
-        """The share of padded positions, over both sides, in the first epoch."""
-        store, plan = self._epoch(0)
-        lengths = store.source_lengths + store.target_lengths + 2
-        words = sum(int(lengths[rows.numbers].sum()) for rows in plan)
+        """The share of padded positions, over both sides, in the first epoch, or its first portion."""
+        store, plan = self._first
+        words = sum(int(store.lengths(side, rows.numbers).sum()) + len(rows.numbers) for rows in plan for side in SIDES)
         return 1.0 - words / sum(2 * len(rows.numbers) * rows.room for rows in plan)
 
     @cached_property
     def words_per_epoch(self) -> int:
-        """Target words, END included, of the first epoch."""
-        store, plan = self._epoch(0)
-        return sum(_words(store, rows) for rows in plan)
+        """Target words, END included, of the first epoch; about, where it has several portions."""
+        store, plan = self._first
+        return round(self._portions * sum(_words(store, rows) for rows in plan))
 
     @cached_property
     def steps_per_epoch(self) -> int:
-        """Steps of the first epoch."""
-        _, plan = self._epoch(0)
-        return -(-len(plan) // self.pieces)
+        """Steps of the first epoch; about, where it has several portions."""
+        return round(self._portions * -(-len(self._first[1]) // self.pieces))
 
-    def steps(self, start: Position = BEGINNING) -> Iterator[Planned]:
-        """The steps from `start` on, without end; the same whether one starts there or arrives."""
-        epoch, first = start
+    def steps(self, start: Position = BEGINNING, *, rank: int = 0, size: int = 1) -> Iterator[Planned]:
+        """The steps from `start` on, without end; the same whether one starts there or arrives.
+
+        Of `size` processes each gets the pieces that are its own: every `size`-th, from its `rank` on.
+        """
+        epoch, first, portion = start
         while True:
-            store, plan = self._epoch(epoch)
+            store, plan = self._planned(epoch, portion)
             count = -(-len(plan) // self.pieces)
+            next_portion = Position(epoch, 0, portion + 1) if portion + 1 < self._portions else Position(epoch + 1)
             for step in range(first, count):
                 rows = plan[step * self.pieces : (step + 1) * self.pieces]
-                after = Position(epoch, step + 1) if step + 1 < count else Position(epoch + 1)
+                after = Position(epoch, step + 1, portion) if step + 1 < count else next_portion
                 words = sum(_words(store, piece) for piece in rows)
-                yield Planned(epoch, step, [_assembled(store, piece) for piece in rows], words, after)
-            epoch, first = epoch + 1, 0
+                own = [_assembled(store, piece) for piece in rows[rank::size]]
+                yield Planned(epoch, step, own, len(rows), words, after)
+            epoch, first, portion = next_portion
 
     def _fitted(self, rungs: int) -> Ids:
-        """Rungs for the lengths of the first epoch; the last holds the longest pair of any."""
+        """Rungs for the lengths of the first portion; the last holds the longest pair of any."""
         first = self.store.in_epoch(self.seed, 0)
-        uses = np.repeat([part.weight for part in first.parts], [part.pairs for part in first.parts])
-        counts = np.bincount(_lengths(first), weights=uses, minlength=self.store.longest + 2)
+        counts = np.bincount(_lengths(first, self._numbers(0, 0)), minlength=self.store.longest + 2).astype(float)
         # With subword dropout another epoch may have this length, if the first has not.
         counts[self.store.longest + 1] += np.finfo(float).tiny
         return fitted_rungs(counts, rungs)
 
-    def _epoch(self, epoch: int) -> tuple[Store, list[Rows]]:
-        """The store of an epoch, and its pieces in their order."""
+    @cached_property
+    def _first(self) -> tuple[Store, list[Rows]]:
+        return self._planned(0, 0)
+
+    def _planned(self, epoch: int, portion: int) -> tuple[Store, list[Rows]]:
+        """The store of an epoch, and the pieces of one of its portions in their order."""
         store = self.store.in_epoch(self.seed, epoch)
-        lengths = _lengths(store)
-        random = np.random.default_rng([self.seed, epoch])
-        numbers = random.permutation(self._used(random))
-        rung = np.searchsorted(self._rungs, lengths[numbers])
-        groups = np.split(numbers[np.argsort(rung, kind="stable")], np.cumsum(np.bincount(rung))[:-1])
+        random = np.random.default_rng([self.seed, epoch, portion] if portion else [self.seed, epoch])
+        numbers = random.permutation(self._numbers(epoch, portion))
+        lengths = _lengths(store, numbers)
+        rung = np.searchsorted(self._rungs, lengths)
+        order = np.argsort(rung, kind="stable")
+        groups = np.split(order, np.cumsum(np.bincount(rung))[:-1])
         pieces: list[Rows] = []
-        left = numbers[:0]
+        left = order[:0]
         for group, rows, room in zip(groups, self._rows.tolist(), self._rungs.tolist()):
             pool = np.concatenate([left, group])
             whole = len(pool) // rows * rows
-            pieces += [Rows(piece, room) for piece in pool[:whole].reshape(-1, rows)]
+            pieces += [Rows(piece, room) for piece in numbers[pool[:whole]].reshape(-1, rows)]
             left = pool[whole:]
         if len(left):
             needed = np.searchsorted(self._rungs, lengths[left].max())
-            pieces.append(Rows(left, int(self._rungs[needed])))
+            pieces.append(Rows(numbers[left], int(self._rungs[needed])))
         return store, [pieces[place] for place in random.permutation(len(pieces))]
 
-    def _used(self, random: np.random.Generator) -> Ids:
-        """The pairs of an epoch: each as often as its corpus weighs, and of a fraction a random choice."""
-        chosen, start = [], 0
+    def _numbers(self, epoch: int, portion: int) -> Ids:
+        """The pairs of a portion: of each corpus as many uses as it weighs, of a fraction a random choice."""
+        bounds = [self._uses * place // self._portions for place in (portion, portion + 1)]
+        places = np.arange(*bounds)
+        if self._portions > 1:
+            places = scattered(places, self._uses, [self.seed, epoch])
+        chosen, start, pairs_before = [], 0, 0
         for part in self.store.parts:
-            numbers = np.arange(start, start + part.pairs)
-            times, fraction = divmod(part.weight, 1.0)
-            chosen += [numbers] * int(times)
-            if fraction:
-                chosen.append(random.permutation(numbers)[: max(1, round(fraction * part.pairs))])
-            start += part.pairs
+            uses = _uses(part)
+            places_here = places[(places >= start) & (places < start + uses)] - start
+            whole = int(part.weight) * part.pairs
+            numbers = places_here % part.pairs
+            fraction = places_here >= whole
+            numbers[fraction] = scattered(numbers[fraction], part.pairs, [self.seed, epoch, pairs_before])
+            chosen.append(pairs_before + numbers)
+            start, pairs_before = start + uses, pairs_before + part.pairs
         return np.concatenate(chosen)
 
+    @property
+    def _uses(self) -> int:
+        """How often an epoch uses a pair."""
+        return sum(map(_uses, self.store.parts))
 
-def _lengths(store: Store) -> NDArray[np.int32]:
+    @property
+    def _portions(self) -> int:
+        return -(-self._uses // PORTION)
+
+
+def _uses(part: Part) -> int:
+    """How often an epoch uses a pair of this part; at least once."""
+    return max(1, int(part.weight) * part.pairs + round(part.weight % 1.0 * part.pairs))
+
+
+def scattered(places: Ids, size: int, key: Sequence[int]) -> Ids:
+    """Where each of `places` comes to lie in a shuffled row of `size`, which is never in memory.
+
+    A Feistel network (Luby and Rackoff 1988) shuffles a power of four; who lands outside goes on until he is inside.
+    """
+    bits = -(-max(1, (size - 1).bit_length()) // 2)
+    half, mask = np.uint64(bits), np.uint64((1 << bits) - 1)
+    keys = np.random.default_rng(list(key)).integers(1 << 63, size=4).astype(np.uint64)
+
+    def moved(found: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        left, right = found >> half, found & mask
+        for each in keys:
+            left, right = right, left ^ (hashed(right ^ each) & mask)
+        return left << half | right
+
+    found = moved(places.astype(np.uint64))
+    while (outside := found >= size).any():
+        found[outside] = moved(found[outside])
+    return found.astype(np.int64)
+
+
+def _lengths(store: Store, numbers: Ids) -> NDArray[np.int64]:
     """The positions that each pair takes on its longer side, the symbol included."""
-    return np.maximum(store.source_lengths, store.target_lengths) + 1
+    return np.maximum(store.lengths("source", numbers), store.lengths("target", numbers)) + 1
 
 
 def _words(store: Store, rows: Rows) -> int:
-    return int(store.target_lengths[rows.numbers].sum()) + len(rows.numbers)
+    return int(store.lengths("target", rows.numbers).sum()) + len(rows.numbers)
 
 
 def _assembled(store: Store, rows: Rows) -> Piece:

@@ -32,10 +32,20 @@ class Part(NamedTuple):
 class Store:
     """Pairs of sentences as ids, by number, on disk."""
 
-    def __init__(self, files: Mapping[str, Path | BinaryIO], dtype: np.dtype[Any], parts: Sequence[Part]) -> None:
-        """Maps `files`, which `StoreWriter` wrote, one for each of `FILES`; they may be deleted then."""
+    def __init__(
+        self,
+        files: Mapping[str, Path | BinaryIO],
+        dtype: np.dtype[Any],
+        parts: Sequence[Part],
+        longest: int | None = None,
+    ) -> None:
+        """Maps `files`, which `StoreWriter` wrote, one for each of `FILES`; they may be deleted then.
+
+        `longest` are the ids of the longest sentence, where they are known.
+        """
         self.dtype = dtype
         self.parts = tuple(parts)
+        self._longest = longest
         self._ids = {side: np.memmap(files[f"{side}.ids"], dtype, mode="r") for side in SIDES}
         self._offsets = {side: np.memmap(files[f"{side}.offsets"], OFFSET, mode="r") for side in SIDES}
 
@@ -55,6 +65,12 @@ class Store:
         start, stop = self._offsets[side][number : number + 2]
         return self._ids[side][start:stop]
 
+    def lengths(self, side: Side, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Ids in each of some sentences of one side."""
+        offsets = self._offsets[side]
+        found: NDArray[np.int64] = offsets[numbers + 1] - offsets[numbers]
+        return found
+
     @cached_property
     def source_lengths(self) -> NDArray[np.int32]:
         """Ids in each source sentence."""
@@ -68,6 +84,8 @@ class Store:
     @cached_property
     def longest(self) -> int:
         """Ids of the longest sentence of either side."""
+        if self._longest is not None:
+            return self._longest
         return int(max(self.source_lengths.max(), self.target_lengths.max()))
 
     def padded(self, side: Side, numbers: NDArray[np.int64], room: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

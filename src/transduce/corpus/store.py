@@ -69,7 +69,8 @@ def open_store(directory: Path) -> Prepared:
     files, dtype = {name: directory / name for name in FILES}, np.dtype(values["dtype"])
     parts = [Part(*part) for part in values["parts"]]
     dropped = Dropout(source, target, values["dropout"])
-    store = DroppingStore(files, dtype, parts, dropped) if dropped.probability else Store(files, dtype, parts)
+    known = files, dtype, parts, values.get("longest")
+    store = DroppingStore(*known, dropped) if dropped.probability else Store(*known)
     return Prepared(source, target, store, Report.from_dictionary(values["report"]), directory, values["fingerprint"])
 
 
@@ -120,6 +121,7 @@ def prepare(
         "version": VERSION,
         "dtype": dtype.str,
         "parts": state.parts,
+        "longest": state.longest,
         "report": state.report.as_dictionary(),
         "shared": begun.shared,
         "dropout": subwords.dropout if subwords.kind == "bpe" else 0.0,

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transduce.corpus import Piece, Planned, Planner, Position
+from transduce.text.subwords import END
 from transduce.together import ALONE, Together
 from transduce.training.objective import LabelSmoothing
 from transduce.training.optimiser import Optimiser
@@ -20,6 +21,9 @@ from transduce.training.precision import Precision
 from transduce.training.spec import Training
 
 BEGINNING = Position()
+
+# What a process goes along with that has no piece left, where all have to compute equally many; it weighs nothing.
+BLANK = Piece(*[np.full((1, 1), END)] * 3)
 
 
 class Figures:
@@ -91,7 +95,9 @@ def training_steps(
     A step whose gradient is not finite changes no weight; whoever calls counts them. float16 lowers its loss scale.
     """
     on_gpu = precision.device.type == "cuda"
-    planned_steps = _ahead(planner.steps(position)) if on_gpu else planner.steps(position)
+    planned_steps = planner.steps(position, rank=together.rank, size=together.size)
+    if on_gpu:
+        planned_steps = _ahead(planned_steps)
     d_model = objective.model.spec.d_model
     step = after
     while True:
@@ -133,19 +139,15 @@ def gradients(
 ) -> Float[Tensor, "2"]:
     """Leaves the gradient of the mean loss of the step's words in the optimiser; gives both mean losses.
 
-    Each process takes every `size`-th piece.
+    `planned` has the pieces of this process.
     """
     optimiser.clear()
-    count = len(planned.pieces)
     losses = torch.zeros(2, dtype=torch.float64, device=precision.device)
-    # Where blocks are gathered by all at once, those who have no piece left go along with one that counts nothing.
-    rounds = -(-count // together.size) * together.size if optimiser.lockstep else count
-    for index in range(together.rank, rounds, together.size):
-        torch.manual_seed(piece_seed(seed, step, index))
-        weight = precision.scale / planned.words if index < count else 0.0
-        found = pushed_back(objective, planned.pieces[index % count], weight, precision)
-        if index < count:
-            losses += found
+    for place, piece in enumerate(planned.pieces):
+        torch.manual_seed(piece_seed(seed, step, together.rank + place * together.size))
+        losses += pushed_back(objective, piece, precision.scale / planned.words, precision)
+    if optimiser.lockstep and len(planned.pieces) * together.size < planned.all_pieces:
+        pushed_back(objective, BLANK, 0.0, precision)
     if precision.scale != 1:
         optimiser.scale(1 / precision.scale)
     optimiser.add_up()
