@@ -22,7 +22,7 @@ from transduce.text.subwords import BEGIN, END
 
 __all__ = ["Piece", "Planned", "Planner", "Position", "fitted_rungs", "scattered", "sentence_batches"]
 
-PORTION = 1 << 23
+PORTION = 1 << 21
 """Pairs, at most, that are put in order at a time."""
 
 PIECE = 4096
@@ -130,7 +130,7 @@ class Planner:
         """
         epoch, first, portion = start
         while True:
-            store, plan = self._planned(epoch, portion)
+            store, plan = self._planned(epoch, portion) if epoch or portion else self._first
             count = -(-len(plan) // self.pieces)
             next_portion = Position(epoch, 0, portion + 1) if portion + 1 < self._portions else Position(epoch + 1)
             for step in range(first, count):
