@@ -31,7 +31,7 @@ PAIRS, TESTED = 20_000, 100  # for training; for testing, a length
 BUDGET = "steps"
 STEPS = 800
 
-FAMILIES = [system for system in SYSTEMS if system.name != "big"]
+FAMILIES = [system for system in SYSTEMS if system.name not in ("big", "pre-norm")]
 
 
 class Kept(NamedTuple):

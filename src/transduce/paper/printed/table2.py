@@ -38,7 +38,7 @@ def as_text(found: Table) -> str:
 def _system(row: Row, rate: float, published: Mapping[str, Published]) -> list[str]:
     """A line of Table 2."""
     last, name = row.time or row.arithmetic, row.system.published
-    beside = f"{name}: {published[name].bleu_de}" if name else "named in the text"
+    beside = f"{name}: {published[name].bleu_de}" if name else row.system.beside
     waits = _line_through(*row.waits)
     if last is None:
         return [row.system.name, "", "", "", "", "", waits, beside]
