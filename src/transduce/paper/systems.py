@@ -26,12 +26,12 @@ class System(NamedTuple):
     preset: str
     small: Values
     peak: float = 0.003  # of the learning rate, at the small scale
-    changes: Values = {}  # to its sizes at either scale
+    changes: Values | None = None  # to its sizes at either scale
     beside: str = "named in the text"  # what stands beside it where no row does
 
     def model(self, small: bool) -> Values:
         """The `model` section of its recipe."""
-        model: Values = merged(self.small if small else PRESETS[self.preset]["model"], self.changes)
+        model: Values = merged(self.small if small else PRESETS[self.preset]["model"], self.changes or {})
         return model
 
 
