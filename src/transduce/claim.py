@@ -23,15 +23,15 @@ ASIDE = "before-restart-"  # and a number: where a restart keeps what was there
 
 
 @contextlib.contextmanager
-def held(out: Path) -> Iterator[None]:
-    """Keeps every other training out of `out`, which is made if need be; the system lets go when a process dies."""
+def held(out: Path, work: str = "training") -> Iterator[None]:
+    """Keeps every other `work` out of `out`, which is made if need be; the system lets go when a process dies."""
     out.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(out, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise ValueError(f"another training is at work in {out}; wait for its end, or choose another --out") from None
+        raise ValueError(f"another {work} is at work in {out}; wait for its end, or choose another --out") from None
     try:
         yield
     finally:

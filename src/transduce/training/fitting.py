@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from transduce.corpus import Piece, Planned, Planner, Position
+from transduce.machine import refused_memory
 from transduce.training.loop import gradients
 from transduce.training.objective import LabelSmoothing
 from transduce.training.optimiser import FlatAdam
@@ -44,7 +45,7 @@ def _fits(objective: LabelSmoothing, optimiser: FlatAdam, precision: Precision, 
     try:
         gradients(objective, optimiser, planned, 0, 0, precision)
     except (torch.OutOfMemoryError, RuntimeError) as error:
-        if not _of_memory(error):
+        if not refused_memory(error):
             raise
     else:
         return True
@@ -52,8 +53,3 @@ def _fits(objective: LabelSmoothing, optimiser: FlatAdam, precision: Precision, 
     if precision.device.type == "cuda":
         torch.cuda.empty_cache()
     return False
-
-
-def _of_memory(error: Exception) -> bool:
-    """Whether memory was refused; on a CPU torch has no error of its own for it."""
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
