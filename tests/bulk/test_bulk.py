@@ -5,15 +5,18 @@ import random
 import re
 import shutil
 import signal
+from types import SimpleNamespace
 
 import pytest
 
 from micro_run import WORDS, Moment, forked
+from transduce.bulk import whole
 from transduce.bulk.job import Job, Worker, local
 from transduce.bulk.shards import texts_of
 from transduce.bulk.whole import translate_all
 from transduce.claim import held
 from transduce.commands import main
+from transduce.measure import read_lines
 from transduce.search import Decoding, Sampling
 from transduce.translator import Method, Translator
 
@@ -112,7 +115,7 @@ def test_it_is_the_same_as_at_once(fluent, text, tmp_path, command, options):
     code, printed, told = command(*bulk_command(fluent, text, tmp_path), *options)
     assert (code, printed) == (0, "")
     assert (tmp_path / "out").read_text() == whole
-    assert "17 lines in 4 shards, 0 of them done before\n4 of 4 shards, 17 lines, " in told
+    assert "shards: 4; done before: 0; lines in all: 17\n4 of 4 shards, 17 lines, in 0:0" in told
 
 
 def test_batches_are_as_large_as_asked(job, fluent, text, plain, tmp_path, monkeypatch):
@@ -140,7 +143,7 @@ def test_a_second_call_does_what_is_missing(job, text, plain, tmp_path):
     # What only decides how fast it goes may change.
     said = bulk(job._replace(batch_tokens=99, threads=None), text, out, watched)
     assert watched.given == [10, 15]
-    assert said[0] == "17 lines in 4 shards, 2 of them done before"
+    assert said[0] == "shards: 4; done before: 2; lines in all: 17"
     assert out.read_text() == plain
     assert shards(out) == []
 
@@ -164,7 +167,7 @@ def test_killed_at_any_moment_it_goes_on(fluent, text, plain, tmp_path, command,
     placed = (tmp_path / "out").exists()
     assert placed == (at > 20)
     told = command(*bulk_command(fluent, text, tmp_path))[2]
-    assert (f"{kept} of them done before" in told) != placed
+    assert (f"done before: {kept};" in told) != placed
     assert (tmp_path / "out").read_text() == plain
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.bulk"]
     assert shards(tmp_path / "out") == []
@@ -195,7 +198,7 @@ def test_other_options_are_never_mixed_in(job, text, plain, tmp_path, change, na
     watched = Watched()
     said = bulk(changed, text, out, watched)
     assert watched.given == [0, 5, 10, 15]
-    assert "3 shards of other text, models or options are not used; they are kept until all is done" in said
+    assert "shards of other text, models or options, not used and kept until all is done: 3" in said
     bulk(changed, text, tmp_path / "undisturbed")
     before = out.read_bytes()
     assert before == (tmp_path / "undisturbed").read_bytes()
@@ -246,7 +249,7 @@ def test_a_damaged_shard_is_translated_again(job, text, plain, tmp_path, damage)
     watched = Watched()
     said = bulk(job, text, out, watched)
     assert len(watched.given) == 2
-    assert said[:2] == ["17 lines in 4 shards, 2 of them done before", "1 damaged shards are translated again"]
+    assert said[:2] == ["shards: 4; done before: 2; lines in all: 17", "damaged shards, translated again: 1"]
     assert out.read_text() == plain
 
 
@@ -291,7 +294,7 @@ def test_a_folder(job, text, plain, tmp_path):
     }
     (folder / "c").write_text("owl\n")
     said = bulk(job, folder, out, watched)
-    assert (watched.given, said[0]) == ([0], "1 lines in 1 shards, 0 of them done before")
+    assert (watched.given, said[0]) == ([0], "shards: 1; done before: 0; lines in all: 1")
     (folder / "a").write_text("pig\n")
     with pytest.raises(ValueError, match="a is there already, of another text"):
         bulk(job, folder, out)
@@ -321,22 +324,20 @@ def by(worker):
     return lambda job, given: ((shard, worker.outcome(shard)) for shard in given)
 
 
-def test_a_line_that_is_too_long_is_named_and_no_shard_is_lost(job, text, plain, tmp_path):
-    worker = Worker(job)
-    sources = worker.translator.source.encode(text.read_text("utf-8-sig").replace("\r", "").split("\n"))
-    worker.translator.longest = 8
-    long = [place for place, words in enumerate(sources) if len(words) > 8]
+def test_a_line_that_is_too_long_is_named_and_no_shard_is_lost(job, text, tmp_path):
+    worker, said = Worker(job), []
+    translator, lines = worker.translator, read_lines(str(text))
+    translator.longest = 8
+    long = [place for place, words in enumerate(translator.source.encode(lines)) if len(words) > 8]
     assert 0 < len(long) < LINES
-    expected = ["" if place in long else line for place, line in enumerate(plain.split("\n"))]
-    said = []
+    shorter = ["" if place in long else line for place, line in enumerate(lines)]
+    expected = "".join(f"{best[0].text}\n" for best in translator.translate(shorter, METHOD, batch_tokens=1))
     for _ in range(2):  # a finished translation says so again
-        with pytest.raises(
-            RuntimeError, match=f"^{len(long)} lines could not be translated and are empty in the output"
-        ):
+        with pytest.raises(RuntimeError, match=f"^{len(long)} lines could not be translated and are empty"):
             translate_all(job, texts_of(text, tmp_path / "out", None, 5), tmp_path / "out", by(worker), said.append)
-        assert (tmp_path / "out").read_text().split("\n") == expected
-        named = [line for line in said if "positions for 8" in line]
-        assert [re.findall(r"text\.en: line (\d+) has", line) for line in named] == [[str(place + 1)] for place in long]
+        assert (tmp_path / "out").read_text() == expected
+        named = [re.findall(r"text\.en: line (\d+) has \d+ subwords, .* positions for 8;", line) for line in said]
+        assert [int(number) - 1 for [number] in filter(None, named)] == long
         said.clear()
 
 
@@ -437,3 +438,15 @@ def test_a_place_that_cannot_be_written(job, text, tmp_path):
     with pytest.raises(OSError, match="locked"):
         bulk(job, text, tmp_path / "locked" / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["locked"]
+
+
+def test_time_left_is_told_from_the_second_shard_on(job, text, tmp_path, monkeypatch):
+    """What the first one waited for, a model to be loaded, is not counted as work."""
+    clock = iter([0, 100, 120, 140, 145, 150])
+    monkeypatch.setattr(whole, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    said = bulk(job, text, tmp_path / "out")
+    assert said[1:] == [
+        "2 of 4 shards, 0.2 lines/s, 0:00:28 left",
+        "3 of 4 shards, 0.2 lines/s, 0:00:08 left",
+        "4 of 4 shards, 17 lines, in 0:02:30",
+    ]

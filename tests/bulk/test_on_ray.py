@@ -72,7 +72,7 @@ def test_killed_actors_lose_no_line_and_order_is_the_texts(ray, job, fluent, tex
         translate_all(job, texts_of(text, out, None, 50), out, engine, said.append)
     assert len(killed) == 2
     assert any("done at attempt 2; before, the actor died" in line for line in said), said
-    assert "Ray: 2 actors of 1 threads each" in said
+    assert "actors: 2, threads each: 1" in said
     assert out.read_text() == forked("translate", fluent, text, "--beam=2", "--batch-tokens=1").out
     assert printed.getvalue() == ""
     assert not ray.is_initialized()
@@ -104,14 +104,14 @@ def nodes(*machines):
 @pytest.mark.parametrize(
     ("machines", "device", "threads", "wanted", "crew"),
     [
-        ([(True, 2, 0)], "auto", None, 99, "1 actor of 2 threads"),
-        ([(True, 16, 0)], "auto", None, 99, "4 actors of 4 threads each"),
-        ([(True, 16, 0)], "auto", None, 3, "3 actors of 4 threads each"),
-        ([(True, 16, 0), (True, 3, 0), (False, 64, 0), (True, 0, 0)], "auto", None, 99, "6 actors of 3 threads each"),
-        ([(True, 7, 0), (True, 3, 0)], "cpu", 3, 99, "3 actors of 3 threads each"),
-        ([(True, 16, 8), (True, 16, 1)], "auto", None, 99, "9 actors of a GPU each"),
-        ([(True, 16, 8)], "cuda", None, 2, "2 actors of a GPU each"),
-        ([(True, 16, 8)], "cpu", None, 99, "4 actors of 4 threads each"),
+        ([(True, 2, 0)], "auto", None, 99, "actors: 1, threads each: 2"),
+        ([(True, 16, 0)], "auto", None, 99, "actors: 4, threads each: 4"),
+        ([(True, 16, 0)], "auto", None, 3, "actors: 3, threads each: 4"),
+        ([(True, 16, 0), (True, 3, 0), (False, 64, 0), (True, 0, 0)], "auto", None, 99, "actors: 6, threads each: 3"),
+        ([(True, 7, 0), (True, 3, 0)], "cpu", 3, 99, "actors: 3, threads each: 3"),
+        ([(True, 16, 8), (True, 16, 1)], "auto", None, 99, "actors: 9, a GPU each"),
+        ([(True, 16, 8)], "cuda", None, 2, "actors: 2, a GPU each"),
+        ([(True, 16, 8)], "cpu", None, 99, "actors: 4, threads each: 4"),
     ],
 )
 def test_a_model_a_device(job, machines, device, threads, wanted, crew):

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from transduce.bulk.job import Job, Outcome, Worker
@@ -20,6 +21,8 @@ THREADS = 4  # of an actor without a GPU, where so many are there and no other n
 AT_ONCE = 2  # shards an actor has: one that it translates and one that waits, so that it never does
 ATTEMPTS = 3  # actors that may die over a shard
 
+STANDARD_ERROR = 2
+
 
 class Crew(NamedTuple):
     """So many actors, what each of them occupies, and the job as it suits them."""
@@ -29,8 +32,8 @@ class Crew(NamedTuple):
     job: Job
 
     def __str__(self) -> str:
-        each = "a GPU" if "num_gpus" in self.needs else f"{self.job.threads} threads"
-        return f"{self.actors} actors of {each} each" if self.actors > 1 else f"1 actor of {each}"
+        each = "a GPU each" if "num_gpus" in self.needs else f"threads each: {self.job.threads}"
+        return f"actors: {self.actors}, {each}"
 
 
 def on_ray(
@@ -41,9 +44,9 @@ def on_ray(
     The model and the texts are read where an actor is: on several machines they are in a folder that all of them see.
     `ValueError` where Ray is missing, or what is asked for has no room; `RuntimeError` for a shard that cannot be done.
     """
-    with _connected() as ray:
+    with _connected(say) as ray:
         crew = _crew(ray.nodes(), job, min(actors or len(shards), len(shards)), asked=actors is not None)
-        say(f"Ray: {crew}")
+        say(str(crew))
         attempts = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(_Attempts).remote()
         numbers = [{"number": number} for number in range(len(shards))]
         answers = ray.data.from_items(numbers, override_num_blocks=len(numbers)).map_batches(
@@ -55,9 +58,10 @@ def on_ray(
         )
         for answer in answers.iter_batches(batch_size=1, prefetch_batches=0):
             shard, found = shards[int(answer["number"][0])], json.loads(str(answer["found"][0]))
+            outcome = _outcome(found)
             if found["attempt"] > 1:
                 say(f"{_named(shard)}: done at attempt {found['attempt']}; before, the actor died")
-            yield shard, _outcome(found)
+            yield shard, outcome
 
 
 class _Actor:
@@ -137,7 +141,7 @@ def _crew(nodes: Sequence[Mapping[str, Any]], job: Job, wanted: int, *, asked: b
 
 
 @contextlib.contextmanager
-def _connected() -> Iterator[Any]:
+def _connected(say: Callable[[str], None]) -> Iterator[Any]:
     """Ray, while it is needed; silent unless TRANSDUCE_DEBUG is 1, for what goes wrong is told by us."""
     loud = os.environ.get("TRANSDUCE_DEBUG") == "1"
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -148,18 +152,32 @@ def _connected() -> Iterator[Any]:
         import ray.data
     except ImportError:
         raise ValueError("--engine ray needs Ray: `pip install 'transduce[ray]'`; or use --engine local") from None
+    address = os.environ.get("RAY_ADDRESS", "local")
+    say("Ray starts on this machine" if address == "local" else f"Ray at {address}")
     terminated = signal.getsignal(signal.SIGTERM)
     level = logging.WARNING if loud else logging.CRITICAL
     # What Ray itself has to say of a dead actor it prints, on standard output, where only results belong.
     with contextlib.redirect_stdout(sys.stderr if loud else io.StringIO()):
-        ray.init(
-            os.environ.get("RAY_ADDRESS", "local"), include_dashboard=False, log_to_driver=loud, logging_level=level
-        )
-        signal.signal(signal.SIGTERM, terminated)  # Ray has put its own in its place
-        context = ray.data.DataContext.get_current()
-        context.enable_progress_bars = context.print_on_execution_start = False
-        logging.getLogger("ray.data").setLevel(level)
         try:
+            with contextlib.nullcontext() if loud else _mute(STANDARD_ERROR):
+                ray.init(address, include_dashboard=False, log_to_driver=loud, logging_level=level)
+            signal.signal(signal.SIGTERM, terminated)  # Ray has put its own in its place
+            context = ray.data.DataContext.get_current()
+            context.enable_progress_bars = context.print_on_execution_start = False
+            logging.getLogger("ray.data").setLevel(level)
             yield ray
         finally:
             ray.shutdown()
+
+
+@contextlib.contextmanager
+def _mute(descriptor: int) -> Iterator[None]:
+    """Lets nothing through to a file, whoever writes: part of Ray is no Python, and what runs there speaks as well."""
+    kept = os.dup(descriptor)
+    with Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), descriptor)
+    try:
+        yield
+    finally:
+        os.dup2(kept, descriptor)
+        os.close(kept)

@@ -66,30 +66,34 @@ def _go_on(job: Job, texts: Sequence[Text], kept: Kept, engine: Engine, say: Say
         say(f"stopped with {progress.shards} of {len(todo)} shards done; the same command goes on with the others")
         raise
     assert not any(left.values()), "the engine has left out a shard"
-    progress.tell("done")
+    progress.end()
 
 
 class _Progress:
-    """How far it is, how fast, and how long it will take."""
+    """How far it is, how fast, and how long it will take; the clock starts with the first shard, when all is loaded."""
 
     def __init__(self, todo: Sequence[Shard], say: Say) -> None:
         self.all, self.say = len(todo), say
         self.all_lines = sum(shard.source.lines for shard in todo)
-        self.shards = self.lines = 0
-        self.begun = self.told = time.monotonic()
+        self.shards = self.lines = self.first_lines = 0
+        self.begun = self.first = self.told = time.monotonic()
 
     def count(self, shard: Shard) -> None:
         """One more."""
+        now = time.monotonic()
         self.shards, self.lines = self.shards + 1, self.lines + shard.source.lines
-        if self.shards < self.all and time.monotonic() - self.told >= OFTEN:
-            self.told = time.monotonic()
-            left = (self.told - self.begun) / self.lines * (self.all_lines - self.lines)
-            self.tell(f"{timedelta(seconds=round(left))} left")
+        if self.shards == 1:
+            self.first, self.first_lines, self.told = now, self.lines, now
+        elif self.shards < self.all and now - self.told >= OFTEN:
+            self.told = now
+            rate = (self.lines - self.first_lines) / (now - self.first)
+            left = timedelta(seconds=round((self.all_lines - self.lines) / rate))
+            self.say(f"{self.shards:,} of {self.all:,} shards, {rate:,.1f} lines/s, {left} left")
 
-    def tell(self, what: str) -> None:
-        """Says it."""
-        rate = self.lines / (time.monotonic() - self.begun)
-        self.say(f"{self.shards:,} of {self.all:,} shards, {self.lines:,} lines, {rate:,.1f} lines/s; {what}")
+    def end(self) -> None:
+        """Says that it is done."""
+        took = timedelta(seconds=round(time.monotonic() - self.begun))
+        self.say(f"{self.shards:,} of {self.all:,} shards, {self.lines:,} lines, in {took}")
 
 
 def _tell_beginning(kept: Kept, texts: Sequence[Text], todo: Sequence[Shard], say: Say) -> None:
@@ -98,11 +102,11 @@ def _tell_beginning(kept: Kept, texts: Sequence[Text], todo: Sequence[Shard], sa
     found = {path.name for path in kept.shards.iterdir() if not path.name.startswith(".")}
     known = {kept.path(shard).name for shard in shards}
     done = len(shards) - len(todo)
-    say(f"{sum(text.lines for text in texts):,} lines in {len(shards):,} shards, {done:,} of them done before")
+    say(f"shards: {len(shards):,}; done before: {done:,}; lines in all: {sum(text.lines for text in texts):,}")
     if damaged := len(found & known) - done:
-        say(f"{damaged:,} damaged shards are translated again")
+        say(f"damaged shards, translated again: {damaged:,}")
     if other := len(found - known):
-        say(f"{other:,} shards of other text, models or options are not used; they are kept until all is done")
+        say(f"shards of other text, models or options, not used and kept until all is done: {other:,}")
 
 
 def _tell_faults(kept: Kept, texts: Sequence[Text], say: Say) -> None:
