@@ -1,6 +1,7 @@
 """A model directory: the whole of a model, written atomically and read only when every byte is as it was written."""
 
 import contextlib
+import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ from transduce.search import Decoding
 from transduce.settings import Spec, validated
 from transduce.text.subwords import Subwords
 
-__all__ = ["Config", "Model", "Weights", "verify", "weights_of", "write_model", "write_recipe"]
+__all__ = ["Config", "Model", "Weights", "fingerprint", "verify", "weights_of", "write_model", "write_recipe"]
 
 VERSION: Literal[1] = 1
 CONFIG, WEIGHTS, MANIFEST, RECIPE, CARD = (
@@ -190,6 +191,19 @@ def verify(directory: Path) -> list[str]:
         for files, places in generations
     ]
     return min(found, key=len)
+
+
+def fingerprint(directory: Path) -> str:
+    """A checksum over what its translations come from: settings, weights and subwords, as the manifest has them."""
+    _require(directory)
+    with contextlib.suppress(FileNotFoundError):  # it becomes the manifest, once it is in its place
+        return _fingerprint(_manifest(directory / NEXT))
+    return _fingerprint(_manifest(directory / MANIFEST))
+
+
+def _fingerprint(files: Entries) -> str:
+    decisive = {name: known["sha256"] for name, known in files.items() if name.endswith((".json", ".safetensors"))}
+    return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
 
 def _checked(directory: Path, only: str | None = None) -> dict[str, bytes]:

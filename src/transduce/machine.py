@@ -13,6 +13,7 @@ __all__ = [
     "environment",
     "keep_pages",
     "multiplies_bfloat16",
+    "refused_memory",
     "repeat_bits",
     "use_threads",
 ]
@@ -38,6 +39,11 @@ def multiplies_bfloat16(device: torch.device) -> bool:
         return True
     capabilities = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
     return bool(capabilities.get("avx512_bf16", False) or capabilities.get("amx_bf16", False))
+
+
+def refused_memory(error: Exception) -> bool:
+    """Whether memory was refused; on a CPU torch has no error of its own for it."""
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def use_threads(threads: int | None) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-__all__ = ["ElsewhereError", "Interrupted", "caught_signals"]
+__all__ = ["ElsewhereError", "Interrupted", "caught_signals", "ended_by_signals"]
 
 
 class Interrupted(Exception):  # noqa: N818 - it is no error
@@ -35,6 +35,22 @@ def caught_signals() -> Iterator[list[int]]:
         before[asked] = signal.signal(asked, note)
     try:
         yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Has SIGINT and SIGTERM end what is at work by an `Interrupted`; while that clears up, a second one kills."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        raise Interrupted(number)
+
+    before = {asked: signal.signal(asked, end) for asked in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

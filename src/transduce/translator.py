@@ -1,5 +1,6 @@
 """Text to text: a model directory, or several as an ensemble, that translates, scores and explains."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -95,6 +96,8 @@ class Translator:
         self.stepper: Stepper = models[0] if len(models) == 1 else Ensemble(models)
         self.symbols = models[0].spec.symbols
         self.device = next(models[0].parameters()).device
+        limits = [model.longest - 1 for model in models if model.longest is not None]
+        self.longest: float = min(limits, default=math.inf)  # subwords of a sentence, without the end symbol
 
     @classmethod
     def load(cls, *directories: Path | str, device: str = "cpu", precision: Precision = "float32") -> "Translator":
@@ -168,6 +171,13 @@ class Translator:
             for places in sentence_batches(lengths, batch_tokens)
         ]
 
+    def untranslatable(self, lines: Sequence[str]) -> dict[int, str]:
+        """The lines, by their place, that are longer than the positions the model has learned, and what to do."""
+        if self.longest == math.inf:
+            return {}
+        sources = self.source.encode(lines)
+        return {place: self._too_long(words) for place, words in enumerate(sources) if len(words) > self.longest}
+
     @torch.inference_mode()
     def _solve(self, batch: Batch, method: Method) -> list[list[Hypothesis]]:
         """Searches in the way that was asked for."""
@@ -187,11 +197,10 @@ class Translator:
         extra = method.decoding.extra_length
         pairs = zip(batch.sources, batch.forced, strict=True)
         bounds = [max(len(words), len(prefix)) + 1 + extra for words, prefix in pairs]
-        limits = [model.longest for model in self.models if model.longest is not None]
         return Problem(
             source=source,
             visible=source != self.symbols.pad,
-            bounds=torch.tensor([min([bound, *limits]) for bound in bounds], device=self.device),
+            bounds=torch.tensor([int(min(bound, self.longest + 1)) for bound in bounds], device=self.device),
             begin=self.symbols.begin,
             end=self.symbols.end,
             banned=(self.symbols.pad, self.symbols.begin),
@@ -259,13 +268,15 @@ class Translator:
 
     def _check_lengths(self, numbers: Sequence[int], sentences: Sequence[list[int]]) -> None:
         """Refuses a line that is longer than the positions a model has learned."""
-        limits = [model.longest for model in self.models if model.longest is not None]
         for number, words in zip(numbers, sentences, strict=True):
-            if limits and len(words) + 1 > min(limits):
-                raise ValueError(
-                    f"line {number + 1} has {len(words)} subwords, and this model has learned positions for "
-                    f"{min(limits) - 1}; split the line, or train with `model.positions.kind: sinusoidal`"
-                )
+            if len(words) > self.longest:
+                raise ValueError(f"line {number + 1} {self._too_long(words)}")
+
+    def _too_long(self, words: Sequence[int]) -> str:
+        return (
+            f"has {len(words)} subwords, and this model has learned positions for {self.longest}; "
+            "split the line, or train with `model.positions.kind: sinusoidal`"
+        )
 
     def _rectangle(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Rows of ids, padded to the longest."""

@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from micro_run import forked
-from transduce.commands.translate import _shown
 from transduce.directory import Model
+from transduce.forms import Form
 from transduce.translator import Translation, Translator
 
 
@@ -75,10 +75,7 @@ def test_n_best_are_tsv_best_first(fluent, micro, translations):
 
 def test_a_tab_in_a_translation_is_no_column():
     found = [[Translation("a\tb", -1.0, -0.5, [])]]
-    shown = [
-        _shown(None, ["x"], found, scores=scores, alignments=False, as_json=False)[0].split("\t")
-        for scores in (True, False)
-    ]
+    shown = [Form(scores=scores).lines(None, ["x"], found)[0].split("\t") for scores in (True, False)]
     assert shown == [["1", "a b", "-1.000000", "-0.500000"], ["a", "b"]]
 
 

@@ -1,4 +1,4 @@
-"""Choices that several commands offer."""
+"""Choices that commands offer."""
 
 from enum import StrEnum
 
@@ -9,3 +9,10 @@ class Products(StrEnum):
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
     INT8 = "int8"
+
+
+class Engine(StrEnum):
+    """Who translates in bulk."""
+
+    LOCAL = "local"
+    RAY = "ray"

@@ -1,20 +1,23 @@
 """`transduce translate`."""
 
-import json
+import functools
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transduce.commands.options import Products
+from transduce.commands.options import Engine, Products
 
 if TYPE_CHECKING:
-    from transduce.translator import Translation, Translator
+    from transduce.bulk.job import Job
+    from transduce.search import Decoding
+
+SHARD_LINES = 2000
 
 
 def translate(
-    run: Annotated[list[Path], typer.Argument(metavar="RUN... [FILE]", help="Model directories, then a file.")],
+    run: Annotated[list[Path], typer.Argument(metavar="RUN... [TEXT]", help="Model directories, then a file.")],
     out: Annotated[Path | None, typer.Option(help="Write here instead of standard output.")] = None,
     beam: Annotated[int | None, typer.Option(min=1, help="Width of the beam; the model's own if not given.")] = None,
     length_penalty: Annotated[float | None, typer.Option(min=0, help="α of the length penalty.")] = None,
@@ -36,73 +39,110 @@ def translate(
     precision: Annotated[
         Products, typer.Option(help="Of products: int8 is fast on a CPU, bfloat16 on a GPU.")
     ] = Products.FLOAT32,
+    engine: Annotated[
+        Engine | None, typer.Option(help="In bulk: a file or a folder, shard by shard, in one process or many.")
+    ] = None,
+    shard_lines: Annotated[
+        int | None, typer.Option(min=1, help=f"Lines a shard, with --engine; {SHARD_LINES} if not given.")
+    ] = None,
+    actors: Annotated[int | None, typer.Option(min=1, help="Models at work at once, with --engine ray.")] = None,
 ) -> None:
     """Translates lines; one line in is one line out, and an empty line stays empty."""
-    from transduce.machine import choose_device, keep_pages, use_threads
-    from transduce.measure import read_lines
-    from transduce.search import Decoding, Sampling
-    from transduce.settings import merged, validated
-    from transduce.translator import Method, Translator
+    from transduce.bulk.job import Job
+    from transduce.forms import Form
+    from transduce.search import Sampling
+    from transduce.settings import validated
+    from transduce.translator import Method
 
-    runs, path = _runs_and_file(run)
-    use_threads(threads)
-    keep_pages()
-    translator = Translator.load(*runs, device=str(choose_device(device)), precision=precision.value)
-    lines = read_lines(path)
-    prefixes = read_lines(str(prefix)) if prefix else None
-    if prefixes is not None and len(prefixes) != len(lines):
-        raise ValueError(f"{prefix} has {len(prefixes)} lines, the text has {len(lines)}: one prefix a line, or none")
-    asked = {"beam": beam, "length_penalty": length_penalty, "margin": margin}
-    changes = {key: value for key, value in asked.items() if value is not None}
-    decoding = validated(Decoding, merged(translator.decoding.as_dictionary(), changes), place="options")
+    runs, text = _runs_and_text(run, engine)
+    decoding = _decoding(runs[0], {"beam": beam, "length_penalty": length_penalty, "margin": margin})
     if n_best > decoding.beam:
         raise ValueError(f"--n-best {n_best}: a beam of {decoding.beam} gives at most as many; use --beam {n_best}")
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     method = Method(decoding, n_best, greedy, validated(Sampling, sampling, place="options") if sample else None, seed)
-    found = translator.translate(lines, method, prefixes=prefixes, batch_tokens=batch_tokens)
-    shown = _shown(translator, lines, found, scores=scores or n_best > 1, alignments=alignments, as_json=as_json)
-    _write("".join(f"{line}\n" for line in shown), out)
+    form = Form(scores=scores or n_best > 1, alignments=alignments, json=as_json)
+    job = Job.of(runs, method, form, precision.value, batch_tokens, device, threads)
+    if engine is None:
+        _refuse({"--shard-lines": shard_lines, "--actors": actors}, "is for --engine")
+        _write(_translated(job, text, prefix), out)
+    else:
+        _in_bulk(job, text, prefix, out, engine, shard_lines or SHARD_LINES, actors)
 
 
-def _runs_and_file(paths: list[Path]) -> tuple[list[Path], str]:
-    """The model directories, and the text: the last path where it is no directory, else standard input."""
-    if len(paths) > 1 and not paths[-1].is_dir():
-        return paths[:-1], str(paths[-1])
-    return paths, "-"
+def _runs_and_text(paths: list[Path], engine: Engine | None) -> tuple[list[Path], Path | None]:
+    """The model directories, and the text; None for standard input.
+
+    In bulk the last path is the text, else where it is no directory.
+    """
+    if engine is None:
+        return (paths[:-1], paths[-1]) if len(paths) > 1 and not paths[-1].is_dir() else (paths, None)
+    if len(paths) == 1:
+        raise ValueError("--engine translates a file or a folder and no standard input: name it after the model")
+    from transduce.directory import MANIFEST
+
+    if (paths[-1] / MANIFEST).exists():
+        raise ValueError(f"{paths[-1]} is a model; with --engine the last path is the text, a file or a folder")
+    return paths[:-1], paths[-1]
 
 
-def _shown(
-    translator: "Translator",
-    lines: list[str],
-    found: list[list["Translation"]],
-    *,
-    scores: bool,
-    alignments: bool,
-    as_json: bool,
-) -> list[str]:
-    """The lines to print, in the form that was asked for."""
-    from transduce.alignment import aligned_words
+def _decoding(run: Path, asked: dict[str, Any]) -> "Decoding":
+    """The model's own, changed as asked."""
+    from transduce.directory import Model
+    from transduce.search import Decoding
+    from transduce.settings import merged, validated
 
-    def cell(text: str) -> str:
-        return text.replace("\t", " ")
+    changes = {key: value for key, value in asked.items() if value is not None}
+    return validated(Decoding, merged(Model.read_config(run).decoding.as_dictionary(), changes), place="options")
 
-    def pairs(line: str, text: str) -> str:
-        found = aligned_words(translator.explain(line, text)) if text else []
-        return " ".join(f"{source}-{target}" for source, target in found)
 
-    shown = []
-    for number, (line, best) in enumerate(zip(lines, found, strict=True), start=1):
-        if as_json:
-            record = [{"text": one.text, "log_probability": one.log_probability, "score": one.score} for one in best]
-            aligned = {"alignment": pairs(line, best[0].text)} if alignments else {}
-            shown.append(json.dumps({"line": number, "translations": record, **aligned}, ensure_ascii=False))
-        elif scores:
-            shown += [f"{number}\t{cell(one.text)}\t{one.log_probability:.6f}\t{one.score:.6f}" for one in best]
-        elif alignments:
-            shown.append(f"{cell(best[0].text)}\t{pairs(line, best[0].text)}")
-        else:
-            shown.append(best[0].text)
-    return shown
+def _refuse(options: dict[str, Any], why: str) -> None:
+    """A `ValueError` for the first option that is given."""
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(f"{name} {value}: it {why}; leave it out")
+
+
+def _translated(job: "Job", text: Path | None, prefix: Path | None) -> str:
+    """The whole at once."""
+    from transduce.measure import read_lines
+
+    translator = job.load()
+    lines = read_lines(str(text or "-"))
+    prefixes = read_lines(str(prefix)) if prefix else None
+    if prefixes is not None and len(prefixes) != len(lines):
+        raise ValueError(f"{prefix} has {len(prefixes)} lines, the text has {len(lines)}: one prefix a line, or none")
+    found = translator.translate(lines, job.method, prefixes=prefixes, batch_tokens=job.batch_tokens)
+    return "".join(f"{line}\n" for line in job.form.lines(translator, lines, found))
+
+
+def _in_bulk(
+    job: "Job",
+    text: Path | None,
+    prefix: Path | None,
+    out: Path | None,
+    engine: Engine,
+    shard_lines: int,
+    actors: int | None,
+) -> None:
+    """Shard by shard, going on where an earlier call was stopped; what is told goes to standard error."""
+    from transduce.bulk.job import local
+    from transduce.bulk.on_ray import on_ray
+    from transduce.bulk.shards import texts_of
+    from transduce.bulk.whole import translate_all
+    from transduce.signals import ended_by_signals
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    assert text is not None
+    if out is None:
+        raise ValueError("--engine keeps what is finished beside the output: name that with --out")
+    if engine is Engine.LOCAL:
+        _refuse({"--actors": actors}, "is for --engine ray")
+    with ended_by_signals():
+        texts = texts_of(text, out, prefix, shard_lines)
+        work = local if engine is Engine.LOCAL else functools.partial(on_ray, actors=actors, say=say)
+        translate_all(job, texts, out, work, say)
 
 
 def _write(text: str, out: Path | None) -> None:

@@ -4,7 +4,7 @@ import re
 import sys
 from pathlib import Path
 
-__all__ = ["read_lines"]
+__all__ = ["lines_of", "read_lines"]
 
 _SGML = re.compile(r"\s*<(seg|refset|srcset|tstset|mteval)\b", re.IGNORECASE)
 
@@ -15,25 +15,31 @@ def read_lines(path: str) -> list[str]:
     A line ends at "\n" and nowhere else; a "\r" before it is dropped, and the last "\n" may be missing.
     A `ValueError` names the first line that is not UTF-8, or that is SGML or XML markup.
     """
-    name = "standard input" if path == "-" else path
-    text = _decoded(sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes(), name)
+    if path == "-":
+        return lines_of(sys.stdin.buffer.read(), "standard input")
+    return lines_of(Path(path).read_bytes(), path)
+
+
+def lines_of(content: bytes, name: str, before: int = 0) -> list[str]:
+    """The lines of a file's `content`, or of whole lines of it that have so many `before` them."""
+    text = _decoded(content, name, before)
     lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
-    _refuse_markup(lines, name)
+    _refuse_markup(lines, name, before)
     return lines
 
 
-def _decoded(content: bytes, name: str) -> str:
-    """`content` as text, without a byte order mark."""
+def _decoded(content: bytes, name: str, before: int) -> str:
+    """`content` as text, without the byte order mark that a file may begin with."""
     try:
-        return content.decode("utf-8-sig")
+        return content.decode("utf-8" if before else "utf-8-sig")
     except UnicodeDecodeError as error:
-        number = content.count(b"\n", 0, error.start) + 1
+        number = before + content.count(b"\n", 0, error.start) + 1
         raise ValueError(f"{name}: line {number} is not UTF-8; convert the file to UTF-8") from None
 
 
-def _refuse_markup(lines: list[str], name: str) -> None:
+def _refuse_markup(lines: list[str], name: str, before: int) -> None:
     """Stops WMT's `.sgm` and `.xml` files, whose markup would be scored as if it were words."""
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines, start=before + 1):
         if _SGML.match(line):
             raise ValueError(
                 f"{name}: line {number} is markup, not text: {line.strip()[:60]!r}; "

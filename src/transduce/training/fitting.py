@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from transduce.corpus import Piece, Planner
+from transduce.machine import refused_memory
 from transduce.training.loop import pushed_back
 from transduce.training.objective import LabelSmoothing
 from transduce.training.optimiser import Optimiser
@@ -53,7 +54,7 @@ def _fits(objective: LabelSmoothing, precision: Precision, rows: int, length: in
     try:
         pushed_back(objective, Piece(words, words, words), 1.0, precision)
     except (torch.OutOfMemoryError, RuntimeError) as error:
-        if not _of_memory(error):
+        if not refused_memory(error):
             raise
     else:
         return True
@@ -61,8 +62,3 @@ def _fits(objective: LabelSmoothing, precision: Precision, rows: int, length: in
     if precision.device.type == "cuda":
         torch.cuda.empty_cache()
     return False
-
-
-def _of_memory(error: Exception) -> bool:
-    """Whether memory was refused; on a CPU torch has no error of its own for it."""
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

@@ -1,0 +1,455 @@
+"""In bulk: the same lines as at once, whatever stops it, and nothing of another text, model or option among them."""
+
+import json
+import random
+import re
+import shutil
+import signal
+from types import SimpleNamespace
+
+import pytest
+
+from micro_run import WORDS, Moment, forked
+from transduce.alone import held
+from transduce.bulk import whole
+from transduce.bulk.job import Job, Worker, local
+from transduce.bulk.shards import texts_of
+from transduce.bulk.whole import translate_all
+from transduce.commands import main
+from transduce.measure import read_lines
+from transduce.search import Decoding, Sampling
+from transduce.translator import Method, Translator
+
+LINES = 17
+METHOD = Method(Decoding(beam=2, extra_length=4))
+# Each line a batch of its own: rounding is alike however the text is cut.
+ALONE = ["--batch-tokens", 1]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """Lines of all kinds: empty, ended as on Windows, with characters at which others would end a line."""
+    drawn = random.Random(1)
+    lines = [" ".join(drawn.choice(WORDS) for _ in range(drawn.randint(1, 9))) for _ in range(LINES)]
+    lines[4], lines[9], lines[12] = "", "owl\u0085pig\u2028hen\x0cgnu", "\ufeffcat dog\r"
+    path = tmp_path_factory.mktemp("text") / "text.en"
+    path.write_bytes(("\ufeff" + "\n".join(lines)).encode())
+    return path
+
+
+@pytest.fixture(scope="module")
+def plain(fluent, text):
+    """The text, translated at once."""
+    return forked("translate", fluent, text, *ALONE).out
+
+
+@pytest.fixture
+def job(fluent):
+    return Job.of([fluent], METHOD, *Job([], [], METHOD)[3:5], 1, "cpu", 1)
+
+
+@pytest.fixture
+def command(capfd):
+    """The command line, in this process: its exit code, what it prints, what it says."""
+
+    def called(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        return ended.value.code, *capfd.readouterr()
+
+    return called
+
+
+def bulk_command(model, text, folder):
+    return ["translate", model, text, *ALONE, "--engine=local", "--shard-lines=5", "--out", folder / "out"]
+
+
+class Watched:
+    """The local engine, which tells the lines of what it was given, and breaks after so many shards."""
+
+    def __init__(self, breaks_after=None):
+        self.given, self.breaks_after = None, breaks_after
+
+    def __call__(self, job, shards):
+        self.given = [shard.source.before for shard in shards]
+        for number, done in enumerate(local(job, shards)):
+            if number == self.breaks_after:
+                raise KeyboardInterrupt
+            yield done
+
+
+def bulk(job, text, out, engine=local, many=5, prefix=None):
+    """Translates; gives what was said."""
+    said = []
+    translate_all(job, texts_of(text, out, prefix, many), out, engine, said.append)
+    return said
+
+
+def broken(job, text, out, after, many=5):
+    with pytest.raises(KeyboardInterrupt):
+        bulk(job, text, out, Watched(after), many)
+
+
+def shards(out):
+    return sorted(out.with_name(f"{out.name}.bulk").glob("shards/*"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--scores"],
+        ["--n-best", 2, "--beam", 3],
+        ["--json", "--alignments"],
+        ["--alignments", "--greedy"],
+        ["--sample", "--seed", 3, "--top-k", 9],
+        ["--prefix", "PREFIX", "--scores"],
+        ["--precision", "int8"],
+    ],
+)
+def test_it_is_the_same_as_at_once(fluent, text, tmp_path, command, options):
+    (tmp_path / "prefix").write_text("gip\n\nlwo gip\n" + "\n" * (LINES - 4) + "nag\n")
+    options = [tmp_path / "prefix" if option == "PREFIX" else option for option in options]
+    code, whole, _ = command("translate", fluent, text, *ALONE, *options)
+    assert code == 0
+    code, printed, told = command(*bulk_command(fluent, text, tmp_path), *options)
+    assert (code, printed) == (0, "")
+    assert (tmp_path / "out").read_text() == whole
+    assert "shards: 4; done before: 0; lines in all: 17\n4 of 4 shards, 17 lines, in 0:0" in told
+
+
+def test_batches_are_as_large_as_asked(job, fluent, text, plain, tmp_path, monkeypatch):
+    """With companions a line is what it is alone."""
+    sizes, solved = [], Translator.solved
+    monkeypatch.setattr(
+        Translator, "solved", lambda self, batch, m: sizes.append(len(batch[0])) or solved(self, batch, m)
+    )
+    bulk(job._replace(batch_tokens=4096), text, tmp_path / "out", many=8)
+    assert sizes == [7, 8, 1]
+    assert (tmp_path / "out").read_text() == plain
+
+
+@pytest.mark.parametrize(("many", "models"), [(1, 1), (LINES, 1), (LINES + 1, 2)])
+def test_many_shards_or_one_and_an_ensemble(job, fluent, text, plain, tmp_path, many, models):
+    bulk(Job.of([fluent] * models, *job[2:]), text, tmp_path / "out", many=many)
+    assert (tmp_path / "out").read_text() == plain
+
+
+def test_a_second_call_does_what_is_missing(job, text, plain, tmp_path):
+    out = tmp_path / "out"
+    broken(job, text, out, after=2)
+    assert not out.exists()
+    watched = Watched()
+    # What only decides how fast it goes may change.
+    said = bulk(job._replace(batch_tokens=99, threads=None), text, out, watched)
+    assert watched.given == [10, 15]
+    assert said[0] == "shards: 4; done before: 2; lines in all: 17"
+    assert out.read_text() == plain
+    assert shards(out) == []
+
+
+def test_a_third_call_has_nothing_to_do(job, text, plain, tmp_path):
+    out = tmp_path / "out"
+    bulk(job, text, out)
+    written = out.stat()
+    watched = Watched()
+    assert bulk(job, text, out, watched, many=3) == [f"{out} is finished"]
+    assert watched.given is None
+    assert out.stat() == written
+
+
+@pytest.mark.parametrize("at", [2, 5, 14, 17, 20, 22, 25])
+def test_killed_at_any_moment_it_goes_on(fluent, text, plain, tmp_path, command, at):
+    """Operations on files: folders to 3, shards to 15, the output and its record to 22, then the shards are removed."""
+    ended = forked(*bulk_command(fluent, text, tmp_path), moment=Moment(at))
+    assert ended.code == -signal.SIGKILL
+    kept = len([path for path in shards(tmp_path / "out") if not path.name.startswith(".")])
+    placed = (tmp_path / "out").exists()
+    assert placed == (at > 20)
+    told = command(*bulk_command(fluent, text, tmp_path))[2]
+    assert (f"done before: {kept};" in told) != placed
+    assert (tmp_path / "out").read_text() == plain
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.bulk"]
+    assert shards(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_asked_to_stop_it_says_how_far_it_came(fluent, text, plain, tmp_path, command, number):
+    ended = forked(*bulk_command(fluent, text, tmp_path), moment=Moment(11, number))
+    assert ended.code == 128 + number
+    assert ended.error.endswith("stopped with 2 of 4 shards done; the same command goes on with the others\n")
+    command(*bulk_command(fluent, text, tmp_path))
+    assert (tmp_path / "out").read_text() == plain
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"method": METHOD._replace(greedy=True)}, "another greedy"),
+        ({"method": METHOD._replace(decoding=Decoding(beam=1, extra_length=4))}, "another beam"),
+        ({"method": METHOD._replace(sampling=Sampling())}, "another sampling"),
+        ({"precision": "int8"}, "another precision"),
+        ({"form": Job([], [], METHOD).form._replace(scores=True)}, "another form"),
+    ],
+)
+def test_other_options_are_never_mixed_in(job, text, plain, tmp_path, change, named):
+    out, changed = tmp_path / "out", job._replace(**change)
+    broken(job, text, out, after=3)
+    watched = Watched()
+    said = bulk(changed, text, out, watched)
+    assert watched.given == [0, 5, 10, 15]
+    assert "shards of other text, models or options, not used and kept until all is done: 3" in said
+    bulk(changed, text, tmp_path / "undisturbed")
+    before = out.read_bytes()
+    assert before == (tmp_path / "undisturbed").read_bytes()
+    with pytest.raises(ValueError, match=f"is there already, of {named}; move it away"):
+        bulk(job, text, out)
+    assert out.read_bytes() == before
+
+
+def test_what_was_done_with_other_options_is_still_there(job, text, plain, tmp_path):
+    """Who has mistyped an option loses nothing by it."""
+    broken(job, text, tmp_path / "out", after=3)
+    broken(job._replace(precision="int8"), text, tmp_path / "out", after=1)
+    watched = Watched()
+    bulk(job, text, tmp_path / "out", watched)
+    assert watched.given == [15]
+    assert (tmp_path / "out").read_text() == plain
+
+
+def test_another_model_or_text_is_never_mixed_in(job, fluent, trained, text, plain, tmp_path):
+    out = tmp_path / "out"
+    broken(Job.of([trained], *job[2:]), text, out, after=3)
+    watched = Watched()
+    bulk(job, text, out, watched)
+    assert (watched.given, out.read_text()) == ([0, 5, 10, 15], plain)
+    with pytest.raises(ValueError, match="of another model; move"):
+        bulk(Job.of([trained], *job[2:]), text, out)
+    changed = tmp_path / text.name
+    content = text.read_bytes().split(b"\n")
+    changed.write_bytes(b"\n".join([*content[:7], b"jay", *content[8:]]))
+    with pytest.raises(ValueError, match="of another text; move"):
+        bulk(job, changed, out)
+    # Where only a line was changed, only its shard is another.
+    broken(job, text, tmp_path / "new", after=3)
+    bulk(job, changed, tmp_path / "new", watched)
+    assert watched.given == [5, 15]
+    expected, found = plain.split("\n"), (tmp_path / "new").read_text().split("\n")
+    assert [place for place, line in enumerate(expected) if found[place] != line] == [7]
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "empty"])
+def test_a_damaged_shard_is_translated_again(job, text, plain, tmp_path, damage):
+    out = tmp_path / "out"
+    broken(job, text, out, after=3)
+    path = shards(out)[1]
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes({"flip": content, "cut": content[:-3], "empty": b""}[damage])
+    watched = Watched()
+    said = bulk(job, text, out, watched)
+    assert len(watched.given) == 2
+    assert said[:2] == ["shards: 4; done before: 2; lines in all: 17", "damaged shards, translated again: 1"]
+    assert out.read_text() == plain
+
+
+def test_no_output_of_another_is_overwritten(job, text, tmp_path):
+    out, watched = tmp_path / "out", Watched()
+    out.write_text("mine\n")
+    with pytest.raises(ValueError, match="out is there already; move it away, or choose another --out"):
+        bulk(job, text, out, watched)
+    assert (out.read_text(), watched.given) == ("mine\n", None)
+    out.unlink()
+    bulk(job, text, out)
+    out.write_text("mended by hand\n")
+    with pytest.raises(ValueError, match=r"out has .* move it away"):
+        bulk(job, text, out)
+    assert out.read_text() == "mended by hand\n"
+    # One that was taken away is made again.
+    out.unlink()
+    bulk(job, text, out)
+    assert out.exists()
+
+
+def test_a_folder(job, text, plain, tmp_path):
+    """Each file has its own numbers; an empty one stays empty; what comes later is all that is translated later."""
+    folder, out, watched = tmp_path / "in", tmp_path / "translated", Watched()
+    folder.mkdir()
+    shutil.copy(text, folder / "a")
+    shutil.copy(text, folder / "b")
+    (folder / "empty").write_bytes(b"")
+    (folder / "line").write_bytes(b"\n")
+    (folder / ".hidden").write_bytes(b"\xff")
+    with pytest.raises(KeyboardInterrupt):
+        bulk(job, folder, out, Watched(5))
+    # Whatever is whole is there already.
+    assert sorted(path.name for path in out.iterdir()) == ["a", "empty"]
+    bulk(job, folder, out, watched)
+    assert watched.given == [5, 10, 15, 0]
+    assert {path.name: path.read_text() for path in out.iterdir()} == {
+        "a": plain,
+        "b": plain,
+        "empty": "",
+        "line": "\n",
+    }
+    (folder / "c").write_text("owl\n")
+    said = bulk(job, folder, out, watched)
+    assert (watched.given, said[0]) == ([0], "shards: 1; done before: 0; lines in all: 1")
+    (folder / "a").write_text("pig\n")
+    with pytest.raises(ValueError, match="a is there already, of another text"):
+        bulk(job, folder, out)
+
+
+def test_numbers_begin_anew_in_each_file(job, text, tmp_path):
+    (tmp_path / "in").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "in" / name).write_text("owl\npig\nhen\n")
+    bulk(job._replace(form=job.form._replace(json=True)), tmp_path / "in", tmp_path / "out", many=2)
+    for name in ("a", "b"):
+        assert [json.loads(line)["line"] for line in (tmp_path / "out" / name).read_text().splitlines()] == [1, 2, 3]
+
+
+def test_prefixes_of_a_folder(job, fluent, tmp_path):
+    for name, content in (("in", "owl\npig\n"), ("prefixes", "gip\n\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a").write_text(content)
+    bulk(job, tmp_path / "in", tmp_path / "out", many=1, prefix=tmp_path / "prefixes")
+    assert (tmp_path / "out" / "a").read_text().startswith("gip")
+    (tmp_path / "prefixes" / "a").write_text("lwo\n\n")
+    with pytest.raises(ValueError, match="of another prefix"):
+        bulk(job, tmp_path / "in", tmp_path / "out", many=1, prefix=tmp_path / "prefixes")
+
+
+def by(worker):
+    return lambda job, given: ((shard, worker.outcome(shard)) for shard in given)
+
+
+def test_a_line_that_is_too_long_is_named_and_no_shard_is_lost(job, text, tmp_path):
+    worker, said = Worker(job), []
+    translator, lines = worker.translator, read_lines(str(text))
+    translator.longest = 8
+    long = [place for place, words in enumerate(translator.source.encode(lines)) if len(words) > 8]
+    assert 0 < len(long) < LINES
+    shorter = ["" if place in long else line for place, line in enumerate(lines)]
+    expected = "".join(f"{best[0].text}\n" for best in translator.translate(shorter, METHOD, batch_tokens=1))
+    for _ in range(2):  # a finished translation says so again
+        with pytest.raises(RuntimeError, match=f"^{len(long)} lines could not be translated and are empty"):
+            translate_all(job, texts_of(text, tmp_path / "out", None, 5), tmp_path / "out", by(worker), said.append)
+        assert (tmp_path / "out").read_text() == expected
+        named = [re.findall(r"text\.en: line (\d+) has \d+ subwords, .* positions for 8;", line) for line in said]
+        assert [int(number) - 1 for [number] in filter(None, named)] == long
+        said.clear()
+
+
+def test_where_memory_is_short_lines_are_translated_one_by_one(job, text, plain, tmp_path, monkeypatch):
+    solved = Translator.solved
+
+    def short(self, batch, method):
+        if len(batch.numbers) > 1 or len(batch.sources[0]) > 8:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")
+        return solved(self, batch, method)
+
+    monkeypatch.setattr(Translator, "solved", short)
+    with pytest.raises(RuntimeError, match="lines could not be translated"):
+        bulk(job._replace(batch_tokens=4096), text, tmp_path / "out")
+    pairs = list(zip(plain.split("\n"), (tmp_path / "out").read_text().split("\n"), strict=True))
+    assert {found for line, found in pairs if found != line} == {""}
+    assert sum(found == line != "" for line, found in pairs) > 5
+
+
+def test_an_error_that_is_none_of_memory_is_no_empty_line(job, text, tmp_path, monkeypatch):
+    monkeypatch.setattr(Translator, "solved", lambda self, batch, method: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        bulk(job, text, tmp_path / "out")
+    assert shards(tmp_path / "out") == []
+
+
+def test_what_changes_meanwhile_is_found(job, fluent, trained, text, tmp_path):
+    changing = tmp_path / "changing"
+    shutil.copy(text, changing)
+
+    def changed(job, given):
+        for number, shard in enumerate(given):
+            if number == 1:
+                changing.write_text(changing.read_text().replace("e", "a"))
+            yield from local(job, [shard])
+
+    with pytest.raises(ValueError, match="changing was changed while it was translated"):
+        bulk(job, changing, tmp_path / "out", changed)
+    model = shutil.copytree(fluent, tmp_path / "model", ignore=shutil.ignore_patterns("training"))
+    moving = Job.of([model], *job[2:])
+    shutil.rmtree(model)
+    shutil.copytree(trained, model, ignore=shutil.ignore_patterns("training"))
+    with pytest.raises(ValueError, match="was changed meanwhile"):
+        bulk(moving, text, tmp_path / "other")
+
+
+def test_two_at_once_are_refused(job, text, tmp_path):
+    with (
+        held(tmp_path / "out.bulk", "translation"),
+        pytest.raises(ValueError, match=r"another translation is at work in .*out\.bulk"),
+    ):
+        bulk(job, text, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["TEXT"], "name that with --out"),
+        (["--out", "OUT"], "name it after the model"),
+        (["RUN", "--out", "OUT"], "is a model; with --engine the last path is the text"),
+        (["nowhere", "--out", "OUT"], "nowhere: no such file"),
+        (["TEXT", "--out", "TEXT"], "is there already"),
+        (["TEXT", "--out", "OUT", "--actors", "2"], "--actors 2: it is for --engine ray"),
+        (["TEXT", "--out", "OUT", "--prefix", "SHORT"], "has 1 lines, "),
+        (["BINARY", "--out", "OUT", "--shard-lines", "2"], "binary: line 4 is not UTF-8"),
+        (["MARKUP", "--out", "OUT", "--shard-lines", "2"], "markup: line 3 is markup"),
+        (["EMPTY", "--out", "OUT"], "a folder without files"),
+        (["NESTED", "--out", "OUT"], "deep is no file"),
+        (["NESTED/deep", "--out", "TEXT"], "is a file; the text is a folder"),
+        (["NESTED/deep", "--out", "OUT", "--prefix", "SHORT"], "is a file; the text is a folder"),
+        (["TEXT", "--out", "OUT", "--device", "tpu"], "choose auto, cpu or cuda"),
+    ],
+)
+def test_what_does_not_fit(fluent, text, tmp_path, command, arguments, said):
+    (tmp_path / "short").write_text("one\n")
+    (tmp_path / "binary").write_bytes(b"a\nb\nc\n\xff\n")
+    (tmp_path / "markup").write_bytes(b"a\nb\n<seg id=1>\n")
+    for name in ("empty", "nested/empty", "nested/deep"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "nested" / "deep" / "a").write_text("owl\n")
+    words = {"TEXT": str(text), "RUN": str(fluent), "OUT": str(tmp_path / "out")}
+    words |= {name.upper(): str(tmp_path / name) for name in ("short", "binary", "markup", "empty", "nested")}
+    arguments = [re.sub("^[A-Z]+", lambda found: words[found[0]], argument) for argument in arguments]
+    before = text.read_bytes()
+    code, printed, told = command("translate", fluent, *arguments, "--engine", "local")
+    assert (code, printed) == (2, "")
+    assert said in told
+    assert text.read_bytes() == before
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("option", ["--shard-lines", "--actors"])
+def test_options_of_bulk_want_an_engine(fluent, text, command, option):
+    code, printed, told = command("translate", fluent, text, option, 2)
+    assert (code, printed) == (2, "")
+    assert f"{option} 2: it is for --engine" in told
+
+
+def test_a_place_that_cannot_be_written(job, text, tmp_path):
+    (tmp_path / "locked").write_text("")
+    with pytest.raises(OSError, match="locked"):
+        bulk(job, text, tmp_path / "locked" / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["locked"]
+
+
+def test_time_left_is_told_from_the_second_shard_on(job, text, tmp_path, monkeypatch):
+    """What the first one waited for, a model to be loaded, is not counted as work."""
+    clock = iter([0, 100, 120, 140, 145, 150])
+    monkeypatch.setattr(whole, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    said = bulk(job, text, tmp_path / "out")
+    assert said[1:] == [
+        "2 of 4 shards, 0.2 lines/s, 0:00:28 left",
+        "3 of 4 shards, 0.2 lines/s, 0:00:08 left",
+        "4 of 4 shards, 17 lines, in 0:02:30",
+    ]

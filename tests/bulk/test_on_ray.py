@@ -1,0 +1,150 @@
+"""Ray's actors: the same lines in the same order, and all of them where an actor is killed in the middle."""
+
+import contextlib
+import io
+import os
+import random
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from micro_run import WORDS, forked
+from transduce.bulk import on_ray as module
+from transduce.bulk.job import Job, Outcome, Worker
+from transduce.bulk.on_ray import on_ray
+from transduce.bulk.shards import texts_of
+from transduce.bulk.whole import translate_all
+from transduce.search import Decoding
+from transduce.translator import Method
+
+METHOD = Method(Decoding(beam=2, extra_length=4))
+
+
+@pytest.fixture(scope="module")
+def ray():
+    """Where Ray is installed; tests that go without are below."""
+    return pytest.importorskip("ray", reason="Ray is not installed: `pip install 'transduce[ray]'`")
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    drawn = random.Random(1)
+    lines = [" ".join(drawn.choice(WORDS) for _ in range(drawn.randint(1, 9))) for _ in range(400)]
+    path = tmp_path_factory.mktemp("text") / "text.en"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+@pytest.fixture
+def job(fluent):
+    return Job.of([fluent], METHOD, *Job([], [], METHOD)[3:5], 1, "cpu", 1)
+
+
+def actors():
+    """The processes below this one in which Ray translates."""
+    parents, names = {}, {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            names[int(path.name)] = (path / "cmdline").read_bytes()
+    found = {os.getpid()}
+    while more := {process for process, parent in parents.items() if parent in found} - found:
+        found |= more
+    return [process for process in found if names[process].startswith(b"ray::MapWorker")]
+
+
+@pytest.mark.filterwarnings("ignore")  # whatever Ray's own imports warn of
+def test_killed_actors_lose_no_line_and_order_is_the_texts(ray, job, fluent, text, tmp_path):
+    said, killed, out = [], [], tmp_path / "out"
+
+    def engine(job, shards):
+        for done in on_ray(job, shards, actors=2, say=said.append):
+            if not killed:
+                killed.extend(actors())
+                for process in killed:
+                    os.kill(process, signal.SIGKILL)
+            yield done
+
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        translate_all(job, texts_of(text, out, None, 50), out, engine, said.append)
+    assert len(killed) == 2
+    assert any("done at attempt 2; before, the actor died" in line for line in said), said
+    assert "actors: 2, threads each: 1" in said
+    assert out.read_text() == forked("translate", fluent, text, "--beam=2", "--batch-tokens=1").out
+    assert printed.getvalue() == ""
+    assert not ray.is_initialized()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_fails_in_an_actor_is_told_here(ray, job, text, tmp_path):
+    """The text changes after it was cut; what was finished is kept."""
+    changing = tmp_path / "changing"
+    changing.write_bytes(text.read_bytes())
+    texts = texts_of(changing, tmp_path / "out", None, 100)
+    changing.write_bytes(text.read_bytes()[:-9] + b"changed.\n")
+    with pytest.raises(ValueError, match="changing was changed while it was translated"):
+        list(on_ray(job, texts[0].shards[-1:], actors=None, say=lambda line: None))
+    assert not ray.is_initialized()
+
+
+def test_without_ray_it_says_what_to_install(job, text, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    [whole] = texts_of(text, tmp_path / "out", None, 100)
+    with pytest.raises(ValueError, match=r"pip install 'transduce\[ray\]'"):
+        next(on_ray(job, whole.shards, actors=None, say=print))
+
+
+def nodes(*machines):
+    return [{"Alive": alive, "Resources": {"CPU": cores, "GPU": gpus}} for alive, cores, gpus in machines]
+
+
+@pytest.mark.parametrize(
+    ("machines", "device", "threads", "wanted", "crew"),
+    [
+        ([(True, 2, 0)], "auto", None, 99, "actors: 1, threads each: 2"),
+        ([(True, 16, 0)], "auto", None, 99, "actors: 4, threads each: 4"),
+        ([(True, 16, 0)], "auto", None, 3, "actors: 3, threads each: 4"),
+        ([(True, 16, 0), (True, 3, 0), (False, 64, 0), (True, 0, 0)], "auto", None, 99, "actors: 6, threads each: 3"),
+        ([(True, 7, 0), (True, 3, 0)], "cpu", 3, 99, "actors: 3, threads each: 3"),
+        ([(True, 16, 8), (True, 16, 1)], "auto", None, 99, "actors: 9, a GPU each"),
+        ([(True, 16, 8)], "cuda", None, 2, "actors: 2, a GPU each"),
+        ([(True, 16, 8)], "cpu", None, 99, "actors: 4, threads each: 4"),
+    ],
+)
+def test_a_model_a_device(job, machines, device, threads, wanted, crew):
+    found = module._crew(nodes(*machines), job._replace(device=device, threads=threads), wanted, asked=False)
+    assert str(found) == crew
+    assert found.job.device == ("cuda" if "num_gpus" in found.needs else "cpu")
+    assert sum(found.needs.values()) == (1 if "num_gpus" in found.needs else found.job.threads)
+
+
+@pytest.mark.parametrize(
+    ("device", "threads", "wanted", "said"),
+    [
+        ("cuda", None, 1, "Ray sees no GPU"),
+        ("cuda:1", None, 1, "with --engine ray it is auto, cpu or cuda"),
+        ("auto", 9, 1, "--threads 9: no machine of Ray's has more than 8"),
+        ("auto", 2, 5, "--actors 5: Ray has room for 4"),
+    ],
+)
+def test_what_has_no_room(job, device, threads, wanted, said):
+    with pytest.raises(ValueError, match=said):
+        module._crew(nodes((True, 8, 0)), job._replace(device=device, threads=threads), wanted, asked=True)
+
+
+def test_a_shard_that_kills_its_actors_is_not_tried_for_ever(job, text, tmp_path):
+    [whole] = texts_of(text, tmp_path / "out", None, 150)
+    actor = module._Actor(job, whole.shards, None)
+    actor.worker.outcome = lambda shard: Outcome("x\n", [(3, "why")])
+    assert module._outcome(actor._found(1, module.ATTEMPTS)) == Outcome("x\n", [(3, "why")])
+    with pytest.raises(RuntimeError, match=r"text\.en, lines 151–300: 3 actors died over it"):
+        module._outcome(actor._found(1, module.ATTEMPTS + 1))
+    actor.worker.outcome = lambda shard: 1 / 0
+    with pytest.raises(RuntimeError, match=r"lines 301–400: ZeroDivisionError: division by zero"):
+        module._outcome(actor._found(2, 1))
+    assert isinstance(module._Actor(job, [], None).worker, Worker)
+    counted = module._Attempts()
+    assert [counted.begin(number) for number in (7, 7, 2, 7)] == [1, 2, 1, 3]
