@@ -115,7 +115,7 @@ def test_subwords_are_learnt_from_an_evenly_spread_sample(tmp_path: Path, monkey
     monkeypatch.setattr(store_module, "SAMPLE", 10)
     first = corpus(tmp_path, [(f"{number}", "x") for number in range(13)], "one")
     second = corpus(tmp_path, [(f"{number}", "x") for number in range(13, 37)], "two")
-    assert [int(source) for _, source, _ in store_module._sample([first, second])] == list(range(0, 37, 4))
+    assert [int(source) for _, source, _ in store_module._sample([first, second], 9)] == list(range(0, 37, 4))
 
 
 def test_nothing_left_is_refused(tmp_path: Path) -> None:

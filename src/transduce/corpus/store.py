@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -21,14 +21,15 @@ import transduce
 from transduce.corpus.checks import Fault, Report, readable_pairs
 from transduce.corpus.data import DataSpec
 from transduce.corpus.dropout import Dropout, DroppingStore
-from transduce.corpus.readers import CorpusSpec, files_of
+from transduce.corpus.readers import CorpusSpec, files_of, opened
 from transduce.corpus.sentences import FILES, SIDES, Part, Store, StoreWriter
 from transduce.durable import flush
+from transduce.manifest import entries, faults
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
 __all__ = ["Prepared", "Store", "open_store", "prepare", "subwords_files"]
 
-VERSION = 1
+VERSION = 2
 DESCRIPTION = "store.json"
 
 Pair = tuple[str, str, str]
@@ -54,24 +55,38 @@ class Prepared(NamedTuple):
 
 def open_store(directory: Path) -> Prepared:
     """Opens what `prepare` wrote, reading no pair; `ValueError` where it is incomplete or of another version."""
-    try:
-        values = json.loads((directory / DESCRIPTION).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"{directory} holds no complete store; make one with `transduce prepare`") from None
-    except ValueError as error:
-        raise _unusable(directory, f"{DESCRIPTION} cannot be read: {error}") from None
-    if values.get("version") != VERSION:
-        raise _unusable(directory, f"it has version {values.get('version')}, this program reads {VERSION}")
-    for name, size in values["files"].items():
-        found = (directory / name).stat().st_size if (directory / name).exists() else None
-        if found != size:
-            raise _unusable(directory, f"{name} should have {size:,} bytes, and has {found or 'none'}")
+    values = _description(directory)
+    for name, known in values["files"].items():
+        found = (directory / name).stat().st_size if (directory / name).is_file() else None
+        if found != known["bytes"]:
+            raise _unusable(directory, f"{name} should have {known['bytes']:,} bytes, and has {found or 'none'}")
     source, target = _subwords(directory, shared=values["shared"])
     files, dtype = {name: directory / name for name in FILES}, np.dtype(values["dtype"])
     parts = [Part(*part) for part in values["parts"]]
     dropped = Dropout(source, target, values["dropout"])
     store = DroppingStore(files, dtype, parts, dropped) if dropped.probability else Store(files, dtype, parts)
     return Prepared(source, target, store, Report.from_dictionary(values["report"]), directory, values["fingerprint"])
+
+
+def _description(directory: Path) -> dict[str, Any]:
+    """What `store.json` says, which is believed where it is as it was written."""
+    if not (directory / DESCRIPTION).is_file():
+        raise ValueError(f"{directory} holds no complete store; make one with `transduce prepare`")
+    try:
+        values: dict[str, Any] = json.loads((directory / DESCRIPTION).read_bytes())
+        version, seal = values["version"], values.pop("seal", None)
+    except (ValueError, RecursionError, TypeError, KeyError) as error:
+        raise _unusable(directory, f"{DESCRIPTION} cannot be read ({error})") from None
+    if version != VERSION:
+        raise _unusable(directory, f"it has version {version}, this program reads {VERSION}")
+    if seal != _seal(values):
+        raise _unusable(directory, f"{DESCRIPTION} has changed since it was written")
+    return values
+
+
+def _seal(values: Mapping[str, Any]) -> str:
+    """A checksum of the description."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def subwords_files(*, shared: bool) -> tuple[str, str]:
@@ -114,7 +129,7 @@ def prepare(
     making.mkdir(parents=True)
     if given is None:
         say(f"learning subwords ({subwords.kind}, {subwords.size:,})")
-    sides = given or _learn(data.train, subwords)
+    sides = given or _learn(data, subwords)
     shared = sides[0] is sides[1]
     for name, side in zip(subwords_files(shared=shared), sides):
         side.save(making / name)
@@ -152,22 +167,23 @@ def _checksums(corpus: CorpusSpec) -> dict[str, str]:
     sums = {}
     for key in ("source", "target", "tsv"):
         if path := getattr(corpus, key, None):
-            with Path(path).open("rb") as file:
+            with opened(Path(path)) as file:
                 sums[key] = hashlib.file_digest(file, "sha256").hexdigest()
     return sums
 
 
 def _done(directory: Path, fingerprint: str) -> Prepared | None:
-    """The store that is there, if it was made from the same things."""
+    """The store that is there, if it was made from the same things and is as it was written."""
     try:
         prepared = open_store(directory)
+        whole = prepared.fingerprint == fingerprint and not faults(directory, _description(directory)["files"])
     except ValueError:
         return None
-    return prepared if prepared.fingerprint == fingerprint else None
+    return prepared if whole else None
 
 
-def _learn(corpora: Sequence[CorpusSpec], spec: Bpe | WordPiece) -> tuple[Subwords, Subwords]:
-    sample = _sample(corpora)
+def _learn(data: DataSpec, spec: Bpe | WordPiece) -> tuple[Subwords, Subwords]:
+    sample = _sample(data.train, data.longest)
     if spec.shared:
         both = Subwords.learn((side for _, *pair in sample for side in pair), spec)
         return both, both
@@ -177,11 +193,11 @@ def _learn(corpora: Sequence[CorpusSpec], spec: Bpe | WordPiece) -> tuple[Subwor
     )
 
 
-def _sample(corpora: Sequence[CorpusSpec]) -> list[Pair]:
+def _sample(corpora: Sequence[CorpusSpec], longest: int) -> list[Pair]:
     """Every pair, or every second, fourth, eighth…, so that at most `SAMPLE` are held."""
     sample: list[Pair] = []
     stride = 1
-    everything = (pair for corpus in corpora for pair in readable_pairs(corpus, Report()))
+    everything = (pair for corpus in corpora for pair in readable_pairs(corpus, Report(), longest))
     for number, pair in enumerate(everything):
         if number % stride == 0:
             sample.append(pair)
@@ -199,7 +215,7 @@ def _write(data: DataSpec, sides: tuple[Subwords, Subwords], making: Path) -> di
         writer = StoreWriter({name: stack.enter_context((making / name).open("wb")) for name in FILES}, dtype)
         for corpus in data.train:
             before = report.kept
-            for pairs in _batches(readable_pairs(corpus, report)):
+            for pairs in _batches(readable_pairs(corpus, report, data.longest)):
                 _write_batch(pairs, sides, data, report, writer)
             parts.append(Part(report.kept - before, corpus.weight))
     if not report.kept:
@@ -240,12 +256,13 @@ def _batches(pairs: Iterator[Pair]) -> Iterator[list[Pair]]:
 def _publish(making: Path, directory: Path, description: dict[str, Any]) -> None:
     """Moves what was made into place; the description goes first where there is an old one, and comes last."""
     (directory / DESCRIPTION).unlink(missing_ok=True)
-    files = {path.name: path.stat().st_size for path in sorted(making.iterdir())}
+    files = entries(sorted(making.iterdir()))
     for name in files:
         flush(making / name)
         (making / name).replace(directory / name)
     aside = making / DESCRIPTION
-    aside.write_text(json.dumps(description | {"files": files}, indent=2), encoding="utf-8")
+    whole = json.loads(json.dumps(description | {"files": files}))
+    aside.write_text(json.dumps(whole | {"seal": _seal(whole)}, indent=2), encoding="utf-8")
     flush(aside)
     flush(directory)
     aside.replace(directory / DESCRIPTION)

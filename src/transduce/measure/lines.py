@@ -2,6 +2,7 @@
 
 import re
 import sys
+from codecs import BOM_UTF8
 from pathlib import Path
 
 __all__ = ["read_lines"]
@@ -16,16 +17,24 @@ def read_lines(path: str) -> list[str]:
     A `ValueError` names the first line that is not UTF-8, or that is SGML or XML markup.
     """
     name = "standard input" if path == "-" else path
-    text = _decoded(sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes(), name)
+    text = _decoded(_standard_input() if path == "-" else Path(path).read_bytes(), name)
     lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
     _refuse_markup(lines, name)
     return lines
 
 
+def _standard_input() -> bytes:
+    """All of it; an `OSError` where whoever started the program has closed it."""
+    if sys.stdin is None:
+        raise OSError("standard input is closed; name a file, or write the text into a pipe")
+    return sys.stdin.buffer.read()
+
+
 def _decoded(content: bytes, name: str) -> str:
     """`content` as text, without a byte order mark."""
+    content = content.removeprefix(BOM_UTF8)
     try:
-        return content.decode("utf-8-sig")
+        return content.decode()
     except UnicodeDecodeError as error:
         number = content.count(b"\n", 0, error.start) + 1
         raise ValueError(f"{name}: line {number} is not UTF-8; convert the file to UTF-8") from None
