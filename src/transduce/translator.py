@@ -35,6 +35,8 @@ Precision = Literal["float32", "bfloat16", "int8"]
 
 BATCH_TOKENS = 4096
 
+LONGEST = 10_000  # subwords of a line: attention's memory grows with their square, and no such line is a sentence
+
 
 class Translation(NamedTuple):
     """One translation of a line: text, log-probability, and the score it was chosen by."""
@@ -208,9 +210,8 @@ class Translator:
     ) -> list[NDArray[np.float64]]:
         """The log-probability of each word of each target, end symbol included."""
         source_ids, target_ids = self.source.encode(sources), self.target.encode(targets)
-        self._check_lengths(
-            range(len(sources)), [max(pair, key=len) for pair in zip(source_ids, target_ids, strict=True)]
-        )
+        self._check_lengths(range(len(sources)), source_ids)
+        self._check_lengths(range(len(targets)), target_ids)
         lengths = np.array(
             [max(len(s), len(t)) + 1 for s, t in zip(source_ids, target_ids, strict=True)], dtype=np.int64
         )
@@ -224,6 +225,10 @@ class Translator:
             for place, row in zip(places, found.double().cpu().numpy(), strict=True):
                 scores[int(place)] = row[: len(target_ids[place]) + 1]
         return scores
+
+    def check_lengths(self, lines: Sequence[str], subwords: Subwords) -> None:
+        """A `ValueError` where a line of either side is too long for the models."""
+        self._check_lengths(range(len(lines)), subwords.encode(lines))
 
     @torch.inference_mode()
     def explain(self, text: str, target: str | None = None) -> Explanation:
@@ -258,13 +263,17 @@ class Translator:
         )
 
     def _check_lengths(self, numbers: Sequence[int], sentences: Sequence[list[int]]) -> None:
-        """Refuses a line that is longer than the positions a model has learned."""
+        """Refuses a line that is longer than the positions a model has learned, or than any sentence."""
         limits = [model.longest for model in self.models if model.longest is not None]
         for number, words in zip(numbers, sentences, strict=True):
             if limits and len(words) + 1 > min(limits):
                 raise ValueError(
                     f"line {number + 1} has {len(words)} subwords, and this model has learned positions for "
                     f"{min(limits) - 1}; split the line, or train with `model.positions.kind: sinusoidal`"
+                )
+            if len(words) > LONGEST:
+                raise ValueError(
+                    f"line {number + 1} has {len(words):,} subwords, more than {LONGEST:,}; split the line"
                 )
 
     def _rectangle(self, rows: Sequence[Sequence[int]]) -> Tensor:
