@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from transduce.directory import CONFIG, Model
-from transduce.model import ModelSpec, TranslationModel, Vocabulary
+from transduce.directory import Model
+from transduce.model import ModelSpec, TranslationModel, Vocabulary, blank
 from transduce.model.family import FamilySpec
 from transduce.presets import PRESETS
 from transduce.recipe import Recipe, expanded, load
@@ -27,8 +25,7 @@ class Sized(Spec):
 def described(what: str, vocabulary: int | None = None) -> dict[str, Any]:
     """Parameters, parameters by part, arithmetic, vocabulary and spec of a preset, a recipe or a run."""
     spec, sizes = _found(what, vocabulary)
-    with torch.device("meta"):
-        model = spec.build(sizes)
+    model = blank(spec, sizes)
     return {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "parameters_by_part": _by_part(model),
@@ -44,7 +41,7 @@ def _found(what: str, vocabulary: int | None) -> tuple[ModelSpec, Vocabulary]:
     if what in PRESETS:
         model = expanded({"model": {"preset": what}}, place=what)["model"]
         return validated(Sized, {"model": model}, place=what).model, _both(vocabulary or VOCABULARY)
-    if (path / CONFIG).exists():
+    if path.is_dir():
         config = Model.read_config(path)
         return config.model, _both(vocabulary) if vocabulary else config.vocabulary
     if path.is_file():

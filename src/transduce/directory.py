@@ -7,18 +7,19 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
+from pydantic import Field
 from safetensors.torch import load
 from torch import Tensor
 
 from transduce.corpus import subwords_files
 from transduce.durable import flush, replace, write_tensors, write_text
 from transduce.manifest import Entries, entries, entry, faults
-from transduce.model import ModelSpec, TranslationModel, Vocabulary
+from transduce.model import ModelSpec, TranslationModel, Vocabulary, blank
 from transduce.search import Decoding
-from transduce.settings import Spec, validated
+from transduce.settings import Spec, parsed, validated
 from transduce.text.subwords import Subwords
 
 __all__ = ["Config", "Model", "Weights", "fingerprint", "verify", "weights_of", "write_model", "write_recipe"]
@@ -55,6 +56,21 @@ class Config(Spec):
     weights: Weights
 
 
+class Entry(Spec):
+    """What a manifest says of one file."""
+
+    bytes: int = Field(ge=0)
+    sha256: str
+
+
+class Manifest(Spec):
+    """`manifest.json`; a file is known by its name alone, for all are in the directory."""
+
+    version: Literal[1] = VERSION
+    files: dict[Annotated[str, Field(pattern=r"^[^/\\]+$")], Entry]
+    card: Entry | None = None
+
+
 class Model(NamedTuple):
     """What a model directory holds, ready to use."""
 
@@ -67,25 +83,48 @@ class Model(NamedTuple):
     def read(cls, directory: Path) -> "Model":
         """The model in `directory`, on the CPU; a `ValueError` where it is none, or not as it was written."""
         contents = _checked(directory)
-        config = validated(Config, json.loads(contents[CONFIG]), place=str(directory / CONFIG))
-        with torch.device("meta"):
-            module = config.model.build(config.vocabulary)
-        _fill(module, load(contents[WEIGHTS]))
-        names = sorted(name for name in contents if name.endswith("tokenizer.json"))
-        sides = [Subwords.parse(contents[name], place=str(directory / name)) for name in names]
-        return cls(config, module.eval(), sides[0], sides[-1])
+        config = parsed(Config, contents[CONFIG], place=str(directory / CONFIG))
+        module = blank(config.model, config.vocabulary)
+        _fill(module, _tensors(contents[WEIGHTS], directory / WEIGHTS))
+        source, target = _sides(contents, directory)
+        if config.vocabulary != Vocabulary(source=source.size, target=target.size):
+            raise ValueError(
+                f"{directory}: {CONFIG} and the subwords are of different models: the one has "
+                f"{config.vocabulary.source:,} and {config.vocabulary.target:,} ids, the others {source.size:,} and "
+                f"{target.size:,}; take all files from one model"
+            )
+        return cls(config, module.eval(), source, target)
 
     @staticmethod
     def read_config(directory: Path) -> Config:
         """The settings alone, checked like everything else."""
-        return validated(Config, json.loads(_checked(directory, only=CONFIG)[CONFIG]), place=str(directory / CONFIG))
+        return parsed(Config, _checked(directory, only=CONFIG)[CONFIG], place=str(directory / CONFIG))
+
+
+def _tensors(content: bytes, path: Path) -> dict[str, Tensor]:
+    """The tensors of a file; a `ValueError` where it holds none."""
+    try:
+        tensors: dict[str, Tensor] = load(content)
+    except Exception as error:  # the library raises its own, and whatever a wrong header leads to
+        raise ValueError(f"{path} holds no weights ({error}); take it from a backup, or train again") from None
+    return tensors
+
+
+def _sides(contents: Mapping[str, bytes], directory: Path) -> tuple[Subwords, Subwords]:
+    """The subwords of source and target: one file where they are shared."""
+    shared = subwords_files(shared=True)[0] in contents
+    names = dict.fromkeys(subwords_files(shared=shared))
+    if missing := [name for name in names if name not in contents]:
+        raise ValueError(f"{directory / MANIFEST} is damaged: it does not list {', '.join(missing)}")
+    sides = [Subwords.parse(contents[name], place=str(directory / name)) for name in names]
+    return sides[0], sides[-1]
 
 
 def _fill(module: TranslationModel, weights: Mapping[str, Tensor]) -> None:
     """Gives a model without storage its weights; a shared matrix stays one under each of its names."""
     names = {id(parameter): name for name, parameter in module.named_parameters()}
-    if {name: tensor.shape for name, tensor in weights.items()} != {
-        name: parameter.shape for name, parameter in module.named_parameters()
+    if {name: (tensor.shape, tensor.dtype) for name, tensor in weights.items()} != {
+        name: (parameter.shape, parameter.dtype) for name, parameter in module.named_parameters()
     }:
         raise ValueError(f"{WEIGHTS} does not hold the weights that {CONFIG} describes")
     filled = {name: torch.nn.Parameter(tensor) for name, tensor in weights.items()}
@@ -130,8 +169,8 @@ def write_recipe(directory: Path, text: str) -> None:
         write_text(directory / RECIPE, text)
         return
     _settle(directory)
-    card = json.loads((directory / MANIFEST).read_text("utf-8")).get("card")
-    _commit(directory, {RECIPE: _text(text)}, _manifest(directory / MANIFEST), card)
+    manifest = _manifest(directory / MANIFEST)
+    _commit(directory, {RECIPE: _text(text)}, manifest["files"], manifest["card"])
 
 
 def _text(text: str) -> Callable[[Path], object]:
@@ -158,7 +197,7 @@ def _commit(directory: Path, written: Mapping[str, Callable[[Path], object]], ke
 def _settle(directory: Path) -> None:
     """Finishes a replacement that was cut short after it counted, and forgets one that was before."""
     if (directory / NEXT).exists():
-        for name in _manifest(directory / NEXT):
+        for name in _manifest(directory / NEXT)["files"]:
             if _aside(directory, name).exists():
                 _aside(directory, name).replace(directory / name)
         flush(directory)
@@ -178,7 +217,7 @@ def _card_is_edited(directory: Path) -> bool:
     card, manifest = directory / CARD, directory / MANIFEST
     if not card.exists():
         return False
-    written = json.loads(manifest.read_text("utf-8")).get("card") if manifest.exists() else None
+    written = _manifest(manifest)["card"] if manifest.exists() else None
     return entry(card.read_bytes()) != written
 
 
@@ -197,8 +236,8 @@ def fingerprint(directory: Path) -> str:
     """A checksum over what its translations come from: settings, weights and subwords, as the manifest has them."""
     _require(directory)
     with contextlib.suppress(FileNotFoundError):  # it becomes the manifest, once it is in its place
-        return _fingerprint(_manifest(directory / NEXT))
-    return _fingerprint(_manifest(directory / MANIFEST))
+        return _fingerprint(_manifest(directory / NEXT)["files"])
+    return _fingerprint(_manifest(directory / MANIFEST)["files"])
 
 
 def _fingerprint(files: Entries) -> str:
@@ -230,17 +269,24 @@ def _read(directory: Path, manifest: str, only: str | None) -> tuple[dict[str, b
         files, places = _generation(directory, manifest)
     except FileNotFoundError:  # it has just become the manifest
         return {}, [manifest]
-    contents = {}
-    for name in [only] if only else files:
-        with contextlib.suppress(FileNotFoundError, KeyError):
-            contents[name] = places[name].read_bytes()
-    wanted = {only} if only else files.keys()
-    return contents, [name for name in wanted if name not in contents or entry(contents[name]) != files.get(name)]
+    wanted = [only] if only else [*files]
+    contents = {name: _content(places[name], files[name]) for name in wanted}
+    damaged = [name for name in wanted if entry(contents[name]) != files[name]]
+    return contents, damaged
+
+
+def _content(path: Path, known: Mapping[str, Any]) -> bytes:
+    """What is in a file of the right size; of another, of a pipe, a device or a folder nothing is read."""
+    try:
+        right = path.is_file() and path.stat().st_size == known["bytes"]
+        return path.read_bytes() if right else b""
+    except FileNotFoundError:  # another model is just taking its place
+        return b""
 
 
 def _generation(directory: Path, manifest: str) -> tuple[Entries, dict[str, Path]]:
     """What a manifest says of each file, and where that file is: beside its place, or in it already."""
-    files = _manifest(directory / manifest)
+    files: Entries = _manifest(directory / manifest)["files"]
     waiting = {name: _aside(directory, name) for name in files if manifest == NEXT}
     return files, {
         name: waiting[name] if name in waiting and waiting[name].exists() else directory / name for name in files
@@ -260,13 +306,20 @@ def _require(directory: Path) -> None:
         )
 
 
-def _manifest(path: Path) -> Entries:
-    """The files of a manifest; a `ValueError` where it is none."""
+def _manifest(path: Path) -> dict[str, Any]:
+    """What a manifest says: its `files` and `card`; a `ValueError` where it is none, or not of a whole model."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is damaged: it is no file")
     try:
-        manifest = json.loads(path.read_text("utf-8"))
-        files: Entries = manifest["files"]
-    except (ValueError, KeyError, TypeError):
-        raise ValueError(f"{path} is damaged: it is no manifest") from None
-    if manifest.get("version") != VERSION:
-        raise ValueError(f"{path} has version {manifest.get('version')}; this program reads version {VERSION}")
-    return files
+        values = json.loads(path.read_bytes())
+        version = values["version"] if "files" in values else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        version = None
+    if version is None:
+        raise ValueError(f"{path} is damaged: it is no manifest")
+    if version != VERSION:
+        raise ValueError(f"{path} has version {json.dumps(version)}; this program reads version {VERSION}")
+    manifest = validated(Manifest, values, place=f"{path} is damaged").as_dictionary()
+    if missing := [name for name in (CONFIG, WEIGHTS) if name not in manifest["files"]]:
+        raise ValueError(f"{path} is damaged: it does not list {', '.join(missing)}")
+    return manifest

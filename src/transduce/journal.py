@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from transduce.durable import flush
 from transduce.training import StepRecord
-from transduce.validation import Corpus, Validated
+from transduce.validation import Corpus, Validated, perplexity
 
 __all__ = ["Journal"]
 
@@ -66,7 +65,7 @@ class Journal:
             "step": last.step,
             "epoch": last.epoch,
             "loss": sum(record.loss * record.words for record in records) / words,
-            "perplexity": _exp(sum(record.unsmoothed * record.words for record in records) / words),
+            "perplexity": perplexity(sum(record.unsmoothed * record.words for record in records) / words),
             "rate": last.rate,
             "gradient_norm": last.gradient_norm,
             "tokens": words,
@@ -138,8 +137,3 @@ class Journal:
         from torch.utils.tensorboard import SummaryWriter
 
         return SummaryWriter(str(self._events), purge_step=purge)
-
-
-def _exp(value: float) -> float:
-    """e^value; infinite where it would not fit a float."""
-    return math.exp(value) if value < 700 else math.inf

@@ -5,19 +5,20 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from pydantic import model_validator
 from ruamel.yaml import YAML
-from ruamel.yaml.constructor import DuplicateKeyError
-from ruamel.yaml.error import YAMLError
+from ruamel.yaml.constructor import DuplicateKeyError, SafeConstructor
 
 from transduce.corpus import DataSpec
 from transduce.model import ModelSpec, Symbols
+from transduce.plain import DEEPEST, check_plain
 from transduce.presets import PRESETS
 from transduce.search import Decoding
-from transduce.settings import Spec, merged, validated
+from transduce.settings import LONGEST_SHOWN, Spec, merged, validated
 from transduce.text.subwords import BEGIN, END, PAD, Bpe, SubwordsSpec
 from transduce.training import Training
 
@@ -25,6 +26,19 @@ __all__ = ["Recipe", "dump", "expanded", "from_values", "load", "read_yaml"]
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 PATHS = ("source", "target", "tsv")  # the keys of a corpus that name files
+LARGEST = 100_000  # bytes of a recipe; the parser takes seconds for more, and nobody writes it
+
+JSON_TAGS = ("map", "seq", "str", "int", "float", "bool", "null")
+
+
+class _Constructor(SafeConstructor):
+    """Makes of YAML what JSON has: YAML 1.2 knows no dates, and a setting is no set and no bytes."""
+
+    # None stands for tags of which nothing is known: an error with the line.
+    yaml_constructors = {
+        tag: SafeConstructor.yaml_constructors[tag]
+        for tag in (None, *(f"tag:yaml.org,2002:{tag}" for tag in JSON_TAGS))
+    } | {"tag:yaml.org,2002:timestamp": SafeConstructor.construct_yaml_str}
 
 
 class Recipe(Spec):
@@ -69,7 +83,7 @@ def expanded(values: Mapping[str, Any], *, place: str) -> dict[str, Any]:
         raise ValueError(f"{place}: `model` is {json.dumps(named)}: write `model: {{preset: NAME}}`, or the whole spec")
     model = dict(named)
     preset = model.pop("preset", "base")
-    if preset not in PRESETS:
+    if not isinstance(preset, str) or preset not in PRESETS:
         near = difflib.get_close_matches(str(preset), PRESETS, n=1)
         hint = f"did you mean `{near[0]}`? " if near else ""
         raise ValueError(f"{place}: there is no preset `{preset}`; {hint}presets: {', '.join(PRESETS)}")
@@ -91,16 +105,37 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is a directory; a recipe is a YAML file")
     if not path.exists():
         raise ValueError(f"there is no recipe {path}")
-    try:
-        values = YAML(typ="safe", pure=True).load(path.read_text("utf-8"))
-    except DuplicateKeyError as error:
-        raise ValueError(f"{path}: {error.problem}: keep one of them") from None
-    except (YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no YAML: {str(error).splitlines()[0]} {_line_of(error)}".rstrip()) from None
+    with path.open("rb") as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ValueError(f"{path} has more than {LARGEST:,} bytes; a recipe is a page of YAML, and names the corpora")
+    values = _from_yaml(content, place=str(path))
     if not isinstance(values, dict):
         raise ValueError(f"{path} holds no sections; a recipe begins with `data:`")
-    # Through JSON, so that what the file holds are plain values and no types of the YAML library.
-    return dict(json.loads(json.dumps(values)))
+    return values
+
+
+def _from_yaml(content: bytes, *, place: str) -> Any:
+    """What YAML 1.2 says, as plain values of its own; a `ValueError` for what is none."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Constructor = _Constructor
+    try:
+        text = content.decode("utf-8-sig")
+        # Deep brackets take the parser minutes, deep indentation more than Python's stack.
+        if max(accumulate((letter in "[{") - (letter in "]}") for letter in text), default=0) > DEEPEST:
+            raise RecursionError
+        values = yaml.load(text)
+    except DuplicateKeyError as error:
+        raise ValueError(f"{place}: {error.problem}: keep one of them") from None
+    except RecursionError:
+        raise ValueError(f"{place} is nested too deep: settings have at most {DEEPEST} levels") from None
+    except Exception as error:  # the library lets through whatever its parts raise
+        raise ValueError(
+            f"{place} is no YAML: {(str(error).splitlines() or [''])[0]} {_line_of(error)}".rstrip()
+        ) from None
+    check_plain(values, place=place)
+    # Through JSON, so that every key is a text, and what an alias repeats is there twice.
+    return json.loads(json.dumps(values))
 
 
 def _line_of(error: Exception) -> str:
@@ -131,7 +166,7 @@ def _located(data: Any, folder: Path) -> Any:
     if not isinstance(data, dict):
         return data
     return {
-        key: str((folder / inner).resolve()) if key in PATHS and isinstance(inner, str) else _located(inner, folder)
+        key: os.path.realpath(folder / inner) if key in PATHS and isinstance(inner, str) else _located(inner, folder)
         for key, inner in data.items()
     }
 
@@ -139,13 +174,12 @@ def _located(data: Any, folder: Path) -> Any:
 def _as_mapping(change: str) -> dict[str, Any]:
     """`a.b=value` as {a: {b: value}}, the value read as YAML."""
     key, equals, text = change.partition("=")
+    place = f"--set {change}" if len(change) < LONGEST_SHOWN else f"--set {change[:LONGEST_SHOWN]}…"
     if not equals or not all(key.split(".")):
-        raise ValueError(f"--set {change}: write KEY=VALUE, such as --set training.steps=2000")
-    try:
-        value = YAML(typ="safe", pure=True).load(text)
-    except YAMLError:
-        raise ValueError(f"--set {change}: `{text}` is no YAML value") from None
+        raise ValueError(f"{place}: write KEY=VALUE, such as --set training.steps=2000")
+    value = _from_yaml(os.fsencode(text), place=place)
     for part in reversed(key.split(".")):
         value = {part: value}
     mapping: dict[str, Any] = value
+    check_plain(mapping, place=place)
     return {"data": _located(mapping["data"], Path())} if "data" in mapping else mapping

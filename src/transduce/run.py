@@ -20,7 +20,7 @@ from transduce.corpus import prepare as prepare_corpus
 from transduce.directory import Model, Weights, weights_of
 from transduce.journal import Journal
 from transduce.machine import choose_device, compile_on_gpu, environment, keep_pages, repeat_bits, use_threads
-from transduce.model import TranslationModel, Vocabulary
+from transduce.model import TranslationModel, Vocabulary, blank
 from transduce.model.readout import Smoothing
 from transduce.progress import Progress
 from transduce.publish import Publisher
@@ -132,6 +132,7 @@ class Run:
         training = recipe.training
         self.training = training
         self.vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
+        blank(recipe.model, self.vocabulary)  # sizes that nothing has are told before anything is filled
         torch.manual_seed(training.seed)
         self.model: TranslationModel = recipe.model.build(self.vocabulary)
         smoothing = Smoothing(epsilon=training.label_smoothing, over=training.label_smoothing_over)
@@ -432,9 +433,11 @@ class Run:
                 raise ValueError("`training.patience` counts validations: name a corpus in `data.validation`")
             return Corpus((), ()), None
         corpus, prepared = corpus_of(self.recipe.data.validation), self.prepared
-        return corpus, Validation(
+        validation = Validation(
             corpus, prepared.source, prepared.target, self.recipe.decoding, smoothing, self.together
         )
+        validation.check(self.model)
+        return corpus, validation
 
     def _check_pieces(self) -> None:
         """Every process needs a piece of each step."""

@@ -12,15 +12,19 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-__all__ = ["Spec", "merged", "validated"]
+from transduce.plain import check_plain
+
+__all__ = ["LONGEST_SHOWN", "Spec", "merged", "parsed", "validated"]
+
+FAULTS_TOLD, LONGEST_SHOWN = 20, 200  # of many faults the first; of a long value the beginning
 
 AnySpec = TypeVar("AnySpec", bound="Spec")
 
 
 class Spec(BaseModel):
-    """Base of every settings record: frozen, strict, unknown keys refused."""
+    """Base of every settings record: frozen, strict, unknown keys and numbers that are none refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, protected_namespaces=())
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=())
 
     def as_dictionary(self) -> dict[str, Any]:
         """The whole record, defaults included, as plain JSON values."""
@@ -43,11 +47,24 @@ def merged(base: Any, change: Any) -> Any:
 
 def validated(spec: type[AnySpec], values: Mapping[str, Any], *, place: str) -> AnySpec:
     """`values` as a `spec`; a `ValueError` names `place`, the key's path, what is wrong and what would be right."""
+    check_plain(values, place=place)
     try:
         return spec.model_validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
-        faults = [_fault(spec, values, fault) for fault in error.errors(include_url=False)]
+        found = error.errors(include_url=False)
+        faults = [_fault(spec, values, fault) for fault in found[:FAULTS_TOLD]]
+        if len(found) > FAULTS_TOLD:
+            faults.append(f"… and {len(found) - FAULTS_TOLD:,} more")
         raise ValueError(f"{place}: " + "\n".join(dict.fromkeys(faults))) from None
+
+
+def parsed(spec: type[AnySpec], content: bytes, *, place: str) -> AnySpec:
+    """The same from the content of a JSON file."""
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{place} is no JSON: {error}") from None
+    return validated(spec, values, place=place)
 
 
 def _fault(spec: type[Spec], values: Any, fault: Any) -> str:
@@ -59,7 +76,14 @@ def _fault(spec: type[Spec], values: Any, fault: Any) -> str:
         return _unknown_key(spec, path, fault["loc"])
     if fault["type"] == "value_error":
         return f"`{'.'.join(path)}`: {fault['ctx']['error']}" if path else str(fault["ctx"]["error"])
-    return f"`{'.'.join(path)}` is {json.dumps(fault['input'])}: {fault['msg'][0].lower()}{fault['msg'][1:]}"
+    where = f"`{'.'.join(path)}` is " if path else "this is "
+    return f"{where}{_shown(fault['input'])}: {fault['msg'][0].lower()}{fault['msg'][1:]}"
+
+
+def _shown(value: Any) -> str:
+    """A value in a message, cut short where it is long."""
+    text = json.dumps(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 
 def _path(values: Any, tried: tuple[str | int, ...]) -> list[str]:

@@ -1,6 +1,5 @@
 """Text to text: a model directory, or several as an ensemble, that translates, scores and explains."""
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -35,6 +34,8 @@ __all__ = ["Explanation", "Method", "Precision", "Translation", "Translator"]
 Precision = Literal["float32", "bfloat16", "int8"]
 
 BATCH_TOKENS = 4096
+
+LONGEST = 10_000  # subwords of a line: attention's memory grows with their square, and no such line is a sentence
 
 
 class Translation(NamedTuple):
@@ -97,7 +98,7 @@ class Translator:
         self.symbols = models[0].spec.symbols
         self.device = next(models[0].parameters()).device
         limits = [model.longest - 1 for model in models if model.longest is not None]
-        self.longest: float = min(limits, default=math.inf)  # subwords of a sentence, without the end symbol
+        self.longest = min([*limits, LONGEST])  # subwords of a sentence, without the end symbol
 
     @classmethod
     def load(cls, *directories: Path | str, device: str = "cpu", precision: Precision = "float32") -> "Translator":
@@ -172,9 +173,7 @@ class Translator:
         ]
 
     def untranslatable(self, lines: Sequence[str]) -> dict[int, str]:
-        """The lines, by their place, that are longer than the positions the model has learned, and what to do."""
-        if self.longest == math.inf:
-            return {}
+        """The lines, by their place, that are too long, and what to do."""
         sources = self.source.encode(lines)
         return {place: self._too_long(words) for place, words in enumerate(sources) if len(words) > self.longest}
 
@@ -217,9 +216,8 @@ class Translator:
     ) -> list[NDArray[np.float64]]:
         """The log-probability of each word of each target, end symbol included."""
         source_ids, target_ids = self.source.encode(sources), self.target.encode(targets)
-        self._check_lengths(
-            range(len(sources)), [max(pair, key=len) for pair in zip(source_ids, target_ids, strict=True)]
-        )
+        self._check_lengths(range(len(sources)), source_ids)
+        self._check_lengths(range(len(targets)), target_ids)
         lengths = np.array(
             [max(len(s), len(t)) + 1 for s, t in zip(source_ids, target_ids, strict=True)], dtype=np.int64
         )
@@ -233,6 +231,10 @@ class Translator:
             for place, row in zip(places, found.double().cpu().numpy(), strict=True):
                 scores[int(place)] = row[: len(target_ids[place]) + 1]
         return scores
+
+    def check_lengths(self, lines: Sequence[str], subwords: Subwords) -> None:
+        """A `ValueError` where a line of either side is too long for the models."""
+        self._check_lengths(range(len(lines)), subwords.encode(lines))
 
     @torch.inference_mode()
     def explain(self, text: str, target: str | None = None) -> Explanation:
@@ -267,12 +269,14 @@ class Translator:
         )
 
     def _check_lengths(self, numbers: Sequence[int], sentences: Sequence[list[int]]) -> None:
-        """Refuses a line that is longer than the positions a model has learned."""
+        """Refuses a line that is longer than the positions a model has learned, or than any sentence."""
         for number, words in zip(numbers, sentences, strict=True):
             if len(words) > self.longest:
                 raise ValueError(f"line {number + 1} {self._too_long(words)}")
 
     def _too_long(self, words: Sequence[int]) -> str:
+        if self.longest == LONGEST:
+            return f"has {len(words):,} subwords, more than {LONGEST:,}; split the line"
         return (
             f"has {len(words)} subwords, and this model has learned positions for {self.longest}; "
             "split the line, or train with `model.positions.kind: sinusoidal`"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from transduce.corpus import CorpusSpec, DataSpec, pairs
+from transduce.corpus import CorpusSpec, DataSpec, files_of, pairs
 from transduce.corpus.planner import sentence_batches
 from transduce.directory import RECIPE
 from transduce.measure import Score, scores
@@ -21,7 +21,7 @@ from transduce.text.subwords import Subwords
 from transduce.together import ALONE, Together
 from transduce.translator import Method, Translator
 
-__all__ = ["Corpus", "Validated", "Validation", "corpus_of", "named_corpus"]
+__all__ = ["Corpus", "Validated", "Validation", "corpus_of", "named_corpus", "perplexity"]
 
 BATCH_TOKENS = 2048
 
@@ -34,14 +34,16 @@ class Corpus(NamedTuple):
 
 
 def corpus_of(spec: CorpusSpec) -> Corpus:
-    """The corpus as text."""
+    """The corpus as text; a `ValueError` where it is empty, for then there is nothing to measure."""
     lines = list(pairs(spec))
+    if not lines:
+        raise ValueError(f"{', '.join(map(str, files_of(spec)))}: there is no line to validate or test on")
     return Corpus([source for source, _ in lines], [target for _, target in lines])
 
 
 def named_corpus(run: Path, name: str) -> CorpusSpec:
     """The test set `name` of the recipe that `run` was trained by, or its `validation`."""
-    data = validated(DataSpec, read_yaml(run / RECIPE)["data"], place=str(run / RECIPE))
+    data = validated(DataSpec, read_yaml(run / RECIPE).get("data", {}), place=str(run / RECIPE))
     named = {**data.test, **({"validation": data.validation} if data.validation else {})}
     if name not in named:
         raise ValueError(f"--test {name}: {run / RECIPE} names {', '.join(named) or 'no test set'}")
@@ -56,6 +58,11 @@ class Validated(NamedTuple):
     accuracy: float  # share of subwords that are the most probable, all before them given
     bleu: Score | None
     outputs: list[str]
+
+
+def perplexity(loss: float) -> float:
+    """e^loss, of a loss a word; infinite where it would not fit a float."""
+    return math.exp(loss) if loss < 700 else math.inf
 
 
 class Validation:
@@ -73,6 +80,15 @@ class Validation:
         self.corpus, self.source, self.target = corpus, source, target
         self.decoding, self.smoothing, self.together = decoding, smoothing, together
 
+    def check(self, model: TranslationModel) -> None:
+        """A `ValueError` where a line is too long for `model`: before a training, and not at its first validation."""
+        translator = Translator([model], self.source, self.target, self.decoding)
+        try:
+            translator.check_lengths(self.corpus.source, self.source)
+            translator.check_lengths(self.corpus.target, self.target)
+        except ValueError as error:
+            raise ValueError(f"data.validation: {error}") from None
+
     @torch.inference_mode()
     def __call__(self, model: TranslationModel, *, translate: bool = True) -> Validated:
         """Validates `model`, which is left in the mode it came in."""
@@ -84,7 +100,7 @@ class Validation:
         finally:
             model.train(training)
         bleu = scores(outputs, [self.corpus.target])["bleu"] if translate else None
-        return Validated(smoothed / words, math.exp(unsmoothed / words), right / words, bleu, outputs)
+        return Validated(smoothed / words, perplexity(unsmoothed / words), right / words, bleu, outputs)
 
     def _outputs(self, model: TranslationModel) -> list[str]:
         """The model's translations of the source."""

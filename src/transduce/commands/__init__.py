@@ -3,6 +3,7 @@
 import difflib
 import functools
 import importlib
+import io
 import os
 import signal
 import sys
@@ -78,6 +79,10 @@ app.callback()(_callback)
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command line and leaves with its exit code: 0 done, 1 failed, 2 the user's to mend, 128 + n signal n."""
+    # UTF-8, as what is read, whatever the terminal's language; a path that is none is printed as it is.
+    for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors=errors)
     app(args=arguments)
 
 
@@ -87,6 +92,8 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(verb)
     def guarded(*arguments: Any, **options: Any) -> None:
         try:
+            if sys.stdout is None:
+                raise OSError("standard output is closed; send it to a file, or to /dev/null")
             verb(*arguments, **options)
             sys.stdout.flush()  # here and not at exit, where a reader that has left would be an error
         except (typer.Exit, SystemExit):

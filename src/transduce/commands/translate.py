@@ -30,7 +30,7 @@ def translate(
     temperature: Annotated[float, typer.Option(help="Sharpness of the draw; lower is sharper.")] = 1.0,
     top_k: Annotated[int | None, typer.Option(min=1, help="Draw from the k most probable words.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Draw from the most probable words of this mass.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of the draw.")] = 1,
     prefix: Annotated[Path | None, typer.Option(help="A file with what each translation must begin with.")] = None,
     batch_tokens: Annotated[int, typer.Option(min=1, help="Source positions translated at once.")] = 4096,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,

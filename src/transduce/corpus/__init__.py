@@ -3,7 +3,7 @@
 from transduce.corpus.checks import Fault, Report
 from transduce.corpus.data import DataSpec
 from transduce.corpus.planner import Piece, Planned, Planner, Position, sentence_batches
-from transduce.corpus.readers import CorpusSpec, Embedded, Files, Tsv, pairs
+from transduce.corpus.readers import CorpusSpec, Embedded, Files, Tsv, files_of, pairs
 from transduce.corpus.store import Prepared, Store, open_store, prepare, subwords_files
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Report",
     "Store",
     "Tsv",
+    "files_of",
     "open_store",
     "pairs",
     "prepare",

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from transduce.corpus.readers import CorpusSpec, bytes_of_pairs, files_of
+from transduce.text.subwords import LONGEST_WORD_IN_BYTES
 
 __all__ = ["Fault", "Report", "name_of", "readable", "readable_pairs"]
 
@@ -77,19 +78,22 @@ def name_of(corpus: CorpusSpec) -> str:
     return next((path.name for path in files_of(corpus)), "embedded corpus")
 
 
-def readable_pairs(corpus: CorpusSpec, report: Report) -> Iterator[tuple[str, str, str]]:
+def readable_pairs(corpus: CorpusSpec, report: Report, longest: int) -> Iterator[tuple[str, str, str]]:
     """As `readable`, of all pairs of a corpus."""
-    return readable(enumerate(bytes_of_pairs(corpus), start=1), name_of(corpus), report)
+    return readable(enumerate(bytes_of_pairs(corpus), start=1), name_of(corpus), report, longest)
 
 
 def readable(
-    numbered: Iterable[tuple[int, tuple[bytes, bytes]]], name: str, report: Report
+    numbered: Iterable[tuple[int, tuple[bytes, bytes]]], name: str, report: Report, longest: int
 ) -> Iterator[tuple[str, str, str]]:
-    """(place, source, target) of each pair that is text on both sides; the others are noted in `report`."""
+    """(place, source, target) of each pair that is text on both sides; the others are noted in `report`.
+
+    So is a side that cannot have as few as `longest` subwords: many such at once would fill the memory.
+    """
     for number, pair in numbered:
         report.read += 1
         place = f"{name}:{number}"
-        text = _text(pair)
+        text = _text(pair) if max(map(len, pair)) <= longest * LONGEST_WORD_IN_BYTES else Fault.LONG
         if isinstance(text, Fault):
             report.note(text, place)
             continue

@@ -136,7 +136,7 @@ class Cut(NamedTuple):
 def _cut(name: str, data: DataSpec, subwords: tuple[Subwords, Subwords], batch: list[Numbered]) -> Cut:
     """Checks a batch and cuts what is left."""
     report = Report()
-    pairs = list(readable(batch, name, report))
+    pairs = list(readable(batch, name, report, data.longest))
     source, target = (side.encode([pair[place] for pair in pairs]) for place, side in enumerate(subwords, start=1))
     kept = []
     for number, (place, _, _) in enumerate(pairs):

@@ -3,6 +3,8 @@
 import gzip
 import zlib
 from collections.abc import Iterator
+from functools import partial
+from io import BufferedReader
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,11 +14,25 @@ from pydantic import Discriminator, Field, Tag
 from transduce.corpus.drift import parting
 from transduce.settings import Spec
 
-__all__ = ["CorpusSpec", "Embedded", "Files", "Tsv", "bytes_of_pairs", "files_of", "lines_of", "pairs"]
+__all__ = ["CorpusSpec", "Embedded", "Files", "Tsv", "bytes_of_pairs", "files_of", "lines_of", "opened", "pairs"]
 
-Weight = Annotated[
-    float, Field(gt=0.0, allow_inf_nan=False, description="uses an epoch: 2 is twice, 0.5 a random half")
-]
+Weight = Annotated[float, Field(gt=0.0, le=10_000, description="uses an epoch: 2 is twice, 0.5 a random half")]
+
+
+LONGEST_LINE = 1 << 26
+"""Bytes of a line beyond which a file is no text with a sentence a line; without a bound it would all be read."""
+
+# How files begin that are no text, and what to do with them. The longer of two that begin alike comes first.
+FOREIGN = {
+    b"\xff\xfe\0\0": "UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`",
+    b"\0\0\xfe\xff": "UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`",
+    b"\xff\xfe": "UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`",
+    b"\xfe\xff": "UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`",
+    b"BZh91AY&SY": "compressed with bzip2; unpack it with `bunzip2`",
+    b"\xfd7zXZ\0": "compressed with xz; unpack it with `unxz`",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it with `unzstd`",
+    b"PK\x03\x04": "a ZIP archive; unpack it with `unzip`",
+}
 
 
 class Files(Spec):
@@ -98,22 +114,37 @@ def bytes_of_pairs(corpus: CorpusSpec) -> Iterator[tuple[bytes, bytes]]:
 
 
 def lines_of(path: Path) -> Iterator[bytes]:
-    r"""The lines of a plain or gzipped file, split on "\n" only, without a "\r" before it or a byte order mark."""
+    r"""The lines of a plain or gzipped file, split on "\n" only, without a "\r" before it or a byte order mark.
+
+    `ValueError` for what is no text with a sentence a line.
+    """
     try:
-        with path.open("rb") as plain:
+        with opened(path) as plain:
             # The name says nothing: archives are renamed, and gzip begins with these two bytes.
             zipped = plain.peek(2)[:2] == b"\x1f\x8b"
             with gzip.open(plain) if zipped else plain as file:
-                for number, line in enumerate(file):
+                for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), b"")):
+                    if len(line) == LONGEST_LINE:
+                        raise ValueError(f"{path}: line {number + 1} is beyond {LONGEST_LINE:,} bytes; is that a text?")
                     yield _without_marks(line, path) if number == 0 else line.rstrip(b"\n").removesuffix(b"\r")
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path} is a damaged gzip file ({error}); fetch or make it again") from None
 
 
+def opened(path: Path) -> BufferedReader:
+    """A corpus as bytes; `ValueError` for a folder, and for a pipe: a corpus is read several times."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is a folder, a pipe or a device; a corpus is a file, which can be read several times")
+    return path.open("rb")
+
+
 def _without_marks(line: bytes, path: Path) -> bytes:
     """The first line of a file, without its end and without a byte order mark."""
-    if line.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise ValueError(f"{path} is UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`")
+    for beginning, what in FOREIGN.items():
+        if line.startswith(beginning):
+            raise ValueError(f"{path} is {what}")
+    if not line.endswith(b"\n") and b"\r" in line.rstrip(b"\r"):
+        raise ValueError(f"{path} has carriage returns and no line feed; convert it with `tr '\\r' '\\n'`")
     return line.removeprefix(b"\xef\xbb\xbf").rstrip(b"\n").removesuffix(b"\r")
 
 

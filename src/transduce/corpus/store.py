@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,14 +20,15 @@ from transduce.corpus.checks import Report, readable_pairs
 from transduce.corpus.cutting import STATE, cut
 from transduce.corpus.data import DataSpec
 from transduce.corpus.dropout import Dropout, DroppingStore
-from transduce.corpus.readers import CorpusSpec, bytes_of_pairs, files_of
+from transduce.corpus.readers import CorpusSpec, bytes_of_pairs, files_of, opened
 from transduce.corpus.sentences import FILES, Part, Store
 from transduce.durable import flush, write_text
+from transduce.manifest import entries, faults
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
 __all__ = ["Prepared", "Store", "open_store", "prepare", "subwords_files"]
 
-VERSION = 1
+VERSION = 2
 DESCRIPTION, BEGUN = "store.json", "begun.json"
 
 Pair = tuple[str, str, str]
@@ -53,18 +54,11 @@ class Prepared(NamedTuple):
 
 def open_store(directory: Path) -> Prepared:
     """Opens what `prepare` wrote, reading no pair; `ValueError` where it is incomplete or of another version."""
-    try:
-        values = json.loads((directory / DESCRIPTION).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"{directory} holds no complete store; make one with `transduce prepare`") from None
-    except ValueError as error:
-        raise _unusable(directory, f"{DESCRIPTION} cannot be read: {error}") from None
-    if values.get("version") != VERSION:
-        raise _unusable(directory, f"it has version {values.get('version')}, this program reads {VERSION}")
-    for name, size in values["files"].items():
-        found = (directory / name).stat().st_size if (directory / name).exists() else None
-        if found != size:
-            raise _unusable(directory, f"{name} should have {size:,} bytes, and has {found or 'none'}")
+    values = _description(directory)
+    for name, known in values["files"].items():
+        found = (directory / name).stat().st_size if (directory / name).is_file() else None
+        if found != known["bytes"]:
+            raise _unusable(directory, f"{name} should have {known['bytes']:,} bytes, and has {found or 'none'}")
     source, target = _subwords(directory, shared=values["shared"])
     files, dtype = {name: directory / name for name in FILES}, np.dtype(values["dtype"])
     parts = [Part(*part) for part in values["parts"]]
@@ -72,6 +66,27 @@ def open_store(directory: Path) -> Prepared:
     known = files, dtype, parts, values.get("longest")
     store = DroppingStore(*known, dropped) if dropped.probability else Store(*known)
     return Prepared(source, target, store, Report.from_dictionary(values["report"]), directory, values["fingerprint"])
+
+
+def _description(directory: Path) -> dict[str, Any]:
+    """What `store.json` says, which is believed where it is as it was written."""
+    if not (directory / DESCRIPTION).is_file():
+        raise ValueError(f"{directory} holds no complete store; make one with `transduce prepare`")
+    try:
+        values: dict[str, Any] = json.loads((directory / DESCRIPTION).read_bytes())
+        version, seal = values["version"], values.pop("seal", None)
+    except (ValueError, RecursionError, TypeError, KeyError) as error:
+        raise _unusable(directory, f"{DESCRIPTION} cannot be read ({error})") from None
+    if version != VERSION:
+        raise _unusable(directory, f"it has version {version}, this program reads {VERSION}")
+    if seal != _seal(values):
+        raise _unusable(directory, f"{DESCRIPTION} has changed since it was written")
+    return values
+
+
+def _seal(values: Mapping[str, Any]) -> str:
+    """A checksum of the description."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def subwords_files(*, shared: bool) -> tuple[str, str]:
@@ -165,7 +180,7 @@ def _begin(
     making.mkdir(parents=True)
     if given is None:
         say(f"learning subwords ({subwords.kind}, {subwords.size:,})")
-        sides, pairs = _learn(data.train, subwords)
+        sides, pairs = _learn(data, subwords)
     else:
         sides, pairs = given, sum(1 for corpus in data.train for _ in bytes_of_pairs(corpus))
     shared = sides[0] is sides[1]
@@ -202,35 +217,45 @@ def _fingerprint(
 def _checksums(data: DataSpec, directory: Path) -> list[Known]:
     """The checksum of each file of the corpora; one whose size and time are those of the store's making is not read."""
     try:
-        before = json.loads((directory / DESCRIPTION).read_text("utf-8")).get("made_of", [])
-    except (OSError, ValueError):
+        before = _description(directory)["made_of"]
+    except ValueError:
         before = []
     found = []
     for path in (path for corpus in data.train for path in files_of(corpus)):
-        stat = path.stat()
-        known: Known = {"path": str(path), "size": stat.st_size, "changed": stat.st_mtime_ns}
+        known: Known = {"path": str(path), "size": path.stat().st_size, "changed": _changed(path)}
         same = [each for each in before if known.items() <= each.items()]
         found.append(same[0] if same else {**known, "sha256": _checksum(path)})
     return found
 
 
+def _changed(path: Path) -> int:
+    """When a file was changed last, in nanoseconds."""
+    return path.stat().st_mtime_ns
+
+
 def _checksum(path: Path) -> str:
-    with path.open("rb") as file:
+    with opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _done(directory: Path, fingerprint: str) -> Prepared | None:
-    """The store that is there, if it was made from the same things."""
+    """The store that is there, if it was made from the same things and is as it was written.
+
+    Only files that somebody has touched since are read: a large store is opened at once.
+    """
     try:
         prepared = open_store(directory)
+        files = _description(directory)["files"]
+        touched = {name: known for name, known in files.items() if _changed(directory / name) != known["changed"]}
+        whole = prepared.fingerprint == fingerprint and not faults(directory, touched)
     except ValueError:
         return None
-    return prepared if prepared.fingerprint == fingerprint else None
+    return prepared if whole else None
 
 
-def _learn(corpora: Sequence[CorpusSpec], spec: Bpe | WordPiece) -> tuple[tuple[Subwords, Subwords], int]:
+def _learn(data: DataSpec, spec: Bpe | WordPiece) -> tuple[tuple[Subwords, Subwords], int]:
     """The subwords of both sides, and the number of all pairs."""
-    sample, pairs = _sample(corpora)
+    sample, pairs = _sample(data.train, data.longest)
     if spec.shared:
         both = Subwords.learn((side for _, *pair in sample for side in pair), spec)
         return (both, both), pairs
@@ -238,11 +263,11 @@ def _learn(corpora: Sequence[CorpusSpec], spec: Bpe | WordPiece) -> tuple[tuple[
     return (source, target), pairs
 
 
-def _sample(corpora: Sequence[CorpusSpec]) -> tuple[list[Pair], int]:
+def _sample(corpora: Sequence[CorpusSpec], longest: int) -> tuple[list[Pair], int]:
     """Every pair, or every second, fourth, eighth…, so that at most `SAMPLE` are held; and how many there are."""
     sample: list[Pair] = []
     stride, report = 1, Report()
-    everything = (pair for corpus in corpora for pair in readable_pairs(corpus, report))
+    everything = (pair for corpus in corpora for pair in readable_pairs(corpus, report, longest))
     for number, pair in enumerate(everything):
         if number % stride == 0:
             sample.append(pair)
@@ -257,12 +282,14 @@ def _publish(making: Path, directory: Path, description: dict[str, Any]) -> None
     (making / BEGUN).unlink()
     (making / STATE).unlink()
     (directory / DESCRIPTION).unlink(missing_ok=True)
-    files = {path.name: path.stat().st_size for path in sorted(making.iterdir())}
-    for name in files:
+    files = entries(sorted(making.iterdir()))
+    for name, known in files.items():
+        known["changed"] = _changed(making / name)
         flush(making / name)
         (making / name).replace(directory / name)
     aside = making / DESCRIPTION
-    aside.write_text(json.dumps(description | {"files": files}, indent=2), encoding="utf-8")
+    whole = json.loads(json.dumps(description | {"files": files}))
+    aside.write_text(json.dumps(whole | {"seal": _seal(whole)}, indent=2), encoding="utf-8")
     flush(aside)
     flush(directory)
     aside.replace(directory / DESCRIPTION)

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from codecs import BOM_UTF8
 from pathlib import Path
 
 __all__ = ["lines_of", "read_lines"]
@@ -16,7 +17,7 @@ def read_lines(path: str) -> list[str]:
     A `ValueError` names the first line that is not UTF-8, or that is SGML or XML markup.
     """
     if path == "-":
-        return lines_of(sys.stdin.buffer.read(), "standard input")
+        return lines_of(_standard_input(), "standard input")
     return lines_of(Path(path).read_bytes(), path)
 
 
@@ -28,10 +29,19 @@ def lines_of(content: bytes, name: str, before: int = 0) -> list[str]:
     return lines
 
 
+def _standard_input() -> bytes:
+    """All of it; an `OSError` where whoever started the program has closed it."""
+    if sys.stdin is None:
+        raise OSError("standard input is closed; name a file, or write the text into a pipe")
+    return sys.stdin.buffer.read()
+
+
 def _decoded(content: bytes, name: str, before: int) -> str:
     """`content` as text, without the byte order mark that a file may begin with."""
+    if not before:
+        content = content.removeprefix(BOM_UTF8)
     try:
-        return content.decode("utf-8" if before else "utf-8-sig")
+        return content.decode()
     except UnicodeDecodeError as error:
         number = before + content.count(b"\n", 0, error.start) + 1
         raise ValueError(f"{name}: line {number} is not UTF-8; convert the file to UTF-8") from None

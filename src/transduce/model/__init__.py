@@ -6,7 +6,7 @@ states to words and to the loss). Each part's settings stand beside its class an
 """
 
 from transduce.model.attention import Attention, ExplicitCore
-from transduce.model.family import TranslationModel
+from transduce.model.family import TranslationModel, blank
 from transduce.model.feed_forward import FeedForward
 from transduce.model.positions import Learned, Sinusoidal
 from transduce.model.readout import Separate, Tied
@@ -27,4 +27,5 @@ __all__ = [
     "TransformerModel",
     "TranslationModel",
     "Vocabulary",
+    "blank",
 ]

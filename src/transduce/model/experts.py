@@ -24,7 +24,7 @@ class Experts(Spec):
 
     kind: Literal["experts"] = "experts"
     expert: FeedForward
-    number: int = Field(default=4, ge=2)
+    number: int = Field(default=4, ge=2, le=1000)
     chosen: int = Field(default=2, ge=1)
     balance: float = Field(default=0.1, ge=0)
 

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from transduce.model.experts import MixtureOfExperts
 from transduce.model.readout import Readout
 from transduce.settings import Spec
+
+Layers = Annotated[int, Field(ge=1, le=1000)]  # a model of a mistyped number of them would never be built
 
 
 class Symbols(Spec):
@@ -47,6 +49,15 @@ class FamilySpec(Spec):
         Of sentences of `length` words; the projection on the vocabulary, which every family has, is not in it.
         """
         raise NotImplementedError
+
+
+def blank(spec: FamilySpec, vocabulary: Vocabulary) -> "TranslationModel":
+    """The model without storage, its shapes alone; a `ValueError` where it has a size that no tensor has."""
+    try:
+        with torch.device("meta"):
+            return spec.build(vocabulary)
+    except (RuntimeError, OverflowError, MemoryError) as error:
+        raise ValueError(f"no machine could hold such a model: {str(error).splitlines()[0]}") from None
 
 
 Layer = TypeVar("Layer", bound=nn.Module)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transduce.model.attention import Attention, Keys, MultiHeadAttention, Values
 from transduce.model.embedding import Embedding
 from transduce.model.experts import Network
-from transduce.model.family import FamilySpec, TranslationModel, Vocabulary, embeddings, stack
+from transduce.model.family import FamilySpec, Layers, TranslationModel, Vocabulary, embeddings, stack
 from transduce.model.layers import DecoderLayer, EncoderLayer, LayerSpec
 from transduce.model.mixers import Mixer
 from transduce.model.past import Cache, Past
@@ -24,8 +24,8 @@ class Transformer(FamilySpec):
 
     kind: Literal["transformer"] = "transformer"
     d_model: int = Field(ge=2, multiple_of=2)
-    encoder_layers: int = Field(ge=1)
-    decoder_layers: int = Field(ge=1)
+    encoder_layers: Layers
+    decoder_layers: Layers
     mixer: Mixer
     cross: Attention
     feed_forward: Network

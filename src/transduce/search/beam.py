@@ -30,9 +30,9 @@ class Decoding(Spec):
     that is a bet and no proof, and much faster.
     """
 
-    beam: int = Field(default=4, ge=1)
-    length_penalty: float = Field(default=0.6, ge=0)
-    extra_length: int = Field(default=50, ge=0)
+    beam: int = Field(default=4, ge=1, le=10_000)
+    length_penalty: float = Field(default=0.6, ge=0, le=10)
+    extra_length: int = Field(default=50, ge=0, le=100_000)
     margin: float | None = Field(default=None, gt=0)
 
 

@@ -9,7 +9,7 @@ the same subword at the beginning of a line as inside it, and taken away again b
 import json
 import unicodedata
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -49,6 +49,11 @@ WORD = "|".join(
 )
 LONGEST_WORD_IN_BYTES = 4 * (2 * LONGEST_WORD + 2)
 
+SMALLEST = len(SYMBOLS) + 256
+
+# Subwords, at most: the library takes room for all of them before it learns, and dies where there is not so much.
+LARGEST = 1_000_000
+
 REMEMBERED = 200_000
 """Parts of lines whose ids are remembered, about: some 50 MB."""
 
@@ -63,7 +68,7 @@ class Bpe(Spec):
     """Byte-pair encoding: the most frequent pair of neighbours is joined, again and again."""
 
     kind: Literal["bpe"] = "bpe"
-    size: int = Field(default=10_000, ge=len(SYMBOLS) + 256, description="ids a side, symbols and bytes included")
+    size: int = Field(default=10_000, ge=SMALLEST, le=LARGEST, description="ids a side, symbols and bytes included")
     shared: bool = Field(default=True, description="one vocabulary for both sides")
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0, description="share of merges left out in training")
 
@@ -72,7 +77,9 @@ class WordPiece(Spec):
     """Word-pieces: a word is cut into the longest pieces of a vocabulary, from left to right."""
 
     kind: Literal["wordpiece"] = "wordpiece"
-    size: int = Field(default=10_000, ge=len(SYMBOLS) + 512, description="ids a side, symbols and bytes included")
+    size: int = Field(
+        default=10_000, ge=SMALLEST + 256, le=LARGEST, description="ids a side, symbols and bytes included"
+    )
     shared: bool = Field(default=True, description="one vocabulary for both sides")
 
 
@@ -209,8 +216,17 @@ class Subwords:
         text = (spelt[word].removeprefix(CONTINUES) for word in range(END + 1, self.size))
         return [b""] * len(SYMBOLS) + [bytes(byte[letter] for letter in piece) for piece in text]
 
+    def _rules(self) -> dict[str, Any]:
+        """All of the file but what was learnt."""
+        rules: dict[str, Any] = json.loads(self._tokenizer.to_str())
+        rules["model"] = {key: value for key, value in rules["model"].items() if key not in ("vocab", "merges")}
+        return rules
+
     def _check(self) -> None:
-        """Raises where a symbol or a byte is missing, or text does not come back."""
+        """Raises where text is cut otherwise than `learn` has it cut, a symbol or byte is missing, or text is lost."""
+        kind = "bpe" if isinstance(self._tokenizer.model, models.BPE) else "wordpiece"
+        if self._rules() != _rules(kind):
+            raise ValueError("it cuts text by other rules")
         known = self._tokenizer.get_vocab()
         if [known.get(symbol) for symbol in SYMBOLS] != [PAD, BEGIN, END]:
             raise ValueError("its first three ids are not the symbols")
@@ -219,6 +235,12 @@ class Subwords:
             raise ValueError(f"it lacks {len(missing)} of the 256 bytes")
         if self.decode(self.encode([PROBE])) != [PROBE] or len(self._bytes) != self.size:
             raise ValueError("it does not give back what it was given")
+
+
+@cache
+def _rules(kind: str) -> dict[str, Any]:
+    """The rules of subwords that were learnt from nothing, as this version of the library writes them."""
+    return Subwords.learn([], Bpe(size=SMALLEST) if kind == "bpe" else WordPiece(size=SMALLEST + 256))._rules()
 
 
 def _around(model: Any) -> tokenizers.Tokenizer:

@@ -6,6 +6,7 @@ goes; what is not as it was written is never loaded.
 
 import errno
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from itertools import chain, count
@@ -46,7 +47,9 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """The steps that have a checkpoint, oldest first."""
-        return sorted(int(path.name.removeprefix("step-")) for path in self.directory.glob("step-*") if path.is_dir())
+        numbers = [path.name.removeprefix("step-") for path in self.directory.glob("step-*") if path.is_dir()]
+        # A folder that somebody has copied, such as `step-00000040.old`, is none of the run's.
+        return sorted(int(number) for number in numbers if re.fullmatch(r"[0-9]{8,}", number))
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Writes aside, flushes to the disk, renames and reads back: a checkpoint is there whole or not at all.

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from transduce.model.dropout import Dropout
 from transduce.model.families.words import WordVectors
-from transduce.model.family import FamilySpec, TranslationModel, Vocabulary, embeddings, stack
+from transduce.model.family import FamilySpec, Layers, TranslationModel, Vocabulary, embeddings, stack
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.state import CarriedState
 
@@ -26,7 +26,7 @@ class ByteNet(FamilySpec):
 
     kind: Literal["bytenet"] = "bytenet"
     d_model: int = Field(ge=2, multiple_of=2)
-    sets: int = Field(default=6, ge=1)
+    sets: Layers = 6
     dilations: tuple[int, ...] = (1, 2, 4, 8, 16)
     kernel: int = Field(default=3, ge=1)
     stretch: float = Field(default=1.2, ge=1)

@@ -12,7 +12,7 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from transduce.model.dropout import Dropout
 from transduce.model.families.words import WordVectors
-from transduce.model.family import FamilySpec, TranslationModel, Vocabulary, embeddings, stack
+from transduce.model.family import FamilySpec, Layers, TranslationModel, Vocabulary, embeddings, stack
 from transduce.model.positions import Learned, LearnedPositions
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.rows import Rows
@@ -27,7 +27,7 @@ Memory = tuple[Float[Tensor, "batch source d_model"], Float[Tensor, "batch sourc
 class Block(Spec):
     """`layers` gated convolutions of one width and kernel."""
 
-    layers: int = Field(ge=1)
+    layers: Layers
     width: int = Field(ge=1)
     kernel: int = Field(ge=1)
 

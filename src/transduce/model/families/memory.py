@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from transduce.model.dropout import Dropout
 from transduce.model.families.words import WordVectors
-from transduce.model.family import FamilySpec, TranslationModel, Vocabulary, stack
+from transduce.model.family import FamilySpec, Layers, TranslationModel, Vocabulary, stack
 from transduce.model.positions import Sinusoidal
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.state import CarriedState
@@ -27,7 +27,7 @@ class MemoryNetwork(FamilySpec):
     """
 
     kind: Literal["memory_network"] = "memory_network"
-    hops: int = Field(default=3, ge=1)
+    hops: Layers = 3
     span: int = Field(default=16, ge=1)
     tying: Literal["adjacent", "layerwise", "untied"] = "adjacent"
     readout: ReadoutSpec = Tied()

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from transduce.model.dropout import Dropout
 from transduce.model.families.words import WordVectors
-from transduce.model.family import FamilySpec, TranslationModel, Vocabulary, embeddings, stack
+from transduce.model.family import FamilySpec, Layers, TranslationModel, Vocabulary, embeddings, stack
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.state import CarriedState
 
@@ -25,7 +25,7 @@ class NeuralGpu(FamilySpec):
     """
 
     kind: Literal["neural_gpu"] = "neural_gpu"
-    layers: int = Field(default=2, ge=1)
+    layers: Layers = 2
     height: int = Field(default=4, ge=1)
     kernel: int = Field(default=3, ge=1)
     stretch: float = Field(default=1.2, ge=1)

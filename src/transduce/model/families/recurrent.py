@@ -11,7 +11,7 @@ from transduce.model.compatibility import Bilinear, Compatibility, Dot
 from transduce.model.dropout import Dropout
 from transduce.model.families.cells import Carried, Cell, ran
 from transduce.model.families.words import WordVectors
-from transduce.model.family import FamilySpec, TranslationModel, Vocabulary, embeddings, stack
+from transduce.model.family import FamilySpec, Layers, TranslationModel, Vocabulary, embeddings, stack
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.rows import Rows
 from transduce.model.state import CarriedState
@@ -29,8 +29,8 @@ class Recurrent(FamilySpec):
 
     kind: Literal["recurrent"] = "recurrent"
     d_model: int = Field(ge=1)
-    encoder_layers: int = Field(default=2, ge=1)
-    decoder_layers: int = Field(default=2, ge=1)
+    encoder_layers: Layers = 2
+    decoder_layers: Layers = 2
     cell: Cell
     directions: Literal["forwards", "both", "both_first"] = "both"
     compatibility: Compatibility = Dot()

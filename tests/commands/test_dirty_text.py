@@ -1,0 +1,129 @@
+"""The command line with dirty text and odd streams: a line for a line, or a message and code 2."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from micro_run import forked
+from transduce.commands import main
+from transduce.measure import read_lines
+from transduce.search import Decoding
+from transduce.translator import LONGEST, Method, Translator
+
+PIECES = [
+    "owl",
+    "pig ",
+    "\0",
+    "\t",
+    "\r",
+    "\r\n",
+    "\n",
+    "\u0085",
+    "\u2028",
+    "\ufeff",
+    "\u202e",
+    "\u0301",
+    "⟨s⟩",
+    "‿",
+    "👩‍👧",
+]
+TEXT = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
+
+
+@pytest.fixture(scope="module")
+def translator(trained):
+    return Translator.load(trained)
+
+
+@given(text=TEXT)
+@settings(max_examples=12)
+def test_every_line_comes_out_as_one(translator, text, tmp_path_factory):
+    path = tmp_path_factory.getbasetemp() / "dirty"
+    path.write_bytes(text.encode())
+    text = text.removeprefix("\ufeff")
+    lines = read_lines(str(path))
+    assert len(lines) == text.count("\n") + (text != "" and not text.endswith("\n"))
+    found = translator.translate(lines, Method(Decoding(beam=1, extra_length=0)))
+    assert [len(best) for best in found] == [1] * len(lines)
+    assert not any("\n" in best.text for (best,) in found)
+    assert all(best.text == "" for line, (best,) in zip(lines, found, strict=True) if not line.strip())
+
+
+def test_dirty_text_through_the_command_line(trained):
+    lines = ["owl\0pig", "", "\ufeff", "\u202eowl", "\r", "a\rb", "x" * 200, "\u2028", "⟨s⟩", " "]
+    for form in ([], ["--scores"], ["--json"], ["--alignments"]):
+        ended = forked("translate", trained, "--beam=1", *form, given="\n".join(lines).encode())
+        assert (ended.code, ended.error) == (0, "")
+        assert ended.out.count("\n") == len(lines)
+
+
+def test_the_line_that_is_no_utf8_is_named_after_a_byte_order_mark_too(tmp_path):
+    (tmp_path / "text").write_bytes(b"\xef\xbb\xbfone\ntwo\n\xff\n")
+    with pytest.raises(ValueError, match=r"text: line 3 is not UTF-8"):
+        read_lines(str(tmp_path / "text"))
+    (tmp_path / "text").write_bytes(b"\xef\xbb\xbfo\n\xff\n")
+    with pytest.raises(ValueError, match=r"text: line 2 is not UTF-8"):
+        read_lines(str(tmp_path / "text"))
+
+
+def test_a_line_that_would_fill_the_memory_is_named(translator):
+    huge = "x" * (2 * LONGEST)
+    for call in (lambda: translator.translate(["owl", huge]), lambda: translator.score(["owl", "owl"], ["pig", huge])):
+        with pytest.raises(ValueError, match=r"line 2 has 20,0\d\d subwords, more than 10,000; split the line"):
+            call()
+
+
+@pytest.mark.parametrize(("source", "said"), [("", "there is no line to validate or test on"), ("a", "line 1 has")])
+def test_a_validation_that_cannot_be_is_told_before_the_training(micro, tmp_path, source, said):
+    """It was told after the first 500 steps, by a division by zero or by the memory's end."""
+    (tmp_path / "v").write_text(source * 2 * LONGEST)
+    corpus = f"data.validation={{source: {tmp_path / 'v'}, target: {tmp_path / 'v'}}}"
+    ended = forked("train", micro / "recipe.yaml", "--out", tmp_path / "run", "--set", corpus)
+    assert ended.code == 2
+    assert said in ended.error
+    assert "step " not in ended.error
+
+
+ODD = [
+    ("translate RUN <&-", 2, "standard input is closed"),
+    ("info tiny >&-", 2, "standard output is closed"),
+    ("info tiny >/dev/full", 2, "no space left on device"),
+]
+
+
+@pytest.mark.parametrize(("line", "code", "said"), ODD)
+def test_streams_that_are_none(trained, line, code, said):
+    command = f"exec {sys.executable} -m transduce {line.replace('RUN', str(trained))}"
+    ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, said in ended.stderr, ended.stderr.count("\n")) == (code, True, 1), ended.stderr
+
+
+def test_output_is_utf8_whatever_the_terminals_language(tmp_path):
+    (tmp_path / "naïve").mkdir()
+    run = os.fsencode(tmp_path) + b"/na\xefve \xc3\xbc"
+    command = [sys.executable, "-m", "transduce", "embedded", "--split=test", b"--out=" + run]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii:strict"}
+    ended = subprocess.run(command, capture_output=True, timeout=60, env=environment)
+    assert (ended.returncode, ended.stdout.split(b"\n")[0]) == (0, run + b"/source.en")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--beam=9999999999"], "`beam` is 9999999999"),
+        (["--length-penalty=1e9"], "`length_penalty` is"),
+        (["--margin=nan"], "finite"),
+        (["--sample", "--temperature=inf"], "finite"),
+        (["--sample", f"--seed={'9' * 30}"], "--seed"),
+    ],
+)
+def test_options_beyond_all_measure_are_told(trained, options, said, capsys, tmp_path):
+    (tmp_path / "text").write_text("owl\n")
+    with pytest.raises(SystemExit) as leaving:
+        main(["translate", str(trained), str(tmp_path / "text"), *options])
+    assert leaving.value.code == 2
+    assert said in capsys.readouterr().err
