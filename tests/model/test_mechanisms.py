@@ -346,6 +346,19 @@ def test_the_bottom_layer_attends_only_where_there_is_a_layer_above_it():
         build({**BELOW, "attending": "bottom", "decoder_layers": 1})
 
 
+@pytest.mark.parametrize("directions", ["forwards", "both"])
+def test_a_fresh_recurrent_model_hears_words_as_loudly_as_cells_are_drawn_for(directions):
+    """Inputs of variance 1 give uniform weights of ±1/√inputs a third. Fresh words have but the length 1."""
+    model = build({**BELOW, "d_model": 256, "directions": directions}).float()
+    bottom = next(iter(model.encoder))
+    readers = [(bottom.forwards, model.source_embedding), (bottom.backwards, model.source_embedding)]
+    readers += [(next(iter(model.decoder)), model.target_embedding)]
+    for cell, table in readers:
+        if cell is not None:
+            loud = nn.functional.linear(table(words(40))[0], cell.from_input.weight[:, :256]).detach().var()
+            assert float(loud) == pytest.approx(1 / 3 * 256 / cell.from_input.in_features, rel=0.2)
+
+
 def test_residual_connections_begin_at_the_third_layer():
     spec = {
         "kind": "recurrent", "d_model": 8, "cell": {"kind": "lstm"}, "dropout": 0.0, "encoder_layers": 4,

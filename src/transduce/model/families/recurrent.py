@@ -159,6 +159,20 @@ class RecurrentModel(TranslationModel):
         self.bridges = stack(nn.Linear(inputs, d_model) for _ in range(spec.decoder_layers))
         self.attention = SourceAttention(spec.compatibility, d_model, inputs, combines=spec.attending == "top")
         self.readout = spec.readout.build(target, spec.symbols.pad)
+        self._hear_words()
+
+    @torch.no_grad()
+    def _hear_words(self) -> None:
+        """Draws what reads words √d_model larger, as if each of their features had the variance 1.
+
+        A fresh word has the length 1, for the softmax shares its table; the Transformer multiplies it by √d_model
+        (section 3.4). Cells that hear it as it is say nearly the same after every word, deeper ones the more so: four
+        layers learnt nothing of copying in 800 steps (docs/experiments.md).
+        """
+        bottom = next(iter(self.encoder))
+        for cell in (bottom.forwards, bottom.backwards, next(iter(self.decoder))):
+            if cell is not None:
+                cell.from_input.weight[:, : self.spec.d_model] *= self.spec.d_model**0.5
 
     def forward(
         self,
