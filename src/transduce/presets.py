@@ -133,6 +133,7 @@ SYSTEMS: dict[str, Values] = {
         cell={"kind": "lstm"},
         directions="both_first",
         compatibility={"kind": "additive"},
+        attending="bottom",
         residual=True,
     ),
     # Gehring et al. 2017, English–German.

@@ -54,6 +54,10 @@ MEMBERS = {
     "recurrent-gnmt": {**RECURRENT, "directions": "both_first", "residual": True},
     "recurrent-not-fed": {**RECURRENT, "input_feeding": False},
     **{
+        f"recurrent-attending-below{name}": {**RECURRENT, "attending": "bottom", "input_feeding": feeding}
+        for name, feeding in (("", True), ("-not-fed", False))
+    },
+    **{
         f"recurrent-{kind}": {**RECURRENT, "compatibility": {"kind": kind}}
         for kind in ("scaled_dot", "bilinear", "additive")
     },

@@ -58,11 +58,13 @@ def linear(inputs, outputs, bias=True):
 
 
 def gnmt(v, d=1024):
-    """Eight layers a side, the first of the encoder both ways; additive attention; a bridge for each decoder layer."""
+    """Eight layers a side, the first of the encoder both ways; each of the decoder reads what the bottom attends to.
+
+    The attention is additive; a bridge gives each layer of the decoder its first state.
+    """
     encoder = 2 * lstm(d, d) + lstm(2 * d, d) + 6 * lstm(d, d)
-    decoder = lstm(2 * d, d) + 7 * lstm(d, d)
-    attention = 2 * linear(d, d, bias=False) + d + linear(2 * d, d)
-    return v * d + encoder + decoder + 8 * linear(d, d) + attention
+    attention = 2 * linear(d, d, bias=False) + d
+    return v * d + encoder + 8 * lstm(2 * d, d) + attention + 8 * linear(d, d)
 
 
 def convs2s(v, d=768):
@@ -296,6 +298,65 @@ def test_input_feeding_gives_a_step_what_the_last_one_attended_to():
         assert not torch.allclose(model(source, everywhere(source), target), whole)
         assert torch.equal(before[0], torch.stack(fed)[0])
         assert torch.equal(before[1:], torch.stack(fed)[1:]) != feeding
+
+
+BELOW = {
+    "kind": "recurrent", "d_model": 8, "cell": {"kind": "lstm"}, "dropout": 0.0, "encoder_layers": 2,
+    "decoder_layers": 4, "directions": "both_first", "compatibility": {"kind": "additive"}, "residual": True,
+}  # fmt: skip
+
+
+def attended_of(model):
+    """What every step attends to, and the last states."""
+    source, target, found = words(5), words(4, 2), []
+    hook = model.attention.register_forward_hook(lambda module, given, attended: found.append(attended))
+    states = model(source, everywhere(source), target)
+    hook.remove()
+    return torch.cat(found, dim=1), states
+
+
+@pytest.mark.parametrize("feeding", [False, True])
+@pytest.mark.parametrize("attending", ["bottom", "top"])
+def test_the_layer_that_attends_hears_of_those_below_it_alone(attending, feeding):
+    """Wu et al. 2016, section 3: the bottom layer attends, so that no step waits for the layers above it."""
+    model = build({**BELOW, "attending": attending, "input_feeding": feeding})
+    attended, states = attended_of(model)
+    for number, cell in enumerate(model.decoder):
+        with torch.no_grad():
+            cell.from_input.bias.add_(1)
+        found, changed = attended_of(model)
+        with torch.no_grad():
+            cell.from_input.bias.sub_(1)
+        assert not torch.allclose(changed, states)
+        assert torch.allclose(found, attended) == (attending == "bottom" and number > 0)
+
+
+def test_what_the_bottom_layer_attends_to_is_read_by_every_layer():
+    model = build({**BELOW, "attending": "bottom"})
+    attended_of(model)[1].square().sum().backward()
+    for cell in model.decoder:
+        assert cell.from_input.weight.grad[:, 8:].abs().sum(1).gt(0).all()
+    fed, unfed = (list(build({**BELOW, "attending": "bottom", "input_feeding": on}).decoder) for on in (True, False))
+    assert [cell.from_input.in_features for cell in fed] == [16, 16, 16, 16]
+    assert [cell.from_input.in_features for cell in unfed] == [8, 16, 16, 16]
+
+
+def test_the_bottom_layer_attends_only_where_there_is_a_layer_above_it():
+    with pytest.raises(ValueError, match=r"set `decoder_layers` to 2 or more, or `attending: top`"):
+        build({**BELOW, "attending": "bottom", "decoder_layers": 1})
+
+
+@pytest.mark.parametrize("directions", ["forwards", "both"])
+def test_a_fresh_recurrent_model_hears_words_as_loudly_as_cells_are_drawn_for(directions):
+    """Inputs of variance 1 give uniform weights of ±1/√inputs a third. Fresh words have but the length 1."""
+    model = build({**BELOW, "d_model": 256, "directions": directions}).float()
+    bottom = next(iter(model.encoder))
+    readers = [(bottom.forwards, model.source_embedding), (bottom.backwards, model.source_embedding)]
+    readers += [(next(iter(model.decoder)), model.target_embedding)]
+    for cell, table in readers:
+        if cell is not None:
+            loud = nn.functional.linear(table(words(40))[0], cell.from_input.weight[:, :256]).detach().var()
+            assert float(loud) == pytest.approx(1 / 3 * 256 / cell.from_input.in_features, rel=0.2)
 
 
 def test_residual_connections_begin_at_the_third_layer():

@@ -98,9 +98,9 @@ SYSTEMS = [
             cell={"kind": "lstm"},
             directions="both_first",
             compatibility={"kind": "additive"},
+            attending="bottom",
             residual=True,
         ),
-        0.001,
     ),
     System("convs2s", "ConvS2S", "convs2s", _small("convolutional", 128, encoder=_BLOCKS, decoder=_BLOCKS)),
     System(
