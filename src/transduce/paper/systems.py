@@ -110,6 +110,7 @@ SYSTEMS = [
         _transformer(
             128, 4, {"kind": "experts", "expert": {"kind": "feed_forward", "d_ff": 256}, "number": 8, "chosen": 2}
         ),
+        changes={"norm": "pre"},  # with the norm last it learns nothing in this time (docs/experiments.md)
     ),
     System("neural-gpu", None, "neural-gpu", _small("neural_gpu", 64, layers=1, height=1), 0.01),
     System("memory-network", None, "memory-network", _small("memory_network", 128, hops=4, span=16)),
