@@ -196,15 +196,22 @@ def try_store(drawn: random.Random, corpus: Corpus, folder: Path) -> None:
     command = ("prepare", folder / "recipe.yaml", "--out", folder / "out")
     ran(folder, *command)
     store = folder / "out" / "training" / "store"
-    before = {path.name: path.read_bytes() for path in store.iterdir()}
+    before = contents(store)
     name = drawn.choice(list(before))
     if drawn.random() < 0.8:
-        (store / name).write_bytes(damaged(before[name], drawn, list(before.values())))
+        content = (store / name).read_bytes()
+        (store / name).write_bytes(damaged(content, drawn, corpus.recipes))
     else:
         (store / name).unlink()
     code, _, said = ran(folder, *command)
-    if code or {path.name: path.read_bytes() for path in store.iterdir()} != before:
+    if code or contents(store) != before:
         raise FindingError(f"{name} was damaged, and the store is not made again: {said}")
+
+
+def contents(store: Path) -> dict[str, object]:
+    """What a store holds; the spaces of its description say nothing."""
+    found: dict[str, object] = {path.name: path.read_bytes() for path in store.iterdir()}
+    return found | {"store.json": json.loads((store / "store.json").read_bytes())}
 
 
 def try_text(drawn: random.Random, corpus: Corpus, folder: Path) -> None:

@@ -70,7 +70,7 @@ def test_lines_are_what_stands_between_line_feeds(folder: Path, content: bytes, 
 
 
 @given(sides=st.lists(st.tuples(BYTES, BYTES), min_size=1, max_size=6))
-@settings(max_examples=40)
+@settings(max_examples=12)
 def test_every_pair_is_kept_or_counted_and_used_once_an_epoch(
     folder: Path, sides: list[tuple[list[bytes], ...]]
 ) -> None:
@@ -148,7 +148,7 @@ DAMAGES = ["target.ids", "source.offsets", "tokenizer.json", "store.json"]
 
 @pytest.mark.parametrize("name", DAMAGES)
 @given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
-@settings(max_examples=6)
+@settings(max_examples=4)
 def test_a_flipped_bit_of_a_store_is_mended_by_preparing(folder: Path, name: str, place: float, bit: int) -> None:
     spec = tsv(folder, b"one pair\tein Paar\ntwo\tzwei\n")
     made = prepared(folder, spec)

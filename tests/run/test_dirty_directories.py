@@ -111,7 +111,7 @@ def test_any_bytes_for_a_manifest_are_refused(shared, content):
 
 @pytest.mark.parametrize("name", FILES)
 @given(where=st.floats(0, 1, exclude_max=True), cut=st.booleans(), put=st.binary(max_size=3))
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_any_damage_is_refused_by_name(trained, shared, name, where, cut, put):
     for file in (*FILES, "manifest.json"):
         shutil.copy(trained / file, shared / file)

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from transduce.recipe import Recipe, load
@@ -114,7 +114,6 @@ def loaded(path, content, *changes):
 
 
 @given(place=st.sampled_from(PATHS), value=VALUES)
-@settings(max_examples=40)
 @example(place="model.preset", value=["tiny"])
 @example(place="model", value={"preset": None, "kind": []})
 @example(place="training.seed", value=10**400)

@@ -9,7 +9,7 @@ from torch.nn import functional
 from transduce.corpus import Files
 from transduce.directory import Model
 from transduce.model.readout import Smoothing
-from transduce.validation import Corpus, Validation, corpus_of, named_corpus
+from transduce.validation import Corpus, Validation, corpus_of, named_corpus, perplexity
 
 LINES = Corpus(
     ["ant bee cat", "owl", "gnu hen ibis jay kite lark mole", "pig pig"],
@@ -84,3 +84,7 @@ def test_corpora_by_name(trained, micro):
     assert len(corpus_of(named_corpus(trained, "validation")).target) == 7
     with pytest.raises(ValueError, match=r"--test none: .*recipe.yaml names spare, validation"):
         named_corpus(trained, "none")
+
+
+def test_perplexity_beyond_a_float_is_infinite():
+    assert (perplexity(0.0), perplexity(1e6)) == (1.0, math.inf)

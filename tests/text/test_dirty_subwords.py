@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from transduce.settings import validated
@@ -23,6 +23,7 @@ TEXT = st.text(
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.kind)
 @given(lines=st.lists(TEXT, max_size=4), other=TEXT)
+@settings(max_examples=10)
 @example(lines=[], other="")
 @example(lines=["a" * 5000], other="a" * 321)
 @example(lines=["⟨s⟩ ⟨/s⟩ ⟨pad⟩ ‿‿‿"] * 3, other="⟨/s⟩‿")
