@@ -241,7 +241,7 @@ def try_options(drawn: random.Random, corpus: Corpus, folder: Path) -> None:
     names = ("beam", "n-best", "length-penalty", "margin", "temperature", "top-k", "top-p", "seed", "batch-tokens")
     names += ("threads", "device", "precision", "prefix", "out")
     values = ["nan", "inf", "-1", "0", "1", "3", "0.5", "1e999", "9" * 10, "9" * 19, "9" * 40, "٣", "", "x", "x" * 300]
-    values += ["cpu:7", "cuda:99", "/", "/dev/full", "/nowhere/x", str(folder), "\udcff"]
+    values += ["cpu:7", "cuda:99", "/", "/dev/full", str(folder / "nowhere/x"), str(folder), "\udcff"]
     options = [f"--{name}={drawn.choice(values)}" for name in drawn.sample(names, drawn.randint(1, 2))]
     sampling = drawn.choice(([], ["--sample"], ["--greedy"], ["--scores"]))
     os.chdir(folder)

@@ -32,8 +32,8 @@ def test_training_counts_the_words_of_the_steps_that_count(tmp_path, monkeypatch
     words = []
     steps = Planner.steps
 
-    def noted(planner, *start):
-        for planned in steps(planner, *start):
+    def noted(planner, *start, **share):
+        for planned in steps(planner, *start, **share):
             words.append(planned.words)
             yield planned
 
