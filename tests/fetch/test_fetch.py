@@ -221,7 +221,7 @@ def test_a_folder_that_lacks_something_is_told_what_of_every_choice(world):
 
 
 def test_a_folder_must_be_there(world, tmp_path):
-    with pytest.raises(ValueError, match="--from .*/nowhere: there is no such folder"):
+    with pytest.raises(ValueError, match=r"--from .*/nowhere: there is no such folder"):
         world.fetch("multi30k", str(tmp_path / "nowhere"))
 
 
