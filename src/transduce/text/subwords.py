@@ -55,7 +55,7 @@ SMALLEST = len(SYMBOLS) + 256
 LARGEST = 1_000_000
 
 REMEMBERED = 200_000
-"""Parts of lines whose ids are remembered, about: some 50 MB."""
+"""Parts of lines whose ids are remembered, about, of either age: some 100 MB in all."""
 
 # What `pieces` calls the symbols.
 SHOWN_SYMBOLS = ("<pad>", "<s>", "</s>")
@@ -91,7 +91,9 @@ class Subwords:
 
     def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._known: dict[str, list[int]] = {}  # the ids of what stands between two spaces
+        # The ids of what stands between two spaces: of what was met lately, and of what was met before that.
+        self._known: dict[str, list[int]] = {}
+        self._before: dict[str, list[int]] = {}
 
     @classmethod
     def learn(cls, lines: Iterable[str], spec: Bpe | WordPiece) -> "Subwords":
@@ -149,9 +151,12 @@ class Subwords:
         parts = [_parts(line) for line in lines]
         whole = iter(self._cut([line for line, cut in zip(lines, parts) if not cut]))
         if len(self._known) > REMEMBERED:
-            self._known = {}
-        known = self._known  # the same for all of this call, whatever other threads do
-        new = [part for part in dict.fromkeys(chain.from_iterable(parts)) if part not in known]
+            self._known, self._before = {}, self._known  # what is frequent will soon be met again
+        known, before = self._known, self._before  # the same for all of this call, whatever other threads do
+        unknown = set(chain.from_iterable(parts)).difference(known)
+        again = unknown.intersection(before)
+        new = list(unknown - again)
+        known.update((part, before[part]) for part in again)
         known.update(zip(new, self._cut(new)))
         return [list(chain.from_iterable(map(known.__getitem__, cut))) if cut else next(whole) for cut in parts]
 
