@@ -154,9 +154,8 @@ class Subwords:
             self._known, self._before = {}, self._known  # what is frequent will soon be met again
         known, before = self._known, self._before  # the same for all of this call, whatever other threads do
         unknown = set(chain.from_iterable(parts)).difference(known)
-        again = unknown.intersection(before)
-        new = list(unknown - again)
-        known.update((part, before[part]) for part in again)
+        known.update({part: before[part] for part in unknown if part in before})
+        new = [part for part in unknown if part not in before]
         known.update(zip(new, self._cut(new)))
         return [list(chain.from_iterable(map(known.__getitem__, cut))) if cut else next(whole) for cut in parts]
 
