@@ -1,6 +1,7 @@
 """Subwords: nothing is lost, nothing is unknown, nothing depends on chance."""
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
@@ -59,6 +60,15 @@ ODD = st.sampled_from([*" \t\n\x1c\x85\u00a0\u2003\u3000\u200b", "a", "man", "â€
 def test_a_line_is_cut_as_the_library_cuts_it_whole(subwords: Subwords, lines: list[str]) -> None:
     whole = tokenizers.Tokenizer.from_str(subwords.as_json())
     assert subwords.encode([*lines, *LINES]) == [whole.encode(line).ids for line in (*lines, *LINES)]
+
+
+def test_threads_may_share_what_is_remembered(subwords: Subwords, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transduce.text.subwords.REMEMBERED", 30)
+    random = Random(1)
+    batches = [[" ".join(f"{random.randrange(200)}" for _ in range(8)) for _ in range(5)] for _ in range(400)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(subwords.encode, batches))
+    assert found == [[encoding.ids for encoding in subwords._tokenizer.encode_batch(batch)] for batch in batches]
 
 
 def test_what_is_remembered_is_bounded(subwords: Subwords, monkeypatch: pytest.MonkeyPatch) -> None:

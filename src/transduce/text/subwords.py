@@ -154,8 +154,9 @@ class Subwords:
             self._known, self._before = {}, self._known  # what is frequent will soon be met again
         known, before = self._known, self._before  # the same for all of this call, whatever other threads do
         unknown = set(chain.from_iterable(parts)).difference(known)
-        known.update({part: before[part] for part in unknown if part in before})
-        new = [part for part in unknown if part not in before]
+        again = {part: before[part] for part in unknown if part in before}  # once: other threads may add to it
+        new = list(unknown - again.keys())
+        known.update(again)
         known.update(zip(new, self._cut(new)))
         return [list(chain.from_iterable(map(known.__getitem__, cut))) if cut else next(whole) for cut in parts]
 
