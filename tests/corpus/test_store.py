@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import DEFAULT, Mock
 
 import numpy as np
 import pytest
@@ -240,6 +240,33 @@ def test_what_was_interrupted_is_gone_on_with(tmp_path: Path, monkeypatch: pytes
     assert Subwords.learn.call_count == 1  # type: ignore[attr-defined]
     assert made.report == whole.report
     for name in FILES:
+        assert (tmp_path / "store" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+@pytest.mark.parametrize("damage", ["short", "lost", "subwords"])
+def test_only_what_is_whole_of_an_interrupted_store_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    monkeypatch.setattr(cutting, "BATCH", 3)
+    monkeypatch.setattr(cutting, "SETTLED", 2)
+    data = DataSpec(train=(corpus(tmp_path, PAIRS),))
+    whole = prepare(data, SPECS[0], tmp_path / "whole", threads=1, say=silent)
+    written = cutting._written
+    with monkeypatch.context() as patched:
+        patched.setattr(cutting, "_written", Mock(side_effect=[*[DEFAULT] * 4, StoppedError], wraps=written))
+        with pytest.raises(StoppedError):
+            prepared(tmp_path, data)
+    making = tmp_path / "store" / "making"
+    match damage:
+        case "short":
+            (making / "target.ids").write_bytes((making / "target.ids").read_bytes()[:-40])
+        case "lost":
+            (making / "source.offsets").unlink()
+        case "subwords":
+            (making / "tokenizer.json").write_text((making / "tokenizer.json").read_text().replace("the", "eht"))
+    made = prepared(tmp_path, data)
+    assert made.report == whole.report
+    for name in (*FILES, "tokenizer.json"):
         assert (tmp_path / "store" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 

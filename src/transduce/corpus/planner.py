@@ -87,6 +87,7 @@ class Planner:
     ) -> None:
         self.store = store
         self.seed = seed
+        self._latest: tuple[tuple[int, int], tuple[Store, list[Rows]]] | None = None
         self.pieces = max(1, batch_tokens // PIECE) if pieces == "auto" else pieces
         budget = batch_tokens // self.pieces
         longest = store.longest + 1
@@ -108,20 +109,20 @@ class Planner:
     @cached_property
     def padding(self) -> float:
         """The share of padded positions, over both sides, in the first epoch, or its first portion."""
-        store, plan = self._first
+        store, plan = self._planned(0, 0)
         words = sum(int(store.lengths(side, rows.numbers).sum()) + len(rows.numbers) for rows in plan for side in SIDES)
         return 1.0 - words / sum(2 * len(rows.numbers) * rows.room for rows in plan)
 
     @cached_property
     def words_per_epoch(self) -> int:
         """Target words, END included, of the first epoch; about, where it has several portions."""
-        store, plan = self._first
+        store, plan = self._planned(0, 0)
         return round(self._portions * sum(_words(store, rows) for rows in plan))
 
     @cached_property
     def steps_per_epoch(self) -> int:
         """Steps of the first epoch; about, where it has several portions."""
-        return round(self._portions * -(-len(self._first[1]) // self.pieces))
+        return round(self._portions * -(-len(self._planned(0, 0)[1]) // self.pieces))
 
     def steps(self, start: Position = BEGINNING, *, rank: int = 0, size: int = 1) -> Iterator[Planned]:
         """The steps from `start` on, without end; the same whether one starts there or arrives.
@@ -130,7 +131,7 @@ class Planner:
         """
         epoch, first, portion = start
         while True:
-            store, plan = self._planned(epoch, portion) if epoch or portion else self._first
+            store, plan = self._planned(epoch, portion)
             count = -(-len(plan) // self.pieces)
             next_portion = Position(epoch, 0, portion + 1) if portion + 1 < self._portions else Position(epoch + 1)
             for step in range(first, count):
@@ -149,12 +150,14 @@ class Planner:
         counts[self.store.longest + 1] += np.finfo(float).tiny
         return fitted_rungs(counts, rungs)
 
-    @cached_property
-    def _first(self) -> tuple[Store, list[Rows]]:
-        return self._planned(0, 0)
-
     def _planned(self, epoch: int, portion: int) -> tuple[Store, list[Rows]]:
-        """The store of an epoch, and the pieces of one of its portions in their order."""
+        """The store of an epoch, and the pieces of one of its portions in their order; the latest are kept."""
+        if self._latest is None or self._latest[0] != (epoch, portion):
+            self._latest = None  # an epoch's store may be files of its own, and there is room for one
+            self._latest = (epoch, portion), self._plan(epoch, portion)
+        return self._latest[1]
+
+    def _plan(self, epoch: int, portion: int) -> tuple[Store, list[Rows]]:
         store = self.store.in_epoch(self.seed, epoch)
         random = np.random.default_rng([self.seed, epoch, portion] if portion else [self.seed, epoch])
         numbers = random.permutation(self._numbers(epoch, portion))

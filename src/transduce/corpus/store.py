@@ -23,7 +23,7 @@ from transduce.corpus.dropout import Dropout, DroppingStore
 from transduce.corpus.readers import CorpusSpec, bytes_of_pairs, files_of, opened
 from transduce.corpus.sentences import FILES, Part, Store
 from transduce.durable import flush, write_text
-from transduce.manifest import entries, faults
+from transduce.manifest import Entries, entries, faults
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
 __all__ = ["Prepared", "Store", "open_store", "prepare", "subwords_files"]
@@ -156,6 +156,7 @@ class Begun(NamedTuple):
     fingerprint: str
     shared: bool
     pairs: int  # of all corpora, before any is dropped
+    files: Entries  # of the subwords
 
 
 def _begun(making: Path, fingerprint: str) -> Begun | None:
@@ -164,7 +165,7 @@ def _begun(making: Path, fingerprint: str) -> Begun | None:
         begun = Begun(**json.loads((making / BEGUN).read_text("utf-8")))
     except (OSError, ValueError, TypeError):
         return None
-    return begun if begun.fingerprint == fingerprint else None
+    return begun if begun.fingerprint == fingerprint and not faults(making, begun.files) else None
 
 
 def _begin(
@@ -184,10 +185,11 @@ def _begin(
     else:
         sides, pairs = given, sum(1 for corpus in data.train for _ in bytes_of_pairs(corpus))
     shared = sides[0] is sides[1]
-    for name, side in zip(subwords_files(shared=shared), sides):
-        side.save(making / name)
-        flush(making / name)
-    begun = Begun(fingerprint, shared, pairs)
+    files = [making / name for name in subwords_files(shared=shared)]
+    for path, side in zip(files, sides):
+        side.save(path)
+        flush(path)
+    begun = Begun(fingerprint, shared, pairs, entries(files))
     write_text(making / BEGUN, json.dumps(begun._asdict()))
     return begun
 
