@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from micro_run import WORDS, Moment, forked
+from transduce import pace
 from transduce.alone import held
 from transduce.bulk import whole
 from transduce.bulk.job import Job, Worker, local
@@ -445,8 +446,15 @@ def test_a_place_that_cannot_be_written(job, text, tmp_path):
 
 def test_time_left_is_told_from_the_second_shard_on(job, text, tmp_path, monkeypatch):
     """What the first one waited for, a model to be loaded, is not counted as work."""
-    clock = iter([0, 100, 120, 140, 145, 150])
-    monkeypatch.setattr(whole, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    now, arrivals, put = [0], iter([100, 120, 140, 150]), whole.Kept.put
+
+    def arriving(*arguments):
+        now[0] = next(arrivals)
+        put(*arguments)
+
+    monkeypatch.setattr(whole.Kept, "put", arriving)
+    for module in (whole, pace):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     said = bulk(job, text, tmp_path / "out")
     assert said[1:] == [
         "2 of 4 shards, 0.2 lines/s, 0:00:28 left",

@@ -293,7 +293,7 @@ def test_a_store_is_found_without_reading_the_corpus_again(tmp_path: Path, monke
 
 def test_it_is_told_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cutting, "BATCH", 4)
-    monkeypatch.setattr(cutting, "NEWS", 0.0)
+    monkeypatch.setattr(cutting, "OFTEN", 0.0)
     said: list[str] = []
     prepare(DataSpec(train=(corpus(tmp_path, PAIRS),)), SPECS[0], tmp_path / "store", threads=1, say=said.append)
     assert [line.partition(" pairs,")[0] for line in said if " a second" in line] == [

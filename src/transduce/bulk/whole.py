@@ -10,6 +10,7 @@ from transduce.alone import held
 from transduce.bulk.job import Job, Outcome
 from transduce.bulk.kept import Kept
 from transduce.bulk.shards import Shard, Text
+from transduce.pace import Pace
 
 __all__ = ["Engine", "translate_all"]
 
@@ -70,30 +71,28 @@ def _go_on(job: Job, texts: Sequence[Text], kept: Kept, engine: Engine, say: Say
 
 
 class _Progress:
-    """How far it is, how fast, and how long it will take; the clock starts with the first shard, when all is loaded."""
+    """How far it is; the clock of its pace starts with the first shard, when all is loaded."""
 
     def __init__(self, todo: Sequence[Shard], say: Say) -> None:
-        self.all, self.say = len(todo), say
-        self.all_lines = sum(shard.source.lines for shard in todo)
-        self.shards = self.lines = self.first_lines = 0
-        self.begun = self.first = self.told = time.monotonic()
+        self.shards, self._all, self._say = 0, len(todo), say
+        self._lines = sum(shard.source.lines for shard in todo)
+        self._begun = time.monotonic()
+        self._pace: Pace | None = None
 
     def count(self, shard: Shard) -> None:
         """One more."""
-        now = time.monotonic()
-        self.shards, self.lines = self.shards + 1, self.lines + shard.source.lines
-        if self.shards == 1:
-            self.first, self.first_lines, self.told = now, self.lines, now
-        elif self.shards < self.all and now - self.told >= OFTEN:
-            self.told = now
-            rate = (self.lines - self.first_lines) / (now - self.first)
-            left = timedelta(seconds=round((self.all_lines - self.lines) / rate))
-            self.say(f"{self.shards:,} of {self.all:,} shards, {rate:,.1f} lines/s, {left} left")
+        self.shards += 1
+        if self._pace is None:
+            self._pace = Pace(self._lines, shard.source.lines)
+            return
+        self._pace.done += shard.source.lines
+        if self.shards < self._all and self._pace.told(OFTEN):
+            self._say(f"{self.shards:,} of {self._all:,} shards, {self._pace.rate:,.1f} lines/s{self._pace.left}")
 
     def end(self) -> None:
         """Says that it is done."""
-        took = timedelta(seconds=round(time.monotonic() - self.begun))
-        self.say(f"{self.shards:,} of {self.all:,} shards, {self.lines:,} lines, in {took}")
+        took = timedelta(seconds=round(time.monotonic() - self._begun))
+        self._say(f"{self.shards:,} of {self._all:,} shards, {self._lines:,} lines, in {took}")
 
 
 def _tell_beginning(kept: Kept, texts: Sequence[Text], todo: Sequence[Shard], say: Say) -> None:

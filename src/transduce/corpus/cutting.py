@@ -5,7 +5,6 @@ before are laid down. Every so often what is written is flushed and counted; wha
 """
 
 import json
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,6 +21,7 @@ from transduce.corpus.data import DataSpec
 from transduce.corpus.readers import bytes_of_pairs
 from transduce.corpus.sentences import FILES, SIDES, Part, StoreWriter
 from transduce.durable import flush, write_text
+from transduce.pace import Pace
 from transduce.text.subwords import Subwords
 
 __all__ = ["STATE", "cut"]
@@ -37,8 +37,8 @@ AHEAD = 4
 
 STATE = "state.json"
 
-NEWS = 10.0
-"""Seconds between two lines about how far it is."""
+OFTEN = 10.0
+"""Seconds from one word on how far it is to the next, at least."""
 
 Numbered = tuple[int, tuple[bytes, bytes]]
 Item = TypeVar("Item")
@@ -80,25 +80,6 @@ class State(NamedTuple):
         return settled
 
 
-class News:
-    """Says every few seconds how far it is, and how long it will take."""
-
-    def __init__(self, begun: int, total: int, say: Callable[[str], None]) -> None:
-        self._begun, self._total, self._say = begun, total, say
-        self._start = self._last = time.monotonic()
-
-    def tell(self, done: int) -> None:
-        """`done` of all pairs are written."""
-        now = time.monotonic()
-        if now - self._last < NEWS or done <= self._begun:
-            return
-        self._last = now
-        rate = (done - self._begun) / (now - self._start)
-        left = (self._total - done) / rate
-        shown = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
-        self._say(f"{done:,} of {self._total:,} pairs, {rate:,.0f} a second, about {shown} left")
-
-
 def cut(
     data: DataSpec, subwords: tuple[Subwords, Subwords], making: Path, total: int, say: Callable[[str], None]
 ) -> tuple[State, np.dtype[Any]]:
@@ -110,7 +91,7 @@ def cut(
     state = State.of(making)
     if state.report.read:
         say(f"going on after {state.report.read:,} pairs")
-    news = News(state.report.read, total, say)
+    pace = Pace(total, state.report.read)
     with ExitStack() as stack:
         files = {name: stack.enter_context((making / name).open("ab")) for name in FILES}
         for file, size in zip(files.values(), state.sizes, strict=True):
@@ -121,7 +102,9 @@ def cut(
             work = partial(_cut, name_of(corpus), data, subwords)
             for count, done in enumerate(_in_order(work, _batches(pairs)), start=1):
                 state = _written(state, done, writer)
-                news.tell(state.report.read)
+                pace.done = state.report.read
+                if pace.told(OFTEN):
+                    say(f"{pace.done:,} of {total:,} pairs, {pace.rate:,.0f} a second{pace.left}")
                 if count % SETTLED == 0:
                     state = state.settle(making, files)
             parts = (*state.parts, Part(state.kept, corpus.weight))

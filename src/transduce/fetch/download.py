@@ -123,8 +123,8 @@ def _request(mirror: str, archive: Archive, file: BufferedRandom, say: Callable[
                 file.write(piece)
                 file.flush()  # what has come outlives us
                 meter.add(len(piece))
-            if total is not None and meter.done != total:
-                raise _FailedError(f"it broke off after {meter.done:,} of {total:,} bytes")
+            if total is not None and meter.pace.done != total:
+                raise _FailedError(f"it broke off after {meter.pace.done:,} of {total:,} bytes")
 
 
 def _opened(mirror: str, start: int) -> HTTPResponse:

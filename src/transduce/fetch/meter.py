@@ -1,10 +1,11 @@
 """How far something long has come: bytes, rate, time left; in place on a terminal, elsewhere a line now and then."""
 
 import sys
-import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
+
+from transduce.pace import Pace
 
 __all__ = ["Meter", "readable"]
 
@@ -16,29 +17,23 @@ class Meter:
     """Counts bytes, `done` of `total` (None where that is unknown), the first `done` of which were there before."""
 
     def __init__(self, total: int | None, done: int, say: Callable[[str], None]) -> None:
-        self.total, self.done, self._before, self._say = total, done, done, say
+        self.pace, self._say = Pace(total, done), say
         self._live = sys.stderr.isatty()
-        self._began = self._shown = time.monotonic()
 
     def add(self, count: int) -> None:
         """Notes `count` bytes more, and shows them if it is time to."""
-        self.done += count
-        if (now := time.monotonic()) - self._shown < (OFTEN if self._live else SELDOM):
+        self.pace.done += count
+        if not self.pace.told(OFTEN if self._live else SELDOM):
             return
-        self._shown = now
         if self._live:
             print(f"\r\x1b[K  {self}", end="", file=sys.stderr, flush=True)
         else:
             self._say(f"  {self}")
 
     def __str__(self) -> str:
-        seconds = max(time.monotonic() - self._began, 1e-3)
-        rate = (self.done - self._before) / seconds
-        text = f"{readable(self.done)}, {readable(rate)} a second"
-        if not self.total:
-            return text
-        text = f"{self.done / self.total:.0%} of {readable(self.total)}, {readable(rate)} a second"
-        return text + (f", {_clock((self.total - self.done) / rate)} left" if rate and self.done < self.total else "")
+        pace = self.pace
+        done = f"{pace.done / pace.total:.0%} of {readable(pace.total)}" if pace.total else readable(pace.done)
+        return f"{done}, {readable(pace.rate)} a second{pace.left}"
 
     def __enter__(self) -> Self:
         return self
@@ -57,9 +52,3 @@ def readable(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == UNITS[0] or size >= 99.95 else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} {UNITS[-1]}"
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
