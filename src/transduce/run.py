@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -25,10 +25,10 @@ from transduce.model.readout import Smoothing
 from transduce.progress import Progress
 from transduce.publish import Publisher
 from transduce.recipe import Recipe
+from transduce.saving import Circumstances, Saving
 from transduce.signals import Interrupted, caught_signals
 from transduce.together import ALONE, Together, begin
 from transduce.training import (
-    Checkpoint,
     Checkpoints,
     Divergence,
     FlatAdam,
@@ -46,8 +46,6 @@ from transduce.validation import Corpus, Validated, Validation, corpus_of
 __all__ = ["Options", "Outcome", "prepare", "train"]
 
 Say = Callable[[str], None]
-
-RETRY = 10  # steps until a checkpoint that could not be written is tried again
 
 
 class Options(NamedTuple):
@@ -147,10 +145,10 @@ class Run:
         self.publisher = Publisher(recipe, out, self.vocabulary, (prepared.source, prepared.target))
         self.corpus, self.validation = self._validation(smoothing)
         self.progress = Progress()
-        self.retry: int | None = None  # the step after which a checkpoint that failed is tried again
-        self.environment = {**environment(device), "precision": self.precision.name, "processes": together.size}
-        if self.optimiser.lockstep:
-            self.environment["parallel"] = "sharded"
+        self.circumstances = self._circumstances(device)
+        self.saving = Saving(
+            self.checkpoints, training, self.optimiser, self.precision, self.circumstances, self.journal, together
+        )
 
     def _placed(self, device: torch.device) -> Optimiser:
         """Puts the model on the device, whole or this process's share of it."""
@@ -162,10 +160,22 @@ class Run:
         compile_on_gpu(self.model, device)
         return FlatAdam(self.model, self.training.optimiser, self.together)
 
+    def _circumstances(self, device: torch.device) -> Circumstances:
+        """What this run is made under."""
+        made = {**environment(device), "precision": self.precision.name, "processes": self.together.size}
+        if self.optimiser.lockstep:
+            made["parallel"] = "sharded"
+        corpus = self.recipe.data.validation
+        judge = [self.training.validate_by, corpus.as_dictionary() if corpus else None]
+        return Circumstances(made, self.prepared.fingerprint, judge)
+
     def train(self, start_from: Model | None = None) -> Outcome:
         """Trains until steps, minutes or patience are used up."""
         self.together.first(self._check_pieces)
-        if not self._resume() and start_from is not None:
+        resumed = self.saving.resumed()
+        if resumed is not None:
+            self.progress = resumed
+        elif start_from is not None:
             self._begin_with(start_from)
         reason = self._finished()
         if reason and self.together.first(self.publisher.published) == self._chosen():
@@ -199,7 +209,7 @@ class Run:
                 reason = self._finished()
                 if reason or number:
                     self._save()
-                elif self._save_is_due(record.step, since) and self._saved():
+                elif self.saving.is_due(self.progress, since) and self._saved():
                     saved = time.monotonic()
                 if number and not reason:
                     self.say(f"stopped after step {record.step}; the same command goes on from there")
@@ -232,30 +242,11 @@ class Run:
 
     def _go_back(self, record: StepRecord) -> None:
         """To the weights of the last checkpoint; the data moves on, for it may have been the reason."""
-        state = self._restored()
+        state = self.saving.restored()
         skips = returned(self.progress.skips, record, saved=state is not None)
         assert state is not None
         self.progress = self.progress._replace(step=state["step"], skips=skips)
         self.journal.happened(record.step, f"went back to the weights of step {state['step']}, on other data")
-
-    def _restored(self) -> dict[str, Any] | None:
-        """The state of the newest checkpoint, whose weights and moments are the run's again; None if there is none."""
-
-        found: list[Checkpoint] = []
-
-        def taken() -> dict[str, Any] | None:
-            checkpoint = self.checkpoints.newest(self.say)
-            if checkpoint is None:
-                return None
-            self.checkpoints.tidy()
-            found.append(checkpoint)
-            return {**checkpoint.state, "step": checkpoint.step}
-
-        state = self.together.first(taken)
-        if state is not None:
-            self.optimiser.begin_with(found[0].weights if found else {})
-            self.optimiser.restore(found[0].optimiser if found else {})
-        return state
 
     def _log_and_validate(self, record: StepRecord) -> None:
         """Reports and validates where the recipe says so."""
@@ -280,7 +271,7 @@ class Run:
     def _published_best(self, found: Validated) -> bool:
         """Publishes the weights as the best; False where they cannot be written."""
         try:
-            self._publish(Weights(kind="best", steps=(self.progress.step,)), found)
+            self._publish(Weights(kind="best", steps=(self.progress.step,)), found, self.optimiser.weights())
         except OSError as error:
             self.journal.happened(self.progress.step, f"could not write the model: {error}; the one before it stays")
             return False
@@ -297,53 +288,24 @@ class Run:
             return f"no better validation since step {progress.best_step}"
         return None
 
-    def _save_is_due(self, step: int, since: float) -> bool:
-        """Every so many steps or minutes, as the recipe says; a little later where that was no moment."""
-        if self.training.save_steps is not None:
-            due = step % self.training.save_steps == 0
-        else:
-            due = since >= (self.training.save_seconds or 0)
-        if not due and step != self.retry:
-            return False
-        if self.progress.skips.in_a_row:  # to weights that diverge nobody should go back
-            self.retry = step + 1
-            return False
-        return True
-
     def _saved(self) -> bool:
-        """Writes a checkpoint; one that cannot be written is told, and tried again soon."""
-        step = self.progress.step
+        """Saves; a checkpoint that cannot be written is told, and tried again soon."""
         try:
             self._save()
         except OSError as error:
-            self.retry = step + RETRY
-            kept = self.checkpoints.steps()
-            last = f"the last is of step {kept[-1]}" if kept else "there is none yet"
-            self.journal.happened(step, f"could not save: {error}; {last}; trying again after step {self.retry}")
+            self.saving.failed(self.progress.step, error)
             return False
-        self.retry = None
         return True
 
     def _save(self) -> None:
-        """Writes a checkpoint."""
-        self.journal.settle()
-        progress = self.progress._replace(journal=self.journal.size, skips=self.progress.skips._replace(returns=0))
-        state = {
-            **progress._asdict(),
-            "loss_scale": [self.precision.scale, self.precision.steady],
-            "environment": self.environment,
-            "fingerprint": self.prepared.fingerprint,
-            "judge": self._judge(),
-        }
-        checkpoint = Checkpoint(self.progress.step, self.optimiser.weights(), self.optimiser.state(), state)
-        self.together.first(lambda: self.checkpoints.save(checkpoint))
-        self.progress = progress
-        if self.validation is None:
-            self._publish(Weights(kind="last", steps=(self.progress.step,)), None)
-
-    def _publish(self, which: Weights, found: Validated | None) -> None:
-        """The weights as they are become the model directory's."""
+        """Writes a checkpoint, and the model directory where no validation does."""
         weights = self.optimiser.weights()
+        self.progress = self.saving.save(self.progress, weights)
+        if self.validation is None:
+            self._publish(Weights(kind="last", steps=(self.progress.step,)), None, weights)
+
+    def _publish(self, which: Weights, found: Validated | None, weights: Mapping[str, torch.Tensor]) -> None:
+        """The model directory has these weights."""
         self.together.first(lambda: self.publisher(which, weights, found))
 
     def _readable(self) -> TranslationModel:
@@ -355,40 +317,6 @@ class Run:
             for name, parameter in copy.named_parameters():
                 parameter.copy_(weights[name])
         return copy.to(self.precision.device)
-
-    def _resume(self) -> bool:
-        """Goes back to the newest checkpoint; False where there is none."""
-        state = self._restored()
-        if state is None:
-            return False
-        if state.pop("fingerprint") != self.prepared.fingerprint:
-            raise ValueError(
-                f"the training data of {self.out} has changed since the run was begun; train into another directory, "
-                "or begin anew with --restart (what is there is kept)"
-            )
-        self._warn_of_change(state.pop("environment"))
-        judge = state.pop("judge", None)
-        self.precision.scale, self.precision.steady = state.pop("loss_scale")
-        self.progress = Progress.read(state["step"], state)
-        if judge != self._judge():
-            self.progress = self.progress._replace(best=None, stale=0)
-        self.say(f"going on after step {self.progress.step}")
-        return True
-
-    def _judge(self) -> list[Any]:
-        """What scores are comparable under: by which measure, on which corpus."""
-        corpus = self.recipe.data.validation
-        return [self.training.validate_by, corpus.as_dictionary() if corpus else None]
-
-    def _warn_of_change(self, before: Mapping[str, Any]) -> None:
-        """The promise of equal bits holds for an equal machine."""
-        changed = [
-            f"{name} was {before[name]} and is {value}"
-            for name, value in self.environment.items()
-            if name in before and before[name] != value
-        ]
-        if changed:
-            self.say(f"warning: {'; '.join(changed)}: the run goes on, with bits that differ from an undisturbed one's")
 
     def _begin_with(self, other: Model) -> None:
         """Begins with the weights of another model of the same shape; dropout and the like may differ."""
@@ -419,9 +347,9 @@ class Run:
                 self.say(f"average of {len(chosen.steps)} checkpoints:")
                 with contextlib.closing(self.journal):
                     self.journal.validated(self.progress.step, self.progress.elapsed, found, self.corpus)
-            self._publish(chosen, found)
+            self._publish(chosen, found, self.optimiser.weights())
         elif chosen.kind == "last":
-            self._publish(chosen, None)
+            self._publish(chosen, None, self.optimiser.weights())
         else:
             # Written by a validation; if it is damaged since, this is the place to say so.
             self.together.first(lambda: Model.read(self.out).config)
@@ -450,7 +378,7 @@ class Run:
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
         planner = self.planner
         self.say(
-            f"{parameters:,} parameters on {self.environment['device']} in {self.precision.name}; "
+            f"{parameters:,} parameters on {self.circumstances.environment['device']} in {self.precision.name}; "
             f"{len(self.prepared.train):,} pairs, {planner.words_per_epoch:,} target words and "
             f"{planner.steps_per_epoch:,} steps an epoch, {len(planner.shapes)} shapes, {planner.padding:.1%} padding"
         )

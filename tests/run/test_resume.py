@@ -227,7 +227,7 @@ def test_another_precision_is_a_warning(copied, monkeypatch):
     monkeypatch.setattr("transduce.training.precision.multiplies_bfloat16", lambda device: True)
     wider = recipe.model_copy(update={"training": recipe.training.model_copy(update={"precision": "auto"})})
     run = Run(wider, copied, prepare(recipe, copied, said.append), torch.device("cpu"), said.append)
-    run._resume()
+    run.saving.resumed()
     assert any("precision was float32 and is bfloat16" in line for line in said)
 
 

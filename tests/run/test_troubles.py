@@ -12,6 +12,7 @@ import safetensors.torch
 import torch
 
 from transduce import run as running
+from transduce import saving
 from transduce.directory import Model
 from transduce.recipe import load
 from transduce.run import Options, train
@@ -127,7 +128,7 @@ def refusing(monkeypatch, refused, error=errno.ENOSPC):
 
 
 def test_a_full_disk_is_told_and_tried_again(recipe, tmp_path, monkeypatch, undisturbed):
-    monkeypatch.setattr(running, "RETRY", 1)
+    monkeypatch.setattr(saving, "RETRY", 1)
     said = []
     # The model of step 3, the weights of step 4, again after step 5, and those of step 6.
     refusing(monkeypatch, {1, 2, 3, 4})

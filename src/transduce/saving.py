@@ -1,0 +1,128 @@
+"""The checkpoints of a run: when one is due, what each remembers, and going on from the newest."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from transduce.journal import Journal
+from transduce.progress import Progress
+from transduce.together import Together
+from transduce.training import Checkpoint, Checkpoints, Optimiser, Precision, Training
+
+__all__ = ["Circumstances", "Saving"]
+
+RETRY = 10  # steps until a checkpoint that could not be written is tried again
+
+
+class Circumstances(NamedTuple):
+    """What a run is made under, as its checkpoints remember it."""
+
+    environment: dict[str, Any]  # what the bits depend on
+    fingerprint: str  # of the training data
+    judge: list[Any]  # by which measure, on which corpus, validations are compared
+
+    def warning(self, before: Mapping[str, Any]) -> str | None:
+        """That the promise of equal bits, which holds for an equal machine, is off; None where it holds."""
+        changed = [
+            f"{name} was {before[name]} and is {value}"
+            for name, value in self.environment.items()
+            if name in before and before[name] != value
+        ]
+        if not changed:
+            return None
+        return f"warning: {'; '.join(changed)}: the run goes on, with bits that differ from an undisturbed one's"
+
+
+class Saving:
+    """Saves a run and goes back to what was saved; all processes call it, the first keeps the files."""
+
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        training: Training,
+        optimiser: Optimiser,
+        precision: Precision,
+        circumstances: Circumstances,
+        journal: Journal,
+        together: Together,
+    ) -> None:
+        self._checkpoints, self._training, self._together = checkpoints, training, together
+        self._optimiser, self._precision, self._journal = optimiser, precision, journal
+        self._circumstances = circumstances
+        self._retry: int | None = None  # the step after which a checkpoint that failed is tried again
+
+    def is_due(self, progress: Progress, since: float) -> bool:
+        """Every so many steps or, `since` the last, seconds, as the recipe says; later where that was no moment."""
+        if self._training.save_steps is not None:
+            due = progress.step % self._training.save_steps == 0
+        else:
+            due = since >= (self._training.save_seconds or 0)
+        if not due and progress.step != self._retry:
+            return False
+        if progress.skips.in_a_row:  # to weights that diverge nobody should go back
+            self._retry = progress.step + 1
+            return False
+        return True
+
+    def save(self, progress: Progress, weights: Mapping[str, Tensor]) -> Progress:
+        """Writes a checkpoint, and gives what it remembers; an `OSError` where it cannot be written."""
+        self._journal.settle()
+        progress = progress._replace(journal=self._journal.size, skips=progress.skips._replace(returns=0))
+        state = {
+            **progress._asdict(),
+            "loss_scale": [self._precision.scale, self._precision.steady],
+            **self._circumstances._asdict(),
+        }
+        checkpoint = Checkpoint(progress.step, dict(weights), self._optimiser.state(), state)
+        self._together.first(lambda: self._checkpoints.save(checkpoint))
+        self._retry = None
+        return progress
+
+    def failed(self, step: int, error: OSError) -> None:
+        """Says that step's checkpoint could not be written; it is due again soon."""
+        self._retry = step + RETRY
+        kept = self._checkpoints.steps()
+        last = f"the last is of step {kept[-1]}" if kept else "there is none yet"
+        self._journal.happened(step, f"could not save: {error}; {last}; trying again after step {self._retry}")
+
+    def restored(self) -> dict[str, Any] | None:
+        """The state of the newest checkpoint, whose weights and moments are the run's again; None if there is none."""
+        found: list[Checkpoint] = []
+
+        def taken() -> dict[str, Any] | None:
+            checkpoint = self._checkpoints.newest(self._journal.say)
+            if checkpoint is None:
+                return None
+            self._checkpoints.tidy()
+            found.append(checkpoint)
+            return {**checkpoint.state, "step": checkpoint.step}
+
+        state = self._together.first(taken)
+        if state is not None:
+            self._optimiser.begin_with(found[0].weights if found else {})
+            self._optimiser.restore(found[0].optimiser if found else {})
+        return state
+
+    def resumed(self) -> Progress | None:
+        """Goes back to the newest checkpoint; None where there is none.
+
+        A `ValueError` where the training data is not what it was.
+        """
+        state = self.restored()
+        if state is None:
+            return None
+        before = Circumstances(state["environment"], state["fingerprint"], state.get("judge", []))
+        if before.fingerprint != self._circumstances.fingerprint:
+            raise ValueError(
+                f"the training data of {self._checkpoints.directory.parent} has changed since the run was begun; train "
+                "into another directory, or begin anew with --restart (what is there is kept)"
+            )
+        if warning := self._circumstances.warning(before.environment):
+            self._journal.say(warning)
+        self._precision.scale, self._precision.steady = state["loss_scale"]
+        progress = Progress.read(state["step"], state)
+        if before.judge != self._circumstances.judge:
+            progress = progress._replace(best=None, stale=0)
+        self._journal.say(f"going on after step {progress.step}")
+        return progress
