@@ -13,24 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-WORDS = (
-    "ant",
-    "bee",
-    "cat",
-    "dog",
-    "eel",
-    "fox",
-    "gnu",
-    "hen",
-    "ibis",
-    "jay",
-    "kite",
-    "lark",
-    "mole",
-    "newt",
-    "owl",
-    "pig",
-)
+WORDS = "ant bee cat dog eel fox gnu hen ibis jay kite lark mole newt owl pig".split()
 
 RECIPE = """
 data:

@@ -8,30 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dirty_pieces import PIECES
 from micro_run import forked
 from transduce.commands import main
 from transduce.measure import read_lines
 from transduce.search import Decoding
 from transduce.translator import LONGEST, Method, Translator
 
-PIECES = [
-    "owl",
-    "pig ",
-    "\0",
-    "\t",
-    "\r",
-    "\r\n",
-    "\n",
-    "\u0085",
-    "\u2028",
-    "\ufeff",
-    "\u202e",
-    "\u0301",
-    "⟨s⟩",
-    "‿",
-    "👩‍👧",
-]
-TEXT = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
+TEXT = st.lists(st.sampled_from([*PIECES, "owl", "pig "]), max_size=12).map("".join)
 
 
 @pytest.fixture(scope="module")

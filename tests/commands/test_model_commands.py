@@ -159,6 +159,13 @@ def test_evaluating_what_is_not_there(fluent, micro):
     assert "5 lines and" in ended.error
 
 
+def test_a_metric_that_does_not_exist_is_told_before_anything_is_translated(fluent, tmp_path):
+    ended = forked("evaluate", fluent, "--test", "spare", "--metric", "bleu,blue", "--out", tmp_path / "new" / "out")
+    assert (ended.code, ended.out) == (2, "")
+    assert "'blue' is unknown" in ended.error
+    assert not (tmp_path / "new").exists()
+
+
 def test_averaging(trained, tmp_path):
     ended = forked("average", trained, "--last", 2, "--out", tmp_path / "mean")
     assert (ended.code, ended.out) == (0, f"{tmp_path / 'mean'}: average of steps 8, 12\n")

@@ -11,27 +11,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dirty_pieces import PIECES
 from transduce.corpus import DataSpec, Fault, Files, Planner, Position, Prepared, Tsv, open_store, prepare
 from transduce.corpus.readers import bytes_of_pairs, lines_of
 from transduce.text.subwords import END, Bpe, Subwords
 
-PIECES = [
-    "a",
-    "b c",
-    "ü",
-    "\0",
-    "\t",
-    "\r",
-    "\r\n",
-    "\n",
-    "\u0085",
-    "\u2028",
-    "\ufeff",
-    "\u202e",
-    "e\u0301",
-    " ",
-    "⟨s⟩‿▁",
-]
 BYTES = st.lists(
     st.sampled_from([*(piece.encode() for piece in PIECES), b"\xff", b"\xed\xa0\x80", b"\xc3"]), max_size=24
 )

@@ -13,22 +13,7 @@ from transduce.recipe import Recipe, load
 
 TRAIN = "data: {train: {tsv: a}}\n"
 LEAST = {"data": {"train": {"tsv": "a"}}, "model": {"preset": "tiny"}}
-KEYS = [
-    "data",
-    "train",
-    "tsv",
-    "model",
-    "preset",
-    "kind",
-    "training",
-    "steps",
-    "subwords",
-    "size",
-    "decoding",
-    "",
-    "3",
-    "\ud800",
-]
+KEYS = [*"data train tsv model preset kind training steps subwords size decoding 3".split(), "", "\ud800"]
 NUMBERS = st.one_of(st.integers(), st.floats(), st.sampled_from([10**9, 2**63, 10**400]))
 TEXTS = st.sampled_from(["", "tiny", "bpe", "\0", "\ud800", "${HOME}", "1e5", "x" * 999])
 VALUES = st.recursive(
@@ -37,60 +22,12 @@ VALUES = st.recursive(
     max_leaves=6,
 )
 PATHS = [
-    "model",
-    "model.preset",
-    "model.mixer",
-    "model.encoder_layers",
-    "data",
-    "data.train",
-    "data.train.tsv",
-    "data.test.x",
-]
-PATHS += [
-    "training",
-    "training.seed",
-    "training.schedule",
-    "training.save_every",
-    "subwords",
-    "subwords.size",
-    "decoding.beam",
-    "x",
+    *"model model.preset model.mixer model.encoder_layers data data.train data.train.tsv data.test.x x".split(),
+    *"training training.seed training.schedule training.save_every subwords subwords.size decoding.beam".split(),
 ]
 MARKS = [
-    "- ",
-    "? ",
-    ": ",
-    "a: ",
-    "{",
-    "}",
-    "[",
-    "]",
-    ",",
-    "&a ",
-    "*a",
-    "<<: *a",
-    "!!set",
-    "!x ",
-    ">",
-    "|",
-    "'",
-    '"',
-    "#",
-]
-MARKS += [
-    "%YAML 1.1\n",
-    "---\n",
-    "\n",
-    "\n  ",
-    "\t",
-    "\ufeff",
-    "\0",
-    "0x",
-    "1_0",
-    "2001-12-14",
-    "!!int x",
-    "!!bool x",
-    ".nan",
+    *"{ } [ ] , *a <<: !!set > | ' \" # 0x 1_0 2001-12-14 .nan \t \ufeff \0".split(" "),
+    *("- ", "? ", ": ", "a: ", "&a ", "<<: *a", "!x ", "!!int x", "!!bool x", "%YAML 1.1\n", "---\n", "\n", "\n  "),
 ]
 
 

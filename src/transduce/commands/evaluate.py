@@ -33,21 +33,25 @@ def evaluate(
     """Translates a test set and measures the result."""
     from transduce.directory import Model
     from transduce.machine import choose_device, keep_pages, use_threads
-    from transduce.measure import scores
+    from transduce.measure import metric_named, scores
     from transduce.translator import Translator
 
     use_threads(threads)
     keep_pages()
     corpus = _corpus(run[0], source, reference, test)
-    translator = Translator.load(*run, device=str(choose_device(device)), precision=precision.value)
     config = Model.read_config(run[0])
+    names = [name.strip() for name in metric.split(",")]
+    for name in names:  # a wrong one is told now, not after hours of translating
+        metric_named(name, language=config.target_language)
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    translator = Translator.load(*run, device=str(choose_device(device)), precision=precision.value)
     began = time.perf_counter()
     translations = [best[0] for best in translator.translate(corpus.source)]
     seconds = time.perf_counter() - began
     outputs = [translation.text for translation in translations]
     if out is not None:
         out.write_text("".join(f"{line}\n" for line in outputs), "utf-8")
-    names = [name.strip() for name in metric.split(",")]
     found = scores(outputs, [corpus.target], names, language=config.target_language, bootstrap=bootstrap)
     report = {
         "weights": config.weights.as_dictionary(),

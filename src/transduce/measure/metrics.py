@@ -32,7 +32,7 @@ class Metric(NamedTuple):
         return [self.reference(line) for line in lines]
 
 
-def metric_named(name: str, *, language: str | None, tokenize: str | None) -> Metric:
+def metric_named(name: str, *, language: str | None, tokenize: str | None = None) -> Metric:
     """The metric called `name`; `tokenize` is the tokeniser of `bleu`, `language` the language measured."""
     match name:
         case "bleu":
