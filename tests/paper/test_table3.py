@@ -77,6 +77,9 @@ def test_a_difference_has_the_interval_of_two_means():
     delta, within = difference([1.0, 2.0, 3.0], [4.0, 4.0, 4.0])
     assert delta == -2.0
     assert within == pytest.approx(2.776 * (1 / 3) ** 0.5)
+    # A single value is as noisy as the others.
+    assert difference([5.0], [1.0, 2.0, 3.0]) == (3.0, pytest.approx(4.303 * (4 / 3) ** 0.5))
+    assert difference([5.0], [1.0]) == (4.0, None)
 
 
 def test_rows_are_trained_seed_by_seed_and_printed(tiny, tmp_path, monkeypatch):

@@ -118,12 +118,16 @@ def orderings(rows: Sequence[Row]) -> list[Ordering]:
 
 
 def difference(one: Sequence[float], other: Sequence[float]) -> tuple[float, float | None]:
-    """The difference of the means, and half of its 95 % interval where both have several values."""
+    """The difference of the means, and half of its 95 % interval by Student's t, the noise being alike in both.
+
+    The interval is None where neither has several values; one that has a single value borrows the other's noise.
+    """
     delta = statistics.fmean(one) - statistics.fmean(other)
-    if min(len(one), len(other)) < 2:
+    degrees = len(one) + len(other) - 2
+    if not degrees:
         return delta, None
-    error = math.sqrt(statistics.variance(one) / len(one) + statistics.variance(other) / len(other))
-    return delta, student(len(one) + len(other) - 2) * error
+    squares = sum((value - statistics.fmean(values)) ** 2 for values in (one, other) for value in values)
+    return delta, student(degrees) * math.sqrt(squares / degrees * (1 / len(one) + 1 / len(other)))
 
 
 def recipe_of(at: Scale, name: str, seed: int) -> Recipe:
