@@ -1,8 +1,9 @@
 """What distance costs, in numbers and curves."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from transduce.paper.lengths import LONGEST as SHORT
 from transduce.paper.lengths import Scored
@@ -14,26 +15,39 @@ from transduce.paper.sequences import BINS, LONGEST, TASKS, Kept
 
 def as_text(recalled: Sequence[Recalled], kept: Sequence[Kept], scored: Sequence[Scored]) -> str:
     """A table for each question."""
-    parts = [
+    return "\n\n".join([*_of_mixers(recalled), *_of_families(kept), *_of_positions(scored)])
+
+
+def _of_mixers(recalled: Sequence[Recalled]) -> Iterator[str]:
+    """What four layers of one mixer recall, and the gradient that they begin with."""
+    yield (
         "The first of D + 1 symbols, asked for at the last: share recalled by four layers of one mixer after the same "
-        f"training (by chance {1 / SYMBOLS:.0%}).",
-        table(["mixer", *(f"D {distance}" for distance in DISTANCES)], list(_recalled(recalled, "accuracy", "{:.0%}"))),
-        "The gradient of the last state by the first symbol, as a share of that by the last, before training.",
-        table(
-            ["mixer", *(f"D {distance}" for distance in DISTANCES)],
-            list(_recalled(recalled, "fresh_gradient", "{:.1e}")),
-        ),
-    ]
+        f"training (by chance {1 / SYMBOLS:.0%})."
+    )
+    yield _by_distance(recalled, lambda each: f"{each.accuracy:.0%}")
+    yield "The gradient of the last state by the first symbol, as a share of that by the last, before training."
+    yield _by_distance(recalled, lambda each: f"{each.fresh_gradient:.1e}")
+
+
+def _by_distance(recalled: Sequence[Recalled], shown: Callable[[Recalled], str]) -> str:
+    """A line a mixer."""
+    lines = [[mixer, *map(shown, group)] for mixer, group in groupby(recalled, lambda each: each.mixer)]
+    return table(["mixer", *(f"D {distance}" for distance in DISTANCES)], lines)
+
+
+def _of_families(kept: Sequence[Kept]) -> Iterator[str]:
+    """How much of a sequence each family keeps."""
     for task in TASKS:
-        mine = [each for each in kept if each.task == task]
-        lines = [
-            [family, *(f"{each.accuracy:.1%}" for each in group)]
-            for family, group in groupby(mine, lambda each: each.family)
-        ]
-        parts += [
-            f"{task.capitalize()}, share of right words by the words of the sentence (at most {LONGEST} in training):",
-            table(["family", *(f"{first}–{last}" for first, last in BINS)], lines),
-        ]
+        mine = groupby((each for each in kept if each.task == task), lambda each: each.family)
+        lines = [[family, *(f"{each.accuracy:.1%}" for each in group)] for family, group in mine]
+        yield f"{task.capitalize()}, share of right words by the words of the sentence (at most {LONGEST} in training):"
+        yield table(["family", *(f"{first}–{last}" for first, last in BINS)], lines)
+
+
+def _of_positions(scored: Sequence[Scored]) -> Iterator[str]:
+    """BLEU by the length of the source."""
+    signature = f" (`{scored[0].signature}`)" if scored else ""
+    yield f"BLEU by the subwords of the source, trained on at most {SHORT} a side{signature}:"
     lines = [
         [
             each.positions,
@@ -43,53 +57,59 @@ def as_text(recalled: Sequence[Recalled], kept: Sequence[Kept], scored: Sequence
         ]
         for each in scored
     ]
-    parts += [
-        f"BLEU by the subwords of the source, trained on at most {SHORT} a side"
-        + (f" (`{scored[0].signature}`):" if scored else ":"),
-        table(["positions", "subwords", "sentences", "BLEU"], lines),
-    ]
-    return "\n\n".join(parts)
-
-
-def _recalled(recalled: Sequence[Recalled], what: str, shape: str) -> list[list[str]]:
-    """A line a mixer."""
-    return [
-        [mixer, *(shape.format(getattr(each, what)) for each in group)]
-        for mixer, group in groupby(recalled, lambda each: each.mixer)
-    ]
+    yield table(["positions", "subwords", "sentences", "BLEU"], lines)
 
 
 def draw(recalled: Sequence[Recalled], kept: Sequence[Kept], scored: Sequence[Scored], path: Path) -> None:
     """Five panels."""
     titles = [
         "mixers alone: recalled over D",
-        "gradient over D, before training",
+        "gradient over D, before training; none beyond",
+        "BLEU by subwords of the source",
         "families: words copied",
         "families: agreement",
-        "BLEU by subwords of the source",
     ]
-    with panels(path, titles, height=4.2) as (recall, gradient, copying, agreement, bleu):
-        for mixer, group in groupby(recalled, lambda each: each.mixer):
-            each = list(group)
-            recall.plot([one.distance for one in each], [one.accuracy for one in each], "o-", label=mixer)
-            gradient.plot([one.distance for one in each], [max(one.fresh_gradient, 1e-12) for one in each], "o-")
-        for task, panel in zip(TASKS, (copying, agreement), strict=True):
-            for family, found in groupby([one for one in kept if one.task == task], lambda each: each.family):
-                known = list(found)
-                middles = [(one.shortest + one.longest) / 2 for one in known]
-                panel.plot(middles, [one.accuracy for one in known], "o-", label=family)
-            panel.axvline(LONGEST + 0.5, color="grey", linestyle=":")
-            panel.set(xlabel="words (dotted: the longest in training)", ylim=(0, 1.03))
-        for positions, rows in groupby(scored, lambda each: each.positions):
-            line = list(rows)
-            middles = [(one.shortest + one.longest) / 2 for one in line]
-            errors = [[one.bleu - one.low for one in line], [one.high - one.bleu for one in line]]
-            bleu.errorbar(middles, [one.bleu for one in line], yerr=errors, fmt="o-", capsize=3, label=positions)
-        bleu.axvline(SHORT + 0.5, color="grey", linestyle=":")
-        bleu.set(xlabel="subwords (dotted: the longest in training)", ylim=(0, None))
-        recall.set(xscale="log", xlabel="distance D", ylim=(0, 1.03), xticks=DISTANCES, xticklabels=DISTANCES)
-        gradient.set(xscale="log", yscale="log", xlabel="distance D", xticks=DISTANCES, xticklabels=DISTANCES)
-        for panel in (recall, gradient):
-            panel.minorticks_off()
-        for panel in (recall, copying, bleu):
-            panel.legend(frameon=False, fontsize=7)
+    with panels(path, titles, columns=3, height=3.8) as (recall, gradient, bleu, copying, agreement):
+        _draw_mixers(recalled, recall, gradient)
+        _draw_families(kept, (copying, agreement))
+        _draw_positions(scored, bleu)
+        recall.legend(frameon=False, loc="center right", fontsize=7)
+        bleu.legend(frameon=False, loc="lower right")
+        families = agreement.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.02, 1))
+        families.set_in_layout(False)  # in the empty corner it takes no room from others
+
+
+def _draw_mixers(recalled: Sequence[Recalled], recall: Any, gradient: Any) -> None:
+    """What is recalled, and the gradient before training, over the distance."""
+    for mixer, group in groupby(recalled, lambda each: each.mixer):
+        each = list(group)
+        recall.plot([one.distance for one in each], [one.accuracy for one in each], "o-", label=mixer)
+        heard = [one for one in each if one.fresh_gradient]  # beyond, there is no way at all
+        gradient.plot([one.distance for one in heard], [one.fresh_gradient for one in heard], "o-")
+    for panel in (recall, gradient):
+        panel.set(xscale="log", xlabel="distance D", xticks=DISTANCES, xticklabels=DISTANCES)
+        panel.minorticks_off()
+    recall.set(ylim=(0, 1.03))
+    gradient.set(yscale="log")
+
+
+def _draw_families(kept: Sequence[Kept], panels_of_tasks: Sequence[Any]) -> None:
+    """How much is kept, over the length."""
+    for task, panel in zip(TASKS, panels_of_tasks, strict=True):
+        for family, found in groupby([one for one in kept if one.task == task], lambda each: each.family):
+            known = list(found)
+            middles = [(one.shortest + one.longest) / 2 for one in known]
+            panel.plot(middles, [one.accuracy for one in known], "o-", label=family)
+        panel.axvline(LONGEST + 0.5, color="grey", linestyle=":")
+        panel.set(xlabel="words (dotted: the longest in training)", ylim=(0, 1.03))
+
+
+def _draw_positions(scored: Sequence[Scored], bleu: Any) -> None:
+    """BLEU over the length."""
+    for positions, rows in groupby(scored, lambda each: each.positions):
+        line = list(rows)
+        middles = [(one.shortest + one.longest) / 2 for one in line]
+        errors = [[one.bleu - one.low for one in line], [one.high - one.bleu for one in line]]
+        bleu.errorbar(middles, [one.bleu for one in line], yerr=errors, fmt="o-", capsize=3, label=positions)
+    bleu.axvline(SHORT + 0.5, color="grey", linestyle=":")
+    bleu.set(xlabel="subwords (dotted: the longest in training)", ylim=(0, None))

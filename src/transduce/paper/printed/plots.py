@@ -8,22 +8,33 @@ from typing import Any
 __all__ = ["panels"]
 
 
+COLUMNS = 4  # at most, where the text is still read on a page
+
+
 @contextmanager
-def panels(path: Path, titles: list[str], *, height: float = 3.6, together: bool = False) -> Iterator[list[Any]]:
-    """Axes side by side, one under each title, with one scale of y or each its own, in an SVG whose bits repeat."""
+def panels(
+    path: Path, titles: list[str], *, columns: int = COLUMNS, height: float = 3.6, together: bool = False
+) -> Iterator[list[Any]]:
+    """Axes, so many beside each other, one under each title, with one scale of y or each its own; an SVG, bits repeat."""
     import matplotlib
 
     matplotlib.use("svg")
     from matplotlib import pyplot
 
+    columns = min(columns, len(titles))
+    rows = -(-len(titles) // columns)
     with matplotlib.rc_context({"svg.hashsalt": path.stem, "font.size": 9, "axes.spines.top": False}):
-        size = (4.2 * len(titles), height)
-        figure, axes = pyplot.subplots(1, len(titles), figsize=size, layout="constrained", sharey=together)
-        axes = [axes] if len(titles) == 1 else list(axes)
-        for panel, title in zip(axes, titles, strict=True):
+        size = (4.2 * columns, height * rows)
+        figure, cells = pyplot.subplots(
+            rows, columns, figsize=size, layout="constrained", sharey=together, squeeze=False
+        )
+        axes = list(cells.flat)
+        for spare in axes[len(titles) :]:
+            spare.set_axis_off()
+        for panel, title in zip(axes, titles):
             panel.set_title(title, fontsize=10)
             panel.grid(alpha=0.3)
             panel.spines["right"].set_visible(False)
-        yield axes
+        yield axes[: len(titles)]
         figure.savefig(path, metadata={"Date": None})
         pyplot.close(figure)

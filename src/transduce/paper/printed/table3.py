@@ -38,8 +38,8 @@ def as_text(rows: Sequence[Row], found: Sequence[Ordering]) -> str:
         [
             table(head, lines),
             f"BLEU is `{', '.join(sorted(signatures))}`." if signatures else "",
-            "Each row against base, in the paper and here, with the 95 % interval (Student's t, the noise of a row with "
-            "one seed taken to be base's):",
+            "Each row against base, in the paper and here, with the 95 % interval (Student's t; a row with one seed is "
+            "taken to be as noisy as base):",
             table(["row", "measure", "the paper's difference", "ours", "the order"], differences),
         ]
     )
