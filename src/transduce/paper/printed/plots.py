@@ -15,7 +15,7 @@ COLUMNS = 4  # at most, where the text is still read on a page
 def panels(
     path: Path, titles: list[str], *, columns: int = COLUMNS, height: float = 3.6, together: bool = False
 ) -> Iterator[list[Any]]:
-    """Axes, so many beside each other, one under each title, with one scale of y or each its own; an SVG, bits repeat."""
+    """Axes, so many beside each other, one under each title, with one scale of y or each its own; the bits repeat."""
     import matplotlib
 
     matplotlib.use("svg")
