@@ -114,14 +114,13 @@ def _blocks(*blocks: tuple[int, int, int]) -> list[Values]:
 
 
 SYSTEMS: dict[str, Values] = {
-    # Bahdanau et al. 2015, whose words have 620 features.
+    # Bahdanau et al. 2015, whose words have 620 features: what the last state attended to is read with the next word.
     "rnnsearch": _system(
         "recurrent",
         d_model=1000,
         **_layers(1),
         cell={"kind": "gru"},
         compatibility={"kind": "additive"},
-        input_feeding=False,
     ),
     # Luong et al. 2015.
     "luong": _system("recurrent", d_model=1000, **_layers(4), cell={"kind": "lstm"}, directions="forwards"),

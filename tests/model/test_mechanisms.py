@@ -120,9 +120,9 @@ def test_recurrent_presets_have_as_many_parameters_as_their_papers_describe():
     luong = v * d + 4 * lstm(d, d) + lstm(2 * d, d) + 3 * lstm(d, d) + 4 * linear(d, d) + linear(2 * d, d)
     assert described("luong", v)["parameters"] == luong
     gru = 6 * d * d + 6 * d
-    rnnsearch = (
-        v * d + 3 * gru + linear(2 * d, d) + linear(d, d, False) + linear(2 * d, d, False) + d + linear(3 * d, d)
-    )
+    decoder = gru + 3 * d * d  # it reads a word and what was attended to
+    rnnsearch = v * d + 2 * gru + decoder + linear(2 * d, d)
+    rnnsearch += linear(d, d, False) + linear(2 * d, d, False) + d + linear(3 * d, d)
     assert described("rnnsearch", v)["parameters"] == rnnsearch
 
 

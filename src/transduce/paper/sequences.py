@@ -14,7 +14,7 @@ import torch
 from transduce.corpus.planner import sentence_batches
 from transduce.corpus.readers import Files
 from transduce.directory import Model
-from transduce.paper.systems import SYSTEMS
+from transduce.paper.systems import SYSTEMS, System
 from transduce.paper.trials import Budget, Say, Trial, run_trial, shared_store
 from transduce.presets import Values
 from transduce.recipe import Recipe, from_values
@@ -57,10 +57,10 @@ def lines(task: Task, lengths: Iterator[int], seed: int) -> Iterator[tuple[str, 
 def sequences(names: list[str], work: Path, options: Options, say: Say) -> list[Kept]:
     """Trains the families named on both tasks at once, and measures all that are trained."""
     _write(work)
-    shared_store(_recipe(FAMILIES[0].small, FAMILIES[0].peak, work), work, say)
+    shared_store(_recipe(FAMILIES[0], work), work, say)
     found = []
     for family in FAMILIES:
-        recipe = _recipe(family.small, family.peak, work)
+        recipe = _recipe(family, work)
         test = Files(source=str(work / "test.source"), target=str(work / "test.target"))
         if family.name in names:
             run_trial(Trial(family.name, recipe, test), work, [Budget(BUDGET, STEPS)], options, say)
@@ -84,17 +84,17 @@ def _write(work: Path) -> None:
             (work / f"{name}.{side}").write_text("".join(f"{line}\n" for line in column), "utf-8")
 
 
-def _recipe(model: Values, peak: float, work: Path) -> Recipe:
+def _recipe(family: System, work: Path) -> Recipe:
     """A family on both tasks; every word is a subword of its own."""
     corpus = {"source": str((work / "train.source").resolve()), "target": str((work / "train.target").resolve())}
     values: Values = {
         "data": {"train": corpus},
         "subwords": {"kind": "bpe", "size": 400},
-        "model": {**model, "dropout": 0.0},
+        "model": {**family.model(small=True), "dropout": 0.0},
         "training": {
             "steps": None,
             "batch_tokens": 2048,
-            "schedule": {"kind": "inverse_square_root", "warmup": 200, "peak": peak},
+            "schedule": {"kind": "inverse_square_root", "warmup": 200, "peak": family.peak},
             "clip": 1.0,
             "validate_every": None,
             "save_every": 1000,

@@ -75,14 +75,7 @@ SYSTEMS = [
         "rnnsearch",
         None,
         "rnnsearch",
-        _small(
-            "recurrent",
-            256,
-            **_layers(1),
-            cell={"kind": "gru"},
-            compatibility={"kind": "additive"},
-            input_feeding=False,
-        ),
+        _small("recurrent", 256, **_layers(1), cell={"kind": "gru"}, compatibility={"kind": "additive"}),
     ),
     System(
         "luong", None, "luong", _small("recurrent", 256, **_layers(2), cell={"kind": "lstm"}, directions="forwards")
