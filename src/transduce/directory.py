@@ -165,7 +165,7 @@ def write_model(
 
 def write_recipe(directory: Path, text: str) -> None:
     """Writes the recipe of a run; where there is a model already, its manifest learns of it."""
-    if not (directory / MANIFEST).exists():
+    if not (directory / MANIFEST).exists() and not (directory / NEXT).exists():
         write_text(directory / RECIPE, text)
         return
     _settle(directory)

@@ -41,11 +41,11 @@ class Journal:
             os.truncate(self.path, min(size, self.size))
         self._board = self._open_board(step + 1)
 
-    def settle(self) -> None:
-        """Reports what is pending, and sees `metrics.jsonl` onto the disk: a checkpoint says how long it is."""
-        self.report()
+    def settle(self) -> int:
+        """Sees `metrics.jsonl` onto the disk, and gives its bytes: a checkpoint says how long it is."""
         if self.kept and self.path.exists():
             flush(self.path)
+        return self.size
 
     def note(self, record: StepRecord) -> None:
         """Takes a step's record into the next report."""
@@ -112,8 +112,7 @@ class Journal:
     def close(self) -> None:
         """Reports what is pending and sees all of it written."""
         self.report()
-        if self._board is not None:
-            self._board.close()
+        self._close_board()
 
     def _write(self, values: dict[str, Any]) -> None:
         """Into both; a disk that is full stops no training, and leaves no half of a line."""
@@ -123,14 +122,29 @@ class Journal:
         try:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(values) + "\n")
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.truncate(self.path, size)
+            self.say(f"warning: could not write the journal: {error}")
+        self._plot(values)
+
+    def _plot(self, values: dict[str, Any]) -> None:
+        """For TensorBoard, whose writer, once it has failed, fails for ever: the next values get a new one."""
+        try:
             self._board = self._board or self._open_board(None)
             for name, value in values.items():
                 if name != "step" and isinstance(value, int | float):
                     self._board.add_scalar(name, value, values["step"])
         except OSError as error:
+            self._close_board()
+            self.say(f"warning: could not write for TensorBoard: {error}")
+
+    def _close_board(self) -> None:
+        """Sees all plots written, as far as that is possible."""
+        board, self._board = self._board, None
+        if board is not None:
             with contextlib.suppress(OSError):
-                os.truncate(self.path, size)
-            self.say(f"warning: could not write the journal: {error}")
+                board.close()
 
     def _open_board(self, purge: int | None) -> Any:
         # Imported where it is used: TensorBoard takes a second to come.

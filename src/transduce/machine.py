@@ -1,6 +1,7 @@
 """What the machine is told before work begins: device, threads, memory, repeatable bits."""
 
 import ctypes
+import os
 import platform
 import sys
 from typing import Any
@@ -15,28 +16,47 @@ __all__ = [
     "multiplies_bfloat16",
     "refused_memory",
     "repeat_bits",
+    "use_gpu",
     "use_threads",
 ]
+
+AMPERE = (8, 0)  # the first of NVIDIA's to multiply bfloat16
 
 # Parameters of glibc's mallopt.
 ONE_ARENA, NEVER_MAP, NEVER_TRIM = (-8, 1), (-4, 0), (-1, 2**31 - 1)
 
 
 def choose_device(name: str) -> torch.device:
-    """`auto` is a GPU where there is one; a `ValueError` for a device that is not there."""
+    """`auto` is a GPU where there is one, and `cuda:1` the second from now on; a `ValueError` for what is not there."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name.split(":")[0] not in ("cpu", "cuda"):
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"--device {name}: choose auto, cpu or cuda, or cuda:1 for the second GPU") from None
+    if device.type not in ("cpu", "cuda"):
         raise ValueError(f"--device {name}: choose auto, cpu or cuda")
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(f"--device {name}: torch {torch.__version__} sees no GPU here; use --device cpu")
-    return torch.device(name)
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            raise ValueError(f"--device {name}: torch {torch.__version__} sees no GPU here; use --device cpu")
+        if device.index is not None:
+            use_gpu(device.index)
+    return device
+
+
+def use_gpu(number: int) -> None:
+    """Makes a GPU the one that this process works on; a `ValueError` where there are not so many."""
+    if number >= torch.cuda.device_count():
+        raise ValueError(
+            f"there is no GPU {number} here: they are counted from 0, and there are {torch.cuda.device_count()}"
+        )
+    torch.cuda.set_device(number)
 
 
 def multiplies_bfloat16(device: torch.device) -> bool:
     """Whether products in bfloat16 are faster there than in float32: on a processor without them, they are slower."""
     if device.type == "cuda":
-        return True
+        return torch.cuda.get_device_capability(device) >= AMPERE
     capabilities = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
     return bool(capabilities.get("avx512_bf16", False) or capabilities.get("amx_bf16", False))
 
@@ -75,7 +95,8 @@ def compile_on_gpu(module: torch.nn.Module, device: torch.device) -> None:
 
 
 def repeat_bits() -> None:
-    """The same input gives the same bits, on the same machine with the same threads."""
+    """The same input gives the same bits, on the same machine with the same threads; on a GPU, as far as torch can."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when a GPU is used for the first time
     # What use_deterministic_algorithms(True, warn_only=True) does, which also imports the compiler: a second and more.
     torch.set_deterministic_debug_mode("warn")
     # The flag would also fill all fresh memory with NaN, to show reads of it, at each allocation.

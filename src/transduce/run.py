@@ -5,6 +5,7 @@ was stopped, by a signal or by `kill −9`, and ends with the bits of a run that
 """
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -157,7 +158,8 @@ class Run:
 
             return ShardedAdam(self.objective, self.training.optimiser, self.together, device)
         self.model.to(device)
-        compile_on_gpu(self.model, device)
+        if self.model.blocks():  # a loop over words would be compiled for each number of them
+            compile_on_gpu(self.model, device)
         return FlatAdam(self.model, self.training.optimiser, self.together)
 
     def _circumstances(self, device: torch.device) -> Circumstances:
@@ -186,8 +188,11 @@ class Run:
             self._describe()
             try_largest(self.objective, self.optimiser, self.planner, self.precision)
             reason = self._loop()
-        self._finish(self._chosen())
-        return self._outcome(reason, self._chosen())
+        if self.training.average is not None:
+            self.together.first(lambda: self.checkpoints.drop_damaged(self.say))
+        chosen = self._chosen()
+        self._finish(chosen)
+        return self._outcome(reason, chosen)
 
     def _loop(self) -> str:
         """Steps, with what is due after each; gives the reason why it ended."""
@@ -263,7 +268,7 @@ class Run:
         self.journal.validated(self.progress.step, self.progress.elapsed, found, self.corpus)
         by_bleu = self.training.validate_by == "bleu" and found.bleu is not None
         score = found.bleu.score if by_bleu and found.bleu else -found.loss
-        if self.progress.best is not None and score <= self.progress.best:
+        if math.isnan(score) or (self.progress.best is not None and score <= self.progress.best):
             self.progress = self.progress._replace(stale=self.progress.stale + 1)
         elif self._published_best(found):
             self.progress = self.progress._replace(best=score, best_step=self.progress.step, stale=0)

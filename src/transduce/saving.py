@@ -67,17 +67,20 @@ class Saving:
 
     def save(self, progress: Progress, weights: Mapping[str, Tensor]) -> Progress:
         """Writes a checkpoint, and gives what it remembers; an `OSError` where it cannot be written."""
-        self._journal.settle()
-        progress = progress._replace(journal=self._journal.size, skips=progress.skips._replace(returns=0))
-        state = {
-            **progress._asdict(),
-            "loss_scale": [self._precision.scale, self._precision.steady],
-            **self._circumstances._asdict(),
-        }
-        checkpoint = Checkpoint(progress.step, dict(weights), self._optimiser.state(), state)
-        self._together.first(lambda: self._checkpoints.save(checkpoint))
+        self._journal.report()
+        progress = progress._replace(skips=progress.skips._replace(returns=0))
+        loss_scale, optimiser = [self._precision.scale, self._precision.steady], self._optimiser.state()
+
+        def saved() -> int:
+            size = self._journal.settle()
+            state = {**progress._replace(journal=size)._asdict(), "loss_scale": loss_scale}
+            state |= self._circumstances._asdict()
+            self._checkpoints.save(Checkpoint(progress.step, dict(weights), optimiser, state))
+            return size
+
+        size = self._together.first(saved)  # whatever fails on the disk fails in all processes
         self._retry = None
-        return progress
+        return progress._replace(journal=size)
 
     def failed(self, step: int, error: OSError) -> None:
         """Says that step's checkpoint could not be written; it is due again soon."""
@@ -94,6 +97,7 @@ class Saving:
             checkpoint = self._checkpoints.newest(self._journal.say)
             if checkpoint is None:
                 return None
+            self._check_data(checkpoint.state["fingerprint"])
             self._checkpoints.tidy()
             found.append(checkpoint)
             return {**checkpoint.state, "step": checkpoint.step}
@@ -113,11 +117,6 @@ class Saving:
         if state is None:
             return None
         before = Circumstances(state["environment"], state["fingerprint"], state.get("judge", []))
-        if before.fingerprint != self._circumstances.fingerprint:
-            raise ValueError(
-                f"the training data of {self._checkpoints.directory.parent} has changed since the run was begun; train "
-                "into another directory, or begin anew with --restart (what is there is kept)"
-            )
         if warning := self._circumstances.warning(before.environment):
             self._journal.say(warning)
         self._precision.scale, self._precision.steady = state["loss_scale"]
@@ -126,3 +125,12 @@ class Saving:
             progress = progress._replace(best=None, stale=0)
         self._journal.say(f"going on after step {progress.step}")
         return progress
+
+    def _check_data(self, fingerprint: str) -> None:
+        """A `ValueError` where the subwords or the pairs are not those that the weights were trained on."""
+        if fingerprint != self._circumstances.fingerprint:
+            raise ValueError(
+                f"the training data of {self._checkpoints.directory.parent} has changed since the run was begun, or it "
+                "was begun with another --from; train into another directory, or begin anew with --restart (what is "
+                "there is kept)"
+            )

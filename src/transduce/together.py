@@ -108,7 +108,10 @@ def begin(device: torch.device) -> tuple[Together, torch.device]:
     if size == 1:
         return ALONE, device
     if device.type == "cuda":
-        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        number = int(os.environ["LOCAL_RANK"])
+        if number >= torch.cuda.device_count():
+            raise ValueError(f"this node has {torch.cuda.device_count()} GPUs: give torchrun as many --nproc-per-node")
+        device = torch.device("cuda", number)
         torch.cuda.set_device(device)
     # torchrun keeps its store from one attempt to the next, and with it the addresses of processes that are no more.
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")

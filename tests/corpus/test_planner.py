@@ -223,6 +223,12 @@ def test_a_small_weight_never_leaves_an_epoch_empty(tmp_path: Path) -> None:
     assert len(numbers(epoch(Planner(store, batch_tokens=400, pieces=1, seed=5)))) == 1
 
 
+@pytest.mark.parametrize("weights", [[(0, 1.0), (9, 1.0)], [(9, 1.0), (0, 0.5)], [(4, 1.0), (0, 1.0), (5, 1.0)]])
+def test_a_corpus_without_pairs_is_passed_over(tmp_path: Path, weights: list[tuple[int, float]]) -> None:
+    planner = Planner(stored(tmp_path, random_pairs(9), weights), batch_tokens=400, pieces=1, seed=5)
+    assert sorted(numbers(epoch(planner))) == list(range(9))
+
+
 def test_sentences_that_are_longer_in_a_later_epoch_have_their_shape(tmp_path: Path) -> None:
     whole = random_pairs(60)
     (tmp_path / "first").mkdir()

@@ -11,6 +11,8 @@ import pytest
 import torch
 
 from micro_run import Moment, forked, write_corpus
+from transduce.alone import held
+from transduce.directory import Model
 from transduce.recipe import load
 from transduce.run import Run, prepare
 
@@ -290,6 +292,31 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_it_gone_on_from(micro, 
     assert weights(copied) == weights(trained)
     assert records(copied) == records(trained)
     assert (copied / "training" / "damaged-00000012" / "optimiser.safetensors").exists()
+
+
+def test_a_damaged_checkpoint_is_left_out_of_the_average(micro, copied):
+    (copied / "training" / "step-00000008" / "model.safetensors").write_bytes(b"")
+    (copied / "manifest.json").unlink()
+    ended = train(micro, copied)
+    assert ended.code == 0, ended.error
+    assert "step-00000008 is damaged: model.safetensors" in ended.error
+    assert Model.read(copied).config.weights.steps == (12,)
+
+
+def test_preparing_keeps_out_of_a_directory_in_which_one_trains(micro, tmp_path):
+    with held(tmp_path / "run", "training"):
+        ended = forked("prepare", micro / "recipe.yaml", "--out", tmp_path / "run")
+    assert (ended.code, ended.out) == (2, "")
+    assert "another training is at work" in ended.error
+
+
+def test_who_watches_may_leave(micro, trained, tmp_path):
+    command = [sys.executable, "-m", "transduce", "train", micro / "recipe.yaml", "--out", tmp_path / "run"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as training:
+        training.stderr.readline()
+        training.stderr.close()
+        assert training.wait(60) == 0
+    assert weights(tmp_path / "run") == weights(trained)
 
 
 def test_verify_names_damage_in_checkpoints_too(copied):

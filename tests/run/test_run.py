@@ -1,6 +1,7 @@
 """When a run stops, and which weights it leaves."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,12 @@ def test_patience_is_not_lost_by_a_stop(recipe, tmp_path, losses):
     train(recipe(steps=3, **settings), tmp_path, say=silent)
     outcome = train(recipe(steps=9, **settings), tmp_path, say=silent)
     assert (outcome.step, outcome.weights.steps) == (4, (2,))
+
+
+def test_a_loss_that_is_no_number_is_never_the_best(recipe, tmp_path, losses):
+    losses += [math.nan, 5.0, math.nan, 4.0]
+    outcome = train(recipe(validate_every=3, validate_by="loss", average=None), tmp_path, say=silent)
+    assert outcome.weights == Weights(kind="best", steps=(12,))
 
 
 def test_every_better_score_is_published_and_no_worse_one(recipe, tmp_path, losses, monkeypatch):
@@ -164,6 +171,11 @@ def test_the_loss_scale_of_float16_goes_on_where_it_was(recipe, tmp_path, monkey
         train(recipe(steps=steps, **changes), tmp_path, say=silent)
         state = json.loads((tmp_path / "training" / f"step-{steps:08d}" / "state.json").read_text())
         assert state["loss_scale"] == scale
+
+
+def test_patience_wants_validations(recipe):
+    with pytest.raises(ValueError, match="`patience` counts validations"):
+        recipe(patience=3, validate_every=None)
 
 
 def test_patience_wants_a_validation(recipe, tmp_path):

@@ -10,6 +10,7 @@ import sys
 import pytest
 import safetensors.torch
 import torch
+from torch.utils.tensorboard import SummaryWriter
 
 from transduce import run as running
 from transduce import saving
@@ -171,6 +172,43 @@ def test_a_limit_that_the_system_sets_on_files(micro, tmp_path, trained):
     assert "Traceback" not in ended.stderr
     assert "step 12/12" in ended.stderr
     Model.read(tmp_path / "run")  # the best of a validation, which is smaller than the optimiser's moments
+
+
+def test_tensorboard_that_fails_once_costs_no_record(recipe, tmp_path, monkeypatch, undisturbed):
+    add_scalar, calls, said = SummaryWriter.add_scalar, [], []
+
+    def refused(writer, *arguments):
+        calls.append(writer)
+        if writer is calls[0]:  # as its thread does it: once failed, for ever
+            raise OSError(errno.ENOSPC, "No space left on device")
+        add_scalar(writer, *arguments)
+
+    monkeypatch.setattr(SummaryWriter, "add_scalar", refused)
+    train(recipe, tmp_path / "run", CPU, said.append)
+    assert sum("could not write for TensorBoard" in line for line in said) == 1
+    steps = [
+        [json.loads(line)["step"] for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
+        for name in ("undisturbed", "run")
+    ]
+    assert steps[0] == steps[1]
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == undisturbed
+
+
+def test_a_journal_that_cannot_be_flushed_is_a_checkpoint_that_cannot_be_saved(
+    recipe, tmp_path, monkeypatch, undisturbed
+):
+    monkeypatch.setattr(saving, "RETRY", 1)
+    calls, said = [], []
+
+    def refused(path):
+        calls.append(path)
+        if len(calls) == 1:
+            raise OSError(errno.EIO, "Input/output error", str(path))
+
+    monkeypatch.setattr("transduce.journal.flush", refused)
+    train(recipe, tmp_path / "run", CPU, said.append)
+    assert [line for line in said if "could not save" in line and "Input/output error" in line]
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == undisturbed
 
 
 def test_a_journal_that_cannot_be_written_stops_nothing(recipe, tmp_path, monkeypatch, undisturbed):

@@ -71,7 +71,7 @@ def test_a_write_that_fails_leaves_the_earlier_ones(tmp_path, monkeypatch, call)
         checkpoints.save(of(3))
     assert checkpoints.steps() == [1, 2]
     assert same(checkpoints.weights(2), of(2).weights)
-    # The next attempt does not stumble over what the first has left.
+    assert not list(tmp_path.glob("writing-*"))  # which would keep a full disk full
     checkpoints.save(of(3))
     assert checkpoints.steps() == [2, 3]
     assert same(checkpoints.weights(3), of(3).weights)
@@ -126,6 +126,22 @@ def test_damage_is_named_and_the_one_before_is_taken(tmp_path, name, how):
     spoilt(tmp_path / "step-00000003" / name, how)
     assert checkpoints.newest(said.append).step == 2
     assert (tmp_path / "damaged-00000003-2").exists()
+
+
+def test_damaged_ones_are_left_out_wherever_they_stand(tmp_path):
+    checkpoints, said = Checkpoints(tmp_path, keep=3), []
+    for step in (1, 2, 3):
+        checkpoints.save(of(step))
+    checkpoints.drop_damaged(said.append)
+    assert (checkpoints.steps(), said) == ([1, 2, 3], [])
+    (tmp_path / "step-00000002" / "model.safetensors").write_bytes(b"")
+    checkpoints.drop_damaged(said.append)
+    assert checkpoints.steps() == [1, 3]
+    assert "step-00000002 is damaged: model.safetensors" in said[0]
+    for step in (1, 3):
+        (tmp_path / f"step-{step:08d}" / "model.safetensors").write_bytes(b"")
+    with pytest.raises(DamagedError, match="no checkpoint"):
+        checkpoints.drop_damaged(said.append)
 
 
 def test_where_nothing_is_whole_that_is_said_and_nothing_moved(tmp_path):

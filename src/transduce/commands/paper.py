@@ -1,12 +1,13 @@
 """`transduce paper`."""
 
-import sys
 import time
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from transduce.commands.said import say
 
 
 class Experiment(StrEnum):
@@ -44,9 +45,6 @@ def paper(
     from transduce.paper.experiments import EXPERIMENTS, Asked
     from transduce.paper.page import write_page
     from transduce.run import Options
-
-    def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
 
     use_threads(threads)
     keep_pages()

@@ -1,10 +1,11 @@
 """`transduce prepare`."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from transduce.commands.said import say
 
 
 def prepare(
@@ -13,8 +14,11 @@ def prepare(
     change: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")] = [],  # noqa: B006
 ) -> None:
     """Learns the subwords and writes the store; `train --out` the same directory finds them there."""
+    from transduce.alone import held
     from transduce.recipe import load
     from transduce.run import prepare
 
-    prepared = prepare(load(recipe, change), out, lambda line: print(line, file=sys.stderr, flush=True))
+    loaded = load(recipe, change)
+    with held(out, "training"):
+        prepared = prepare(loaded, out, say)
     print(f"{prepared.directory}: {len(prepared.train):,} pairs, {prepared.source.size:,} subwords")

@@ -1,11 +1,12 @@
 """`transduce train`."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from transduce.commands.said import say
 
 
 def train(
@@ -22,9 +23,6 @@ def train(
     """Trains; the same command again goes on where it stopped."""
     from transduce.recipe import load
     from transduce.run import Options, train
-
-    def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
 
     outcome = train(load(recipe, change), out, Options(device, threads, restart, start_from), say)
     if os.environ.get("RANK", "0") != "0":  # under torchrun, one of many that end alike

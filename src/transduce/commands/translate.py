@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.commands.options import Engine, Products
+from transduce.commands.said import say
 
 if TYPE_CHECKING:
     from transduce.bulk.job import Job
@@ -130,9 +131,6 @@ def _in_bulk(
     from transduce.bulk.shards import texts_of
     from transduce.bulk.whole import translate_all
     from transduce.signals import ended_by_signals
-
-    def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
 
     assert text is not None
     if out is None:

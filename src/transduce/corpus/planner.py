@@ -186,6 +186,8 @@ class Planner:
         chosen, start, pairs_before = [], 0, 0
         for part in self.store.parts:
             uses = _uses(part)
+            if not uses:
+                continue
             places_here = places[(places >= start) & (places < start + uses)] - start
             whole = int(part.weight) * part.pairs
             numbers = places_here % part.pairs
@@ -206,7 +208,9 @@ class Planner:
 
 
 def _uses(part: Part) -> int:
-    """How often an epoch uses a pair of this part; at least once."""
+    """How often an epoch uses a pair of this part; at least once, if it has one."""
+    if not part.pairs:
+        return 0
     return max(1, int(part.weight) * part.pairs + round(part.weight % 1.0 * part.pairs))
 
 

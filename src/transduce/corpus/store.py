@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import transduce
-from transduce.corpus.checks import Report, readable_pairs
+from transduce.corpus.checks import Report, name_of, readable_pairs
 from transduce.corpus.cutting import STATE, cut
 from transduce.corpus.data import DataSpec
 from transduce.corpus.dropout import Dropout, DroppingStore
 from transduce.corpus.readers import CorpusSpec, bytes_of_pairs, files_of, opened
-from transduce.corpus.sentences import FILES, Part, Store
+from transduce.corpus.sentences import FILES, OFFSET, SIDES, Part, Store
 from transduce.durable import flush, write_text
 from transduce.manifest import Entries, entries, faults
 from transduce.text.subwords import Bpe, Subwords, WordPiece
@@ -62,6 +62,9 @@ def open_store(directory: Path) -> Prepared:
     source, target = _subwords(directory, shared=values["shared"])
     files, dtype = {name: directory / name for name in FILES}, np.dtype(values["dtype"])
     parts = [Part(*part) for part in values["parts"]]
+    pairs = sum(part.pairs for part in parts)
+    if any(files[f"{side}.offsets"].stat().st_size != OFFSET.itemsize * (pairs + 1) for side in SIDES):
+        raise _unusable(directory, f"it does not hold the {pairs:,} pairs that it counts")
     dropped = Dropout(source, target, values["dropout"])
     known = files, dtype, parts, values.get("longest")
     store = DroppingStore(*known, dropped) if dropped.probability else Store(*known)
@@ -130,6 +133,9 @@ def prepare(
     sides = _subwords(making, shared=begun.shared)
     say("cutting the corpus into subwords")
     state, dtype = cut(data, sides, making, begun.pairs, say)
+    for corpus, part in zip(data.train, state.parts, strict=True):
+        if not part.pairs:
+            say(f"warning: {name_of(corpus)}: no pair is kept, nothing is trained on it")
     if not state.report.kept:
         raise ValueError("data.train: no pair is left to train on; " + "; ".join(state.report.summary()))
     description = {

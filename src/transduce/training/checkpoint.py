@@ -8,7 +8,7 @@ import errno
 import json
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,9 +56,18 @@ class Checkpoints:
 
         An `OSError` where it cannot be written; all earlier ones are then as they were.
         """
+        try:
+            self._save(checkpoint)
+        except OSError:
+            self._forget_begun()  # it would take the room of the next attempt
+            raise
+        self.tidy()
+
+    def _save(self, checkpoint: Checkpoint) -> None:
+        """As `save`, leaving what is no longer needed where it is."""
         place = self._place(checkpoint.step)
         aside = self.directory / f"writing-{checkpoint.step}"
-        shutil.rmtree(aside, ignore_errors=True)
+        self._forget_begun()
         aside.mkdir(parents=True)
         write_tensors(_contiguous(checkpoint.weights), aside / WEIGHTS)
         write_tensors(_contiguous(checkpoint.optimiser), aside / OPTIMISER)
@@ -74,7 +83,6 @@ class Checkpoints:
         if wrong := self.faults(checkpoint.step):
             shutil.rmtree(place)
             raise OSError(errno.EIO, f"what was written is not what is read back: {'; '.join(wrong)}", str(place))
-        self.tidy()
 
     def load(self, step: int) -> Checkpoint:
         """The checkpoint of `step`; a `DamagedError` where it is not as it was written."""
@@ -100,11 +108,21 @@ class Checkpoints:
             except DamagedError as error:
                 say(f"warning: {error}; going back to the checkpoint before it")
         damaged = [step for step in self.steps() if found is None or step > found.step]
-        if damaged and found is None:
+        self._set_aside(damaged)
+        return found
+
+    def drop_damaged(self, say: Callable[[str], None]) -> None:
+        """Leaves those that are whole; the others are told, and kept under another name."""
+        damaged = {step: faults for step in self.steps() if (faults := self.faults(step))}
+        for step, faults in damaged.items():
+            say(f"warning: {self._place(step)} is damaged: {'; '.join(faults)}; it is left out")
+        self._set_aside(damaged)
+
+    def _set_aside(self, damaged: Collection[int]) -> None:
+        if damaged and len(damaged) == len(self.steps()):
             raise DamagedError(f"no checkpoint in {self.directory} is whole; begin anew with --restart (all is kept)")
         for step in damaged:
             self._place(step).rename(self._free(f"damaged-{step:08d}"))
-        return found
 
     def faults(self, step: int) -> list[str]:
         """What is wrong with the checkpoint of `step`, a sentence each."""
@@ -120,8 +138,12 @@ class Checkpoints:
         regular = [step for step in steps if step % self.every == 0 or step == steps[-1]]
         for step in set(steps) - set(regular[-self.keep :]):
             shutil.rmtree(self._place(step))
+        self._forget_begun()
+
+    def _forget_begun(self) -> None:
+        """Removes what a write that was cut short has left."""
         for path in self.directory.glob("writing-*"):
-            shutil.rmtree(path)
+            shutil.rmtree(path, ignore_errors=True)
 
     def _checked(self, step: int) -> Path:
         """Where the checkpoint of `step` is, when it is whole."""

@@ -114,6 +114,9 @@ class FlatAdam:
             parameter.data, parameter.grad = weights[name], gradients[name]
         self.vector.grad = self.gradient
         self._adam = torch.optim.Adam([self.vector], betas=spec.betas, eps=spec.epsilon, fused=True)
+        # At once, so that whoever tries whether memory suffices tries it with these.
+        moments = {name: torch.zeros_like(self.vector) for name in MOMENTS}
+        self._adam.state[self.vector] = {"step": torch.zeros((), device=self.vector.device), **moments}
 
     def clear(self) -> None:
         """As `Optimiser.clear`."""
@@ -140,7 +143,7 @@ class FlatAdam:
         return {name: weight.detach().to("cpu", copy=True) for name, weight in self._model.named_parameters()}
 
     def state(self) -> dict[str, Tensor]:
-        """As `Optimiser.state`; nothing before the first step."""
+        """As `Optimiser.state`."""
         return {name: tensor.to("cpu", copy=True) for name, tensor in self._adam.state[self.vector].items()}
 
     def begin_with(self, weights: Mapping[str, Tensor]) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from transduce.settings import Spec
 from transduce.training.optimiser import Adam
@@ -42,6 +42,12 @@ class Training(Spec):
         if unit != "min" or not number.replace(".", "", 1).isdigit() or float(number) <= 0:
             raise ValueError('must be a number of steps, or minutes such as "10 min"')
         return value
+
+    @model_validator(mode="after")
+    def _patience_counts_something(self) -> "Training":
+        if self.patience is not None and self.validate_every is None:
+            raise ValueError("`patience` counts validations, and `validate_every: null` makes none: set either")
+        return self
 
     @property
     def save_steps(self) -> int | None:
