@@ -1,6 +1,7 @@
 """The arguments of sections 3.2.1, 3.5 and 4: what is measured is what is said, and rows are trained and printed."""
 
 import json
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -53,7 +54,7 @@ def test_compatibilities_are_trained_and_drawn(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(printed_scaling, "WIDTHS", (4, 8))
     monkeypatch.setattr(scaling, "STEPS", {"small": 2})
     monkeypatch.setattr(scaling, "WORDS", 8)
-    rows = scaling.scaling(tiny, ["additive-8"], tmp_path, CPU, lambda line: None)
+    rows = scaling.scaling(tiny, ["additive-8"], None, tmp_path, CPU, lambda line: None)
     assert [(row.kind, row.d_k) for row in rows if row.found] == [("additive", 8)]
     assert len(rows) == 8
     assert "| v · tanh(q + k) | 8 |" in printed_scaling.as_text(rows)
@@ -86,12 +87,21 @@ def test_a_tanh_cell_forgets_faster_than_attention():
 
 
 def test_what_was_recalled_is_kept(tmp_path, monkeypatch):
-    known = [Recalled("attention", 4, 0.5, 1e-3)]
-    monkeypatch.setattr(recall, "_recalled", lambda device, say: iter(known))
+    monkeypatch.setattr(recall, "MIXERS", {"attention": recall.MIXERS["attention"]})
+    monkeypatch.setattr(recall, "DISTANCES", (4, 8))
+    learnt = Mock(side_effect=[0.5, KeyboardInterrupt, 0.25])
+    monkeypatch.setattr(recall, "_learnt", learnt)
     assert recall.recall(tmp_path, False, torch.device("cpu"), print) == []
+    with pytest.raises(KeyboardInterrupt):
+        recall.recall(tmp_path, True, torch.device("cpu"), print)
+    assert [each.accuracy for each in recall.recall(tmp_path, False, torch.device("cpu"), print)] == [0.5]
+    known = recall.recall(tmp_path, True, torch.device("cpu"), print)
+    assert [(each.mixer, each.distance, each.accuracy) for each in known] == [
+        ("attention", 4, 0.5),
+        ("attention", 8, 0.25),
+    ]
     assert recall.recall(tmp_path, True, torch.device("cpu"), print) == known
-    monkeypatch.setattr(recall, "_recalled", lambda device, say: pytest.fail("trained again"))
-    assert recall.recall(tmp_path, False, torch.device("cpu"), print) == known
+    assert learnt.call_count == 3
 
 
 def test_lines_are_what_they_are_called():
@@ -113,7 +123,7 @@ def test_families_are_trained_on_both_tasks(tmp_path, monkeypatch):
     monkeypatch.setattr(sequences, "PAIRS", 400)
     monkeypatch.setattr(sequences, "STEPS", 3)
     monkeypatch.setattr(sequences, "TESTED", 2)
-    kept = sequences.sequences(["second"], tmp_path, CPU, lambda line: None)
+    kept = sequences.sequences(["second"], None, tmp_path, CPU, lambda line: None)
     assert [(each.family, each.task) for each in kept] == [("second", "copying")] * 5 + [("second", "agreement")] * 5
     assert all(0 <= each.accuracy <= 1 for each in kept)
 
@@ -124,7 +134,7 @@ def test_the_last_word_alone_counts_in_agreement(tmp_path, monkeypatch):
     monkeypatch.setattr(sequences, "PAIRS", 2000)
     monkeypatch.setattr(sequences, "STEPS", 1)
     monkeypatch.setattr(sequences, "TESTED", 20)
-    sequences.sequences(["first"], tmp_path, CPU, lambda line: None)
+    sequences.sequences(["first"], None, tmp_path, CPU, lambda line: None)
     model = sequences.Model.read(tmp_path / "first")
     assert model.target.encode(["ba one"])[0][-1:] == model.target.encode(["du one"])[0][-1:]
     word = model.target.encode(["ba one"])[0][-1]
@@ -149,7 +159,7 @@ def test_positions_are_scored_by_length(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(table3, "shrunk", lambda model, at: merged(model, sizes))
     monkeypatch.setattr(lengths, "LONGEST", 40)
     monkeypatch.setattr(lengths, "BINS", ((1, 200), (201, 300)))
-    scored = lengths.lengths(tiny, ["sinusoids", "learned"], tmp_path, CPU, lambda line: None)
+    scored = lengths.lengths(tiny, ["sinusoids", "learned"], None, tmp_path, CPU, lambda line: None)
     assert [(each.positions, each.shortest, each.sentences) for each in scored] == [
         ("sinusoids", 1, 5),
         ("learned", 1, 5),

@@ -82,11 +82,11 @@ def test_rows_are_trained_at_both_budgets_and_the_best_are_joined(tiny, systems,
 
 def test_what_is_not_reached_is_said_and_the_best_are_named():
     rows = [
-        table2.Row(SYSTEMS[0], found("bytenet", bleu=12.0, steps=20), found("bytenet", bleu=15.0), (61, 61)),
+        table2.Row(SYSTEMS[0], found("bytenet", steps=20), found("bytenet", bleu=15.0, rate=2e11), (61, 61)),
         table2.Row(SYSTEMS[2], found("luong", bleu=11.0), found("luong", bleu=13.0), (57, 113)),
         table2.Row(SYSTEMS[3], None, None, (89, 177)),
     ]
-    text = printed.as_text(table2.Table(rows, Score(0.5, "nrefs:1", None, None), None, 2e11))
+    text = printed.as_text(table2.Table(rows, Score(0.5, "nrefs:1", None, None), None))
     assert (
         "| bytenet | 1,234 | not reached | 15.00 [14.00, 16.00] | 1e+12, 1.2e+13 | 1.0 | 61 | ByteNet: 23.75 |" in text
     )

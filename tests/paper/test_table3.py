@@ -69,7 +69,9 @@ def test_an_order_holds_only_outside_of_its_interval():
     ]
     single = rows(base=[(5.0, 20.0)], C1=[(7.0, 22.0)])
     assert {each.verdict for each in orderings(single)} == {"one seed"}
-    assert Ordering("A3", "bleu", 0.0, 0.1, 0.5).verdict == "holds: equal"
+    assert Ordering("A3", "bleu", 0.0, 0.1, 0.3).verdict == "holds: equal"
+    assert Ordering("A3", "bleu", 0.0, 0.1, 0.5).verdict == "open"  # that nothing is known is no equality
+    assert Ordering("A3", "bleu", 0.0, 1.0, 0.5).verdict == "does not hold"
     assert orderings(rows(C1=[(7.0, 22.0)])) == []
 
 

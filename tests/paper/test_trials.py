@@ -5,8 +5,10 @@ import json
 import pytest
 from paper_fixtures import TRANSFORMER
 
-from transduce.paper.trials import Budget, Trial, operations_a_step, run_trial, shared_store, spread
+from transduce.paper.trials import Budget, Trial, operations_a_step, read_trial, run_trial, shared_store, spread
+from transduce.recipe import from_values
 from transduce.run import Options
+from transduce.settings import merged
 
 CPU = Options("cpu", 1)
 
@@ -45,6 +47,44 @@ def test_a_larger_budget_goes_on_and_a_smaller_one_is_refused(trial, tmp_path):
     assert any(line == "going on after step 3" for line in said)
     with pytest.raises(ValueError, match=r"was trained for 5 steps, and few asks for 4"):
         run_trial(trial, tmp_path, [Budget("few", 4)], CPU, lambda line: None)
+
+
+def test_another_recipe_is_no_answer_and_is_not_trained_over(trial, tmp_path):
+    few = Budget("few", 2)
+    found = run_trial(trial, tmp_path, [few], CPU, lambda line: None)["few"]
+    assert read_trial(trial, tmp_path, few) == found
+    assert read_trial(trial, tmp_path, Budget("few", 3)) is None
+    other = trial._replace(
+        recipe=from_values(merged(trial.recipe.as_dictionary(), {"model": {"dropout": 0.3}}), place="")
+    )
+    assert read_trial(other, tmp_path, few) is None
+    with pytest.raises(ValueError, match="was trained by another recipe than `row` has now: move it away"):
+        run_trial(other, tmp_path, [few], CPU, lambda line: None)
+    assert read_trial(trial, tmp_path, few) == found
+
+
+def test_what_was_trained_for_longer_is_not_called_shorter(trial, tmp_path):
+    run_trial(trial, tmp_path, [Budget("time", None, 0.002)], CPU, lambda line: None)
+    with pytest.raises(
+        ValueError, match=r"was trained for 0.002 minutes, and time asks for 0.001: give --minutes-per-row"
+    ):
+        run_trial(trial, tmp_path, [Budget("time", None, 0.001)], CPU, lambda line: None)
+
+
+def test_what_an_earlier_version_found_is_found_again(trial, tmp_path):
+    first = run_trial(trial, tmp_path, [Budget("few", 2)], CPU, lambda line: None)["few"]
+    path = tmp_path / "row" / "found-few.json"
+    path.write_text(json.dumps({"trial": "row"}))
+    assert (
+        run_trial(trial, tmp_path, [Budget("few", 2)], CPU, lambda line: None)["few"]._replace(rate=first.rate) == first
+    )
+
+
+def test_a_folder_may_be_moved(trial, tmp_path):
+    shared_store(trial.recipe, tmp_path / "old", lambda line: None)
+    run_trial(trial, tmp_path / "old", [Budget("few", 2)], CPU, lambda line: None)
+    (tmp_path / "old").rename(tmp_path / "new")
+    assert run_trial(trial, tmp_path / "new", [Budget("few", 3)], CPU, lambda line: None)["few"].step == 3
 
 
 def test_minutes_end_what_steps_would_not(trial, tmp_path):

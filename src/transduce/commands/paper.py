@@ -46,6 +46,8 @@ def paper(
     from transduce.paper.page import write_page
     from transduce.run import Options
 
+    if row and experiment is Experiment.ALL:
+        raise ValueError("--row: with it, name one table or argument instead of `all`")
     use_threads(threads)
     keep_pages()
     asked = Asked(scale.value, tuple(row), seeds, minutes_per_row, work, repeats, Options(device, threads), say)

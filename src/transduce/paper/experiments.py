@@ -70,6 +70,8 @@ class Result(NamedTuple):
 
 
 def _table1(asked: Asked) -> Result:
+    if asked.rows:
+        raise ValueError("--row: Table 1 is measured at once, and has no rows to train")
     device = choose_device(asked.options.device)
     rows = table1.table1(device, asked.repeats, asked.say)
     found = table1.claims(device, asked.repeats)
@@ -104,7 +106,8 @@ def _table3(asked: Asked) -> Result:
 
 def _scaling(asked: Asked) -> Result:
     at = scale(asked.scale)
-    rows = scaling.scaling(at, asked.chosen(scaling.NAMES), asked.folder("scaling"), asked.options, asked.say)
+    names = asked.chosen(scaling.NAMES)
+    rows = scaling.scaling(at, names, asked.minutes, asked.folder("scaling"), asked.options, asked.say)
     return Result(
         "scaling",
         f"Section 3.2.1: the size of d_k and how a query fits a key ({at.corpus})",
@@ -119,8 +122,8 @@ def _distance(asked: Asked) -> Result:
     families, positions = [family.name for family in sequences.FAMILIES], list(lengths.POSITIONS)
     names = asked.chosen(["mixers", *families, *positions])
     recalled = recall.recall(folder, "mixers" in names, choose_device(asked.options.device), asked.say)
-    kept = sequences.sequences(names, folder / "sequences", asked.options, asked.say)
-    scored = lengths.lengths(at, names, folder / "lengths", asked.options, asked.say)
+    kept = sequences.sequences(names, asked.minutes, folder / "sequences", asked.options, asked.say)
+    scored = lengths.lengths(at, names, asked.minutes, folder / "lengths", asked.options, asked.say)
     return Result(
         "distance",
         f"Sections 4 and 3.5: what distance costs ({at.corpus}, and made sequences)",

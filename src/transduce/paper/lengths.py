@@ -32,19 +32,21 @@ class Scored(NamedTuple):
     signature: str
 
 
-def lengths(at: Scale, names: Sequence[str], work: Path, options: Options, say: Say) -> list[Scored]:
+def lengths(
+    at: Scale, names: Sequence[str], minutes: float | None, work: Path, options: Options, say: Say
+) -> list[Scored]:
     """Trains what is named, and measures all that is trained by the length of the source."""
     prepared = shared_store(_recipe(at, "base"), work, say)
     corpus = corpus_of(at.corpus_named("test"))
     sizes = [len(words) for words in prepared.source.encode(corpus.source)]
     found = []
     for name, row in POSITIONS.items():
+        trial, budget = Trial(name, _recipe(at, row), at.corpus_named("test")), Budget(BUDGET, at.steps, minutes)
         if name in names:
-            trial = Trial(name, _recipe(at, row), at.corpus_named("test"))
-            run_trial(trial, work, [Budget(BUDGET, at.steps)], options, say)
-        if read_trial(name, work, BUDGET) is None:
+            run_trial(trial, work, [budget], options, say)
+        if read_trial(trial, work, budget) is None:
             continue
-        outputs = outputs_of(name, work, BUDGET)
+        outputs = outputs_of(trial, work, budget)
         for shortest, longest in BINS:
             places = [place for place, size in enumerate(sizes) if shortest <= size <= longest]
             if len(places) > 1:

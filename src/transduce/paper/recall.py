@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -112,23 +112,18 @@ def recall(work: Path, train: bool, device: torch.device, say: Callable[[str], N
     """Every mixer at every distance, each trained from fresh weights for as many steps, unless that was done before."""
     path = work / "mixers.json"
     known = [Recalled(*values) for values in json.loads(path.read_text("utf-8"))] if path.exists() else []
-    if train and len(known) < len(MIXERS) * len(DISTANCES):
-        known = list(_recalled(device, say))
-        work.mkdir(parents=True, exist_ok=True)
-        write_text(path, json.dumps(known, indent=1) + "\n")
-    return known
-
-
-def _recalled(device: torch.device, say: Callable[[str], None]) -> Iterator[Recalled]:
-    """Trains each."""
-    for name, mixer in MIXERS.items():
-        began = time.monotonic()
-        for distance in DISTANCES:
+    work.mkdir(parents=True, exist_ok=True)
+    for name, mixer in MIXERS.items() if train else ():
+        began, done = time.monotonic(), {each.distance for each in known if each.mixer == name}
+        for distance in (each for each in DISTANCES if each not in done):
             torch.manual_seed(1)
             model = Recaller(mixer).to(device)
             fresh = _fresh_gradient(model, distance)
-            yield Recalled(name, distance, _learnt(model, distance), fresh)
-        say(f"{name}: {time.monotonic() - began:.0f} s")
+            known.append(Recalled(name, distance, _learnt(model, distance), fresh))
+            write_text(path, json.dumps(known, indent=1) + "\n")
+        if len(done) < len(DISTANCES):
+            say(f"{name}: {time.monotonic() - began:.0f} s")
+    return known
 
 
 def _learnt(model: Recaller, distance: int) -> float:

@@ -51,7 +51,7 @@ def _files(folder: Path, stem: str) -> Values:
 
 def _small() -> Scale:
     """A laptop's."""
-    folder = Path(os.environ.get("TRANSDUCE_DATA", "")) / "multi30k"
+    folder = Path(os.environ.get("TRANSDUCE_DATA", "")).resolve() / "multi30k"
     real = "TRANSDUCE_DATA" in os.environ and folder.is_dir()
     data: Values = {"source_language": "en", "target_language": "de"}
     if real:
@@ -82,7 +82,7 @@ def _paper() -> Scale:
     """WMT 2014 English–German, in the folder that `TRANSDUCE_DATA` names."""
     if "TRANSDUCE_DATA" not in os.environ:
         raise ValueError("--scale paper: set TRANSDUCE_DATA to the folder that has wmt14-en-de/")
-    folder = Path(os.environ["TRANSDUCE_DATA"]) / "wmt14-en-de"
+    folder = Path(os.environ["TRANSDUCE_DATA"]).resolve() / "wmt14-en-de"
     if not folder.is_dir():
         raise ValueError(f"--scale paper: there is no {folder}; recipes/wmt14-en-de-base.yaml says what it holds")
     data = {

@@ -44,7 +44,9 @@ class Row(NamedTuple):
     kept: int  # bytes that it keeps for the gradient
 
 
-def scaling(at: Scale, names: Sequence[str], work: Path, options: Options, say: Say) -> list[Row]:
+def scaling(
+    at: Scale, names: Sequence[str], minutes: float | None, work: Path, options: Options, say: Say
+) -> list[Row]:
     """Trains what is named, and gathers what is known of all."""
     prepared = shared_store(recipe_of(at, "scaled_dot", 8), work, say)
     batch = _batch(prepared)
@@ -52,10 +54,10 @@ def scaling(at: Scale, names: Sequence[str], work: Path, options: Options, say: 
     for kind in KINDS:
         for d_k in WIDTHS:
             name, recipe = f"{kind}-{d_k}", recipe_of(at, kind, d_k)
+            trial, budget = Trial(name, recipe, at.corpus_named("validation")), Budget(BUDGET, STEPS[at.name], minutes)
             if name in names:
-                trial = Trial(name, recipe, at.corpus_named("validation"))
-                run_trial(trial, work, [Budget(BUDGET, STEPS[at.name])], options, say)
-            found = read_trial(name, work, BUDGET)
+                run_trial(trial, work, [budget], options, say)
+            found = read_trial(trial, work, budget)
             trained = gradient_size(Model.read(work / name).module, batch) if found else None
             sizes = Vocabulary(source=prepared.source.size, target=prepared.target.size)
             torch.manual_seed(1)
@@ -118,10 +120,14 @@ def cost(attention: Values, device: torch.device) -> tuple[float, int]:
     return 1000 * median_seconds(step, device, runs=10), sum(storages.values())
 
 
-def summary(rows: Sequence[Row]) -> dict[str, float]:
-    """The mean perplexity of each kind over the widths that are trained, for a sentence."""
-    known = {kind: [row.found.perplexity for row in rows if row.kind == kind and row.found] for kind in KINDS}
-    return {kind: statistics.fmean(values) for kind, values in known.items() if values}
+def summary(rows: Sequence[Row]) -> tuple[list[int], dict[str, float]]:
+    """The widths at which every kind that is trained at all is trained, and each kind's mean perplexity over them."""
+    known = {kind: {row.d_k: row.found.perplexity for row in rows if row.kind == kind and row.found} for kind in KINDS}
+    trained = {kind: found for kind, found in known.items() if found}
+    widths = [width for width in WIDTHS if trained and all(width in found for found in trained.values())]
+    return widths, {
+        kind: statistics.fmean(found[width] for width in widths) for kind, found in trained.items() if widths
+    }
 
 
 def _attention(kind: str, d_k: int) -> Values:

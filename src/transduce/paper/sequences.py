@@ -14,8 +14,9 @@ import torch
 from transduce.corpus.planner import sentence_batches
 from transduce.corpus.readers import Files
 from transduce.directory import Model
+from transduce.durable import write_text
 from transduce.paper.systems import SYSTEMS, System
-from transduce.paper.trials import Budget, Say, Trial, run_trial, shared_store
+from transduce.paper.trials import Budget, Say, Trial, read_trial, run_trial, shared_store
 from transduce.presets import Values
 from transduce.recipe import Recipe, from_values
 from transduce.run import Options
@@ -54,17 +55,17 @@ def lines(task: Task, lengths: Iterator[int], seed: int) -> Iterator[tuple[str, 
         yield (f"{task} {said}", said if task == "copying" else f"{said} {kind}")
 
 
-def sequences(names: list[str], work: Path, options: Options, say: Say) -> list[Kept]:
+def sequences(names: list[str], minutes: float | None, work: Path, options: Options, say: Say) -> list[Kept]:
     """Trains the families named on both tasks at once, and measures all that are trained."""
     _write(work)
     shared_store(_recipe(FAMILIES[0], work), work, say)
-    found = []
+    found, budget = [], Budget(BUDGET, STEPS, minutes)
+    test = Files(source=str(work / "test.source"), target=str(work / "test.target"))
     for family in FAMILIES:
-        recipe = _recipe(family, work)
-        test = Files(source=str(work / "test.source"), target=str(work / "test.target"))
+        trial = Trial(family.name, _recipe(family, work), test)
         if family.name in names:
-            run_trial(Trial(family.name, recipe, test), work, [Budget(BUDGET, STEPS)], options, say)
-        if (work / family.name / f"found-{BUDGET}.json").exists():
+            run_trial(trial, work, [budget], options, say)
+        if read_trial(trial, work, budget) is not None:
             model = Model.read(work / family.name)
             found += [Kept(family.name, task, *ends, _accuracy(model, task, ends)) for task in TASKS for ends in BINS]
     return found
@@ -81,7 +82,9 @@ def _write(work: Path) -> None:
             for pair in lines(task, (random.randint(1, LONGEST) for _ in range(count // 2)), seed)
         ]
         for side, column in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
-            (work / f"{name}.{side}").write_text("".join(f"{line}\n" for line in column), "utf-8")
+            path, text = work / f"{name}.{side}", "".join(f"{line}\n" for line in column)
+            if not path.exists() or path.read_text("utf-8") != text:  # other processes may be reading it
+                write_text(path, text)
 
 
 def _recipe(family: System, work: Path) -> Recipe:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from transduce.bench.measured import matrix_rate
+from transduce.corpus import Prepared
 from transduce.durable import write_text
 from transduce.machine import choose_device
 from transduce.measure import Score, scores
@@ -50,44 +50,32 @@ class Table(NamedTuple):
     rows: list[Row]
     copying: Score
     ensemble: tuple[list[str], Score] | None
-    rate: float  # operations a second of a product of matrices on this device
 
 
 def table2(at: Scale, names: Sequence[str], minutes: float | None, work: Path, options: Options, say: Say) -> Table:
     """Trains the systems named, at most so many minutes each, and gathers what is known of all."""
-    device = choose_device(options.device)
-    shared_store(_recipe(at, SYSTEMS[0]), work, say)
+    prepared = shared_store(_recipe(at, SYSTEMS[0]), work, say)
+    rows = []
     for system in SYSTEMS:
+        recipe = _recipe(at, system)
+        trial, budgets = Trial(system.name, recipe, at.corpus_named("test")), _budgets(at, recipe, prepared, minutes)
         if system.name in names:
-            train_system(at, system, minutes, work, options, say)
-    rows = [
-        Row(
-            system,
-            read_trial(system.name, work, ARITHMETIC),
-            read_trial(system.name, work, TIME),
-            _waits(_recipe(at, system).model),
-        )
-        for system in SYSTEMS
-    ]
+            run_trial(trial, work, budgets, options, say)
+        known = {budget.name: read_trial(trial, work, budget) for budget in budgets}
+        rows.append(Row(system, known[ARITHMETIC], known.get(TIME), _waits(recipe.model)))
     corpus = corpus_of(at.corpus_named("test"))
     copying = scores(corpus.source, [corpus.target])["bleu"]
-    return Table(rows, copying, _ensemble(at, rows, work, options), matrix_rate(device, torch.float32))
+    return Table(rows, copying, _ensemble(at, rows, work, options))
 
 
-def train_system(
-    at: Scale, system: System, minutes: float | None, work: Path, options: Options, say: Say
-) -> dict[str, Found]:
-    """Trains one to the scale's arithmetic and to the minutes, and measures it at both."""
-    recipe = _recipe(at, system)
-    steps = max(1, round(at.operations / operations_a_step(recipe, shared_store(recipe, work, say))))
-    budgets = [Budget(ARITHMETIC, steps, minutes)]
-    if minutes is not None:
-        budgets.append(Budget(TIME, None, minutes))
-    return run_trial(Trial(system.name, recipe, at.corpus_named("test")), work, budgets, options, say)
+def _budgets(at: Scale, recipe: Recipe, prepared: Prepared, minutes: float | None) -> list[Budget]:
+    """The scale's arithmetic, and the minutes."""
+    steps = max(1, round(at.operations / operations_a_step(recipe, prepared)))
+    return [Budget(ARITHMETIC, steps, minutes), *([Budget(TIME, None, minutes)] if minutes is not None else [])]
 
 
 def _recipe(at: Scale, system: System) -> Recipe:
-    """The recipe of a system: the scale's, with its model and its rate; weights are averaged over the last quarter."""
+    """The recipe of a system: the scale's, with its model and its rate; weights are averaged over the last minutes."""
     small = at.name == "small"
     training: dict[str, Any] = {"steps": None, "save_every": "10 min"}
     if small:
@@ -145,5 +133,4 @@ def as_dictionary(found: Table) -> dict[str, Any]:
         ],
         "copying": found.copying._asdict(),
         "ensemble": found.ensemble and {"members": found.ensemble[0], **found.ensemble[1]._asdict()},
-        "matrix_rate": found.rate,
     }

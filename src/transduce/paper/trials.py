@@ -7,6 +7,7 @@ where it was stopped.
 import fcntl
 import json
 import math
+import os
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,15 +15,16 @@ from typing import Any, NamedTuple
 
 import torch
 
+from transduce.bench.measured import matrix_rate
 from transduce.corpus import CorpusSpec, Planner, Prepared, open_store
 from transduce.describe import flops
-from transduce.directory import Model
+from transduce.directory import RECIPE, Model
 from transduce.durable import write_text
 from transduce.machine import choose_device, environment
 from transduce.measure import scores
 from transduce.model import Vocabulary
 from transduce.model.readout import Smoothing
-from transduce.recipe import Recipe
+from transduce.recipe import Recipe, read_yaml
 from transduce.run import Options, Outcome, prepare, train
 from transduce.settings import merged, validated
 from transduce.validation import Validation, corpus_of
@@ -42,6 +44,7 @@ __all__ = [
 ]
 
 RESAMPLES = 1000
+UNBOUNDED = {"steps": None, "minutes": None}
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)  # 97.5 % quantiles, 1 to 10 degrees
 
 Say = Callable[[str], None]
@@ -83,6 +86,7 @@ class Found(NamedTuple):
     high: float
     signature: str
     environment: dict[str, Any]
+    rate: float | None = None  # operations a second of a product of float32 matrices on that device
 
     @property
     def reached(self) -> bool:
@@ -93,14 +97,16 @@ class Found(NamedTuple):
 def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Options, say: Say) -> dict[str, Found]:
     """Trains and measures where that was not done before; gives what was found at each budget.
 
-    The budgets come in the order in which they are used up. A `ValueError` where a trial was trained beyond one.
+    The budgets come in the order in which they are used up. A `ValueError` where a trial was trained beyond one, or
+    where what is there is of another recipe.
     """
     out = work / trial.name
     found = {}
     for budget in budgets:
-        path = out / f"found-{budget.name}.json"
-        known = _read(path)
-        if known is None or not _answers(known, budget):
+        known = read_trial(trial, work, budget)
+        if known is None:
+            path = out / f"found-{budget.name}.json"
+            _check_earlier(trial, out, budget, _read(path))
             known = _measured(trial, out, budget, options, say)
             write_text(path, json.dumps(known._asdict(), indent=1, ensure_ascii=False) + "\n")
         say(
@@ -111,14 +117,17 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Opti
     return found
 
 
-def read_trial(name: str, work: Path, budget: str) -> Found | None:
-    """What was found before, by this process or another."""
-    return _read(work / name / f"found-{budget}.json")
+def read_trial(trial: Trial, work: Path, budget: Budget) -> Found | None:
+    """What was found before, by this process or another; None where that is of another recipe or budget."""
+    out = work / trial.name
+    found = _read(out / f"found-{budget.name}.json")
+    return found if found is not None and _answers(found, budget) and _is_of(trial, out) else None
 
 
-def outputs_of(name: str, work: Path, budget: str) -> list[str]:
-    """The translations that were measured."""
-    return (work / name / f"outputs-{budget}.txt").read_text("utf-8").splitlines()
+def outputs_of(trial: Trial, work: Path, budget: Budget) -> list[str]:
+    """The translations that were measured; a line ends at a newline, whatever a model writes."""
+    content = (work / trial.name / f"outputs-{budget.name}.txt").read_bytes()
+    return content.decode().removesuffix("\n").split("\n")
 
 
 def shared_store(recipe: Recipe, work: Path, say: Say) -> Prepared:
@@ -147,6 +156,28 @@ def _answers(found: Found, budget: Budget) -> bool:
     return found.reached or found.minutes == budget.minutes
 
 
+def _is_of(trial: Trial, out: Path) -> bool:
+    """Whether a directory was trained by the trial's recipe, however long; its corpora and test sets are part of it."""
+    path = out / RECIPE
+    if not path.exists():
+        return False
+    recipes = (validated(Recipe, read_yaml(path), place=str(path)), trial.recipe)
+    one, other = (merged(recipe.as_dictionary(), {"training": UNBOUNDED}) for recipe in recipes)
+    return bool(one == other)
+
+
+def _check_earlier(trial: Trial, out: Path, budget: Budget, known: Found | None) -> None:
+    """A `ValueError` where what was trained before cannot be gone on with."""
+    remedy = "move it away, or choose another --work"
+    if any(out.glob("found-*.json")) and not _is_of(trial, out):
+        raise ValueError(f"{out} was trained by another recipe than `{trial.name}` has now: {remedy}")
+    if known and known.minutes and budget.minutes and known.minutes > budget.minutes:
+        raise ValueError(
+            f"{out} was trained for {known.minutes:g} minutes, and {budget.name} asks for {budget.minutes:g}: "
+            f"give --minutes-per-row {known.minutes:g}, or {remedy}"
+        )
+
+
 def _measured(trial: Trial, out: Path, budget: Budget, options: Options, say: Say) -> Found:
     """Trains on from where the trial stands, and measures."""
     bounds = {"training": {"steps": budget.steps, "minutes": budget.minutes}}
@@ -166,7 +197,8 @@ def _share(out: Path) -> None:
     store, shared = out / "training" / "store", out.parent / "shared" / "training" / "store"
     if shared.exists() and not store.exists():
         store.parent.mkdir(parents=True, exist_ok=True)
-        store.symlink_to(shared.resolve(), target_is_directory=True)
+        store.unlink(missing_ok=True)  # it has led to where the folder was before it was moved
+        store.symlink_to(os.path.relpath(shared, store.parent), target_is_directory=True)
 
 
 def _found(trial: Trial, recipe: Recipe, out: Path, budget: Budget, outcome: Outcome, device: torch.device) -> Found:
@@ -197,15 +229,19 @@ def _found(trial: Trial, recipe: Recipe, out: Path, budget: Budget, outcome: Out
         high=bleu.high,
         signature=bleu.signature,
         environment=environment(device),
+        rate=matrix_rate(device, torch.float32),
     )
 
 
 def _read(path: Path) -> Found | None:
-    """A result as it was written; None where there is none."""
+    """A result as it was written; None where there is none, or one of an earlier version that said less."""
     if not path.exists():
         return None
     values: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
-    return Found(**values)
+    try:
+        return Found(**values)
+    except TypeError:
+        return None
 
 
 def student(degrees: int) -> float:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -27,7 +27,7 @@ class ByteNet(FamilySpec):
     kind: Literal["bytenet"] = "bytenet"
     d_model: int = Field(ge=2, multiple_of=2)
     sets: Layers = 6
-    dilations: tuple[int, ...] = (1, 2, 4, 8, 16)
+    dilations: tuple[Annotated[int, Field(ge=1)], ...] = (1, 2, 4, 8, 16)
     kernel: int = Field(default=3, ge=1)
     stretch: float = Field(default=1.2, ge=1)
     readout: ReadoutSpec = Tied()

@@ -91,7 +91,7 @@ class GatedConvolution(nn.Module):
 class AttentionStep(nn.Module):
     """What a decoder layer adds: attention with its own state and the word just read (section 3.3 of that paper)."""
 
-    def __init__(self, width: int, d_model: int, dropout: float) -> None:
+    def __init__(self, width: int, d_model: int) -> None:
         super().__init__()
         self.query = normalised_linear(width, d_model, 0.0)
         self.join = normalised_linear(d_model, width, 0.0)
@@ -148,7 +148,7 @@ class ConvolutionalModel(TranslationModel):
         self.encoder = Stack(spec.encoder, spec.d_model, spec.dropout)
         self.decoder = Stack(spec.decoder, spec.d_model, spec.dropout)
         widths = [block.width for block in spec.decoder for _ in range(block.layers)]
-        self.attention = stack(AttentionStep(width, spec.d_model, spec.dropout) for width in widths)
+        self.attention = stack(AttentionStep(width, spec.d_model) for width in widths)
         self.readout = spec.readout.build(target, spec.symbols.pad)
 
     def forward(

@@ -27,6 +27,7 @@ class MemoryNetwork(FamilySpec):
     """
 
     kind: Literal["memory_network"] = "memory_network"
+    d_model: int = Field(ge=2, multiple_of=2)
     hops: Layers = 3
     span: int = Field(default=16, ge=1)
     tying: Literal["adjacent", "layerwise", "untied"] = "adjacent"

@@ -5,7 +5,7 @@ from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
-from pydantic import Field
+from pydantic import Field, field_validator
 from torch import Tensor, nn
 
 from transduce.model.dropout import Dropout
@@ -31,6 +31,14 @@ class NeuralGpu(FamilySpec):
     stretch: float = Field(default=1.2, ge=1)
     extra: int = Field(default=4, ge=0)
     readout: ReadoutSpec = Tied()
+
+    @field_validator("kernel")
+    @classmethod
+    def _has_a_middle(cls, value: int) -> int:
+        """A convolution of even width would change the size of the memory."""
+        if value % 2 == 0:
+            raise ValueError("must be odd")
+        return value
 
     def build(self, vocabulary: Vocabulary) -> "NeuralGpuModel":
         """The model with fresh weights, drawn from torch's generator."""

@@ -33,14 +33,16 @@ def as_text(rows: Sequence[Row]) -> str:
         ]
         for row in rows
     ]
-    means = ", ".join(f"{KINDS[kind]} {value:.2f}" for kind, value in summary(rows).items())
+    widths, values = summary(rows)
+    means = ", ".join(f"{KINDS[kind]} {value:.2f}" for kind, value in values.items())
+    at = ", ".join(map(str, widths))
     signatures = sorted({row.found.signature for row in rows if row.found})
     return "\n\n".join(
         [
             table(head, lines),
             f"BLEU is `{', '.join(signatures)}`.",
-            f"Mean perplexity over the widths: {means}.",
-            "A softmax's gradient is the mean Frobenius norm of its Jacobian: at most 0.71, and 0 where all weight is "
+            f"Mean perplexity over d_k {at}, where all were trained: {means}." if widths else "",
+            "A softmax's gradient is the mean Frobenius norm of its Jacobian: at most 0.5, and 0 where all weight is "
             "on one word. Time and memory are of one attention over 32 sentences of 24 words, forward and backward.",
         ]
     )

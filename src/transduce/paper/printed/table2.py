@@ -20,7 +20,7 @@ def as_text(found: Table) -> str:
         "waits",
         "beside it in the paper",
     ]
-    lines = [_system(row, found.rate, published) for row in found.rows]
+    lines = [_system(row, published) for row in found.rows]
     beside = [
         [each.name, *(or_nothing(value, "{}") for value in (each.bleu_de, each.bleu_fr)), *_costs(each)]
         for each in PUBLISHED
@@ -35,7 +35,7 @@ def as_text(found: Table) -> str:
     return "\n\n".join(parts)
 
 
-def _system(row: Row, rate: float, published: Mapping[str, Published]) -> list[str]:
+def _system(row: Row, published: Mapping[str, Published]) -> list[str]:
     """A line of Table 2."""
     last, name = row.time or row.arithmetic, row.system.published
     beside = f"{name}: {published[name].bleu_de}" if name else row.system.beside
@@ -48,7 +48,7 @@ def _system(row: Row, rate: float, published: Mapping[str, Published]) -> list[s
         f"{last.parameters:,}",
         bleu(equal) if equal else "not reached",
         bleu(row.time) if row.time else "",
-        f"{last.operations:.2g}, {last.seconds * rate:.2g}",
+        f"{last.operations:.2g}" + (f", {last.seconds * last.rate:.2g}" if last.rate else ""),
         ", ".join(f"{each.seconds / 60:.1f}" for each in (equal, row.time) if each),
         waits,
         beside,
@@ -74,7 +74,8 @@ def _verdicts(found: Table) -> Iterable[str]:
             yield f"Best at {what}: {best.trial}, BLEU {bleu(best)}."
     if found.ensemble is not None:
         names, score = found.ensemble
-        yield f"Ensemble of {', '.join(names)}: BLEU {score.score:.2f} [{score.low:.2f}, {score.high:.2f}]."
+        shown = f"BLEU {score.score:.2f} [{score.low:.2f}, {score.high:.2f}]"
+        yield f"Ensemble of {', '.join(names)}, the best of these on the same test set: {shown}."
 
 
 def _costs(each: Published) -> list[str]:
