@@ -146,7 +146,7 @@ SYSTEMS: dict[str, Values] = {
     "bytenet": _system("bytenet", d_model=1600, sets=6, dilations=[1, 2, 4, 8, 16], kernel=3),
     # Kaiser and Bengio 2016.
     "neural-gpu": _system("neural_gpu", d_model=512, layers=2, height=4, kernel=3),
-    # Sukhbaatar et al. 2015, their largest for language modelling.
+    # Sukhbaatar et al. 2015: one of their language models.
     "memory-network": _system("memory_network", d_model=150, hops=7, span=100, tying="layerwise"),
     # Shazeer et al. 2017 put experts between LSTMs; here they are the feed-forward networks of the base model.
     "experts": _varied(

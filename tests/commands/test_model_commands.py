@@ -122,6 +122,10 @@ def test_prefixes_samples_greedy_and_ensembles(fluent, lines, tmp_path):
         (["--prefix", "PREFIX"], "has 1 lines, the text has 2"),
         (["--sample", "--temperature", "0"], "temperature"),
         (["--device", "tpu"], "choose auto, cpu or cuda"),
+        (["--device", "cpu:x"], "choose auto, cpu or cuda"),
+        (["--top-k", "3"], "--top-k 3: it is for --sample; leave it out"),
+        (["--greedy", "--n-best", "2"], "only a beam has several translations"),
+        (["--greedy", "--sample"], "choose one"),
     ],
 )
 def test_options_that_do_not_fit(fluent, tmp_path, options, said):

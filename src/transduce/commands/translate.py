@@ -28,7 +28,7 @@ def translate(
     scores: Annotated[bool, typer.Option(help="TSV: line, text, log-probability, penalised score.")] = False,
     alignments: Annotated[bool, typer.Option(help="TSV: text, then source-target pairs of words.")] = False,
     sample: Annotated[bool, typer.Option(help="Draw from the model's distribution.")] = False,
-    temperature: Annotated[float, typer.Option(help="Sharpness of the draw; lower is sharper.")] = 1.0,
+    temperature: Annotated[float | None, typer.Option(help="Of the draw, 1 if not given; lower is sharper.")] = None,
     top_k: Annotated[int | None, typer.Option(min=1, help="Draw from the k most probable words.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Draw from the most probable words of this mass.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of the draw.")] = 1,
@@ -59,8 +59,15 @@ def translate(
     decoding = _decoding(runs[0], {"beam": beam, "length_penalty": length_penalty, "margin": margin})
     if n_best > decoding.beam:
         raise ValueError(f"--n-best {n_best}: a beam of {decoding.beam} gives at most as many; use --beam {n_best}")
-    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    method = Method(decoding, n_best, greedy, validated(Sampling, sampling, place="options") if sample else None, seed)
+    if n_best > 1 and (greedy or sample):
+        raise ValueError(f"--n-best {n_best}: only a beam has several translations; leave --greedy and --sample out")
+    if greedy and sample:
+        raise ValueError("--greedy and --sample: each is a way of its own; choose one")
+    if not sample:
+        _refuse({"--temperature": temperature, "--top-k": top_k, "--top-p": top_p}, "is for --sample")
+    drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    given = {name: value for name, value in drawn.items() if value is not None}
+    method = Method(decoding, n_best, greedy, validated(Sampling, given, place="options") if sample else None, seed)
     form = Form(scores=scores or n_best > 1, alignments=alignments, json=as_json)
     job = Job.of(runs, method, form, precision.value, batch_tokens, device, threads)
     if engine is None:
