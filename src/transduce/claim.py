@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.directory import MANIFEST, NEXT, RECIPE, write_recipe
-from transduce.recipe import Recipe, dump, read_yaml
+from transduce.recipe import LARGEST, Recipe, dump, read_yaml
 
 __all__ = ["claim", "set_aside"]
 
@@ -42,6 +42,12 @@ def _contents(out: Path) -> list[Path]:
 
 def claim(recipe: Recipe, out: Path) -> None:
     """Writes the recipe into a new run; refuses to go on with one that has saved under a changed recipe."""
+    text = dump(recipe)
+    if len(text.encode()) > LARGEST:
+        raise ValueError(
+            f"with everything resolved the recipe has {len(text.encode()):,} bytes, and could not be read again beyond "
+            f"{LARGEST:,}: name fewer corpora, each of more pairs"
+        )
     out.mkdir(parents=True, exist_ok=True)
     path = out / RECIPE
     if path.exists() and _has_saved(out):
@@ -59,7 +65,7 @@ def claim(recipe: Recipe, out: Path) -> None:
             "directory, or begin anew with --restart (what is there is kept)"
         )
     (out / "training").mkdir(exist_ok=True)
-    write_recipe(out, dump(recipe))
+    write_recipe(out, text)
 
 
 def _has_saved(out: Path) -> bool:

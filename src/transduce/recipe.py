@@ -22,7 +22,7 @@ from transduce.settings import LONGEST_SHOWN, Spec, merged, validated
 from transduce.text.subwords import BEGIN, END, PAD, Bpe, SubwordsSpec
 from transduce.training import Training
 
-__all__ = ["Recipe", "dump", "expanded", "from_values", "load", "read_yaml"]
+__all__ = ["LARGEST", "Recipe", "dump", "expanded", "from_values", "load", "read_yaml"]
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 PATHS = ("source", "target", "tsv")  # the keys of a corpus that name files

@@ -173,6 +173,14 @@ def test_the_loss_scale_of_float16_goes_on_where_it_was(recipe, tmp_path, monkey
         assert state["loss_scale"] == scale
 
 
+def test_a_recipe_that_could_not_be_read_again_is_not_begun(recipe, tmp_path):
+    loaded = recipe()
+    many = loaded.model_copy(update={"data": loaded.data.model_copy(update={"train": loaded.data.train * 1200})})
+    with pytest.raises(ValueError, match="name fewer corpora"):
+        train(many, tmp_path / "run", say=silent)
+    assert not (tmp_path / "run" / "recipe.yaml").exists()
+
+
 def test_patience_wants_validations(recipe):
     with pytest.raises(ValueError, match="`patience` counts validations"):
         recipe(patience=3, validate_every=None)
