@@ -58,7 +58,7 @@ class Optimiser(Protocol):
         """The parameters by name, each shared one once, whole and on the CPU; all processes call it."""
 
     def state(self) -> dict[str, Tensor]:
-        """Adam's step and moments, whole and on the CPU; all processes call it, and it is the first one's to keep."""
+        """Adam's step and moments, whole and on the CPU, in the first process; all call it, the others get nothing."""
 
     def begin_with(self, weights: Mapping[str, Tensor]) -> None:
         """Goes on with the first process's weights; all processes call it."""
@@ -144,6 +144,8 @@ class FlatAdam:
 
     def state(self) -> dict[str, Tensor]:
         """As `Optimiser.state`."""
+        if not self._together.leads:
+            return {}
         return {name: tensor.to("cpu", copy=True) for name, tensor in self._adam.state[self.vector].items()}
 
     def begin_with(self, weights: Mapping[str, Tensor]) -> None:

@@ -74,12 +74,16 @@ class ShardedAdam:
         """As `Optimiser.state`; nothing before the first step."""
         if not self._adam.state:
             return {}
-        whole = self._layout.blank()
+        leads = self._together.leads
+        whole = self._layout.blank() if leads else {}
         for moment in MOMENTS:
-            for name, view in self._layout.views(whole[moment]).items():
-                share = self._mine[name]
-                view.copy_(self._whole(name, self._adam.state[share][moment] if share.numel() else share))
-        whole["step"].copy_(self._adam.state[self._shares[0]]["step"])
+            views = self._layout.views(whole[moment]) if leads else {}
+            for name, share in self._mine.items():
+                joined = self._whole(name, self._adam.state[share][moment] if share.numel() else share)
+                if leads:
+                    views[name].copy_(joined)
+        if leads:
+            whole["step"].copy_(self._adam.state[self._shares[0]]["step"])
         return whole
 
     def begin_with(self, weights: Mapping[str, Tensor]) -> None:
