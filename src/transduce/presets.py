@@ -56,7 +56,6 @@ RELEASED_2017 = _varied(
         "positions": {"kind": "sinusoidal", "layout": "halves"},
         "norm_epsilon": 1e-6,
         "first_input": "zeros",
-        "initialisation": "fused-glorot",
     },
     {"label_smoothing_over": "others"},
 )

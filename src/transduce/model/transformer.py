@@ -34,7 +34,7 @@ class Transformer(FamilySpec):
     norm: Literal["post", "pre"] = "post"
     norm_epsilon: float = Field(default=1e-5, gt=0)
     first_input: Literal["symbol", "zeros"] = "symbol"
-    initialisation: Literal["glorot", "fused-glorot"] = "glorot"
+    initialisation: Literal["fused-glorot", "glorot"] = "fused-glorot"
 
     def build(self, vocabulary: Vocabulary) -> "TransformerModel":
         """The model with fresh weights, drawn from torch's generator."""
@@ -181,8 +181,9 @@ class TransformerModel(TranslationModel):
     def _initialise(self) -> None:
         """Glorot-uniform matrices, embeddings N(0, 1/d_model), zero biases, as the released code has it.
 
-        The text is silent. `fused-glorot` draws W^Q, W^K and W^V as the released code does, as one matrix, which
-        at heads · d_k = d_model makes each smaller by 1/√2.
+        The text is silent. `fused-glorot` draws W^Q, W^K and W^V as the released code does, as one matrix, which at
+        heads · d_k = d_model makes each smaller by 1/√2 than `glorot`: with the norm last, the decoder finds the source
+        in half the steps (docs/decisions/0015).
         """
         for module in self.modules():
             if isinstance(module, nn.Linear):
