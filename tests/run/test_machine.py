@@ -25,7 +25,13 @@ def test_auto_is_a_gpu_where_there_is_one(monkeypatch):
     assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     assert choose_device("auto").type == "cuda"
+    used = []
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr("torch.cuda.set_device", used.append)
     assert choose_device("cuda:1") == torch.device("cuda", 1)
+    assert used == [1]
+    with pytest.raises(ValueError, match="there is no GPU 2 here: they are counted from 0, and there are 2"):
+        choose_device("cuda:2")
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])

@@ -22,8 +22,10 @@ def test_auto_is_float32_where_torch_does_not_tell_what_the_processor_can(monkey
     assert Precision("auto", CPU).name == "float32"
 
 
-def test_auto_is_bfloat16_on_a_gpu():
-    assert Precision("auto", torch.device("cuda")).name == "bfloat16"
+@pytest.mark.parametrize(("capability", "name"), [((9, 0), "bfloat16"), ((8, 0), "bfloat16"), ((7, 5), "float32")])
+def test_auto_is_bfloat16_on_a_gpu_that_multiplies_it(monkeypatch, capability, name):
+    monkeypatch.setattr("torch.cuda.get_device_capability", lambda device: capability)
+    assert Precision("auto", torch.device("cuda")).name == name
 
 
 @pytest.mark.parametrize("name", ["float32", "bfloat16"])
