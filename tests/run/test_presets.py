@@ -73,7 +73,7 @@ def test_a_preset_and_a_corpus_are_a_recipe(preset):
     assert recipe.model.kind == PRESETS[preset]["model"]["kind"]
 
 
-@pytest.mark.parametrize("preset", ["base", "big", "released-2017", "tiny", "E", "experts"])
+@pytest.mark.parametrize("preset", ["base", "big", "released-2017", "E", "experts"])
 def test_projections_are_drawn_as_the_released_code_draws_them(preset):
     values = {"data": {"train": {"embedded": "train"}}, "model": {"preset": preset}}
     assert validated(Recipe, expanded(values, place="here"), place="here").model.initialisation == "fused-glorot"
