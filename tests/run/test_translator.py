@@ -104,12 +104,11 @@ def test_one_line_in_is_one_line_out(translator, pieces, monkeypatch):
 
 
 def test_n_best_are_different_and_best_first(translator):
-    free, several = translator.translate(LINES), translator.translate(LINES, METHODS["n-best"])
-    assert sum(len(best) == 3 for best in several) >= 5  # fewer where fewer have ended at the greatest length
-    for line, best, one in zip(LINES, several, free, strict=True):
+    free = translator.translate(LINES)
+    for line, best, one in zip(LINES, translator.translate(LINES, METHODS["n-best"]), free, strict=True):
         assert best[0].text == one[0].text
         if line.strip():
-            assert len({tuple(found.words) for found in best}) == len(best) <= 3
+            assert len({tuple(found.words) for found in best}) == 3
             assert [found.score for found in best] == sorted((found.score for found in best), reverse=True)
             penalties = [((5 + len(found.words) + 1) / 6) ** 0.6 for found in best]
             scores = [found.log_probability / penalty for found, penalty in zip(best, penalties, strict=True)]
