@@ -291,6 +291,26 @@ def test_a_store_is_found_without_reading_the_corpus_again(tmp_path: Path, monke
     assert prepared(tmp_path, DataSpec(train=(entry,))).fingerprint != made.fingerprint
 
 
+def test_a_corpus_of_which_nothing_is_kept_is_told_and_the_others_are_trained_on(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("")
+    entries = (corpus(tmp_path, PAIRS), Tsv(tsv=str(tmp_path / "empty")))
+    said: list[str] = []
+    made = prepare(DataSpec(train=entries), SPECS[0], tmp_path / "store", threads=1, say=said.append)
+    assert [part.pairs for part in made.train.parts] == [len(made.train), 0]
+    assert "warning: empty: no pair is kept, nothing is trained on it" in said
+
+
+def test_a_store_that_does_not_hold_what_it_counts_is_refused(tmp_path: Path) -> None:
+    prepared(tmp_path, DataSpec(train=(corpus(tmp_path, PAIRS),)))
+    place = tmp_path / "store"
+    description = json.loads((place / "store.json").read_text())
+    description["parts"][0][0] += 1
+    del description["seal"]
+    (place / "store.json").write_text(json.dumps({**description, "seal": store_module._seal(description)}))
+    with pytest.raises(ValueError, match=r"it does not hold the .* pairs that it counts"):
+        open_store(place)
+
+
 def test_it_is_told_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cutting, "BATCH", 4)
     monkeypatch.setattr(cutting, "OFTEN", 0.0)

@@ -24,7 +24,7 @@ from transduce.durable import flush, write_text
 from transduce.pace import Pace
 from transduce.text.subwords import Subwords
 
-__all__ = ["STATE", "cut"]
+__all__ = ["STATE", "State", "cut"]
 
 BATCH = 2_000
 """Pairs that are cut into subwords at a time."""

@@ -17,7 +17,7 @@ import numpy as np
 
 import transduce
 from transduce.corpus.checks import Report, name_of, readable_pairs
-from transduce.corpus.cutting import STATE, cut
+from transduce.corpus.cutting import STATE, State, cut
 from transduce.corpus.data import DataSpec
 from transduce.corpus.dropout import Dropout, DroppingStore
 from transduce.corpus.readers import CorpusSpec, bytes_of_pairs, files_of, opened
@@ -133,11 +133,7 @@ def prepare(
     sides = _subwords(making, shared=begun.shared)
     say("cutting the corpus into subwords")
     state, dtype = cut(data, sides, making, begun.pairs, say)
-    for corpus, part in zip(data.train, state.parts, strict=True):
-        if not part.pairs:
-            say(f"warning: {name_of(corpus)}: no pair is kept, nothing is trained on it")
-    if not state.report.kept:
-        raise ValueError("data.train: no pair is left to train on; " + "; ".join(state.report.summary()))
+    _require_pairs(data, state, say)
     description = {
         "version": VERSION,
         "dtype": dtype.str,
@@ -154,6 +150,15 @@ def prepare(
     for line in prepared.report.summary():
         say(line)
     return prepared
+
+
+def _require_pairs(data: DataSpec, state: State, say: Callable[[str], None]) -> None:
+    """Tells the corpora of which nothing is kept; a `ValueError` where these are all."""
+    for corpus, part in zip(data.train, state.parts, strict=True):
+        if not part.pairs:
+            say(f"warning: {name_of(corpus)}: no pair is kept, nothing is trained on it")
+    if not state.report.kept:
+        raise ValueError("data.train: no pair is left to train on; " + "; ".join(state.report.summary()))
 
 
 class Begun(NamedTuple):
