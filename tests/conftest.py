@@ -1,11 +1,16 @@
 """What all tests share: shapes checked at every call, derandomised properties, one thread."""
 
 import os
+import signal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
+
+# As in a terminal, whatever runs the tests: output is buffered, and Ctrl-C is heard.
+os.environ.pop("PYTHONUNBUFFERED", None)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Every annotated shape of these rooms is checked at run time in the tests.
 install_import_hook(["transduce.model", "transduce.search"], "beartype.beartype")

@@ -23,7 +23,10 @@ class ElsewhereError(Exception):
 
 @contextlib.contextmanager
 def caught_signals() -> Iterator[list[int]]:
-    """Collects SIGINT and SIGTERM, so that the step at hand can be finished; a second one acts at once."""
+    """Collects SIGINT and SIGTERM, so that the step at hand can be finished; a second one acts at once.
+
+    One that is ignored stays so: a shell has what it starts in the background ignore SIGINT, which is for another.
+    """
     caught: list[int] = []
 
     def note(number: int, _frame: FrameType | None) -> None:
@@ -31,7 +34,7 @@ def caught_signals() -> Iterator[list[int]]:
         signal.signal(number, before[number])
 
     before: dict[int, Any] = {}
-    for asked in (signal.SIGINT, signal.SIGTERM):
+    for asked in _heeded():
         before[asked] = signal.signal(asked, note)
     try:
         yield caught
@@ -48,9 +51,14 @@ def ended_by_signals() -> Iterator[None]:
         signal.signal(number, signal.SIG_DFL)
         raise Interrupted(number)
 
-    before = {asked: signal.signal(asked, end) for asked in (signal.SIGINT, signal.SIGTERM)}
+    before = {asked: signal.signal(asked, end) for asked in _heeded()}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _heeded() -> list[int]:
+    """Those of the two that are not ignored."""
+    return [asked for asked in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(asked) is not signal.SIG_IGN]

@@ -86,6 +86,12 @@ def test_streams_that_are_none(trained, line, code, said):
     assert (ended.returncode, said in ended.stderr, ended.stderr.count("\n")) == (code, True, 1), ended.stderr
 
 
+def test_what_is_said_to_nobody_is_not_said_on_standard_output(tmp_path):
+    command = f"exec {sys.executable} -m transduce info {tmp_path}/none 2>&-"
+    ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout) == (2, "")
+
+
 def test_output_is_utf8_whatever_the_terminals_language(tmp_path):
     (tmp_path / "naïve").mkdir()
     run = os.fsencode(tmp_path) + b"/na\xefve \xc3\xbc"

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -316,6 +317,13 @@ def test_who_watches_may_leave(micro, trained, tmp_path):
         training.stderr.readline()
         training.stderr.close()
         assert training.wait(60) == 0
+    assert weights(tmp_path / "run") == weights(trained)
+
+
+def test_a_full_disk_where_the_log_goes_does_not_stop_a_training(micro, trained, tmp_path):
+    command = [sys.executable, "-m", "transduce", "train", micro / "recipe.yaml", "--out", tmp_path / "run"]
+    with Path("/dev/full").open("w") as full:
+        assert subprocess.run(command, stdout=subprocess.DEVNULL, stderr=full, timeout=60).returncode == 0
     assert weights(tmp_path / "run") == weights(trained)
 
 

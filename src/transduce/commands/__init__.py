@@ -9,6 +9,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -16,6 +17,7 @@ from typer.core import TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
+from transduce.commands.said import let_go, say
 from transduce.signals import ElsewhereError, Interrupted
 
 VERBS = {
@@ -83,7 +85,13 @@ def main(arguments: list[str] | None = None) -> None:
     for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors=errors)
-    app(args=arguments)
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - what is said goes nowhere, not to standard output
+    try:
+        app(args=arguments)
+    finally:
+        let_go(sys.stdout)
+        let_go(sys.stderr)
 
 
 def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
@@ -112,9 +120,7 @@ def _code_of(error: BaseException) -> int:
         case Interrupted():
             return 128 + error.number
         case BrokenPipeError():
-            # Whoever read our output has enough. Nothing more may be written, not even at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
+            return 0  # whoever read our output has enough
         case ElsewhereError():
             return 1
         case ValueError():
@@ -131,5 +137,5 @@ def _told(error: BaseException, message: str, code: int) -> int:
     """Says what went wrong; gives `code`."""
     if os.environ.get("TRANSDUCE_DEBUG") == "1":
         traceback.print_exception(error)
-    print(f"transduce: {message}", file=sys.stderr)
+    say(f"transduce: {message}")
     return code

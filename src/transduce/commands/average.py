@@ -1,10 +1,11 @@
 """`transduce average`."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from transduce.commands.said import say
 
 
 def average(
@@ -22,4 +23,4 @@ def average(
         raise ValueError("say which checkpoints to average: either --last N, or --checkpoints STEP once or more")
     weights = average(run, out, last, checkpoints)
     print(f"{out}: average of steps {', '.join(map(str, weights.steps))}")
-    print(f"measure it with `transduce evaluate {out} --source FILE --reference FILE`", file=sys.stderr)
+    say(f"measure it with `transduce evaluate {out} --source FILE --reference FILE`")

@@ -1,7 +1,6 @@
 """`transduce bench`."""
 
 import json
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from transduce.commands.options import Products
+from transduce.commands.said import say
 
 
 class Work(StrEnum):
@@ -65,7 +65,7 @@ def _training(preset: str, data: str | None, steps: int, changes: list[str], dev
     corpus = {"source": source, "target": target} if data else {"embedded": "train"}
     values = {"data": {"train": corpus}, "model": {"preset": preset}}
     recipe = from_values(values, changes, place=f"bench of {preset}")
-    return bench_training(recipe, preset, device, steps, lambda line: print(line, file=sys.stderr))
+    return bench_training(recipe, preset, device, steps, say)
 
 
 def _translating(run: Path | None, data: str | None, runs: int, device: Any, precision: Products) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """`transduce draw`: where every layer and head looks, while a sentence is translated."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from transduce.commands.said import say
 
 __all__ = ["draw"]
 
@@ -25,5 +26,5 @@ def draw(
 
     explanation = Translator.load(run).explain(sentence, target=target)
     pictures.draw(explanation, out)
-    print(f"{explanation.source_text} → {explanation.target_text}", file=sys.stderr)
+    say(f"{explanation.source_text} → {explanation.target_text}")
     print(out)

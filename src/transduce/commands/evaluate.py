@@ -1,7 +1,6 @@
 """`transduce evaluate`."""
 
 import json
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.commands.options import Products
+from transduce.commands.said import say
 
 if TYPE_CHECKING:
     from transduce.measure import Score
@@ -72,9 +72,7 @@ def _print(found: "dict[str, Score]", report: dict[str, Any]) -> None:
         interval = f"  [{score.low:.2f}, {score.high:.2f}]" if score.low is not None else ""
         print(f"{name}  {score.score:.2f}{interval}  {score.signature}")
     speed = f"{report['sentences']:,} sentences in {report['seconds']:.1f} s"
-    print(
-        f"{speed} ({report['tokens_per_second']:,.0f} subwords/s), {report['weights']['kind']} weights", file=sys.stderr
-    )
+    say(f"{speed} ({report['tokens_per_second']:,.0f} subwords/s), {report['weights']['kind']} weights")
 
 
 def _corpus(run: Path, source: str | None, reference: str | None, test: str | None) -> "Corpus":

@@ -2,11 +2,12 @@
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from transduce.commands.said import say
 
 
 def fetch(
@@ -28,7 +29,7 @@ def fetch(
     from transduce.fetch import fetch
 
     folder = out or _folder_of_the_recipes()
-    parts = fetch(name, folder, origin, lambda line: print(line, file=sys.stderr, flush=True))
+    parts = fetch(name, folder, origin, say)
     if as_json:
         print(json.dumps({"corpus": name, "folder": str(folder / name), "parts": parts}, indent=2))
         return
@@ -36,7 +37,7 @@ def fetch(
         for file, entry in part["files"].items():
             print(f"{folder / name / file}: {part['kept']:,} lines, {entry['bytes']:,} bytes")
     if folder.resolve() != Path(os.environ.get("TRANSDUCE_DATA", "")).resolve():
-        print(f"the recipes look for it by TRANSDUCE_DATA: export TRANSDUCE_DATA={folder.resolve()}", file=sys.stderr)
+        say(f"the recipes look for it by TRANSDUCE_DATA: export TRANSDUCE_DATA={folder.resolve()}")
 
 
 def _folder_of_the_recipes() -> Path:
