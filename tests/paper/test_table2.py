@@ -60,6 +60,12 @@ def test_only_recurrence_makes_training_wait_for_words(tiny):
     assert growing == {"rnnsearch", "luong", "gnmt", "neural-gpu"}
 
 
+def test_no_clock_decides_which_weights_are_averaged_at_equal_arithmetic(tiny, systems, tmp_path):
+    assert all(isinstance(table2._recipe(tiny, system, 720).training.save_every, int) for system in systems)
+    assert table2._recipe(tiny, systems[0], 720).training.save_every == 10
+    assert table2._recipe(tiny, systems[0], 1).training.save_every == 1
+
+
 def test_rows_are_trained_at_both_budgets_and_the_best_are_joined(tiny, systems, tmp_path, monkeypatch):
     run = lambda names: table2.table2(tiny, names, 0.02, tmp_path, Options("cpu", 1), lambda line: None)  # noqa: E731
     half = run(["first"])

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from transduce.corpus import Prepared
 from transduce.durable import write_text
 from transduce.machine import choose_device
 from transduce.measure import Score, scores
@@ -26,6 +25,7 @@ from transduce.paper.trials import (
     run_trial,
     shared_store,
 )
+from transduce.presets import PRESETS
 from transduce.recipe import Recipe
 from transduce.run import Options
 from transduce.translator import Translator
@@ -33,6 +33,7 @@ from transduce.validation import corpus_of
 
 ARITHMETIC, TIME = "arithmetic", "time"
 MEMBERS = 3  # of the ensemble
+SAVES = 72  # in the scale's arithmetic, as the paper's base model is saved every ten minutes of twelve hours
 
 
 class Row(NamedTuple):
@@ -57,35 +58,30 @@ def table2(at: Scale, names: Sequence[str], minutes: float | None, work: Path, o
     prepared = shared_store(_recipe(at, SYSTEMS[0]), work, say)
     rows = []
     for system in SYSTEMS:
-        recipe = _recipe(at, system)
-        trial, budgets = Trial(system.name, recipe, at.corpus_named("test")), _budgets(at, recipe, prepared, minutes)
+        steps = max(1, round(at.operations / operations_a_step(_recipe(at, system), prepared)))
+        trial = Trial(system.name, _recipe(at, system, steps), at.corpus_named("test"))
+        budgets = [Budget(ARITHMETIC, steps, minutes)]
+        if minutes is not None:
+            budgets.append(Budget(TIME, None, minutes))
         if system.name in names:
             run_trial(trial, work, budgets, options, say)
         known = {budget.name: read_trial(trial, work, budget) for budget in budgets}
-        rows.append(Row(system, known[ARITHMETIC], known.get(TIME), _waits(recipe.model)))
+        rows.append(Row(system, known[ARITHMETIC], known.get(TIME), _waits(trial.recipe.model)))
     corpus = corpus_of(at.corpus_named("test"))
     copying = scores(corpus.source, [corpus.target])["bleu"]
     return Table(rows, copying, _ensemble(at, rows, work, options))
 
 
-def _budgets(at: Scale, recipe: Recipe, prepared: Prepared, minutes: float | None) -> list[Budget]:
-    """The scale's arithmetic, and the minutes."""
-    steps = max(1, round(at.operations / operations_a_step(recipe, prepared)))
-    return [Budget(ARITHMETIC, steps, minutes), *([Budget(TIME, None, minutes)] if minutes is not None else [])]
+def _recipe(at: Scale, system: System, steps: int | None = None) -> Recipe:
+    """The recipe of a system: the scale's, with its model and its rate.
 
-
-def _recipe(at: Scale, system: System) -> Recipe:
-    """The recipe of a system: the scale's, with its model and its rate; weights are averaged over the last minutes."""
+    It is saved so often in the steps of the scale's arithmetic that no clock decides which weights are averaged there.
+    """
     small = at.name == "small"
-    training: dict[str, Any] = {"steps": None, "save_every": "10 min"}
-    if small:
-        training = {
-            "steps": None,
-            "save_every": "0.5 min",
-            "average": 5,
-            "batch_tokens": 1024,
-            "schedule": {"warmup": 200, "peak": system.peak},
-        }
+    training = {"average": 5, "batch_tokens": 1024, "schedule": {"warmup": 200, "peak": system.peak}}
+    training = {**(training if small else PRESETS[system.preset]["training"]), "steps": None}
+    if steps is not None:
+        training["save_every"] = max(1, steps // SAVES)
     return at.recipe(system.model(small), training, system.name)
 
 
