@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import transduce.corpus.planner as planner_module
 from transduce.corpus.planner import Planned, Planner, Position, fitted_rungs, scattered, sentence_batches
-from transduce.corpus.sentences import FILES, Part, Store, StoreWriter
+from transduce.corpus.sentences import FILES, Packed, Part, Store, StoreWriter
 from transduce.text.subwords import BEGIN, END, PAD
 
 
@@ -22,15 +22,15 @@ def stored(
     folder: Path, pairs: Sequence[tuple[list[int], list[int]]], weights: Sequence[tuple[int, float]] = ()
 ) -> Store:
     """A store of `pairs`, whose parts have the given numbers of pairs and weights."""
-    buffers = {name: BytesIO() for name in FILES}
-    writer = StoreWriter(buffers, np.dtype("<u2"))
-    writer.append("source", [source for source, _ in pairs])
-    writer.append("target", [target for _, target in pairs[:10]])
-    writer.append("target", [target for _, target in pairs[10:]])
+    buffers, dtype = {name: BytesIO() for name in FILES}, np.dtype("<u2")
+    writer = StoreWriter(buffers, dtype)
+    writer.append("source", Packed.of([source for source, _ in pairs], dtype))
+    writer.append("target", Packed.of([target for _, target in pairs[:10]], dtype))
+    writer.append("target", Packed.of([target for _, target in pairs[10:]], dtype))
     for name, buffer in buffers.items():
         (folder / name).write_bytes(buffer.getvalue())
     parts = [Part(*part) for part in weights or [(len(pairs), 1.0)]]
-    return Store({name: folder / name for name in FILES}, np.dtype("<u2"), parts)
+    return Store({name: folder / name for name in FILES}, dtype, parts)
 
 
 def random_pairs(count: int, seed: int = 3) -> list[tuple[list[int], list[int]]]:

@@ -210,9 +210,11 @@ class StoppedError(Exception):
     pass
 
 
-def test_what_was_interrupted_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_was_interrupted_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
     monkeypatch.setattr(cutting, "BATCH", 3)
     monkeypatch.setattr(cutting, "SETTLED", 2)
+    monkeypatch.setattr(cutting, "SHARE", 5)  # as many as are left for the last two starts are cut by one process
     first, second = corpus(tmp_path, [*PAIRS, ("", "")], "one"), corpus(tmp_path, PAIRS[:7], "two")
     data = DataSpec(train=(first, second))
     whole = prepare(data, SPECS[0], tmp_path / "whole", threads=1, say=silent)
@@ -230,7 +232,7 @@ def test_what_was_interrupted_is_gone_on_with(tmp_path: Path, monkeypatch: pytes
     starts: list[str] = []
     for _ in range(20):
         try:
-            made = prepare(data, SPECS[0], tmp_path / "store", threads=1, say=starts.append)
+            made = prepare(data, SPECS[0], tmp_path / "store", threads=threads, say=starts.append)
             break
         except StoppedError:
             assert not (tmp_path / "store" / "store.json").exists()

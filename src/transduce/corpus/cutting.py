@@ -1,25 +1,24 @@
 """Cutting: the pairs of all corpora as ids, a batch at a time, on all cores; an interrupted one is gone on with.
 
-Batches are cut ahead of being written: the library of the subwords works on all cores while the ids of the batch
-before are laid down. Every so often what is written is flushed and counted; what came after that is written again.
+Several processes cut where there are many pairs, and this one reads and writes. Every so often what is written is
+flushed and counted; what came after that is written again.
 """
 
 import json
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from transduce.corpus.checks import Fault, Report, name_of, readable
 from transduce.corpus.data import DataSpec
+from transduce.corpus.processes import in_order
 from transduce.corpus.readers import bytes_of_pairs
-from transduce.corpus.sentences import FILES, SIDES, Part, StoreWriter
+from transduce.corpus.sentences import FILES, SIDES, Packed, Part, StoreWriter
 from transduce.durable import flush, write_text
 from transduce.pace import Pace
 from transduce.text.subwords import Subwords
@@ -32,8 +31,8 @@ BATCH = 2_000
 SETTLED = 100
 """Batches after which what is written is flushed and counted."""
 
-AHEAD = 4
-"""Batches that are being cut at a time."""
+SHARE = 25_000
+"""Pairs that a process is worth starting for, which takes as long as some thousands."""
 
 STATE = "state.json"
 
@@ -41,8 +40,6 @@ OFTEN = 10.0
 """Seconds from one word on how far it is to the next, at least."""
 
 Numbered = tuple[int, tuple[bytes, bytes]]
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 class State(NamedTuple):
@@ -81,17 +78,25 @@ class State(NamedTuple):
 
 
 def cut(
-    data: DataSpec, subwords: tuple[Subwords, Subwords], making: Path, total: int, say: Callable[[str], None]
+    data: DataSpec,
+    subwords: tuple[Subwords, Subwords],
+    making: Path,
+    total: int,
+    say: Callable[[str], None],
+    *,
+    threads: int,
 ) -> tuple[State, np.dtype[Any]]:
     """Writes the pairs of all corpora, of which there are `total`, into the files of a store in `making`.
 
-    Gives what was written, and the type of the ids. The same call goes on where one was interrupted.
+    `threads` are the cores to be used, where there are pairs enough for a process on each. Gives what was written, and
+    the type of the ids. The same call goes on where one was interrupted.
     """
     dtype = np.dtype("<u2" if max(side.size for side in subwords) <= 1 << 16 else "<u4")
     state = State.of(making)
     if state.report.read:
         say(f"going on after {state.report.read:,} pairs")
     pace = Pace(total, state.report.read)
+    processes = min(threads, (total - state.report.read) // SHARE)
     with ExitStack() as stack:
         files = {name: stack.enter_context((making / name).open("ab")) for name in FILES}
         for file, size in zip(files.values(), state.sizes, strict=True):
@@ -99,8 +104,9 @@ def cut(
         writer = StoreWriter(files, dtype)
         for corpus in data.train[state.corpus :]:
             pairs = islice(enumerate(bytes_of_pairs(corpus), start=1), state.read, None)
-            work = partial(_cut, name_of(corpus), data, subwords)
-            for count, done in enumerate(_in_order(work, _batches(pairs)), start=1):
+            work = partial(_cut, name_of(corpus), data, subwords, dtype)
+            batches = stack.enter_context(closing(in_order(work, _batches(pairs), processes)))
+            for count, done in enumerate(batches, start=1):
                 state = _written(state, done, writer)
                 pace.done = state.report.read
                 if pace.told(OFTEN):
@@ -113,13 +119,15 @@ def cut(
 
 
 class Cut(NamedTuple):
-    """What came of a batch: the ids of each kept pair, side by side."""
+    """What came of a batch: the kept sentences of either side."""
 
     report: Report
-    sides: tuple[list[list[int]], list[list[int]]]
+    sides: tuple[Packed, Packed]
 
 
-def _cut(name: str, data: DataSpec, subwords: tuple[Subwords, Subwords], batch: list[Numbered]) -> Cut:
+def _cut(
+    name: str, data: DataSpec, subwords: tuple[Subwords, Subwords], dtype: np.dtype[Any], batch: list[Numbered]
+) -> Cut:
     """Checks a batch and cuts what is left."""
     report = Report()
     pairs = list(readable(batch, name, report, data.longest))
@@ -131,15 +139,16 @@ def _cut(name: str, data: DataSpec, subwords: tuple[Subwords, Subwords], batch: 
         else:
             kept.append(number)
     report.kept = len(kept)
-    return Cut(report, ([source[number] for number in kept], [target[number] for number in kept]))
+    sides = (Packed.of([side[number] for number in kept], dtype) for side in (source, target))
+    return Cut(report, (next(sides), next(sides)))
 
 
 def _written(state: State, done: Cut, writer: StoreWriter) -> State:
     """After one more batch."""
     longest = state.longest
-    for side, ids in zip(SIDES, done.sides):
-        writer.append(side, ids)
-        longest = max(longest, *map(len, ids), 0)
+    for side, sentences in zip(SIDES, done.sides):
+        writer.append(side, sentences)
+        longest = max(longest, int(sentences.lengths.max(initial=0)))
     state.report.add(done.report)
     read, kept = state.read + done.report.read, state.kept + done.report.kept
     return state._replace(read=read, kept=kept, longest=longest)
@@ -157,15 +166,3 @@ def _fault_of_length(source: int, target: int, data: DataSpec) -> Fault | None:
 def _batches(pairs: Iterator[Numbered]) -> Iterator[list[Numbered]]:
     while batch := list(islice(pairs, BATCH)):
         yield batch
-
-
-def _in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """What `work` makes of each item, in their order, some of them at work ahead."""
-    waiting: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(AHEAD) as pool:
-        for item in items:
-            waiting.append(pool.submit(work, item))
-            if len(waiting) == AHEAD:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()

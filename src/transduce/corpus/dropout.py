@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.corpus.sentences import FILES, SIDES, Part, Side, Store, StoreWriter
+from transduce.corpus.sentences import FILES, SIDES, Packed, Part, Side, Store, StoreWriter
 from transduce.text.dropout import hashed
 from transduce.text.subwords import Subwords
 
@@ -61,7 +61,8 @@ class DroppingStore(Store):
             for side in SIDES:
                 for start in range(0, len(self), BATCH):
                     numbers = np.arange(start, min(start + BATCH, len(self)))
-                    writer.append(side, self._sentences(side, numbers, _keys(seed, epoch, side, numbers)))
+                    sentences = self._sentences(side, numbers, _keys(seed, epoch, side, numbers))
+                    writer.append(side, Packed.of(sentences, self.dtype))
             for file in files.values():
                 file.flush()
             return Store(files, self.dtype, self.parts)

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FILES", "SIDES", "Part", "Side", "Store", "StoreWriter"]
+__all__ = ["FILES", "SIDES", "Packed", "Part", "Side", "Store", "StoreWriter"]
 
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
@@ -27,6 +27,19 @@ class Part(NamedTuple):
 
     pairs: int
     weight: float
+
+
+class Packed(NamedTuple):
+    """Sentences of one side: the length of each, and the ids of all, one after the other."""
+
+    lengths: NDArray[np.int64]
+    ids: NDArray[Any]
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sequence[int] | NDArray[Any]], dtype: np.dtype[Any]) -> "Packed":
+        """The sentences given, as ids of a type."""
+        lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
+        return cls(lengths, np.fromiter(chain.from_iterable(sentences), dtype, lengths.sum()))
 
 
 class Store:
@@ -107,15 +120,15 @@ class StoreWriter:
     """Fills the files of a `Store`, a batch at a time, from where they end."""
 
     def __init__(self, files: Mapping[str, BinaryIO], dtype: np.dtype[Any]) -> None:
-        self._files, self._dtype = files, dtype
+        self._files = files
         self._ends = {side: files[f"{side}.ids"].tell() // dtype.itemsize for side in SIDES}
         for side in SIDES:
             if not files[f"{side}.offsets"].tell():
                 files[f"{side}.offsets"].write(np.zeros(1, OFFSET).tobytes())
 
-    def append(self, side: Side, sentences: Sequence[Sequence[int] | NDArray[Any]]) -> None:
+    def append(self, side: Side, sentences: Packed) -> None:
         """Adds `sentences` to one side."""
-        ends = self._ends[side] + np.cumsum([len(sentence) for sentence in sentences], dtype=OFFSET)
-        self._files[f"{side}.ids"].write(np.fromiter(chain.from_iterable(sentences), self._dtype).tobytes())
+        ends = self._ends[side] + np.cumsum(sentences.lengths, dtype=OFFSET)
+        self._files[f"{side}.ids"].write(sentences.ids.tobytes())
         self._files[f"{side}.offsets"].write(ends.tobytes())
         self._ends[side] = int(ends[-1]) if len(ends) else self._ends[side]

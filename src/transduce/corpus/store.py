@@ -120,8 +120,9 @@ def prepare(
 
     Where subwords are `given`, those of another model, none are learnt: `subwords` then says only its dropout.
     A directory made from other data or settings is made anew; what was interrupted is gone on with. Nothing in it
-    counts until all is written. `threads` takes effect at the first call of a process. `ValueError` and `OSError` for
-    what is wrong with the files.
+    counts until all is written. `threads` are the cores that cut; for learning, those of the first call of a process
+    hold. `ValueError` and `OSError` for what is wrong with the files, `RuntimeError` where a process that cuts was
+    killed.
     """
     _limit_threads(threads)
     sums = _checksums(data, directory)
@@ -132,7 +133,7 @@ def prepare(
     begun = _begun(making, fingerprint) or _begin(making, fingerprint, data, subwords, given, say)
     sides = _subwords(making, shared=begun.shared)
     say("cutting the corpus into subwords")
-    state, dtype = cut(data, sides, making, begun.pairs, say)
+    state, dtype = cut(data, sides, making, begun.pairs, say, threads=threads)
     _require_pairs(data, state, say)
     description = {
         "version": VERSION,
