@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from variants import BEGIN, TEXT, batch, build
 
 from transduce.model import Attention, Transformer, TransformerModel, Vocabulary
-from transduce.model.attention import MultiHeadAttention
 from transduce.model.positions import sinusoids
 from transduce.settings import merged, validated
 
@@ -88,13 +87,13 @@ def test_dropout_is_off_in_reading_and_on_in_training() -> None:
     assert not torch.equal(model.train()(*batch()), model(*batch()))
 
 
-def first_attention(heads: int, d_k: int, d_v: int, initialisation: str) -> tuple[Tensor, Tensor, Tensor]:
-    """W^Q, W^K and W^V of a fresh model of width 64."""
+def projections(heads: int, d_k: int, d_v: int, initialisation: str, over_encoder: bool) -> tuple[Tensor, ...]:
+    """W^Q, W^K and W^V of a fresh model of width 64, of a self-attention or of one over the encoder's output."""
     torch.manual_seed(1)
-    attention = Attention(heads=heads, d_k=d_k, d_v=d_v)
-    spec = changed(d_model=64, mixer=attention.as_dictionary(), initialisation=initialisation)
-    model = spec.build(Vocabulary(source=17, target=17))
-    module = next(module for module in model.modules() if isinstance(module, MultiHeadAttention))
+    attention = Attention(heads=heads, d_k=d_k, d_v=d_v).as_dictionary()
+    spec = changed(d_model=64, mixer=attention, cross=attention, initialisation=initialisation)
+    layer = spec.build(Vocabulary(source=17, target=17)).decoder[0]
+    module = layer.cross if over_encoder else layer.mixer
     keys = heads * d_k
     return module.query.weight, module.key_value.weight[:keys], module.key_value.weight[keys:]
 
@@ -106,19 +105,25 @@ def assert_uniform(weight: Tensor, bound: float) -> None:
     assert abs(squares.mean() - 1 / 3) < 5 * math.sqrt(4 / 45 / weight.numel())
 
 
-def test_projections_are_glorot_uniform_each_by_its_own_shape() -> None:
-    query, keys, values = first_attention(5, 12, 20, "glorot")
+@pytest.mark.parametrize("over_encoder", [False, True])
+def test_projections_are_glorot_uniform_each_by_its_own_shape(over_encoder: bool) -> None:
+    query, keys, values = projections(5, 12, 20, "glorot", over_encoder)
     assert_uniform(query, math.sqrt(6 / (64 + 60)))
     assert_uniform(keys, math.sqrt(6 / (64 + 60)))
     assert_uniform(values, math.sqrt(6 / (64 + 100)))
 
 
-def test_the_released_code_draws_the_projections_as_one_matrix() -> None:
-    for weight in first_attention(5, 12, 20, "fused-glorot"):
+def test_what_the_released_code_multiplies_as_one_matrix_is_drawn_as_one() -> None:
+    for weight in projections(5, 12, 20, "fused-glorot", over_encoder=False):
         assert_uniform(weight, math.sqrt(6 / (64 + 60 + 60 + 100)))
     # At heads · d_k = d_model each has a gain of 1/√2.
-    for weight in first_attention(4, 16, 16, "fused-glorot"):
+    for weight in projections(4, 16, 16, "fused-glorot", over_encoder=False):
         assert_uniform(weight, math.sqrt(6 / (64 + 64)) / math.sqrt(2))
+    # The released code asks with a matrix of its own what the encoder has made.
+    query, keys, values = projections(5, 12, 20, "fused-glorot", over_encoder=True)
+    assert_uniform(query, math.sqrt(6 / (64 + 60)))
+    assert_uniform(keys, math.sqrt(6 / (64 + 60 + 100)))
+    assert_uniform(values, math.sqrt(6 / (64 + 60 + 100)))
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])

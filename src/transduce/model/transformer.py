@@ -181,9 +181,10 @@ class TransformerModel(TranslationModel):
     def _initialise(self) -> None:
         """Glorot-uniform matrices, embeddings N(0, 1/d_model), zero biases, as the released code has it.
 
-        The text is silent. `fused-glorot` draws W^Q, W^K and W^V as the released code does, as one matrix, which at
-        heads · d_k = d_model makes each smaller by 1/√2 than `glorot`: with the norm last, the decoder finds the source
-        in half the steps (docs/decisions/0015).
+        The text is silent. `fused-glorot` draws as one matrix what the released code multiplies as one: W^Q, W^K and
+        W^V, and where attention is over the encoder's output W^K and W^V. At heads · d_k = d_model those three are
+        smaller by 1/√2 than with `glorot`, and with the norm last the decoder finds the source in half the steps
+        (docs/decisions/0015).
         """
         for module in self.modules():
             if isinstance(module, nn.Linear):
@@ -192,19 +193,23 @@ class TransformerModel(TranslationModel):
                     nn.init.zeros_(module.bias)
             elif isinstance(module, LearnedPositions | Embedding):
                 nn.init.normal_(module.weight, std=self.spec.d_model**-0.5)
+        over_encoder = {layer.cross for layer in self.decoder}
         for module in self.modules():
             if isinstance(module, MultiHeadAttention):
-                self._initialise_projections(module)
+                self._initialise_projections(module, over_encoder=module in over_encoder)
 
-    def _initialise_projections(self, attention: MultiHeadAttention) -> None:
-        """W^Q, W^K and W^V, each with the bound of the matrix it is drawn as."""
+    def _initialise_projections(self, attention: MultiHeadAttention, *, over_encoder: bool) -> None:
+        """W^Q, W^K and W^V, each with the bound of the matrix that it is drawn as part of."""
         keys = attention.spec.heads * attention.spec.d_k
-        parts = [attention.query.weight, attention.key_value.weight[:keys], attention.key_value.weight[keys:]]
-        fused = self.spec.initialisation == "fused-glorot"
-        together = sum(len(part) for part in parts)
-        for part in parts:
-            bound = (6 / (self.spec.d_model + (together if fused else len(part)))) ** 0.5
-            part.uniform_(-bound, bound)
+        query, key, value = attention.query.weight, attention.key_value.weight[:keys], attention.key_value.weight[keys:]
+        if self.spec.initialisation == "glorot":
+            matrices = [[query], [key], [value]]
+        else:
+            matrices = [[query], [key, value]] if over_encoder else [[query, key, value]]
+        for matrix in matrices:
+            bound = (6 / (self.spec.d_model + sum(map(len, matrix)))) ** 0.5
+            for part in matrix:
+                part.uniform_(-bound, bound)
 
 
 def _slots(
