@@ -150,16 +150,14 @@ def write_model(
     `subwords` are the source's and the target's, one file where they are the same object; `texts`, the recipe and the
     card, are by file name. A card that its owner has edited is left alone.
     """
-    edited = _card_is_edited(directory)
     directory.mkdir(parents=True, exist_ok=True)
+    _settle(directory)
+    edited = _card_is_edited(directory)
     tokenizers = dict(zip(subwords_files(shared=subwords[0] is subwords[1]), subwords, strict=True))
     described = json.dumps(config.as_dictionary(), indent=2, ensure_ascii=False) + "\n"
     written: dict[str, Callable[[Path], object]] = {name: side.save for name, side in tokenizers.items()}
     written |= {WEIGHTS: partial(write_tensors, weights), CONFIG: _text(described)}
-    # The card is free to edit, so it is no part of what is checked; as it was written, it is replaced with the weights.
-    written |= {name: _text(text) for name, text in texts.items() if name != CARD}
-    if CARD in texts and not edited:
-        write_text(directory / CARD, texts[CARD])
+    written |= {name: _text(text) for name, text in texts.items() if name != CARD or not edited}
     _commit(directory, written, {}, entry(texts.get(CARD, "").encode()))
 
 
@@ -182,13 +180,14 @@ def _commit(directory: Path, written: Mapping[str, Callable[[Path], object]], ke
     """Replaces files and their manifest as one.
 
     All are written beside what is there; the moment at which `NEXT` is there, they are what the directory holds, and
-    moving them into place is only tidying, which a reader does without and the next writer does first.
+    moving them into place is only tidying, which a reader does without and the next writer does first. The card is
+    replaced with them, but free to edit, and so no part of what is checked.
     """
     _settle(directory)
     for name, fill in written.items():
         replace(_aside(directory, name), fill)
     fresh = entries(_aside(directory, name) for name in written)
-    files = {**kept, **{name: fresh[_aside(directory, name).name] for name in written}}
+    files = {**kept, **{name: fresh[_aside(directory, name).name] for name in written if name != CARD}}
     manifest = {"version": VERSION, "files": {name: files[name] for name in sorted(files)}, "card": card}
     write_text(directory / NEXT, json.dumps(manifest, indent=2) + "\n")
     _settle(directory)
@@ -197,7 +196,7 @@ def _commit(directory: Path, written: Mapping[str, Callable[[Path], object]], ke
 def _settle(directory: Path) -> None:
     """Finishes a replacement that was cut short after it counted, and forgets one that was before."""
     if (directory / NEXT).exists():
-        for name in _manifest(directory / NEXT)["files"]:
+        for name in (*_manifest(directory / NEXT)["files"], CARD):
             if _aside(directory, name).exists():
                 _aside(directory, name).replace(directory / name)
         flush(directory)

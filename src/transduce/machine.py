@@ -8,9 +8,12 @@ from typing import Any
 
 import torch
 
+from transduce.model import TranslationModel
+
 __all__ = [
     "choose_device",
     "compile_on_gpu",
+    "cores",
     "environment",
     "keep_pages",
     "multiplies_bfloat16",
@@ -85,13 +88,19 @@ def keep_pages() -> None:
         library.mallopt(parameter, value)
 
 
-def compile_on_gpu(module: torch.nn.Module, device: torch.device) -> None:
+def cores() -> int:
+    """The processor's cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def compile_on_gpu(model: TranslationModel, device: torch.device) -> None:
     """Has torch fuse what is between the matrix products, on a GPU, where launching each alone would cost the most.
 
-    The second shape makes the compiled code general, so that it is compiled twice and not for each shape.
+    The second shape makes the compiled code general, so that it is compiled twice and not for each shape. A model
+    without blocks may loop over words, which would be compiled for each number of them: it is left as it is.
     """
-    if device.type == "cuda":
-        module.compile()
+    if device.type == "cuda" and model.blocks():
+        model.compile()
 
 
 def repeat_bits() -> None:

@@ -6,7 +6,6 @@ was stopped, by a signal or by `kill −9`, and ends with the bits of a run that
 
 import contextlib
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -16,11 +15,11 @@ import torch
 
 from transduce.alone import held
 from transduce.claim import claim, set_aside
-from transduce.corpus import Planner, Prepared, open_store
+from transduce.corpus import Planner, Prepared, open_store, pieces_of_a_step
 from transduce.corpus import prepare as prepare_corpus
 from transduce.directory import Model, Weights, weights_of
 from transduce.journal import Journal
-from transduce.machine import choose_device, compile_on_gpu, environment, keep_pages, repeat_bits, use_threads
+from transduce.machine import choose_device, compile_on_gpu, cores, environment, keep_pages, repeat_bits, use_threads
 from transduce.model import TranslationModel, Vocabulary, blank
 from transduce.model.readout import Smoothing
 from transduce.progress import Progress
@@ -71,13 +70,18 @@ class Outcome(NamedTuple):
     weights: Weights
 
 
-def prepare(recipe: Recipe, out: Path, say: Say, start_from: Model | None = None) -> Prepared:
-    """Learns the subwords, or takes those of the model to start from, and writes the store, unless it is there."""
+def prepare(
+    recipe: Recipe, out: Path, say: Say, start_from: Model | None = None, threads: int | None = None
+) -> Prepared:
+    """Learns the subwords, or takes those of the model to start from, and writes the store, unless it is there.
+
+    On all cores that this process may use, or as many as `threads`.
+    """
     return prepare_corpus(
         recipe.data,
         recipe.subwords,
         out / "training" / "store",
-        threads=os.cpu_count() or 1,
+        threads=threads or cores(),
         say=say,
         given=(start_from.source, start_from.target) if start_from else None,
     )
@@ -103,12 +107,23 @@ def train(recipe: Recipe, out: Path, options: Options = DEFAULTS, say: Say = pri
             stack.enter_context(held(out, "training"))
             if options.restart:
                 set_aside(out, say)
+            _check_pieces(recipe, together.size)
             claim(recipe, out)
-            prepare(recipe, out, say, start_from)
+            prepare(recipe, out, say, start_from, options.threads)
 
         together.first(claimed)
         prepared = open_store(out / "training" / "store")
         return Run(recipe, out, prepared, device, speak, together).train(start_from)
+
+
+def _check_pieces(recipe: Recipe, processes: int) -> None:
+    """Every process needs a piece of each step."""
+    pieces = pieces_of_a_step(recipe.training.batch_tokens, recipe.training.pieces)
+    if pieces < processes:
+        raise ValueError(
+            f"a step has {pieces} pieces for {processes} processes: set training.pieces: {processes}, or more, "
+            "from the first start on"
+        )
 
 
 def _silent(line: str) -> None:
@@ -158,8 +173,7 @@ class Run:
 
             return ShardedAdam(self.objective, self.training.optimiser, self.together, device)
         self.model.to(device)
-        if self.model.blocks():  # a loop over words would be compiled for each number of them
-            compile_on_gpu(self.model, device)
+        compile_on_gpu(self.model, device)
         return FlatAdam(self.model, self.training.optimiser, self.together)
 
     def _circumstances(self, device: torch.device) -> Circumstances:
@@ -173,7 +187,6 @@ class Run:
 
     def train(self, start_from: Model | None = None) -> Outcome:
         """Trains until steps, minutes or patience are used up."""
-        self.together.first(self._check_pieces)
         resumed = self.saving.resumed()
         if resumed is not None:
             self.progress = resumed
@@ -303,10 +316,10 @@ class Run:
         return True
 
     def _save(self) -> None:
-        """Writes a checkpoint, and the model directory where no validation does."""
+        """Writes a checkpoint, and the model directory where no validation does it."""
         weights = self.optimiser.weights()
         self.progress = self.saving.save(self.progress, weights)
-        if self.validation is None:
+        if self.validation is None or self.training.validate_every is None:
             self._publish(Weights(kind="last", steps=(self.progress.step,)), None, weights)
 
     def _publish(self, which: Weights, found: Validated | None, weights: Mapping[str, torch.Tensor]) -> None:
@@ -371,12 +384,6 @@ class Run:
         )
         validation.check(self.model)
         return corpus, validation
-
-    def _check_pieces(self) -> None:
-        """Every process needs a piece of each step."""
-        pieces, size = self.planner.pieces, self.together.size
-        if pieces < size:
-            raise ValueError(f"a step has {pieces} pieces for {size} processes: set training.pieces: {size}, or more")
 
     def _describe(self) -> None:
         """What is about to be trained, on what."""

@@ -54,11 +54,12 @@ class Saving:
 
     def is_due(self, progress: Progress, since: float) -> bool:
         """Every so many steps or, `since` the last, seconds, as the recipe says; later where that was no moment."""
-        if self._training.save_steps is not None:
-            due = progress.step % self._training.save_steps == 0
+        steps, seconds = self._training.save_steps, self._training.save_seconds
+        if steps is not None:
+            due = progress.step % steps == 0 or progress.step == self._retry
         else:
-            due = since >= (self._training.save_seconds or 0)
-        if not due and progress.step != self._retry:
+            due = since >= (seconds or 0) and progress.step >= (self._retry or 0)
+        if not due:
             return False
         if progress.skips.in_a_row:  # to weights that diverge nobody should go back
             self._retry = progress.step + 1
@@ -122,7 +123,7 @@ class Saving:
         self._precision.scale, self._precision.steady = state["loss_scale"]
         progress = Progress.read(state["step"], state)
         if before.judge != self._circumstances.judge:
-            progress = progress._replace(best=None, stale=0)
+            progress = progress._replace(best=None, best_step=None, stale=0)
         self._journal.say(f"going on after step {progress.step}")
         return progress
 

@@ -279,15 +279,15 @@ def test_rungs_are_the_best_there_are(counts: list[int], rungs: int) -> None:
     assert padded(found) == min(padded(choice) for choice in everything)
 
 
-@given(lengths=st.lists(st.integers(0, 30), max_size=40), budget=st.integers(1, 100), longest_first=st.booleans())
-def test_sentences_to_translate_are_batched_by_length(lengths: list[int], budget: int, longest_first: bool) -> None:
-    batches = sentence_batches(np.array(lengths, int), budget, longest_first=longest_first)
+@given(lengths=st.lists(st.integers(0, 30), max_size=40), budget=st.integers(1, 100))
+def test_sentences_to_translate_are_batched_by_length(lengths: list[int], budget: int) -> None:
+    batches = sentence_batches(np.array(lengths, int), budget)
     assert sorted(number for batch in batches for number in batch.tolist()) == list(range(len(lengths)))
     for batch in batches:
         longest = max(lengths[number] for number in batch)
         assert len(batch) == 1 or len(batch) * longest <= budget
     firsts = [max(lengths[number] for number in batch) for batch in batches]
-    assert firsts == sorted(firsts, reverse=longest_first)
+    assert firsts == sorted(firsts, reverse=True)
 
 
 def test_batches_to_translate_are_as_large_as_fits() -> None:

@@ -1,7 +1,9 @@
 """A model directory: read only as it was written, and every change told by name."""
 
+import errno
 import json
 import shutil
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -108,6 +110,26 @@ def test_a_card_that_nobody_edited_goes_with_the_weights(run):
         for text in ("earlier", card):
             write_model(run, model.config, weights_of(model.module), (model.source, model.target), {"README.md": text})
         assert (run / "README.md").read_text() == card
+
+
+def test_weights_that_could_not_be_written_leave_the_card_of_those_that_are_there(run, monkeypatch):
+    model = Model.read(run)
+
+    def write(card):
+        write_model(run, model.config, weights_of(model.module), (model.source, model.target), {"README.md": card})
+
+    write("first")
+    with monkeypatch.context() as full:
+        full.setattr("transduce.directory.write_tensors", Mock(side_effect=OSError(errno.ENOSPC, "no space left")))
+        with pytest.raises(OSError, match="no space left"):
+            write("second")
+    assert (run / "README.md").read_text() == "first"
+    with monkeypatch.context() as cut_short:
+        cut_short.setattr("transduce.directory.flush", Mock(side_effect=OSError))
+        with pytest.raises(OSError):  # noqa: PT011 - once everything is in its place but for the manifest
+            write("third")
+    write("fourth")
+    assert (run / "README.md").read_text() == "fourth"
 
 
 def test_the_recipe_of_a_run_that_goes_on_is_no_damage(run):

@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -250,6 +251,20 @@ def test_the_card_says_what_was_measured(trained):
     record = json.loads((trained / "metrics.jsonl").read_text().rstrip("\n").split("\n")[-1])
     assert f"{record['bleu']:.2f} ({record['signature']})" in card
     assert str(Path(trained).parent) not in card
+
+
+def test_without_validations_there_is_a_model_from_the_first_checkpoint_on(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr("transduce.run.Run._finish", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe(validate_every=None, save_every=4, steps=6), tmp_path, say=silent)
+    assert Model.read(tmp_path).config.weights == Weights(kind="last", steps=(6,))
+
+
+def test_a_run_that_goes_on_without_a_validation_has_no_best_weights(recipe, tmp_path):
+    settings = {"validate_every": 1, "save_every": 1, "average": None}
+    assert train(recipe(steps=2, **settings), tmp_path, say=silent).weights.kind == "best"
+    outcome = train(recipe("data.validation=null", steps=4, **settings), tmp_path, say=silent)
+    assert outcome.weights == Model.read(tmp_path).config.weights == Weights(kind="last", steps=(4,))
 
 
 def test_scores_of_another_measure_are_not_compared(recipe, tmp_path, losses):

@@ -228,6 +228,8 @@ def test_a_line_longer_than_the_learned_positions_is_named(pieces):
         short.translate(["cat", "", long])
     with pytest.raises(ValueError, match="line 2 has"):
         short.score(["cat", "dog"], ["hen", long])
+    with pytest.raises(ValueError, match="line 2 has"):
+        short.translate(["cat", "dog"], prefixes=["hen", long])
 
 
 def test_it_translates(translator, micro):

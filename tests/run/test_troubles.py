@@ -1,11 +1,13 @@
 """What breaks while a run is at work: gradients that are no numbers, a disk that refuses, memory that is refused."""
 
 import errno
+import itertools
 import json
 import resource
 import signal
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import pytest
 import safetensors.torch
@@ -143,6 +145,17 @@ def test_a_full_disk_is_told_and_tried_again(recipe, tmp_path, monkeypatch, undi
     assert "Errno" not in told[1]
     assert "there is none yet; trying again after step 5" in told[1]
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == undisturbed
+
+
+def test_a_full_disk_is_tried_again_so_many_steps_on_by_the_clock_too(micro, tmp_path, monkeypatch):
+    monkeypatch.setattr(saving, "RETRY", 3)
+    monkeypatch.setattr("transduce.run.time.monotonic", Mock(side_effect=itertools.count(0, 100)))
+    by_the_clock = load(micro / "recipe.yaml", ['training.save_every="1 min"', "training.validate_every=null"])
+    said = []
+    refusing(monkeypatch, {1, 2, 3})
+    train(by_the_clock, tmp_path / "run", CPU, said.append)
+    told = [line.partition(":")[0] for line in said if "could not save" in line]
+    assert told == ["step 1", "step 4", "step 7"]
 
 
 def test_a_disk_that_stays_full_ends_with_what_was_saved(recipe, tmp_path, monkeypatch):

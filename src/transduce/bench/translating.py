@@ -1,4 +1,4 @@
-"""The speed of translating sentences with a trained model, or with a preset's random weights."""
+"""The speed of translating sentences with a trained model."""
 
 import statistics
 from collections.abc import Sequence

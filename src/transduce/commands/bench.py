@@ -25,7 +25,9 @@ def bench(
     data: Annotated[
         str | None, typer.Option(metavar="SOURCE,TARGET", help="Two files to train on, or one to translate.")
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Steps, or translations of the whole, that count.")] = 20,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="That count: steps, 20 if not given, or translations of the whole, 5.")
+    ] = None,
     change: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")] = [],  # noqa: B006
     precision: Annotated[Products, typer.Option(help="Of products while translating.")] = Products.FLOAT32,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
@@ -39,9 +41,9 @@ def bench(
     keep_pages()
     chosen = choose_device(device)
     if work == Work.TRAIN:
-        found = _training(preset, data, steps, change, chosen)
+        found = _training(preset, data, steps or 20, change, chosen)
     else:
-        found = _translating(run, data, steps, chosen, precision)
+        found = _translating(run, data, steps or 5, chosen, precision)
     if as_json:
         print(json.dumps(found, indent=2))
         return
@@ -79,4 +81,4 @@ def _translating(run: Path | None, data: str | None, runs: int, device: Any, pre
         raise ValueError("bench translate needs a trained model: name its directory, such as runs/demo of `make demo`")
     lines = read_lines(data) if data else [example.source for example in split("test")]
     translator = Translator.load(run, device=str(device), precision=precision.value)
-    return bench_translating(translator, lines, str(run), min(runs, 5), Method(translator.decoding))
+    return bench_translating(translator, lines, str(run), runs, Method(translator.decoding))

@@ -2,7 +2,7 @@
 
 from transduce.corpus.checks import Fault, Report
 from transduce.corpus.data import DataSpec
-from transduce.corpus.planner import Piece, Planned, Planner, Position, sentence_batches
+from transduce.corpus.planner import Piece, Planned, Planner, Position, pieces_of_a_step, sentence_batches
 from transduce.corpus.readers import CorpusSpec, Embedded, Files, Tsv, files_of, pairs
 from transduce.corpus.store import Prepared, Store, open_store, prepare, subwords_files
 
@@ -23,6 +23,7 @@ __all__ = [
     "files_of",
     "open_store",
     "pairs",
+    "pieces_of_a_step",
     "prepare",
     "sentence_batches",
     "subwords_files",

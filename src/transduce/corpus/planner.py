@@ -74,11 +74,16 @@ class Rows(NamedTuple):
     room: int
 
 
+def pieces_of_a_step(batch_tokens: int, pieces: int | Literal["auto"]) -> int:
+    """As many as are asked for; "auto" makes them of about 4,096 positions."""
+    return max(1, batch_tokens // PIECE) if pieces == "auto" else pieces
+
+
 class Planner:
     """Cuts a store into pieces and steps.
 
     `batch_tokens` bounds the source and the target positions of a step, padding included. `pieces` is how many
-    pieces make a step; "auto" makes them of about 4,096 positions. The last step of an epoch takes the pieces that are
+    pieces make a step, as `pieces_of_a_step` has it. The last step of an epoch takes the pieces that are
     left. `ValueError` where a pair does not fit into a piece.
     """
 
@@ -88,7 +93,7 @@ class Planner:
         self.store = store
         self.seed = seed
         self._latest: tuple[tuple[int, int], tuple[Store, list[Rows]]] | None = None
-        self.pieces = max(1, batch_tokens // PIECE) if pieces == "auto" else pieces
+        self.pieces = pieces_of_a_step(batch_tokens, pieces)
         budget = batch_tokens // self.pieces
         longest = store.longest + 1
         if longest > budget:
@@ -276,10 +281,8 @@ def fitted_rungs(counts: NDArray[Any], rungs: int) -> Ids:
     return lengths[ends[::-1]].astype(np.int64)
 
 
-def sentence_batches(
-    lengths: NDArray[np.integer[Any]], batch_tokens: int, *, longest_first: bool = True
-) -> list[NDArray[np.int64]]:
-    """Numbers of sentences, batch by batch, like lengths together: rows × longest is at most `batch_tokens`.
+def sentence_batches(lengths: NDArray[np.integer[Any]], batch_tokens: int) -> list[NDArray[np.int64]]:
+    """Numbers of sentences, batch by batch, the longest first: rows × longest is at most `batch_tokens`.
 
     A sentence longer than that is a batch of its own. Every sentence is in exactly one batch.
     """
@@ -289,4 +292,4 @@ def sentence_batches(
         rows = max(1, batch_tokens // max(1, int(lengths[order[start]])))
         batches.append(order[start : start + rows])
         start += rows
-    return batches if longest_first else batches[::-1]
+    return batches

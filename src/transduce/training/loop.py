@@ -99,7 +99,7 @@ def training_steps(
     if on_gpu:
         planned_steps = _ahead(planned_steps)
     d_model = objective.model.spec.d_model
-    step = after
+    step, before = after, None
     while True:
         began = time.perf_counter()
         planned = next(planned_steps)
@@ -115,6 +115,9 @@ def training_steps(
         record = StepRecord(step, figures, rate, planned.words, 0.0, waited, planned.epoch, planned.position)
         if precision.name == "float16":
             precision.scale_by(not record.skipped)
+        elif before is not None:
+            before.read()  # a GPU is a step behind: it is waited for here, so that the seconds are those of its work
+        before = figures
         yield record._replace(seconds=time.perf_counter() - began)
 
 
