@@ -56,6 +56,18 @@ def test_a_process_that_ends_is_an_error_with_what_to_do() -> None:
         list(in_order(os._exit, [0] * 3, 2))
 
 
+def test_an_error_is_raised_here() -> None:
+    with pytest.raises(ZeroDivisionError):
+        list(in_order(partial(operator.truediv, 1), [1, 0, 1], 2))
+
+
+def test_no_file_of_the_folder_at_hand_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("pickle", "queue", "tokenize"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(1)")
+    monkeypatch.chdir(tmp_path)
+    assert list(in_order(operator.neg, range(4), 2)) == [0, -1, -2, -3]
+
+
 def test_who_is_left_alone_leaves_too() -> None:
     with subprocess.Popen([sys.executable, "-c", SLEEPING], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None

@@ -293,6 +293,12 @@ def test_a_store_is_found_without_reading_the_corpus_again(tmp_path: Path, monke
     assert prepared(tmp_path, DataSpec(train=(entry,))).fingerprint != made.fingerprint
 
 
+def test_a_path_may_be_written_in_any_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus(tmp_path, PAIRS)
+    monkeypatch.chdir(tmp_path)
+    assert len(prepared(tmp_path, DataSpec(train=(Tsv(tsv="././pairs"),))).train) == len(PAIRS)
+
+
 def test_a_corpus_of_which_nothing_is_kept_is_told_and_the_others_are_trained_on(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("")
     entries = (corpus(tmp_path, PAIRS), Tsv(tsv=str(tmp_path / "empty")))

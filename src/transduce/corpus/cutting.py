@@ -102,35 +102,55 @@ def cut(
         for file, size in zip(files.values(), state.sizes, strict=True):
             file.seek(file.truncate(size))
         writer = StoreWriter(files, dtype)
-        for corpus in data.train[state.corpus :]:
-            pairs = islice(enumerate(bytes_of_pairs(corpus), start=1), state.read, None)
-            work = partial(_cut, name_of(corpus), data, subwords, dtype)
-            batches = stack.enter_context(closing(in_order(work, _batches(pairs), processes)))
-            for count, done in enumerate(batches, start=1):
-                state = _written(state, done, writer)
-                pace.done = state.report.read
-                if pace.told(OFTEN):
-                    say(f"{pace.done:,} of {total:,} pairs, {pace.rate:,.0f} a second{pace.left}")
-                if count % SETTLED == 0:
-                    state = state.settle(making, files)
-            parts = (*state.parts, Part(state.kept, corpus.weight))
-            state = state._replace(corpus=state.corpus + 1, read=0, kept=0, parts=parts).settle(making, files)
+        work = partial(_cut, data, subwords, dtype)
+        batches = stack.enter_context(closing(in_order(work, _batches(data, state), processes)))
+        for count, done in enumerate(batches, start=1):
+            state = _written(_at(done.corpus, state, data), done, writer)
+            pace.done = state.report.read
+            if pace.told(OFTEN):
+                say(f"{pace.done:,} of {total:,} pairs, {pace.rate:,.0f} a second{pace.left}")
+            if count % SETTLED == 0:
+                state = state.settle(making, files)
+        state = _at(len(data.train), state, data).settle(making, files)
     return state, dtype
+
+
+class Batch(NamedTuple):
+    """Neighbouring pairs of one of the recipe's corpora."""
+
+    corpus: int
+    pairs: list[Numbered]
+
+
+def _batches(data: DataSpec, state: State) -> Iterator[Batch]:
+    """All corpora from where a state stands."""
+    for number, corpus in enumerate(data.train[state.corpus :], start=state.corpus):
+        read = state.read if number == state.corpus else 0
+        pairs = islice(enumerate(bytes_of_pairs(corpus), start=1), read, None)
+        while batch := list(islice(pairs, BATCH)):
+            yield Batch(number, batch)
+
+
+def _at(corpus: int, state: State, data: DataSpec) -> State:
+    """Before the first pair of a corpus, or where it stands in it: those before it are done."""
+    while state.corpus < corpus:
+        part = Part(state.kept, data.train[state.corpus].weight)
+        state = state._replace(corpus=state.corpus + 1, read=0, kept=0, parts=(*state.parts, part))
+    return state
 
 
 class Cut(NamedTuple):
     """What came of a batch: the kept sentences of either side."""
 
+    corpus: int
     report: Report
     sides: tuple[Packed, Packed]
 
 
-def _cut(
-    name: str, data: DataSpec, subwords: tuple[Subwords, Subwords], dtype: np.dtype[Any], batch: list[Numbered]
-) -> Cut:
+def _cut(data: DataSpec, subwords: tuple[Subwords, Subwords], dtype: np.dtype[Any], batch: Batch) -> Cut:
     """Checks a batch and cuts what is left."""
     report = Report()
-    pairs = list(readable(batch, name, report, data.longest))
+    pairs = list(readable(batch.pairs, name_of(data.train[batch.corpus]), report, data.longest))
     source, target = (side.encode([pair[place] for pair in pairs]) for place, side in enumerate(subwords, start=1))
     kept = []
     for number, (place, _, _) in enumerate(pairs):
@@ -140,7 +160,7 @@ def _cut(
             kept.append(number)
     report.kept = len(kept)
     sides = (Packed.of([side[number] for number in kept], dtype) for side in (source, target))
-    return Cut(report, (next(sides), next(sides)))
+    return Cut(batch.corpus, report, (next(sides), next(sides)))
 
 
 def _written(state: State, done: Cut, writer: StoreWriter) -> State:
@@ -161,8 +181,3 @@ def _fault_of_length(source: int, target: int, data: DataSpec) -> Fault | None:
     if data.ratio is not None and max(source, target) + 1 > data.ratio * (min(source, target) + 1):
         return Fault.PROPORTION
     return None
-
-
-def _batches(pairs: Iterator[Numbered]) -> Iterator[list[Numbered]]:
-    while batch := list(islice(pairs, BATCH)):
-        yield batch

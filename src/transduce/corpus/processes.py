@@ -29,7 +29,8 @@ ALONE = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 def in_order(work: Callable[[Item], Result], items: Iterable[Item], processes: int) -> Generator[Result, None, None]:
     """What `work` makes of each item, by so many processes; by this one where one is enough.
 
-    `work` and the items can be pickled. A `RuntimeError` where a process has ended before its work.
+    `work` and the items can be pickled; its errors are raised here. A `RuntimeError` where a process has ended before
+    its work.
     """
     if processes < 2:
         yield from map(work, items)
@@ -60,7 +61,7 @@ class _Process(Generic[Item, Result]):
 
     def __init__(self, work: Callable[[Item], Result]) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", f"from {__name__} import _answer; _answer()"],
+            [sys.executable, "-P", "-c", f"from {__name__} import _answer; _answer()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **ALONE},
@@ -76,13 +77,16 @@ class _Process(Generic[Item, Result]):
             self._work = b""
             pickle.dump(item, self._process.stdin)
             self._process.stdin.flush()
-            result: Result = pickle.load(self._process.stdout)
+            result, error = pickle.load(self._process.stdout)
         except (EOFError, BrokenPipeError, pickle.UnpicklingError):
             raise RuntimeError(
                 "one of several processes has ended before its work, perhaps for want of memory; "
                 "the same command goes on from what is written"
             ) from None
-        return result
+        if error is not None:
+            raise error
+        made: Result = result
+        return made
 
     def __enter__(self) -> Self:
         return self
@@ -99,5 +103,13 @@ def _answer() -> None:
     with contextlib.suppress(EOFError):
         work = pickle.load(items)
         while True:
-            pickle.dump(work(pickle.load(items)), results)
+            pickle.dump(_tried(work, pickle.load(items)), results)
             results.flush()
+
+
+def _tried(work: Callable[[Item], Result], item: Item) -> tuple[Result | None, Exception | None]:
+    """What `work` makes of an item, or the error that it ends with."""
+    try:
+        return work(item), None
+    except Exception as error:
+        return None, error

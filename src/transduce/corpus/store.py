@@ -220,7 +220,7 @@ def _fingerprint(
     corpora = []
     for corpus in data.train:
         values = corpus.as_dictionary()
-        content = {key: known[value] for key, value in values.items() if key in ("source", "target", "tsv")}
+        content = {key: known[str(Path(value))] for key, value in values.items() if key in ("source", "target", "tsv")}
         corpora.append({**values, **content, "program": None if files_of(corpus) else transduce.__version__})
     settings = {"longest": data.longest, "ratio": data.ratio, "subwords": subwords.as_dictionary(), "version": VERSION}
     sides = [side.as_json() for side in given or ()]
