@@ -162,6 +162,7 @@ class Translator:
         sources = self.source.encode([lines[number] for number in numbers])
         forced = self.target.encode([prefixes[number] for number in numbers]) if prefixes else [[] for _ in numbers]
         self._check_lengths(numbers, sources)
+        self._check_lengths(numbers, forced)
         lengths = np.array([len(words) + 1 for words in sources], dtype=np.int64)
         return [
             Batch(
@@ -172,10 +173,15 @@ class Translator:
             for places in sentence_batches(lengths, batch_tokens)
         ]
 
-    def untranslatable(self, lines: Sequence[str]) -> dict[int, str]:
-        """The lines, by their place, that are too long, and what to do."""
-        sources = self.source.encode(lines)
-        return {place: self._too_long(words) for place, words in enumerate(sources) if len(words) > self.longest}
+    def untranslatable(self, lines: Sequence[str], prefixes: Sequence[str] | None = None) -> dict[int, str]:
+        """The lines, by their place, that are too long, or their prefixes are, and what to do."""
+        sides = [*([self.target.encode(prefixes)] if prefixes else []), self.source.encode(lines)]
+        return {
+            place: self._too_long(words)
+            for side in sides
+            for place, words in enumerate(side)
+            if len(words) > self.longest
+        }
 
     @torch.inference_mode()
     def _solve(self, batch: Batch, method: Method) -> list[list[Hypothesis]]:
@@ -279,7 +285,7 @@ class Translator:
             return f"has {len(words):,} subwords, more than {LONGEST:,}; split the line"
         return (
             f"has {len(words)} subwords, and this model has learned positions for {self.longest}; "
-            "split the line, or train with `model.positions.kind: sinusoidal`"
+            "split the line, or train a model with more of them, or a Transformer with sinusoids"
         )
 
     def _rectangle(self, rows: Sequence[Sequence[int]]) -> Tensor:

@@ -126,6 +126,10 @@ def test_prefixes_samples_greedy_and_ensembles(fluent, lines, tmp_path):
         (["--top-k", "3"], "--top-k 3: it is for --sample; leave it out"),
         (["--greedy", "--n-best", "2"], "only a beam has several translations"),
         (["--greedy", "--sample"], "choose one"),
+        (["--seed", "0"], "--seed 0: it is for --sample; leave it out"),
+        (["--greedy", "--margin", "3"], "--margin 3.0: it is for a beam; leave it out"),
+        (["--alignments", "--scores"], "add --json"),
+        (["--alignments", "--n-best", "2"], "add --json"),
     ],
 )
 def test_options_that_do_not_fit(fluent, tmp_path, options, said):

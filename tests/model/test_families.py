@@ -11,6 +11,7 @@ from variants import BEGIN, batch
 
 from transduce.model import ModelSpec, Vocabulary
 from transduce.model.family import TranslationModel
+from transduce.model.mixers.local import LocalAttention
 
 SHARED = {"d_model": 14, "dropout": 0.1}
 TRANSFORMER = {
@@ -189,6 +190,14 @@ def test_every_weight_learns(spec):
     silent = [name for name, weight in model.named_parameters() if weight.grad is None or not weight.grad.any()]
     # The noise of experts is heard by the penalty alone; a separate readout by the loss.
     assert [name for name in silent if ".noise." not in name and not name.startswith("readout")] == []
+
+
+def test_neighbours_are_on_both_sides_in_the_encoder_and_before_in_the_decoder():
+    local = LocalAttention(heads=1, d_k=3, d_v=5, neighbours=4)
+    plain = local.products(8, 0)
+    assert local.products(8, 100) == plain + 9 * 8
+    assert local.products(8, 100, causal=True) == plain + 5 * 8
+    assert local.products(8, 3, causal=True) == plain + 3 * 8
 
 
 @every_member

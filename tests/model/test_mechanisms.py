@@ -156,12 +156,13 @@ def test_every_layer_of_a_convolutional_decoder_attends_and_gates():
     source, target = words(5), words(6, 2)
     whole = model(source, everywhere(source), target)
     for attention in model.attention:
-        kept = attention.join.bias.detach().clone()
+        kept = attention.query.bias.detach().clone()
         with torch.no_grad():
-            attention.join.bias.add_(1)
+            attention.query.bias.add_(10 * torch.randn_like(kept))  # what it asks for says what it is given
         assert not torch.allclose(model(source, everywhere(source), target), whole)
         with torch.no_grad():
-            attention.join.bias.copy_(kept)
+            attention.query.bias.copy_(kept)
+    assert torch.allclose(model(source, everywhere(source), target), whole)
     layer = next(iter(model.decoder.layers))
     with torch.no_grad():
         layer.convolution.bias[12:] = -1e4  # the gate is shut

@@ -83,7 +83,7 @@ class Worker:
         """The shard, translated: the bytes that the whole text would have there, and a word on each line left out."""
         before, lines = shard.source.before, shard.source.read()
         prefixes = shard.prefix.read() if shard.prefix else None
-        faults = self.translator.untranslatable(lines)
+        faults = self.translator.untranslatable(lines, prefixes)
         lines = ["" if place in faults else line for place, line in enumerate(lines)]
         found = [NOTHING] * len(lines)
         for batch in self.translator.batches(lines, prefixes, self.job.batch_tokens):

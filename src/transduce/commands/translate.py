@@ -31,7 +31,7 @@ def translate(
     temperature: Annotated[float | None, typer.Option(help="Of the draw, 1 if not given; lower is sharper.")] = None,
     top_k: Annotated[int | None, typer.Option(min=1, help="Draw from the k most probable words.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Draw from the most probable words of this mass.")] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of the draw.")] = 1,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Of the draw, 1 if not given.")] = None,
     prefix: Annotated[Path | None, typer.Option(help="A file with what each translation must begin with.")] = None,
     batch_tokens: Annotated[int, typer.Option(min=1, help="Source positions translated at once.")] = 4096,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
@@ -64,10 +64,15 @@ def translate(
     if greedy and sample:
         raise ValueError("--greedy and --sample: each is a way of its own; choose one")
     if not sample:
-        _refuse({"--temperature": temperature, "--top-k": top_k, "--top-p": top_p}, "is for --sample")
+        _refuse({"--temperature": temperature, "--top-k": top_k, "--top-p": top_p, "--seed": seed}, "is for --sample")
+    if greedy or sample:
+        _refuse({"--length-penalty": length_penalty, "--margin": margin}, "is for a beam")
+    if alignments and (scores or n_best > 1) and not as_json:
+        raise ValueError("--alignments: it is a table of its own beside that of --scores and --n-best; add --json")
     drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     given = {name: value for name, value in drawn.items() if value is not None}
-    method = Method(decoding, n_best, greedy, validated(Sampling, given, place="options") if sample else None, seed)
+    sampling = validated(Sampling, given, place="options") if sample else None
+    method = Method(decoding, n_best, greedy, sampling, 1 if seed is None else seed)
     form = Form(scores=scores or n_best > 1, alignments=alignments, json=as_json)
     job = Job.of(runs, method, form, precision.value, batch_tokens, device, threads)
     if engine is None:

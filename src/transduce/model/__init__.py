@@ -1,8 +1,8 @@
 """The model: tensors in, tensors out; sections 3.1 to 3.5 of the paper.
 
-Read it from the inside out: `attention` (3.2), `feed_forward` (3.3), `embedding` and `positions` (3.4, 3.5),
-`residual` (how a sub-layer is wrapped, 3.1 and 5.4), `layers`, `transformer` (the whole, 3.1), `readout` (from
-states to words and to the loss). Each part's settings stand beside its class and build it.
+Read it from the inside out: `compatibility` and `attention` (3.2), `feed_forward` (3.3), `embedding` and `positions`
+(3.4, 3.5), `residual` (how a sub-layer is wrapped, 3.1 and 5.4), `layers`, `transformer` (the whole, 3.1), `readout`
+(from states to words and to the loss). Each part's settings stand beside its class and build it.
 """
 
 from transduce.model.attention import Attention, ExplicitCore

@@ -1,7 +1,7 @@
-"""Multi-head attention (section 3.2) and the cache that makes it incremental.
+"""Multi-head attention (section 3.2).
 
-A mask is True where one may look. The arithmetic of attention is a *core* without parameters, fused or explicit;
-the explicit one keeps its weights, for pictures, and stands in for the fused one only there.
+A mask is True where one may look. The arithmetic of attention is a *core* without parameters, fused or explicit; the
+explicit one keeps its weights, and stands in for the fused one only where these are looked at.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ class AttentionSpec(Spec):
     dropout: float = Field(default=0.0, ge=0, lt=1)
     compatibility: Compatibility = ScaledDot()
 
-    def products(self, d_model: int, seen: int | float) -> int | float:
+    def products(self, d_model: int, seen: int | float, *, causal: bool = False) -> int | float:
         """Multiplications of a word that attends to itself and others, `seen` in all."""
         widths = self.heads * (self.d_k + self.d_v)
         return 2 * d_model * widths + seen * widths + self.compatibility.products(self.heads, self.d_k)

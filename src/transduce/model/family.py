@@ -103,13 +103,18 @@ class TranslationModel(nn.Module):
         """Log-probabilities of the word after each of `words`, and the state with them written."""
 
 
-def embeddings(spec: FamilySpec, vocabulary: Vocabulary) -> tuple[nn.Parameter, nn.Parameter]:
-    """The source's and the target's table, one matrix where they are shared (section 3.4); not drawn yet."""
+def check_shared(spec: FamilySpec, vocabulary: Vocabulary) -> None:
+    """A `ValueError` where one table would have to hold two vocabularies."""
     if spec.embeddings == "shared" and vocabulary.source != vocabulary.target:
         raise ValueError(
             f"embeddings cannot be shared between vocabularies of {vocabulary.source} and {vocabulary.target} "
             "words: set `subwords.shared: true` or `model.embeddings: separate`"
         )
+
+
+def embeddings(spec: FamilySpec, vocabulary: Vocabulary) -> tuple[nn.Parameter, nn.Parameter]:
+    """The source's and the target's table, one matrix where they are shared (section 3.4); not drawn yet."""
+    check_shared(spec, vocabulary)
     source = nn.Parameter(torch.empty(vocabulary.source, spec.d_model))
     shared = spec.embeddings == "shared"
     return source, source if shared else nn.Parameter(torch.empty(vocabulary.target, spec.d_model))

@@ -83,6 +83,6 @@ class LearnedPositions(nn.Module):
         if first + length > self.longest:
             raise ValueError(
                 f"a sentence of {first + length} words is longer than the {self.longest} positions this model has "
-                "learned; shorten it, or train with `model.positions.longest` as large"
+                "learned; shorten it, or train with as many"
             )
         return self.weight[first : first + length]

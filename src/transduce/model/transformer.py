@@ -47,7 +47,7 @@ class Transformer(FamilySpec):
         # The keys and values that attention over the source needs are made once a source word, in every decoder layer.
         remembered = self.d_model * cross
         read = self.encoder_layers * (self.mixer.products(self.d_model, length) + network)
-        written = self.mixer.products(self.d_model, length / 2) + network
+        written = self.mixer.products(self.d_model, length / 2, causal=True) + network
         written += self.cross.products(self.d_model, length) - remembered
         return read + self.decoder_layers * remembered, self.decoder_layers * written
 

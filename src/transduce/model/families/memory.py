@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from transduce.model.dropout import Dropout
 from transduce.model.families.words import WordVectors
-from transduce.model.family import FamilySpec, Layers, TranslationModel, Vocabulary, stack
+from transduce.model.family import FamilySpec, Layers, TranslationModel, Vocabulary, check_shared, stack
 from transduce.model.positions import Sinusoidal
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.state import CarriedState
@@ -68,11 +68,7 @@ class MemoryNetworkModel(TranslationModel):
 
     def __init__(self, spec: MemoryNetwork, vocabulary: Vocabulary) -> None:
         super().__init__()
-        if spec.embeddings == "shared" and vocabulary.source != vocabulary.target:
-            raise ValueError(
-                f"embeddings cannot be shared between vocabularies of {vocabulary.source} and {vocabulary.target} "
-                "words: set `subwords.shared: true` or `model.embeddings: separate`"
-            )
+        check_shared(spec, vocabulary)
         self.spec, self.vocabulary = spec, vocabulary
         number = {"adjacent": spec.hops + 1, "layerwise": 2, "untied": 2 * spec.hops}[spec.tying]
         shared = spec.embeddings == "shared"

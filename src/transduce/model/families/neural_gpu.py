@@ -52,7 +52,10 @@ class NeuralGpu(FamilySpec):
 
 
 class GatedConvolution(nn.Module):
-    """u ⊙ s + (1 − u) ⊙ tanh(U ∗ (r ⊙ s) + W ∗ p + B): a gated recurrent unit whose maps are convolutions."""
+    """u ⊙ s + (1 − u) ⊙ tanh(U ∗ (r ⊙ s) + W ∗ p + B): a gated recurrent unit whose maps are convolutions.
+
+    The gates u and r are sigmoids of such maps, too, of the memory s and of the tape p.
+    """
 
     def __init__(self, spec: NeuralGpu, tape: bool) -> None:
         super().__init__()
@@ -64,13 +67,15 @@ class GatedConvolution(nn.Module):
 
     def forward(self, memory: Image, present: Tensor, tape: Image | None = None) -> Image:
         """The memory one step later, zero where a sentence has no column."""
-        gates = self.gates(memory)
-        heard = gates.new_zeros(()) if tape is None or self.from_tape is None else self.from_tape(tape)
-        kept, reset, added = heard.chunk(3, 1) if heard.ndim else (heard, heard, heard)
-        update, forget = gates.chunk(2, 1)
-        update = torch.sigmoid(update + kept)
-        new = torch.tanh(self.new(torch.sigmoid(forget + reset) * memory) + added)
-        stepped: Tensor = (update * memory + (1 - update) * self.dropout(new)) * present
+        update, reset = self.gates(memory).chunk(2, 1)
+        if tape is None or self.from_tape is None:
+            added: Tensor | float = 0.0
+        else:
+            update_by_tape, reset_by_tape, added = self.from_tape(tape).chunk(3, 1)
+            update, reset = update + update_by_tape, reset + reset_by_tape
+        u, r = torch.sigmoid(update), torch.sigmoid(reset)
+        new = torch.tanh(self.new(r * memory) + added)
+        stepped: Tensor = (u * memory + (1 - u) * self.dropout(new)) * present
         return stepped
 
 

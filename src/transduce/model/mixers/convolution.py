@@ -23,7 +23,7 @@ class Convolution(Spec):
         """The module, for states of width `d_model`."""
         return ConvolutionMixer(self.kernel, d_model, separable=False)
 
-    def products(self, d_model: int, seen: int | float) -> int | float:
+    def products(self, d_model: int, seen: int | float, *, causal: bool = False) -> int | float:
         """Multiplications of a word."""
         return self.kernel * d_model**2
 
@@ -38,7 +38,7 @@ class SeparableConvolution(Spec):
         """The module, for states of width `d_model`."""
         return ConvolutionMixer(self.kernel, d_model, separable=True)
 
-    def products(self, d_model: int, seen: int | float) -> int | float:
+    def products(self, d_model: int, seen: int | float, *, causal: bool = False) -> int | float:
         """Multiplications of a word."""
         return self.kernel * d_model + d_model**2
 

@@ -18,9 +18,9 @@ class LocalAttention(AttentionSpec):
     kind: Literal["local_attention"] = "local_attention"
     neighbours: int = Field(ge=1)
 
-    def products(self, d_model: int, seen: int | float) -> int | float:
+    def products(self, d_model: int, seen: int | float, *, causal: bool = False) -> int | float:
         """Multiplications of a word that would see `seen` words, itself among them, were there no restriction."""
-        return super().products(d_model, min(seen, 2 * self.neighbours + 1))
+        return super().products(d_model, min(seen, (1 if causal else 2) * self.neighbours + 1))
 
     def build(self, d_model: int) -> "NeighbourAttention":
         """The module, for states of width `d_model`."""
