@@ -25,6 +25,7 @@ from transduce.search import (
     beam_search,
     forced_scores,
     greedy_search,
+    rectangle,
     sample,
 )
 from transduce.text.subwords import Subwords
@@ -289,10 +290,8 @@ class Translator:
         )
 
     def _rectangle(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """Rows of ids, padded to the longest."""
-        longest = max(len(row) for row in rows)
-        padded = [[*row, *[self.symbols.pad] * (longest - len(row))] for row in rows]
-        return torch.tensor(padded, dtype=torch.long, device=self.device)
+        """Rows of ids, padded to the longest, on the device of the models."""
+        return rectangle(rows, self.symbols.pad, self.device)
 
 
 def _draws(seed: int, numbers: Sequence[int], room: int) -> Tensor:

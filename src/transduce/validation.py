@@ -15,7 +15,7 @@ from transduce.measure import Score, scores
 from transduce.model import TranslationModel
 from transduce.model.readout import Smoothing
 from transduce.recipe import read_yaml
-from transduce.search import Decoding
+from transduce.search import Decoding, rectangle
 from transduce.settings import validated
 from transduce.text.subwords import Subwords
 from transduce.together import ALONE, Together
@@ -134,14 +134,9 @@ class Validation:
     def _batch_sums(self, model: TranslationModel, batch: Sequence[tuple[list[int], list[int]]]) -> Tensor:
         """The three sums of a batch."""
         symbols, device = model.spec.symbols, next(model.parameters()).device
-
-        def rectangle(rows: list[list[int]]) -> Tensor:
-            longest = max(map(len, rows))
-            return torch.tensor([[*row, *[symbols.pad] * (longest - len(row))] for row in rows], device=device)
-
-        source = rectangle([[*left, symbols.end] for left, _ in batch])
-        target_in = rectangle([[symbols.begin, *right] for _, right in batch])
-        target_out = rectangle([[*right, symbols.end] for _, right in batch])
+        source = rectangle([[*left, symbols.end] for left, _ in batch], symbols.pad, device)
+        target_in = rectangle([[symbols.begin, *right] for _, right in batch], symbols.pad, device)
+        target_out = rectangle([[*right, symbols.end] for _, right in batch], symbols.pad, device)
         log_probabilities = model.readout(model(source, source != symbols.pad, target_in))
         present = target_out != symbols.pad
         right = log_probabilities.gather(2, target_out.unsqueeze(2)).squeeze(2)[present]

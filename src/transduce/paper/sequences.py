@@ -20,6 +20,7 @@ from transduce.paper.trials import Budget, Say, Trial, read_trial, run_trial, sh
 from transduce.presets import Values
 from transduce.recipe import Recipe, from_values
 from transduce.run import Options
+from transduce.search import rectangle
 
 Task = Literal["copying", "agreement"]
 TASKS: tuple[Task, ...] = ("copying", "agreement")
@@ -117,9 +118,9 @@ def _accuracy(model: Model, task: Task, ends: tuple[int, int]) -> float:
     module, symbols = model.module, model.config.model.symbols
     right = words = 0
     for places in sentence_batches(torch.tensor([len(each) + 1 for each in target]).numpy(), 4096):
-        reading = _rectangle([[*source[place], symbols.end] for place in places], symbols.pad)
-        given = _rectangle([[symbols.begin, *target[place]] for place in places], symbols.pad)
-        wanted = _rectangle([target[place] for place in places], symbols.pad)
+        reading = rectangle([[*source[place], symbols.end] for place in places], symbols.pad)
+        given = rectangle([[symbols.begin, *target[place]] for place in places], symbols.pad)
+        wanted = rectangle([target[place] for place in places], symbols.pad)
         best = module.readout(module(reading, reading != symbols.pad, given)).argmax(-1)[:, :-1]
         counts = wanted != symbols.pad
         if task == "agreement":
@@ -127,9 +128,3 @@ def _accuracy(model: Model, task: Task, ends: tuple[int, int]) -> float:
         right += int((best == wanted)[counts].sum())
         words += int(counts.sum())
     return right / words
-
-
-def _rectangle(rows: list[list[int]], pad: int) -> torch.Tensor:
-    """Rows of ids, padded to the longest."""
-    longest = max(map(len, rows))
-    return torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows])

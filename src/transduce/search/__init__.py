@@ -5,7 +5,7 @@ from transduce.search.ensemble import Ensemble
 from transduce.search.forced import forced_scores
 from transduce.search.prefixed import Prefixed
 from transduce.search.single import Sampling, greedy_search, sample
-from transduce.search.stepper import Problem, State, Stepper
+from transduce.search.stepper import Problem, State, Stepper, rectangle
 
 __all__ = [
     "Decoding",
@@ -20,5 +20,6 @@ __all__ = [
     "forced_scores",
     "greedy_search",
     "length_penalty",
+    "rectangle",
     "sample",
 ]

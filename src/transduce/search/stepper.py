@@ -1,7 +1,9 @@
 """The stepper: all that a search knows of a model."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -51,3 +53,11 @@ class Problem(NamedTuple):
     def room(self) -> int:
         """The largest bound."""
         return int(self.bounds.max())
+
+
+def rectangle(
+    rows: Sequence[Sequence[int]], pad: int, device: torch.device | None = None
+) -> Int[Tensor, "rows longest"]:
+    """Rows of ids, padded to the longest."""
+    longest = max(map(len, rows))
+    return torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows], dtype=torch.long, device=device)
