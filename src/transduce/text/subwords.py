@@ -157,12 +157,20 @@ class Subwords:
         again = {part: before[part] for part in unknown if part in before}  # once: other threads may add to it
         new = list(unknown - again.keys())
         known.update(again)
-        known.update(zip(new, self._cut(new)))
+        known.update(zip(new, self._cut_parts(new), strict=True))
         return [list(chain.from_iterable(map(known.__getitem__, cut))) if cut else next(whole) for cut in parts]
 
     def _cut(self, texts: list[str]) -> list[list[int]]:
         """The ids of each text, by the library."""
         return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts)]
+
+    def _cut_parts(self, parts: list[str]) -> list[list[int]]:
+        """The ids of each part of a line: all in one text, for a text costs the library more than its words do."""
+        if not parts:
+            return []
+        (ids,) = self._cut([" ".join(parts)])
+        starts = np.flatnonzero(self._after_space[ids]).tolist()
+        return [ids[start:stop] for start, stop in zip(starts, [*starts[1:], len(ids)], strict=True)]
 
     def encode_with_dropout(
         self, lines: Sequence[str], probability: float, keys: NDArray[np.uint64]
@@ -220,6 +228,11 @@ class Subwords:
         spelt = {word: piece for piece, word in self._tokenizer.get_vocab().items() if word > END}
         text = (spelt[word].removeprefix(CONTINUES) for word in range(END + 1, self.size))
         return [b""] * len(SYMBOLS) + [bytes(byte[letter] for letter in piece) for piece in text]
+
+    @cached_property
+    def _after_space(self) -> NDArray[np.bool_]:
+        """Whether each id begins with a space, as the first of a part does and no other."""
+        return np.array([spelt.startswith(b" ") for spelt in self._bytes])
 
     def _rules(self) -> dict[str, Any]:
         """All of the file but what was learnt."""
