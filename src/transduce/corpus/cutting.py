@@ -159,8 +159,8 @@ def _cut(data: DataSpec, subwords: tuple[Subwords, Subwords], dtype: np.dtype[An
         else:
             kept.append(number)
     report.kept = len(kept)
-    sides = (Packed.of([side[number] for number in kept], dtype) for side in (source, target))
-    return Cut(batch.corpus, report, (next(sides), next(sides)))
+    left, right = (Packed.of([side[number] for number in kept], dtype) for side in (source, target))
+    return Cut(batch.corpus, report, (left, right))
 
 
 def _written(state: State, done: Cut, writer: StoreWriter) -> State:

@@ -1,7 +1,8 @@
 """One function applied to many items by several processes at a time, in the order of the items.
 
 Each is an interpreter of its own, spoken to through pipes: it imports what the function needs and nothing of the
-program at work, no signal of a terminal reaches it, and when this process is gone, in whatever way, it leaves too.
+program at work, no signal of a terminal reaches it, and when this process is gone, in whatever way, it leaves too
+(docs/decisions/0016).
 """
 
 import contextlib
