@@ -23,6 +23,7 @@ from workload import Workload, workload
 
 NEVER = 1_000_000  # steps
 PRECISIONS = ("bfloat16", "float32")
+FASTEST = {"JoeyNMT": "float32", "eole": "bfloat16", "Hugging Face": "float32"}  # of what a CPU offers, by the speeds
 
 
 def measured(system: System, settings: Mapping[str, str], seconds: float, log: Path) -> float:
@@ -97,12 +98,18 @@ def speeds_of(work: Workload, rounds: int, seconds: float) -> dict[tuple[str, st
 def curves_of(work: Workload, minutes: float) -> dict[str, quality.Curve]:
     """How good each system was when, ours first; a system that an earlier call has finished is not trained again."""
     folder = work.folder / "quality"
+    folder.mkdir(exist_ok=True)
     curves = {}
-    for name, system in {"transduce": None, **systems(work, folder, quality.EVERY)}.items():
+    for name, precision in {"transduce": "auto", **FASTEST}.items():
+        system = None if name == "transduce" else systems(work, folder / precision, quality.EVERY, precision)[name]
         curve = quality.kept(name, folder, minutes)
         if curve is None:
             say(f"{name}: {minutes:g} minutes")
-            curve = quality.theirs(name, system, work, folder, minutes) if system else quality.ours(folder, minutes)
+            curve = (
+                quality.theirs(name, system, work, folder / precision, minutes)
+                if system
+                else quality.ours(folder, minutes)
+            )
             quality.keep(name, folder, minutes, curve)
         curves[name] = curve
     return curves

@@ -142,6 +142,18 @@ def test_large_logits_do_not_overflow() -> None:
     assert all(gradient.isfinite().all() for gradient in gradients(loss.smoothed, readout, inner))
 
 
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("bfloat16", 0.02)])
+def test_a_word_whose_probability_is_zero_costs_what_its_logit_says(precision: str, tolerance: float) -> None:
+    readout, inner, target = built(scale=100.0).float(), states().detach().float(), targets()
+    logits = (inner @ readout.weight.T).flatten(0, 1)
+    expected = nn.functional.cross_entropy(logits, target.flatten(), reduction="sum", ignore_index=PAD)
+    with torch.autocast("cpu", dtype=getattr(torch, precision), enabled=precision != "float32"):
+        loss = readout.loss(inner, target, Smoothing())
+    likely = logits.softmax(1).gather(1, target.flatten().unsqueeze(1))[target.flatten() != PAD]
+    assert (likely == 0).any()
+    torch.testing.assert_close(tuple(loss), (expected, expected), rtol=tolerance, atol=0)
+
+
 def test_bfloat16_products_are_summed_in_float32() -> None:
     readout, inner, target = built().float(), states().detach().float().requires_grad_(), targets()
     expected = readout.loss(inner, target, Smoothing(epsilon=0.1))

@@ -74,13 +74,15 @@ class FusedCore(nn.Module):
             )
         # On a CPU torch's one call is made for long sentences: at a sentence's length it takes twice as long as this,
         # and in bfloat16 its gradient takes twenty times as long.
-        scores = compatibility(query, keys)
+        products = compatibility(query, keys)
+        # In float32 at least: torch's sums and softmaxes of short rows of narrower numbers go one by one.
+        scores = products.to(torch.promote_types(products.dtype, torch.float32))
         lowest = torch.finfo(scores.dtype).min / 2
         if visible is not None:
             scores = scores.add_((~visible).to(scores.dtype).mul_(lowest).unsqueeze(1))
         if causal:
             scores = scores.add_(scores.new_full(scores.shape[-2:], lowest).triu_(1))
-        weights = functional.dropout(scores.softmax(-1), dropout, training=dropout > 0)
+        weights = functional.dropout(scores.softmax(-1).to(products.dtype), dropout, training=dropout > 0)
         return weights @ values
 
 
@@ -189,9 +191,8 @@ class MultiHeadAttention(nn.Module):
 
     def remember(self, states: Float[Tensor, "rows new d_model"], rows: Rows | None = None) -> tuple[Keys, Values]:
         """Keys and values of what may be looked at: computed once, used by every query."""
-        width = self.spec.heads * self.spec.d_k
         projected = self.key_value(states) if rows is None else rows.spread(self.key_value(states))
-        keys, values = projected[..., :width], projected[..., width:]
+        keys, values = projected.split([self.spec.heads * width for width in (self.spec.d_k, self.spec.d_v)], dim=-1)
         return self._split(keys, self.spec.d_k), self._split(values, self.spec.d_v)
 
     def _split(self, joined: Tensor, width: int) -> Tensor:

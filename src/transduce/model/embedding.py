@@ -27,5 +27,14 @@ class Embedding(nn.Module):
         if self.blank is not None:
             vectors = vectors.masked_fill((words == self.blank).unsqueeze(-1), 0.0)
         places = self.positions(first, words.shape[1])
-        summed: Tensor = self.dropout(torch.add(places, vectors, alpha=self.scale))
+        summed: Tensor = self.dropout(_narrowed(torch.add(places, vectors, alpha=self.scale)))
         return summed
+
+
+def _narrowed(states: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """In bfloat16 where products are: what passes from one product to the next is then not widened in between.
+
+    On a CPU. On a GPU autocast widens for every norm, and compiled code does that on the way.
+    """
+    narrow = states.is_cpu and torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
+    return states.bfloat16() if narrow else states

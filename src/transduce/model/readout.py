@@ -116,6 +116,7 @@ class _ChunkedLoss(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         wanted = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
         exact = torch.promote_types(states.dtype, torch.float32)
+        wide = torch.float32 if narrow == torch.float16 else narrow  # in whose range an unlikely word is not 0
         states, weight = states.to(narrow), weight.to(narrow)
         extra, share = shares
         present = (target != pad).to(exact)
@@ -123,25 +124,28 @@ class _ChunkedLoss(torch.autograd.Function):
         counted = states * present.to(states.dtype).unsqueeze(1)
         states_gradient = torch.empty_like(states)
         weight_gradient = torch.zeros_like(weight, dtype=exact)
-        right, normaliser = torch.empty_like(present), torch.empty_like(present)
+        right, surprise = torch.empty_like(present), torch.empty_like(present)
         rows = max(CHUNK // len(weight), 16)
         if states.is_cuda:
             rows = max(rows, 4096)
+        counts = torch.arange(rows, device=states.device)
         for first in range(0, len(states), rows):
             part = slice(first, first + rows)
-            column = target[part].unsqueeze(1)
+            words = target[part]
+            places = counts[: len(words)], words
             logits = functional.linear(states[part], weight)
-            right[part] = logits.gather(1, column).squeeze(1)
-            gradient = logits.softmax(1)
-            # Of the likeliest word, whose probability cannot vanish: z − log softmax(z) is the same for every word.
-            normaliser[part] = logits.amax(1).to(exact) - gradient.amax(1).to(exact).log()
+            right[part] = logits[places]
+            probabilities = logits.softmax(1, dtype=wide)
+            likely = probabilities[places]
+            surprise[part] = _surprise(likely.to(exact), logits, places, torch.finfo(wide).tiny)
             if wanted:
-                gradient.scatter_add_(1, column, gradient.new_full(column.shape, -extra))
+                probabilities[places] = likely - extra  # by places: torch's scatter copies all of a narrow tensor
+                gradient = probabilities.to(narrow)
                 torch.mm(gradient, weight, out=states_gradient[part])
                 _add_product(weight_gradient, gradient.T, counted[part])
         total = states.to(exact) @ summed_weight
-        smoothed = ((normaliser - extra * right - share * total) * present).sum()
-        unsmoothed = ((normaliser - right) * present).sum()
+        smoothed = ((surprise + (1 - extra) * right - share * total) * present).sum()
+        unsmoothed = (surprise * present).sum()
         if wanted:
             states_gradient.sub_(share * summed_weight).mul_(present.unsqueeze(1))
             weight_gradient.sub_(share * counted.sum(0, dtype=exact))
@@ -153,6 +157,24 @@ class _ChunkedLoss(torch.autograd.Function):
     def backward(ctx: Any, smoothed: Tensor, unsmoothed: Tensor) -> tuple[Tensor | None, ...]:
         states_gradient, weight_gradient = ctx.saved_tensors
         return states_gradient * smoothed, weight_gradient * smoothed, None, None, None, None
+
+
+def _surprise(
+    likely: Float[Tensor, " rows"],
+    logits: Float[Tensor, "rows vocabulary"],
+    places: tuple[Tensor, Tensor],
+    least: float,
+) -> Float[Tensor, " rows"]:
+    """−log of the probabilities of the right words; one below the `least` normal number is worked out from its logits.
+
+    A GPU would have to be asked whether there is one: there it counts as the least.
+    """
+    surprise = -likely.clamp(min=least).log()
+    if likely.is_cpu and likely.amin() < least:
+        lost = likely < least
+        exact = logits[lost].to(likely.dtype)
+        surprise[lost] = exact.logsumexp(1) - logits[places][lost]
+    return surprise
 
 
 def _add_product(total: Tensor, one: Tensor, other: Tensor) -> None:
