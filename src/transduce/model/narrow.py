@@ -35,7 +35,7 @@ class NarrowLinear(nn.Module):
         steps = (rows.abs().amax(1, keepdim=True) / LARGEST).clamp_(min=torch.finfo(rows.dtype).tiny)
         # Bytes without a sign, ZERO standing for 0, are what processors multiply with signed ones; half a step more,
         # and cutting off rounds. By way of 16 bits, because torch converts straight to these bytes one by one.
-        narrow = (rows / steps).add_(ZERO + 0.5).to(torch.int16).to(torch.uint8)
+        narrow = (rows * steps.reciprocal()).add_(ZERO + 0.5).to(torch.int16).to(torch.uint8)
         product = torch.ops.onednn.qlinear_pointwise(
             narrow, 1.0, ZERO, self.weight, self.scales, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
         )

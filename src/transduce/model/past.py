@@ -29,7 +29,7 @@ class Cache:
 
     def keep(self, sentences: Tensor) -> "Cache":
         """The cache of the chosen sentences alone."""
-        return Cache(tuple(buffer[sentences] for buffer in self._buffers), self.used)
+        return Cache(tuple(buffer.index_select(0, sentences) for buffer in self._buffers), self.used)
 
 
 class Past(NamedTuple):

@@ -92,7 +92,7 @@ class State(NamedTuple):
         if len(kept) > CROWDED * self.rows.batch:
             return self._replace(rows=Rows.of(sentences, self.rows.batch), ancestors=ancestors)
         return State(
-            memory=tuple((keys[kept], values[kept]) for keys, values in self.memory),
+            memory=tuple((keys.index_select(0, kept), values.index_select(0, kept)) for keys, values in self.memory),
             visible=self.visible[kept],
             caches=tuple(cache.keep(kept) for cache in self.caches),
             rows=Rows.of(torch.searchsorted(kept, sentences), len(kept)),
