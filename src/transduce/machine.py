@@ -3,7 +3,11 @@
 import ctypes
 import os
 import platform
+import shutil
 import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -44,6 +48,8 @@ def choose_device(name: str) -> torch.device:
             raise ValueError(f"--device {name}: torch {torch.__version__} sees no GPU here; use --device cpu")
         if device.index is not None:
             use_gpu(device.index)
+        # It would plan anew for each shape, which takes a second: each length of a batch, each step of a search.
+        torch.backends.cuda.enable_cudnn_sdp(False)
     return device
 
 
@@ -93,14 +99,24 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def compile_on_gpu(model: TranslationModel, device: torch.device) -> None:
+def compile_on_gpu(model: TranslationModel, device: torch.device, say: Callable[[str], None]) -> None:
     """Has torch fuse what is between the matrix products, on a GPU, where launching each alone would cost the most.
 
     The second shape makes the compiled code general, so that it is compiled twice and not for each shape. A model
     without blocks may loop over words, which would be compiled for each number of them: it is left as it is.
     """
-    if device.type == "cuda" and model.blocks():
-        model.compile()
+    if device.type != "cuda" or not model.blocks():
+        return
+    if not _has_a_compiler():
+        say("slower than it could be: torch fuses operations for a GPU with a C compiler and Python's headers")
+        return
+    model.compile()
+
+
+def _has_a_compiler() -> bool:
+    """Whether what torch generates for a GPU can be built: its launcher is C that includes Python.h."""
+    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
+    return compiler is not None and Path(sysconfig.get_path("include"), "Python.h").exists()
 
 
 def repeat_bits() -> None:

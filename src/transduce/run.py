@@ -173,7 +173,7 @@ class Run:
 
             return ShardedAdam(self.objective, self.training.optimiser, self.together, device)
         self.model.to(device)
-        compile_on_gpu(self.model, device)
+        compile_on_gpu(self.model, device, self.say)
         return FlatAdam(self.model, self.training.optimiser, self.together)
 
     def _circumstances(self, device: torch.device) -> Circumstances:

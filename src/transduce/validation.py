@@ -137,7 +137,8 @@ class Validation:
         source = rectangle([[*left, symbols.end] for left, _ in batch], symbols.pad, device)
         target_in = rectangle([[symbols.begin, *right] for _, right in batch], symbols.pad, device)
         target_out = rectangle([[*right, symbols.end] for _, right in batch], symbols.pad, device)
-        log_probabilities = model.readout(model(source, source != symbols.pad, target_in))
+        # `forward` itself: what is compiled of a model is compiled for the shapes of training.
+        log_probabilities = model.readout(model.forward(source, source != symbols.pad, target_in))
         present = target_out != symbols.pad
         right = log_probabilities.gather(2, target_out.unsqueeze(2)).squeeze(2)[present]
         extra, share = self.smoothing.shares(log_probabilities.shape[-1])

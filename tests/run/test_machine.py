@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from transduce.machine import choose_device, environment, keep_pages, repeat_bits
+from transduce.machine import choose_device, compile_on_gpu, environment, keep_pages, repeat_bits
 
 
 def test_repeatable_bits_fill_no_memory():
@@ -20,6 +20,13 @@ def test_repeatable_bits_fill_no_memory():
         torch.use_deterministic_algorithms(False)
 
 
+@pytest.fixture
+def cudnn_again():
+    yield
+    torch.backends.cuda.enable_cudnn_sdp(True)
+
+
+@pytest.mark.usefixtures("cudnn_again")
 def test_auto_is_a_gpu_where_there_is_one(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
@@ -32,6 +39,47 @@ def test_auto_is_a_gpu_where_there_is_one(monkeypatch):
     assert used == [1]
     with pytest.raises(ValueError, match="there is no GPU 2 here: they are counted from 0, and there are 2"):
         choose_device("cuda:2")
+
+
+@pytest.mark.usefixtures("cudnn_again")
+def test_a_gpu_plans_no_attention_anew_for_each_shape(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    choose_device("cpu")
+    assert torch.backends.cuda.cudnn_sdp_enabled()
+    choose_device("cuda")
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
+
+
+class Compiled:
+    """A model of so many blocks, as far as compiling goes."""
+
+    def __init__(self, blocks=1):
+        self.many, self.done = blocks, False
+
+    def blocks(self):
+        return [None] * self.many
+
+    def compile(self):
+        self.done = True
+
+
+def test_only_blocks_on_a_gpu_are_compiled_and_only_with_a_compiler(monkeypatch, tmp_path):
+    said = []
+    monkeypatch.setenv("CC", "cc")
+    monkeypatch.setattr("transduce.machine.sysconfig.get_path", lambda name: str(tmp_path))
+    (tmp_path / "Python.h").touch()
+    for model, device, compiled in (
+        (Compiled(), "cpu", False),
+        (Compiled(0), "cuda", False),
+        (Compiled(), "cuda", True),
+    ):
+        compile_on_gpu(model, torch.device(device), said.append)
+        assert (model.done, said) == (compiled, [])
+    (tmp_path / "Python.h").unlink()
+    model = Compiled()
+    compile_on_gpu(model, torch.device("cuda"), said.append)
+    assert not model.done
+    assert said == ["slower than it could be: torch fuses operations for a GPU with a C compiler and Python's headers"]
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])

@@ -7,7 +7,7 @@ import torch
 
 from transduce.model import Transformer, Vocabulary
 from transduce.model.readout import Smoothing
-from transduce.training import FlatAdam, LabelSmoothing, Precision, try_largest
+from transduce.training import FlatAdam, LabelSmoothing, Precision, meet_shapes, try_largest
 from transduce.training.optimiser import Adam
 
 CPU = torch.device("cpu")
@@ -59,6 +59,15 @@ def test_the_largest_shapes_are_tried_and_nothing_is_changed(objective):
     assert torch.equal(optimiser.vector, before[0])
     assert torch.equal(optimiser.gradient, before[1])
     assert all(torch.equal(tensor, before[2][name]) for name, tensor in optimiser.state().items())
+
+
+def test_every_shape_is_met_and_nothing_is_changed(objective):
+    optimiser = FlatAdam(objective, Adam())
+    before = optimiser.vector.clone()
+    meet_shapes(objective, optimiser, Shapes(), Precision("float32", CPU))
+    assert objective.seen == [*Shapes.shapes]
+    assert torch.equal(optimiser.vector, before)
+    assert not optimiser.gradient.any()
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError, RuntimeError])

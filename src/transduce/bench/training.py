@@ -16,7 +16,7 @@ from transduce.machine import compile_on_gpu, keep_pages, repeat_bits
 from transduce.model import Vocabulary
 from transduce.model.readout import Smoothing
 from transduce.recipe import Recipe
-from transduce.training import FlatAdam, LabelSmoothing, Precision, StepRecord, training_steps
+from transduce.training import FlatAdam, LabelSmoothing, Precision, StepRecord, meet_shapes, training_steps
 
 __all__ = ["bench_training"]
 
@@ -46,7 +46,7 @@ def bench_training(
     precision = Precision(recipe.training.precision, device)
     with tempfile.TemporaryDirectory() as folder:
         prepared = prepare(recipe.data, recipe.subwords, Path(folder), threads=2, say=say)
-        measured = _measured(recipe, prepared, precision, runs)
+        measured = _measured(recipe, prepared, precision, runs, say)
     rate = matrix_rate(device, torch.float32 if precision.name == "float32" else getattr(torch, precision.name))
     read, written = flops(recipe.model, measured.vocabulary)
     work = sum(3 * (read * _source_words(planned) + written * planned.words) for planned in measured.planned)
@@ -67,7 +67,9 @@ def bench_training(
     }
 
 
-def _measured(recipe: Recipe, prepared: Prepared, precision: Precision, runs: int) -> Measured:
+def _measured(
+    recipe: Recipe, prepared: Prepared, precision: Precision, runs: int, say: Callable[[str], None]
+) -> Measured:
     """Times `runs` steps after the warm-up."""
     training, device = recipe.training, precision.device
     torch.manual_seed(training.seed)
@@ -77,7 +79,9 @@ def _measured(recipe: Recipe, prepared: Prepared, precision: Precision, runs: in
     objective = LabelSmoothing(model, smoothing).train()
     planner = Planner(prepared.train, batch_tokens=training.batch_tokens, pieces=training.pieces, seed=training.seed)
     optimiser = FlatAdam(model, training.optimiser)
-    compile_on_gpu(model, device)
+    compile_on_gpu(model, device, say)
+    if device.type == "cuda":
+        meet_shapes(objective, optimiser, planner, precision)
     steps = training_steps(objective, optimiser, planner, training, precision)
     list(islice(steps, WARM_UP))
     laps, records = Laps(device), []

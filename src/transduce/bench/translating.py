@@ -37,7 +37,7 @@ def bench_translating(
             "alone, 99 %": 1000 * float(np.percentile(alone, 99)),
         },
         "lengths": {"mean": words / len(lines), "longest": max(lengths)},
-        "matrix_rate": matrix_rate(device, torch.float32),
+        "matrix_rate": matrix_rate(device, torch.bfloat16 if translator.precision == "bfloat16" else torch.float32),
         "share_of_peak": None,
         "peak_memory": peak_memory(device),
         "padding": None,
@@ -55,8 +55,9 @@ def bench_translating(
 
 
 def _alone(translator: Translator, lines: Sequence[str], method: Method) -> list[float]:
-    """Seconds of each line by itself, as a service would be asked for it."""
+    """Seconds of each line by itself, as a service would be asked for it; the first twice, once to warm up."""
     times = []
+    translator.translate(lines[:1], method)
     for line in lines:
         began = waited(translator.device)
         translator.translate([line], method)

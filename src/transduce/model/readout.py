@@ -127,7 +127,7 @@ class _ChunkedLoss(torch.autograd.Function):
         right, surprise = torch.empty_like(present), torch.empty_like(present)
         rows = max(CHUNK // len(weight), 16)
         if states.is_cuda:
-            rows = max(rows, 4096)
+            rows = max(rows, 8192)
         counts = torch.arange(rows, device=states.device)
         for first in range(0, len(states), rows):
             part = slice(first, first + rows)

@@ -81,16 +81,17 @@ def beam_search(stepper: Stepper, problem: Problem, decoding: Decoding, n_best: 
     sentences = torch.arange(len(problem.source), device=problem.source.device)
     bounds, places = problem.bounds, sentences  # places: where in the rectangle of what lives the stepper's rows stand
     look = LOOK[sentences.device.type]
-    state = stepper.start(problem.source, problem.visible, problem.room)
+    room = problem.room  # asked once: a GPU is waited for
+    state = stepper.start(problem.source, problem.visible, room)
     live, finished = _open(problem, min(n_best, decoding.beam))
-    for length in range(1, problem.room + 1):
+    for length in range(1, room + 1):
         last = live.words[:, :, -1].flatten()[places].unsqueeze(1)
         log_probabilities, state = stepper.step(last, state)
         candidates = _candidates(live, places, log_probabilities.squeeze(1), problem, 2 * decoding.beam)
         live, rows, finished = _advance(candidates, finished, problem.end, decoding, length)
         live, finished = _close(live, finished, bounds <= length, decoding, length)
         live = _prune(live, finished, bounds, decoding)
-        if length % look and length < problem.room:
+        if length % look and length < room:
             places = torch.arange(rows.numel(), device=rows.device)
             state = state.pick(rows.flatten())
             continue

@@ -3,7 +3,7 @@
 from transduce.training.averaging import averaged
 from transduce.training.checkpoint import Checkpoint, Checkpoints, DamagedError
 from transduce.training.divergence import DivergedError, Divergence, Skips, returned
-from transduce.training.fitting import try_largest
+from transduce.training.fitting import meet_shapes, try_largest
 from transduce.training.loop import StepRecord, training_steps
 from transduce.training.objective import LabelSmoothing
 from transduce.training.optimiser import FlatAdam, Optimiser
@@ -24,6 +24,7 @@ __all__ = [
     "StepRecord",
     "Training",
     "averaged",
+    "meet_shapes",
     "returned",
     "training_steps",
     "try_largest",

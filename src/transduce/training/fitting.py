@@ -10,7 +10,7 @@ from transduce.training.objective import LabelSmoothing
 from transduce.training.optimiser import Optimiser
 from transduce.training.precision import Precision
 
-__all__ = ["try_largest"]
+__all__ = ["meet_shapes", "try_largest"]
 
 
 def try_largest(objective: LabelSmoothing, optimiser: Optimiser, planner: Planner, precision: Precision) -> None:
@@ -27,6 +27,18 @@ def try_largest(objective: LabelSmoothing, optimiser: Optimiser, planner: Planne
             pieces = doubled if optimiser.lockstep else _pieces_that_fit(objective, planner, precision, rows, length)
             raise ValueError(f"{fault}{_remedy(pieces, length)}")
     optimiser.clear()
+
+
+def meet_shapes(objective: LabelSmoothing, optimiser: Optimiser, planner: Planner, precision: Precision) -> None:
+    """Computes the gradient of a piece of each shape, of no words that matter, so that all is compiled after it."""
+    for rows, length in planner.shapes:
+        pushed_back(objective, _piece(rows, length), 1.0, precision)
+    optimiser.clear()
+
+
+def _piece(rows: int, length: int) -> Piece:
+    words = np.full((rows, length), 3, np.int64)
+    return Piece(words, words, words)
 
 
 def _pieces_that_fit(
@@ -50,9 +62,8 @@ def _remedy(pieces: int | None, length: int) -> str:
 
 def _fits(objective: LabelSmoothing, precision: Precision, rows: int, length: int) -> bool:
     """Whether the gradient of such a piece can be computed."""
-    words = np.full((rows, length), 3, np.int64)
     try:
-        pushed_back(objective, Piece(words, words, words), 1.0, precision)
+        pushed_back(objective, _piece(rows, length), 1.0, precision)
     except (torch.OutOfMemoryError, RuntimeError) as error:
         if not refused_memory(error):
             raise
