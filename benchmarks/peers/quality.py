@@ -23,6 +23,7 @@ from transduce.measure import read_lines, scores
 
 EVERY = 250  # steps between two points of a curve
 QUALITIES = (20, 30, 35)
+COLOURS = ("#1f5f8b", "#c0562f", "#4f7f3a", "#7a5a9c")
 
 
 class Point(NamedTuple):
@@ -87,6 +88,23 @@ def rows(curves: Mapping[str, Curve], minutes: float) -> list[list[str]]:
         last = max((point for point in curve if point.minutes <= minutes), default=Point(0, 0, 0))
         table.append([name, str(last.step), f"{last.bleu:.1f}", *[f"{at:.1f}" if at else "not" for at in reached]])
     return table
+
+
+def draw(curves: Mapping[str, Curve], out: Path) -> None:
+    """BLEU against minutes, a line a system."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    matplotlib.rcParams["svg.hashsalt"] = "quality"
+    figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
+    for (name, curve), colour, mark in zip(curves.items(), COLOURS, "osD^", strict=True):
+        axes.plot([at.minutes for at in curve], [at.bleu for at in curve], f"{mark}-", color=colour, ms=4, label=name)
+    axes.set(xlabel="minutes of training on two cores", ylabel="validation BLEU", xlim=(0, None), ylim=(0, None))
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    figure.savefig(out, metadata={"Date": None})
 
 
 def _left(system: System, folder: Path) -> dict[int, Path]:

@@ -1,6 +1,6 @@
 """Training beside the peers', in turn in one run: speed, and how good each is when.
 
-    python benchmarks/peers/train.py [--rounds 3] [--seconds 60] [--minutes 40]
+    python benchmarks/peers/train.py [--rounds 3] [--seconds 60] [--minutes 40] [--draw FILE.svg]
 
 The same subword ids, the same model, the same 4,096 positions a step (`systems.py`). A peer runs as it is shipped, with
 the settings that `transduce` gives itself, and in bfloat16 where it offers that on a CPU. All of it takes four hours.
@@ -126,6 +126,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="how often each system has its turn; 0: no speeds")
     parser.add_argument("--seconds", type=float, default=60, help="how long a turn is measured")
     parser.add_argument("--minutes", type=float, default=40, help="how long each trains for quality; 0: not at all")
+    parser.add_argument("--draw", type=Path, help="where the curves of quality are drawn, an SVG file")
     asked = parser.parse_args()
     work = workload(FOLDER / "work")
     print(f"{machine()}; tuned: {TUNED}\n")
@@ -144,6 +145,8 @@ def main() -> None:
         heads = [f"minutes to BLEU {wanted}" for wanted in quality.QUALITIES]
         head = ["system", "steps", f"validation BLEU after {asked.minutes:g} minutes", *heads]
         print("\n" + table(head, quality.rows(curves, asked.minutes)))
+        if asked.draw:
+            quality.draw(curves, asked.draw)
         for name, curve in curves.items():
             print(f"{name}: " + ", ".join(f"{point.minutes:.1f} min {point.bleu:.1f}" for point in curve))
 
