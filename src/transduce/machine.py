@@ -48,7 +48,7 @@ def choose_device(name: str) -> torch.device:
             raise ValueError(f"--device {name}: torch {torch.__version__} sees no GPU here; use --device cpu")
         if device.index is not None:
             use_gpu(device.index)
-        # It would plan anew for each shape, which takes a second: each length of a batch, each step of a search.
+        # It plans anew for each shape, and so for each length of a batch and for each step of a search.
         torch.backends.cuda.enable_cudnn_sdp(False)
     return device
 
