@@ -12,7 +12,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -98,18 +99,17 @@ def speeds_of(work: Workload, rounds: int, seconds: float) -> dict[tuple[str, st
 def curves_of(work: Workload, minutes: float) -> dict[str, quality.Curve]:
     """How good each system was when, ours first; a system that an earlier call has finished is not trained again."""
     folder = work.folder / "quality"
-    folder.mkdir(exist_ok=True)
+    trainings: dict[str, Callable[[], quality.Curve]] = {"transduce": partial(quality.ours, folder, minutes)}
+    for name, precision in FASTEST.items():
+        place = folder / precision
+        system = systems(work, place, quality.EVERY, precision)[name]
+        trainings[name] = partial(quality.theirs, name, system, work, place, minutes)
     curves = {}
-    for name, precision in {"transduce": "auto", **FASTEST}.items():
-        system = None if name == "transduce" else systems(work, folder / precision, quality.EVERY, precision)[name]
+    for name, train in trainings.items():
         curve = quality.kept(name, folder, minutes)
         if curve is None:
             say(f"{name}: {minutes:g} minutes")
-            curve = (
-                quality.theirs(name, system, work, folder / precision, minutes)
-                if system
-                else quality.ours(folder, minutes)
-            )
+            curve = train()
             quality.keep(name, folder, minutes, curve)
         curves[name] = curve
     return curves

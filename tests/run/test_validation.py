@@ -72,6 +72,12 @@ def test_the_model_is_left_in_the_mode_it_came_in(model, training, monkeypatch):
     model.module.eval()
 
 
+def test_what_is_compiled_for_training_is_left_alone(model, monkeypatch):
+    expected = validation(model)(model.module)
+    monkeypatch.setattr(model.module, "_compiled_call_impl", lambda *_: pytest.fail("compiles for validation's shapes"))
+    assert validation(model)(model.module) == expected
+
+
 def test_dropout_is_off_while_validating(trained):
     model = Model.read(trained)
     calm = validation(model)(model.module, translate=False)
