@@ -21,7 +21,7 @@ from workload import RECIPE, Workload, numbers
 
 from transduce.measure import read_lines, scores
 
-EVERY = 250  # steps between two points of a curve
+EVERY = {"transduce": 500, "JoeyNMT": 250, "eole": 500, "Hugging Face": 250}  # steps between two points of a curve
 QUALITIES = (20, 30, 35)
 COLOURS = ("#1f5f8b", "#c0562f", "#4f7f3a", "#7a5a9c")
 
@@ -41,7 +41,8 @@ def ours(folder: Path, minutes: float) -> Curve:
     """The recipe for Multi30k, for `minutes`."""
     run = folder / "transduce"
     shutil.rmtree(run, ignore_errors=True)
-    changes = [f"minutes={minutes}", "steps=null", f"validate_every={EVERY}", "patience=null", "average=null"]
+    every = EVERY["transduce"]
+    changes = [f"minutes={minutes}", "steps=null", f"validate_every={every}", "patience=null", "average=null"]
     command = [sys.executable, "-m", "transduce", "train", str(RECIPE), "--out", str(run), "--set", "decoding.beam=1"]
     command += [part for change in changes for part in ("--set", f"training.{change}")]
     with (folder / "transduce.log").open("w", encoding="utf-8") as log:

@@ -102,7 +102,7 @@ def curves_of(work: Workload, minutes: float) -> dict[str, quality.Curve]:
     trainings: dict[str, Callable[[], quality.Curve]] = {"transduce": partial(quality.ours, folder, minutes)}
     for name, precision in FASTEST.items():
         place = folder / precision
-        system = systems(work, place, quality.EVERY, precision)[name]
+        system = systems(work, place, quality.EVERY[name], precision)[name]
         trainings[name] = partial(quality.theirs, name, system, work, place, minutes)
     curves = {}
     for name, train in trainings.items():
