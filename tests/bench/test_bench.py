@@ -5,6 +5,7 @@ import torch
 
 from transduce.bench import bench_training, bench_translating
 from transduce.bench.measured import Laps, median_seconds
+from transduce.commands import bench as commands_bench
 from transduce.corpus import Planner
 from transduce.recipe import from_values
 from transduce.translator import Method, Translator
@@ -74,3 +75,10 @@ def test_a_lap_is_from_a_mark_to_the_next():
 def test_the_median_leaves_the_warm_up_out():
     waits = iter([0.2, 0.2, 0.0, 0.0, 0.05])
     assert median_seconds(lambda: time.sleep(next(waits)), CPU, runs=3) < 0.04
+
+
+@pytest.mark.parametrize(("device", "changes", "pieces"), [("cpu", [], "auto"), ("cuda", [], 1), ("cuda", ["3"], 3)])
+def test_a_step_is_one_piece_on_a_gpu_unless_it_is_said_otherwise(monkeypatch, device, changes, pieces):
+    monkeypatch.setattr("transduce.bench.bench_training", lambda recipe, *_: {"pieces": recipe.training.pieces})
+    changes = [f"training.pieces={change}" for change in changes]
+    assert commands_bench._training("base", None, 1, changes, torch.device(device)) == {"pieces": pieces}

@@ -143,3 +143,23 @@ def test_caches_grow_past_the_room_they_began_with() -> None:
     for words in target_in.split(7, dim=1):
         given, state = model.step(words, state)
     close(given, log_probabilities(model, source, visible, target_in)[:, -7:])
+
+
+@every_variant
+def test_slots_that_no_row_needs_are_thrown_out_of_a_long_search(spec: Transformer) -> None:
+    model, (source, visible, _) = build(spec), batch()
+    room = min(60, model.longest or 60)
+    generator = torch.Generator().manual_seed(8)
+    state = model.start(source, visible, room)
+    owners, written = torch.arange(4), torch.full((4, 1), BEGIN)
+    _, state = model.step(written, state)
+    for _ in range(room - 1):
+        # Four hypotheses a sentence, all from one: after a step most of what three of them had written is of no use.
+        rows = torch.tensor([int((owners == sentence).nonzero()[-1]) for sentence in range(4)]).repeat_interleave(4)
+        state, owners = state.pick(rows), owners[rows]
+        added = torch.randint(3, 17, (16, 1), generator=generator)
+        written = torch.cat([written[rows], added], dim=1)
+        given, state = model.step(added, state)
+    close(given, log_probabilities(model, source[owners], visible[owners], written)[:, -1:])
+    assert state.ancestors.shape[1] < 1 + 4 * (room - 1) or room < 10
+    assert all(cache.used == state.ancestors.shape[1] <= 2 * room + 40 for cache in state.caches)

@@ -65,7 +65,9 @@ def _training(preset: str, data: str | None, steps: int, changes: list[str], dev
     if data and not comma:
         raise ValueError(f"--data {data}: name both sides, SOURCE,TARGET")
     corpus = {"source": source, "target": target} if data else {"embedded": "train"}
-    values = {"data": {"train": corpus}, "model": {"preset": preset}}
+    values: dict[str, Any] = {"data": {"train": corpus}, "model": {"preset": preset}}
+    if device.type == "cuda":  # which holds a whole step, and idles between small pieces
+        values["training"] = {"pieces": 1}
     recipe = from_values(values, changes, place=f"bench of {preset}")
     return bench_training(recipe, preset, device, steps, say)
 

@@ -66,7 +66,7 @@ def translate(
     if not sample:
         _refuse({"--temperature": temperature, "--top-k": top_k, "--top-p": top_p, "--seed": seed}, "is for --sample")
     if greedy or sample:
-        _refuse({"--length-penalty": length_penalty, "--margin": margin}, "is for a beam")
+        _refuse({"--beam": beam, "--length-penalty": length_penalty, "--margin": margin}, "is for a beam search")
     if alignments and (scores or n_best > 1) and not as_json:
         raise ValueError("--alignments: it is a table of its own beside that of --scores and --n-best; add --json")
     drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p}

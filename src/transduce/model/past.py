@@ -2,8 +2,10 @@
 
 from typing import NamedTuple
 
-from jaxtyping import Bool, Float
+import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 from transduce.model.rows import Rows
 
@@ -14,7 +16,8 @@ class Cache:
     """What is kept of the words written so far, such as keys and values: one slot a word, by sentence.
 
     Appended in place, never reordered. Which slots belong to a hypothesis is a mask that the decoder's state carries
-    (`transformer.State.ancestors`): reordering a beam then moves a few bits and not the cache.
+    (`transformer.State.ancestors`): reordering a beam then moves a few bits and not the cache. What belongs to none
+    is thrown out now and then, as memory is by a collector.
     """
 
     def __init__(self, buffers: tuple[Tensor, ...] = (), used: int = 0) -> None:
@@ -27,9 +30,9 @@ class Cache:
         self._buffers = tuple(_written(buffer, more, start) for buffer, more in zip(buffers, new, strict=True))
         return tuple(buffer[:, :, : self.used] for buffer in self._buffers)
 
-    def keep(self, sentences: Tensor) -> "Cache":
-        """The cache of the chosen sentences alone."""
-        return Cache(tuple(buffer.index_select(0, sentences) for buffer in self._buffers), self.used)
+    def keep(self, sentences: Int[Tensor, " kept"], slots: Int[Tensor, "kept slots"]) -> "Cache":
+        """The cache of the chosen sentences alone, and of each the chosen slots alone."""
+        return Cache(tuple(_chosen(buffer, sentences, slots) for buffer in self._buffers), slots.shape[1])
 
 
 class Past(NamedTuple):
@@ -40,11 +43,25 @@ class Past(NamedTuple):
     rows: Rows
 
 
+def room_for(slots: int) -> int:
+    """Slots to hold where so many are needed: twice that, since more will follow."""
+    return max(2 * slots, 32)
+
+
+def _chosen(buffer: Tensor, sentences: Tensor, slots: Tensor) -> Tensor:
+    """[kept heads room _], `slots` first, of [batch heads room _]: one pass over what is kept."""
+    heads, room = buffer.shape[1:3]
+    slots = functional.pad(slots, (0, room_for(slots.shape[1]) - slots.shape[1]))
+    first = room * (heads * sentences.unsqueeze(1) + torch.arange(heads, device=buffer.device))
+    places = first.unsqueeze(2) + slots.unsqueeze(1)
+    return buffer.flatten(0, 2).index_select(0, places.flatten()).unflatten(0, places.shape)
+
+
 def _written(buffer: Tensor | None, new: Tensor, start: int) -> Tensor:
-    """`buffer` with `new` at slot `start`; grown to twice its need where it is too short."""
+    """`buffer` with `new` at slot `start`; grown where it is too short."""
     end = start + new.shape[2]
     if buffer is None or buffer.shape[2] < end:
-        grown = new.new_empty(*new.shape[:2], max(2 * end, 32), new.shape[3])
+        grown = new.new_empty(*new.shape[:2], room_for(end), new.shape[3])
         if buffer is not None:
             grown[:, :, :start] = buffer[:, :, :start]
         buffer = grown

@@ -13,7 +13,7 @@ from transduce.model.experts import Network
 from transduce.model.family import FamilySpec, Layers, TranslationModel, Vocabulary, embeddings, stack
 from transduce.model.layers import DecoderLayer, EncoderLayer, LayerSpec
 from transduce.model.mixers import Mixer
-from transduce.model.past import Cache, Past
+from transduce.model.past import Cache, Past, room_for
 from transduce.model.positions import Learned, LearnedPositions, PositionsSpec, Sinusoidal
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.rows import Rows
@@ -71,8 +71,8 @@ CROWDED = 0.75  # the share of a state's sentences below which those without a r
 class State(NamedTuple):
     """Where a search stands: a part by sentence, and a part by row (a row is one hypothesis of a sentence).
 
-    `ancestors` says which slots of its sentence's caches hold the words of a row. A step consumes its state: caches are
-    written in place.
+    `ancestors` says which slots of its sentence's caches hold the words of a row; `cleared` is how many slots were
+    left when those of no row were last thrown out. A step consumes its state: caches are written in place.
     """
 
     memory: tuple[tuple[Keys, Values], ...]
@@ -81,6 +81,7 @@ class State(NamedTuple):
     rows: Rows
     ancestors: Bool[Tensor, "rows slots"]
     length: int
+    cleared: int = 0
 
     def pick(self, rows: Int[Tensor, " rows"]) -> "State":
         """The state of the chosen rows, whose sentences are in their order."""
@@ -89,15 +90,25 @@ class State(NamedTuple):
             # On a GPU the search keeps its rectangle from look to look, and to check that would wait for the device.
             return self._replace(ancestors=ancestors)
         kept = sentences.unique_consecutive()
-        if len(kept) > CROWDED * self.rows.batch:
-            return self._replace(rows=Rows.of(sentences, self.rows.batch), ancestors=ancestors)
-        return State(
-            memory=tuple((keys.index_select(0, kept), values.index_select(0, kept)) for keys, values in self.memory),
-            visible=self.visible[kept],
-            caches=tuple(cache.keep(kept) for cache in self.caches),
-            rows=Rows.of(torch.searchsorted(kept, sentences), len(kept)),
-            ancestors=ancestors,
-            length=self.length,
+        if len(kept) <= CROWDED * self.rows.batch:
+            memory = tuple((keys.index_select(0, kept), values.index_select(0, kept)) for keys, values in self.memory)
+            chosen = Rows.of(torch.searchsorted(kept, sentences), len(kept))
+            picked = self._replace(memory=memory, visible=self.visible[kept], rows=chosen, ancestors=ancestors)
+            return picked._cleared(kept)
+        picked = self._replace(rows=Rows.of(sentences, self.rows.batch), ancestors=ancestors)
+        if ancestors.shape[1] + picked.rows.width <= room_for(self.cleared):
+            return picked
+        return picked._cleared(torch.arange(self.rows.batch, device=sentences.device))
+
+    def _cleared(self, sentences: Int[Tensor, " batch"]) -> "State":
+        """With caches of `sentences` alone, which the rest is of already, and of the slots that hold a row's words."""
+        needed = self.rows.spread(self.ancestors.unsqueeze(1)).any(1)
+        most = int(needed.sum(1).max())
+        slots = needed.byte().argsort(dim=1, descending=True, stable=True)[:, :most]
+        return self._replace(
+            caches=tuple(cache.keep(sentences, slots) for cache in self.caches),
+            ancestors=self.ancestors.take_along_dim(slots[self.rows.sentences], dim=1),
+            cleared=most,
         )
 
 
