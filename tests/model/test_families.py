@@ -211,3 +211,14 @@ def test_the_products_are_those_that_torch_counts(spec):
     read, written = spec.products(length)
     own = 2 * length * (read + written + spec.d_model * 17)
     assert own == pytest.approx(counted.get_total_flops(), rel=LOOSE.get(spec.kind, 0.02))
+
+
+@pytest.mark.parametrize("name", ["bytenet", "neural_gpu"])
+def test_a_sentence_of_25_words_has_the_same_room_alone_as_in_company(name):
+    """1.2 · 25 is 30, but for float32, which has more."""
+    model, generator = build(MEMBERS[name]), torch.Generator().manual_seed(11)
+    source, visible = torch.randint(3, 17, (2, 27), generator=generator), torch.ones(2, 27, dtype=torch.bool)
+    visible[0, 25:] = False
+    target_in = torch.randint(3, 17, (2, 36), generator=generator)
+    together = log_probabilities(model, source, visible, target_in)
+    close(log_probabilities(model, source[:1, :25], visible[:1, :25], target_in[:1]), together[:1])

@@ -111,11 +111,11 @@ class ByteNetModel(TranslationModel):
 
     def _read(self, source: Tensor, visible: Tensor) -> Float[Tensor, "batch columns d_model"]:
         """The source's representation, stretched; zeros past its end."""
-        lengths = visible.sum(1)
         longest = math.ceil(self.spec.stretch * source.shape[1])
         vectors = self.source_embedding(source) * visible.unsqueeze(2).to(self.source_embedding.weight.dtype)
         states = functional.pad(vectors, (0, 0, 0, longest - source.shape[1]))
-        reached = torch.ceil(self.spec.stretch * lengths).unsqueeze(1)
+        # In float64, as Python has it: 1.2 · 25 is 30 there, and more than 30 in float32.
+        reached = torch.ceil(self.spec.stretch * visible.sum(1).double()).unsqueeze(1)
         present = (torch.arange(longest, device=source.device) < reached).unsqueeze(2).to(states.dtype)
         for block in self.encoder:
             before = block.span // 2

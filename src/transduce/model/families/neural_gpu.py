@@ -120,7 +120,8 @@ class NeuralGpuModel(TranslationModel):
 
     def _read(self, source: Tensor, visible: Tensor) -> tuple[Image, Int[Tensor, " rows"]]:
         """The memory after as many steps as a sentence has columns, and how many these are."""
-        columns = torch.ceil(self.spec.stretch * visible.sum(1)).long() + self.spec.extra
+        # In float64, as Python has it: 1.2 · 25 is 30 there, and more than 30 in float32.
+        columns = torch.ceil(self.spec.stretch * visible.sum(1).double()).long() + self.spec.extra
         longest = math.ceil(self.spec.stretch * source.shape[1]) + self.spec.extra
         weight = self.source_embedding.weight
         vectors = self.source_embedding(source) * visible.unsqueeze(2).to(weight.dtype)
