@@ -5,7 +5,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from transduce.directory import CARD, RECIPE, Config, Model, Weights, write_model
+from transduce.directory import CARD, MANIFEST, NEXT, RECIPE, Config, Model, Weights, write_model
 from transduce.measure import Score
 from transduce.model import Vocabulary
 from transduce.recipe import Recipe, dump, read_yaml
@@ -57,7 +57,12 @@ class Publisher:
 
 
 def average(run: Path, out: Path, last: int | None, chosen: Sequence[int] = ()) -> Weights:
-    """Writes `out` as the model of `run` with the mean of its last checkpoints, or of those of the chosen steps."""
+    """Writes `out` as the model of `run` with the mean of its last checkpoints, or of those of the chosen steps.
+
+    A `ValueError` where `out` holds a model or a run: none is written over.
+    """
+    if any((out / name).exists() for name in (MANIFEST, NEXT, RECIPE, "training")):
+        raise ValueError(f"{out} holds a model or a run: choose another directory for --out")
     model = Model.read(run)
     checkpoints = Checkpoints(run / "training", keep=1)
     there = checkpoints.steps()

@@ -193,9 +193,9 @@ class Run:
         elif start_from is not None:
             self._begin_with(start_from)
         reason = self._finished()
-        if reason and self.together.first(self.publisher.published) == self._chosen():
+        if reason and (there := self._held()) is not None:
             self.say(f"{self.out} is finished: {reason}")
-            return self._outcome(reason, self._chosen())
+            return self._outcome(reason, there)
         self.journal.cut(self.progress.journal, self.progress.step)
         if not reason:
             self._describe()
@@ -344,12 +344,22 @@ class Run:
             raise ValueError("--from: that model has another shape than `model` of this recipe: name the same preset")
         self.optimiser.begin_with(weights)
 
+    def _held(self) -> Weights | None:
+        """Which weights the model directory of a finished run holds; None where it should hold others.
+
+        The best ones stay the run's, whatever is asked about validations after its end.
+        """
+        there = self.together.first(self.publisher.published)
+        best = there is not None and there.kind == "best" and self.training.average is None
+        return there if best or there == self._chosen() else None
+
     def _chosen(self) -> Weights:
-        """Which weights the model directory of the finished run holds: averaged, best or last."""
+        """Which weights the model directory of the run holds in the end: averaged, best or last."""
         if self.training.average is not None:
             there = self.together.first(self.checkpoints.steps)
             return Weights(kind="averaged", steps=tuple(there[-self.training.average :]))
-        if self.progress.best_step is not None:
+        validating = self.validation is not None and self.training.validate_every is not None
+        if validating and self.progress.best_step is not None:
             return Weights(kind="best", steps=(self.progress.best_step,))
         return Weights(kind="last", steps=(self.progress.step,))
 

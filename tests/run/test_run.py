@@ -165,6 +165,31 @@ def test_without_a_validation_the_last_weights_stay(recipe, tmp_path, validation
     assert same(load_file(tmp_path / "model.safetensors"), weights_after(tmp_path, 6))
 
 
+BEST = Weights(kind="best", steps=(4,))
+
+
+@pytest.mark.parametrize("changes", [["training.validate_by=loss"], ["data.validation=null"], []])
+def test_the_best_weights_of_a_finished_run_are_not_written_over(recipe, tmp_path, monkeypatch, changes):
+    monkeypatch.setattr("transduce.run.Run._chosen", lambda self: BEST)
+    monkeypatch.setattr(
+        "transduce.run.Run._finish", lambda self, chosen: self._publish(chosen, None, self.optimiser.weights())
+    )
+    train(recipe(average=None, steps=6), tmp_path, say=silent)
+    monkeypatch.undo()
+    before, said = (tmp_path / "model.safetensors").read_bytes(), []
+    outcome = train(recipe(*changes, average=None, steps=6), tmp_path, say=said.append)
+    assert (outcome.weights, (tmp_path / "model.safetensors").read_bytes()) == (BEST, before)
+    assert any("is finished" in line for line in said)
+
+
+def test_a_run_that_validates_no_more_ends_with_its_last_weights_and_says_so(recipe, tmp_path):
+    first = train(recipe(average=None, steps=4, validate_every=2, save_every=2), tmp_path, say=silent)
+    assert first.weights.kind == "best"
+    changes = ["training.validate_every=null", "training.steps=8"]
+    outcome = train(recipe(*changes, average=None, save_every=2), tmp_path, say=silent)
+    assert outcome.weights == Model.read(tmp_path).config.weights == Weights(kind="last", steps=(8,))
+
+
 def test_the_loss_scale_of_float16_goes_on_where_it_was(recipe, tmp_path, monkeypatch):
     monkeypatch.setattr(Precision, "grows_after", 3)
     changes = {"precision": "float16", "validate_every": None, "average": None, "save_every": 1}
