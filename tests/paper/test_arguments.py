@@ -102,6 +102,8 @@ def test_what_was_recalled_is_kept(tmp_path, monkeypatch):
     ]
     assert recall.recall(tmp_path, True, torch.device("cpu"), print) == known
     assert learnt.call_count == 3
+    monkeypatch.setattr(recall, "STEPS", 7)
+    assert recall.recall(tmp_path, False, torch.device("cpu"), print) == []
 
 
 def test_lines_are_what_they_are_called():

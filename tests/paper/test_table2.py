@@ -66,6 +66,20 @@ def test_no_clock_decides_which_weights_are_averaged_at_equal_arithmetic(tiny, s
     assert table2._recipe(tiny, systems[0], 1).training.save_every == 1
 
 
+def test_a_rate_rises_for_an_eighth_of_the_steps_at_most(tiny, systems):
+    steady = table2._recipe(tiny, systems[0]).training.schedule.warmup
+    for steps, warmup in ((8 * steady, steady), (80, 10), (1, 1)):
+        assert table2._recipe(tiny, systems[0], steps).training.schedule.warmup == min(steady, warmup)
+
+
+def test_an_ensemble_is_of_the_weights_that_were_measured(tiny, systems, tmp_path):
+    run = lambda names: table2.table2(tiny, names, 0.02, tmp_path, Options("cpu", 1), lambda line: None)  # noqa: E731
+    found = run([system.name for system in systems])
+    assert table2._ensemble(tiny, found.rows, tmp_path, Options("cpu", 1)) is not None
+    later = [row._replace(time=row.time._replace(step=row.time.step + 1)) for row in found.rows]
+    assert table2._ensemble(tiny, later, tmp_path, Options("cpu", 1)) is None
+
+
 def test_rows_are_trained_at_both_budgets_and_the_best_are_joined(tiny, systems, tmp_path, monkeypatch):
     run = lambda names: table2.table2(tiny, names, 0.02, tmp_path, Options("cpu", 1), lambda line: None)  # noqa: E731
     half = run(["first"])

@@ -59,6 +59,19 @@ def rows(**values):
     ]
 
 
+def test_what_was_cut_short_or_made_otherwise_is_said():
+    rows = [
+        table3.Row("base", None, [found(program="0.1.0 at abc"), found("base-2", step=7)], 1),
+        table3.Row("A1", None, [found("A1-1", program="0.1.0 at abc", environment={"device": "cpu", "threads": 2})], 1),
+    ]
+    text = printed.as_text(rows, [])
+    assert "| base (7 of 10 steps) | 2 |" in text
+    assert (
+        "0.1.0 at abc, cpu, 1 threads: 1; 0.1.0 at abc, cpu, 2 threads: 1; an earlier version, cpu, 1 threads: 1."
+        in text
+    )
+
+
 def test_an_order_holds_only_outside_of_its_interval():
     close = rows(base=[(5.0, 20.0), (5.1, 20.2), (5.2, 20.1)], A1=[(5.1, 20.0), (5.2, 20.1), (5.0, 20.3)])
     assert {each.verdict for each in orderings(close)} == {"open"}

@@ -9,6 +9,7 @@ from transduce.paper.trials import Budget, Trial, operations_a_step, read_trial,
 from transduce.recipe import from_values
 from transduce.run import Options
 from transduce.settings import merged
+from transduce.training import DivergedError
 
 CPU = Options("cpu", 1)
 
@@ -69,6 +70,30 @@ def test_what_was_trained_for_longer_is_not_called_shorter(trial, tmp_path):
         ValueError, match=r"was trained for 0.002 minutes, and time asks for 0.001: give --minutes-per-row"
     ):
         run_trial(trial, tmp_path, [Budget("time", None, 0.001)], CPU, lambda line: None)
+
+
+def test_what_was_trained_for_too_long_and_not_measured_is_no_answer(trial, tmp_path, monkeypatch):
+    monkeypatch.setattr("transduce.paper.trials.A_STEP", 0.0)
+    monkeypatch.setattr("transduce.paper.trials._found", lambda *arguments: pytest.fail("measured"))
+    with pytest.raises(ValueError, match=r"was trained for .* minutes, and time asks for 1e-05: give a larger budget"):
+        run_trial(trial, tmp_path, [Budget("time", None, 0.00001)], CPU, lambda line: None)
+
+
+def test_a_trial_that_diverges_keeps_no_other_from_being_trained(trial, tmp_path, monkeypatch):
+    def diverged(*arguments):
+        raise DivergedError("the loss is no number")
+
+    monkeypatch.setattr("transduce.paper.trials.train", diverged)
+    said = []
+    assert run_trial(trial, tmp_path, [Budget("few", 1), Budget("more", 2)], CPU, said.append) == {}
+    assert said == ["row has no result: the loss is no number"]
+
+
+def test_a_recipe_of_another_version_is_no_answer(trial, tmp_path):
+    run_trial(trial, tmp_path, [Budget("few", 1)], CPU, lambda line: None)
+    path = tmp_path / "row" / "recipe.yaml"
+    path.write_text(path.read_text().replace("batch_tokens", "batch_words"))
+    assert read_trial(trial, tmp_path, Budget("few", 1)) is None
 
 
 def test_what_an_earlier_version_found_is_found_again(trial, tmp_path):

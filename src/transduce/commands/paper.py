@@ -32,7 +32,7 @@ def paper(
     experiment: Annotated[Experiment, typer.Argument(help="Which table or argument.")],
     scale: Annotated[At, typer.Option(help="The paper's sizes, or all shrunk alike.")] = At.SMALL,
     row: Annotated[list[str], typer.Option(help="Train this row alone; again for another.")] = [],  # noqa: B006
-    seeds: Annotated[int, typer.Option(min=1, help="Of Table 3: trainings a row.")] = 1,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Of Table 3: trainings a row; 1 if not given.")] = None,
     minutes_per_row: Annotated[float | None, typer.Option(min=0.01, help="Bounds each training.")] = None,
     work: Annotated[Path, typer.Option(help="Where trainings are kept, and gone on with.")] = Path("runs/paper"),
     out: Annotated[Path, typer.Option(help="Where tables and plots are written.")] = Path("results"),
@@ -48,9 +48,13 @@ def paper(
 
     if row and experiment is Experiment.ALL:
         raise ValueError("--row: with it, name one table or argument instead of `all`")
+    if seeds is not None and experiment not in (Experiment.TABLE3, Experiment.ALL):
+        raise ValueError(f"--seeds {seeds}: only Table 3 is trained under several; leave it out")
+    if minutes_per_row is not None and experiment is Experiment.TABLE1:
+        raise ValueError(f"--minutes-per-row {minutes_per_row:g}: Table 1 trains nothing; leave it out")
     use_threads(threads)
     keep_pages()
-    asked = Asked(scale.value, tuple(row), seeds, minutes_per_row, work, repeats, Options(device, threads), say)
+    asked = Asked(scale.value, tuple(row), seeds or 1, minutes_per_row, work, repeats, Options(device, threads), say)
     out.mkdir(parents=True, exist_ok=True)
     names = list(EXPERIMENTS) if experiment is Experiment.ALL else [experiment.value]
     for name in names:

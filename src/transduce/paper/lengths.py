@@ -35,7 +35,7 @@ class Scored(NamedTuple):
 def lengths(
     at: Scale, names: Sequence[str], minutes: float | None, work: Path, options: Options, say: Say
 ) -> list[Scored]:
-    """Trains what is named, and measures all that is trained by the length of the source."""
+    """Trains what is named, and measures all that had all their steps, by the length of the source."""
     prepared = shared_store(_recipe(at, "base"), work, say)
     corpus = corpus_of(at.corpus_named("test"))
     sizes = [len(words) for words in prepared.source.encode(corpus.source)]
@@ -44,7 +44,8 @@ def lengths(
         trial, budget = Trial(name, _recipe(at, row), at.corpus_named("test")), Budget(BUDGET, at.steps, minutes)
         if name in names:
             run_trial(trial, work, [budget], options, say)
-        if read_trial(trial, work, budget) is None:
+        known = read_trial(trial, work, budget)
+        if known is None or not known.reached:
             continue
         outputs = outputs_of(trial, work, budget)
         for shortest, longest in BINS:

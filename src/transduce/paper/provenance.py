@@ -12,7 +12,7 @@ import torch
 import transduce
 from transduce.machine import environment
 
-__all__ = ["provenance"]
+__all__ = ["program", "provenance"]
 
 
 def provenance(device: torch.device, seconds: float) -> str:
@@ -21,9 +21,14 @@ def provenance(device: torch.device, seconds: float) -> str:
     where = machine["device"] if device.type == "cuda" else f"{machine['threads']} threads, {machine['processor']}"
     command = shlex.join(["transduce", *sys.argv[1:]])
     return (
-        f"`{command}`, transduce {transduce.__version__}{_commit()}, torch {machine['torch']}, {platform.machine()}, "
+        f"`{command}`, transduce {program()}, torch {machine['torch']}, {platform.machine()}, "
         f"{where}, {datetime.date.today().isoformat()}; this call took {seconds / 60:.1f} minutes."
     )
+
+
+def program() -> str:
+    """The version of this package, and the commit."""
+    return f"{transduce.__version__}{_commit()}"
 
 
 def _commit() -> str:

@@ -4,12 +4,13 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from transduce.alone import held
 from transduce.durable import write_text
 from transduce.model import Attention, FeedForward
 from transduce.model.families.cells import Cell, FactorisedLstm, Gru, Lstm, Plain, RecurrentCell, ran
@@ -111,19 +112,34 @@ def _layer(mixer: Mixer | Cell) -> nn.Module:
 def recall(work: Path, train: bool, device: torch.device, say: Callable[[str], None]) -> list[Recalled]:
     """Every mixer at every distance, each trained from fresh weights for as many steps, unless that was done before."""
     path = work / "mixers.json"
-    known = [Recalled(*values) for values in json.loads(path.read_text("utf-8"))] if path.exists() else []
-    work.mkdir(parents=True, exist_ok=True)
-    for name, mixer in MIXERS.items() if train else ():
-        began, done = time.monotonic(), {each.distance for each in known if each.mixer == name}
-        for distance in (each for each in DISTANCES if each not in done):
-            torch.manual_seed(1)
-            model = Recaller(mixer).to(device)
-            fresh = _fresh_gradient(model, distance)
-            known.append(Recalled(name, distance, _learnt(model, distance), fresh))
-            write_text(path, json.dumps(known, indent=1) + "\n")
-        if len(done) < len(DISTANCES):
-            say(f"{name}: {time.monotonic() - began:.0f} s")
+    known = _known(path)
+    if not train:
+        return known
+    with held(work, "experiment"):
+        for name, mixer in MIXERS.items():
+            began, done = time.monotonic(), {each.distance for each in known if each.mixer == name}
+            for distance in (each for each in DISTANCES if each not in done):
+                torch.manual_seed(1)
+                model = Recaller(mixer).to(device)
+                fresh = _fresh_gradient(model, distance)
+                known.append(Recalled(name, distance, _learnt(model, distance), fresh))
+                write_text(path, json.dumps({"settings": _settings(), "recalled": known}, indent=1) + "\n")
+            if len(done) < len(DISTANCES):
+                say(f"{name}: {time.monotonic() - began:.0f} s")
     return known
+
+
+def _known(path: Path) -> list[Recalled]:
+    """What was found before, with the settings of today."""
+    kept = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    return [Recalled(*values) for values in kept["recalled"]] if kept.get("settings") == _settings() else []
+
+
+def _settings() -> dict[str, Any]:
+    """All that decides on what is recalled."""
+    numbers = {"d_model": D_MODEL, "layers": LAYERS, "symbols": SYMBOLS, "batch": BATCH, "rate": RATE}
+    mixers = {name: mixer.as_dictionary() for name, mixer in MIXERS.items()}
+    return {**numbers, "steps": STEPS, "tested": TESTED, "mixers": mixers}
 
 
 def _learnt(model: Recaller, distance: int) -> float:

@@ -121,8 +121,11 @@ def cost(attention: Values, device: torch.device) -> tuple[float, int]:
 
 
 def summary(rows: Sequence[Row]) -> tuple[list[int], dict[str, float]]:
-    """The widths at which every kind that is trained at all is trained, and each kind's mean perplexity over them."""
-    known = {kind: {row.d_k: row.found.perplexity for row in rows if row.kind == kind and row.found} for kind in KINDS}
+    """The widths at which every kind that is trained at all is trained whole, and each kind's mean perplexity there."""
+    known = {
+        kind: {row.d_k: row.found.perplexity for row in rows if row.kind == kind and row.found and row.found.reached}
+        for kind in KINDS
+    }
     trained = {kind: found for kind, found in known.items() if found}
     widths = [width for width in WIDTHS if trained and all(width in found for found in trained.values())]
     return widths, {

@@ -57,7 +57,7 @@ def lines(task: Task, lengths: Iterator[int], seed: int) -> Iterator[tuple[str, 
 
 
 def sequences(names: list[str], minutes: float | None, work: Path, options: Options, say: Say) -> list[Kept]:
-    """Trains the families named on both tasks at once, and measures all that are trained."""
+    """Trains the families named on both tasks at once, and measures all that had all their steps."""
     _write(work)
     shared_store(_recipe(FAMILIES[0], work), work, say)
     found, budget = [], Budget(BUDGET, STEPS, minutes)
@@ -66,7 +66,8 @@ def sequences(names: list[str], minutes: float | None, work: Path, options: Opti
         trial = Trial(family.name, _recipe(family, work), test)
         if family.name in names:
             run_trial(trial, work, [budget], options, say)
-        if read_trial(trial, work, budget) is not None:
+        known = read_trial(trial, work, budget)
+        if known is not None and known.reached:
             model = Model.read(work / family.name)
             found += [Kept(family.name, task, *ends, _accuracy(model, task, ends)) for task in TASKS for ends in BINS]
     return found

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from transduce.directory import Model
 from transduce.durable import write_text
 from transduce.machine import choose_device
 from transduce.measure import Score, scores
@@ -28,11 +29,13 @@ from transduce.paper.trials import (
 from transduce.presets import PRESETS
 from transduce.recipe import Recipe
 from transduce.run import Options
+from transduce.settings import merged, validated
 from transduce.translator import Translator
 from transduce.validation import corpus_of
 
 ARITHMETIC, TIME = "arithmetic", "time"
 MEMBERS = 3  # of the ensemble
+RISING = 8  # a rate rises for at most one in so many steps
 SAVES = 72  # in the scale's arithmetic, as the paper's base model is saved every ten minutes of twelve hours
 
 
@@ -42,7 +45,7 @@ class Row(NamedTuple):
     system: System
     arithmetic: Found | None
     time: Found | None
-    waits: tuple[int, int]  # products that wait for each other in a training step of 8 and of 16 words a side
+    waits: tuple[int, int]  # products that wait for each other in reading 8 and 16 words a side, layer after layer
 
 
 class Table(NamedTuple):
@@ -53,40 +56,42 @@ class Table(NamedTuple):
     ensemble: tuple[list[str], Score] | None
 
 
-def table2(at: Scale, names: Sequence[str], minutes: float | None, work: Path, options: Options, say: Say) -> Table:
+def table2(at: Scale, names: Sequence[str], minutes: float, work: Path, options: Options, say: Say) -> Table:
     """Trains the systems named, at most so many minutes each, and gathers what is known of all."""
     prepared = shared_store(_recipe(at, SYSTEMS[0]), work, say)
     rows = []
     for system in SYSTEMS:
         steps = max(1, round(at.operations / operations_a_step(_recipe(at, system), prepared)))
         trial = Trial(system.name, _recipe(at, system, steps), at.corpus_named("test"))
-        budgets = [Budget(ARITHMETIC, steps, minutes)]
-        if minutes is not None:
-            budgets.append(Budget(TIME, None, minutes))
+        budgets = [Budget(ARITHMETIC, steps, minutes), Budget(TIME, None, minutes)]
         if system.name in names:
             run_trial(trial, work, budgets, options, say)
         known = {budget.name: read_trial(trial, work, budget) for budget in budgets}
-        rows.append(Row(system, known[ARITHMETIC], known.get(TIME), _waits(trial.recipe.model)))
+        rows.append(Row(system, known[ARITHMETIC], known[TIME], _waits(trial.recipe.model)))
     corpus = corpus_of(at.corpus_named("test"))
-    copying = scores(corpus.source, [corpus.target])["bleu"]
+    copying = scores(corpus.source, [corpus.target], bootstrap=RESAMPLES)["bleu"]
     return Table(rows, copying, _ensemble(at, rows, work, options))
 
 
 def _recipe(at: Scale, system: System, steps: int | None = None) -> Recipe:
     """The recipe of a system: the scale's, with its model and its rate.
 
-    It is saved so often in the steps of the scale's arithmetic that no clock decides which weights are averaged there.
+    It is saved so often in the `steps` of the scale's arithmetic that no clock decides which weights are averaged
+    there, and its rate rises for at most a share of them: a costly system has few.
     """
     small = at.name == "small"
     training = {"average": 5, "batch_tokens": 1024, "schedule": {"warmup": 200, "peak": system.peak}}
     training = {**(training if small else PRESETS[system.preset]["training"]), "steps": None}
-    if steps is not None:
-        training["save_every"] = max(1, steps // SAVES)
-    return at.recipe(system.model(small), training, system.name)
+    recipe = at.recipe(system.model(small), training, system.name)
+    if steps is None:
+        return recipe
+    warmup = min(recipe.training.schedule.warmup, max(1, steps // RISING))
+    changes = {"save_every": max(1, steps // SAVES), "schedule": {"warmup": warmup}}
+    return validated(Recipe, merged(recipe.as_dictionary(), {"training": changes}), place=system.name)
 
 
 def _waits(spec: ModelSpec) -> tuple[int, int]:
-    """The products of matrices in a training step that wait for each other, at 8 and at 16 words a side."""
+    """The products of matrices that wait for each other, forward, at 8 and at 16 words a side."""
     torch.manual_seed(1)
     model = spec.build(Vocabulary(source=8, target=8)).eval()
 
@@ -100,11 +105,12 @@ def _waits(spec: ModelSpec) -> tuple[int, int]:
 def _ensemble(at: Scale, rows: Sequence[Row], work: Path, options: Options) -> tuple[list[str], Score] | None:
     """The best systems' mean, as far as they were trained; what is known of it is kept."""
     last = {row.system.name: row.time or row.arithmetic for row in rows}
-    best = sorted((found.bleu, name) for name, found in last.items() if found is not None)[-MEMBERS:]
-    if len(best) < MEMBERS:
+    known_of = {name: found for name, found in last.items() if found is not None and _holds(work / name, found)}
+    names = sorted(known_of, key=lambda name: known_of[name].bleu, reverse=True)[:MEMBERS]
+    if len(names) < MEMBERS:
         return None
-    names, path = [name for _, name in reversed(best)], work / "ensemble.json"
-    wanted = {"members": names, "bleu": [score for score, _ in best]}
+    path = work / "ensemble.json"
+    wanted = {"members": names, "bleu": [known_of[name].bleu for name in names]}
     known = json.loads(path.read_text("utf-8")) if path.exists() else {}
     if {key: known.get(key) for key in wanted} != wanted:
         corpus = corpus_of(at.corpus_named("test"))
@@ -113,6 +119,11 @@ def _ensemble(at: Scale, rows: Sequence[Row], work: Path, options: Options) -> t
         known = wanted | {"score": scores(outputs, [corpus.target], bootstrap=RESAMPLES)["bleu"]._asdict()}
         write_text(path, json.dumps(known, indent=1) + "\n")
     return names, Score(**known["score"])
+
+
+def _holds(directory: Path, found: Found) -> bool:
+    """Whether a model directory has the weights that were measured; those of one in training change."""
+    return Model.read_config(directory).weights.steps[-1] == found.step
 
 
 def as_dictionary(found: Table) -> dict[str, Any]:

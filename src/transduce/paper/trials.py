@@ -24,9 +24,11 @@ from transduce.machine import choose_device, environment
 from transduce.measure import scores
 from transduce.model import Vocabulary
 from transduce.model.readout import Smoothing
+from transduce.paper.provenance import program
 from transduce.recipe import Recipe, read_yaml
 from transduce.run import Options, Outcome, prepare, train
 from transduce.settings import merged, validated
+from transduce.training import DivergedError
 from transduce.validation import Validation, corpus_of
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
 
 RESAMPLES = 1000
 UNBOUNDED = {"steps": None, "minutes": None}
+LATE, A_STEP = 0.02, 60.0  # a training ends with the step in which its time is over: so much later, and so many seconds
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)  # 97.5 % quantiles, 1 to 10 degrees
 
 Say = Callable[[str], None]
@@ -87,6 +90,7 @@ class Found(NamedTuple):
     signature: str
     environment: dict[str, Any]
     rate: float | None = None  # operations a second of a product of float32 matrices on that device
+    program: str | None = None  # version and commit that finished it
 
     @property
     def reached(self) -> bool:
@@ -97,8 +101,8 @@ class Found(NamedTuple):
 def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Options, say: Say) -> dict[str, Found]:
     """Trains and measures where that was not done before; gives what was found at each budget.
 
-    The budgets come in the order in which they are used up. A `ValueError` where a trial was trained beyond one, or
-    where what is there is of another recipe.
+    The budgets come in the order in which they are used up. A trial that diverges has no result, and keeps no other
+    from being trained. A `ValueError` where one was trained beyond a budget, or what is there is of another recipe.
     """
     out = work / trial.name
     found = {}
@@ -107,7 +111,11 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Opti
         if known is None:
             path = out / f"found-{budget.name}.json"
             _check_earlier(trial, out, budget, _read(path))
-            known = _measured(trial, out, budget, options, say)
+            try:
+                known = _measured(trial, out, budget, options, say)
+            except DivergedError as error:
+                say(f"{trial.name} has no result: {error}")
+                break
             write_text(path, json.dumps(known._asdict(), indent=1, ensure_ascii=False) + "\n")
         say(
             f"{trial.name}, {budget.name}: step {known.step:,}, {known.seconds / 60:.1f} min, "
@@ -161,7 +169,10 @@ def _is_of(trial: Trial, out: Path) -> bool:
     path = out / RECIPE
     if not path.exists():
         return False
-    recipes = (validated(Recipe, read_yaml(path), place=str(path)), trial.recipe)
+    try:
+        recipes = (validated(Recipe, read_yaml(path), place=str(path)), trial.recipe)
+    except ValueError:  # of another version, with other settings
+        return False
     one, other = (merged(recipe.as_dictionary(), {"training": UNBOUNDED}) for recipe in recipes)
     return bool(one == other)
 
@@ -184,12 +195,22 @@ def _measured(trial: Trial, out: Path, budget: Budget, options: Options, say: Sa
     recipe = validated(Recipe, merged(trial.recipe.as_dictionary(), bounds), place=trial.name)
     _share(out)
     outcome = train(recipe, out, options, say)
+    _check_budget(out, budget, outcome)
+    return _found(trial, recipe, out, budget, outcome, choose_device(options.device))
+
+
+def _check_budget(out: Path, budget: Budget, outcome: Outcome) -> None:
+    """A `ValueError` where a training, of an earlier call, had gone beyond the budget."""
+    remedy = "give a larger budget, or delete the directory"
     if budget.steps is not None and outcome.step > budget.steps:
         raise ValueError(
-            f"{out} was trained for {outcome.step:,} steps, and {budget.name} asks for {budget.steps:,}: "
-            "give a larger budget, or delete the directory"
+            f"{out} was trained for {outcome.step:,} steps, and {budget.name} asks for {budget.steps:,}: {remedy}"
         )
-    return _found(trial, recipe, out, budget, outcome, choose_device(options.device))
+    if budget.minutes is not None and outcome.seconds > 60 * budget.minutes * (1 + LATE) + A_STEP:
+        raise ValueError(
+            f"{out} was trained for {outcome.seconds / 60:.1f} minutes, and {budget.name} asks for "
+            f"{budget.minutes:g}: {remedy}"
+        )
 
 
 def _share(out: Path) -> None:
@@ -230,6 +251,7 @@ def _found(trial: Trial, recipe: Recipe, out: Path, budget: Budget, outcome: Out
         signature=bleu.signature,
         environment=environment(device),
         rate=matrix_rate(device, torch.float32),
+        program=program(),
     )
 
 

@@ -1,10 +1,11 @@
 """What the tables have in common: cells, and how they make a table."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from transduce.paper.trials import Found, spread
 
-__all__ = ["bleu", "or_nothing", "table", "with_spread", "within"]
+__all__ = ["bleu", "or_nothing", "programs", "steps", "table", "with_spread", "within"]
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -15,6 +16,25 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def bleu(found: Found) -> str:
     """BLEU with its interval."""
     return f"{found.bleu:.2f} [{found.low:.2f}, {found.high:.2f}]"
+
+
+def steps(found: Sequence[Found]) -> str:
+    """How far a row was trained where that was not as far as it should be."""
+    short = [each for each in found if not each.reached]
+    return f" ({', '.join(f'{each.step:,} of {each.steps:,} steps' for each in short)})" if short else ""
+
+
+def programs(found: Iterable[Found]) -> Iterator[str]:
+    """Under what trainings were made, where that was not the same for all."""
+    made = Counter(
+        (each.program or "an earlier version", each.environment["device"], each.environment["threads"])
+        for each in found
+    )
+    if len(made) > 1:
+        parts = (
+            f"{program}, {device}, {threads} threads: {count}" for (program, device, threads), count in made.items()
+        )
+        yield f"Trainings were not all made alike. {'; '.join(sorted(parts))}."
 
 
 def or_nothing(value: float | None, shape: str) -> str:

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
-from transduce.paper.printed.cells import table, with_spread, within
+from transduce.paper.printed.cells import programs, steps, table, with_spread, within
 from transduce.paper.table3 import Ordering, Row
 
 
@@ -19,7 +19,7 @@ def as_text(rows: Sequence[Row], found: Sequence[Ordering]) -> str:
         accuracy = statistics.fmean(each.accuracy for each in row.found)
         lines.append(
             [
-                row.name,
+                row.name + steps(row.found),
                 str(len(row.found)),
                 with_spread(row.values("perplexity")),
                 f"{accuracy:.1%}",
@@ -37,7 +37,8 @@ def as_text(rows: Sequence[Row], found: Sequence[Ordering]) -> str:
     return "\n\n".join(
         [
             table(head, lines),
-            f"BLEU is `{', '.join(sorted(signatures))}`." if signatures else "",
+            f"BLEU is `{', '.join(sorted(signatures))}`; ± is the 95 % interval of a mean." if signatures else "",
+            *programs(each for row in rows for each in row.found),
             "Each row against base, in the paper and here, with the 95 % interval (Student's t; a row with one seed is "
             "taken to be as noisy as base):",
             table(["row", "measure", "the paper's difference", "ours", "the order"], differences),
