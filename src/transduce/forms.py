@@ -28,7 +28,7 @@ class Form(NamedTuple):
             elif self.scores:
                 shown += [f"{number}\t{_cell(one.text)}\t{one.log_probability:.6f}\t{one.score:.6f}" for one in best]
             elif self.alignments:
-                shown.append(f"{_cell(best[0].text)}\t{_pairs(translator, source, best[0].text)}")
+                shown.append(f"{_cell(best[0].text)}\t{_pairs(translator, source, best[0])}")
             else:
                 shown.append(best[0].text)
         return shown
@@ -36,7 +36,7 @@ class Form(NamedTuple):
     def _record(self, translator: Translator, number: int, source: str, best: Sequence[Translation]) -> str:
         """A line's JSON."""
         record = [{"text": one.text, "log_probability": one.log_probability, "score": one.score} for one in best]
-        aligned = {"alignment": _pairs(translator, source, best[0].text)} if self.alignments else {}
+        aligned = {"alignment": _pairs(translator, source, best[0])} if self.alignments else {}
         return json.dumps({"line": number, "translations": record, **aligned}, ensure_ascii=False)
 
 
@@ -45,7 +45,7 @@ def _cell(text: str) -> str:
     return text.replace("\t", " ")
 
 
-def _pairs(translator: Translator, source: str, target: str) -> str:
-    """Which word of the source each word of the target comes from."""
-    found = aligned_words(translator.explain(source, target)) if target else []
+def _pairs(translator: Translator, source: str, best: Translation) -> str:
+    """Which word of the source each word of the translation comes from."""
+    found = aligned_words(translator.explain(source, best.words)) if best.text else []
     return " ".join(f"{word}-{other}" for word, other in found)

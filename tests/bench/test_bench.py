@@ -78,7 +78,7 @@ def test_the_median_leaves_the_warm_up_out():
 
 
 @pytest.mark.parametrize(("device", "changes", "pieces"), [("cpu", [], "auto"), ("cuda", [], 1), ("cuda", ["3"], 3)])
-def test_a_step_is_one_piece_on_a_gpu_unless_it_is_said_otherwise(monkeypatch, device, changes, pieces):
-    monkeypatch.setattr("transduce.bench.bench_training", lambda recipe, *_: {"pieces": recipe.training.pieces})
+def test_a_step_is_one_piece_on_a_gpu_unless_it_is_said_otherwise(device, changes, pieces):
     changes = [f"training.pieces={change}" for change in changes]
-    assert commands_bench._training("base", None, 1, changes, torch.device(device)) == {"pieces": pieces}
+    recipe, name = commands_bench._recipe(None, "base", None, changes, torch.device(device))
+    assert (recipe.training.pieces, name) == (pieces, "base")

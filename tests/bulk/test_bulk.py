@@ -17,6 +17,7 @@ from transduce.bulk.job import Job, Worker, local
 from transduce.bulk.shards import texts_of
 from transduce.bulk.whole import translate_all
 from transduce.commands import main
+from transduce.forms import Form
 from transduce.measure import read_lines
 from transduce.search import Decoding, Sampling
 from transduce.translator import Method, Translator
@@ -410,6 +411,7 @@ def test_two_at_once_are_refused(job, text, tmp_path):
         (["NESTED/deep", "--out", "TEXT"], "is a file; the text is a folder"),
         (["NESTED/deep", "--out", "OUT", "--prefix", "SHORT"], "is a file; the text is a folder"),
         (["TEXT", "--out", "OUT", "--device", "tpu"], "choose auto, cpu or cuda"),
+        (["TEXT", "--out", "."], "--out .: name the file or the folder itself"),
     ],
 )
 def test_what_does_not_fit(fluent, text, tmp_path, command, arguments, said):
@@ -461,3 +463,26 @@ def test_time_left_is_told_from_the_second_shard_on(job, text, tmp_path, monkeyp
         "3 of 4 shards, 0.2 lines/s, 0:00:08 left",
         "4 of 4 shards, 17 lines, in 0:02:30",
     ]
+
+
+def test_a_line_that_cannot_be_aligned_is_named_and_no_shard_is_lost(job, text, tmp_path, monkeypatch):
+    explain, longest = Translator.explain, max(map(len, read_lines(str(text))))
+
+    def short(self, source, *rest):
+        if len(source) == longest:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")
+        return explain(self, source, *rest)
+
+    monkeypatch.setattr(Translator, "explain", short)
+    said, aligned = [], job._replace(form=Form(alignments=True))
+    with pytest.raises(RuntimeError, match="lines could not be translated"):
+        translate_all(aligned, texts_of(text, tmp_path / "out", None, 5), tmp_path / "out", local, said.append)
+    assert any("is too long to be aligned" in line for line in said)
+    lines = (tmp_path / "out").read_text().split("\n")
+    assert 0 < sum(line == "\t" for line in lines) < sum(line.count("\t") for line in lines)
+
+
+def test_an_empty_line_is_never_too_long(job, tmp_path):
+    worker = Worker(job)
+    worker.translator.longest = 3
+    assert worker.translator.untranslatable([" " * 300, "owl"], ["an owl " * 9, ""]) == {}

@@ -25,7 +25,7 @@ METHOD = Method(Decoding(beam=2, extra_length=4))
 @pytest.fixture(scope="module")
 def ray():
     """Where Ray is installed; tests that go without are below."""
-    return pytest.importorskip("ray", reason="Ray is not installed: `pip install 'transduce[ray]'`")
+    return pytest.importorskip("ray", reason="Ray is not installed: `pip install 'ray[data]'`")
 
 
 @pytest.fixture(scope="module")

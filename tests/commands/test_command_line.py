@@ -76,6 +76,9 @@ def test_the_version(capsys):
         (["measure", "--reference", "/nowhere", "/nowhere/too"], "/nowhere"),
         (["average", "here", "--out", "there"], "--last N"),
         (["average", "here", "--out", "there", "--last", "2", "--checkpoints", "4"], "--last N"),
+        (["average", "here", "7", "--out", "there", "--last", "2"], "--last N"),
+        (["paper", "table1", "--seeds", "3"], "--seeds 3: only Table 3"),
+        (["paper", "table1", "--minutes-per-row", "3"], "--minutes-per-row 3: Table 1 trains nothing"),
     ],
 )
 def test_what_the_user_must_mend_is_code_2(arguments, said, capsys, monkeypatch):

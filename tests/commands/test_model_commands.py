@@ -175,6 +175,37 @@ def test_a_metric_that_does_not_exist_is_told_before_anything_is_translated(flue
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize("verb", [["translate"], ["evaluate", "--test", "spare"]])
+def test_a_place_that_takes_no_file_is_told_before_anything_is_translated(fluent, tmp_path, verb, monkeypatch):
+    monkeypatch.setattr(Translator, "load", lambda *arguments, **options: pytest.fail("read"))
+    ended = forked(verb[0], fluent, *verb[1:], "--out", tmp_path, given=b"owl\n")
+    assert (ended.code, ended.out) == (2, "")
+    assert f"--out {tmp_path}: that is a folder" in ended.error
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["train", "--precision", "int8"], "--precision int8: it is for translating"),
+        (["train", "RUN", "--preset", "base"], "--preset base: it is another model than that of the run"),
+        (["translate", "RUN", "--preset", "big"], "--preset big: it is for training"),
+        (["translate", "RUN", "--set", "training.seed=2"], "--set training.seed=2: it is for training"),
+        (["translate", "RUN", "--data", "EMPTY"], "a text without a word"),
+    ],
+)
+def test_a_benchmark_takes_no_option_that_does_nothing(fluent, tmp_path, options, said):
+    (tmp_path / "empty").write_text("\n \n")
+    named = {"RUN": str(fluent), "EMPTY": str(tmp_path / "empty")}
+    ended = forked("bench", *(named.get(option, option) for option in options))
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.error
+
+
+def test_a_benchmark_of_a_run_is_of_its_recipe(fluent):
+    found = json.loads(forked("bench", "train", fluent, "--steps", 1, "--json").out)
+    assert (found["settings"]["what"], found["settings"]["batch_tokens"]) == (str(fluent), 1024)
+
+
 def test_averaging(trained, tmp_path):
     ended = forked("average", trained, "--last", 2, "--out", tmp_path / "mean")
     assert (ended.code, ended.out) == (0, f"{tmp_path / 'mean'}: average of steps 8, 12\n")
@@ -185,9 +216,19 @@ def test_averaging(trained, tmp_path):
         trained / "training" / "step-00000008" / "model.safetensors"
     ).read_bytes()
     assert Model.read(tmp_path / "one").config.weights.steps == (8,)
-    ended = forked("average", trained, "--checkpoints", 7, "--checkpoints", 8, "--out", tmp_path / "none")
+    ended = forked("average", trained, "--checkpoints", 7, 8, "--out", tmp_path / "none")
     assert ended.code == 2
     assert "no checkpoint of step 7; it has 8, 12" in ended.error
+    both = forked("average", trained, "--checkpoints", 8, 12, "--out", tmp_path / "both")
+    assert both.out == f"{tmp_path / 'both'}: average of steps 8, 12\n"
+
+
+def test_an_average_is_written_over_no_model(trained, tmp_path):
+    before = {path: path.read_bytes() for path in trained.iterdir() if path.is_file()}
+    ended = forked("average", trained, "--last", 2, "--out", trained)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"{trained} holds a model or a run" in ended.error
+    assert {path: path.read_bytes() for path in trained.iterdir() if path.is_file()} == before
 
 
 def test_info(trained):

@@ -249,7 +249,7 @@ def test_memory_that_is_refused_is_known_before_the_first_step(recipe, tmp_path,
 
     monkeypatch.setattr(LabelSmoothing, "forward", narrow)
     said = []
-    with pytest.raises(ValueError, match=r"set training.pieces: 4 "):
+    with pytest.raises(RuntimeError, match=r"set training.pieces: 4 "):
         train(recipe, tmp_path / "run", CPU, said.append)
     assert not [line for line in said if line.startswith("step")]
     smaller = recipe.model_copy(update={"training": recipe.training.model_copy(update={"pieces": 4})})

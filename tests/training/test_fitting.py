@@ -74,13 +74,13 @@ def test_every_shape_is_met_and_nothing_is_changed(objective):
 @pytest.mark.parametrize(("room", "pieces"), [(500, 4), (200, 8), (100, 16)])
 def test_the_setting_that_fits_is_named(objective, room, pieces, error):
     objective.room, objective.error = room, error
-    with pytest.raises(ValueError, match=rf"do not fit into the memory of cpu: set training.pieces: {pieces} "):
+    with pytest.raises(RuntimeError, match=rf"do not fit into the memory of cpu: set training.pieces: {pieces} "):
         try_largest(objective, FlatAdam(objective, Adam()), Shapes(), Precision("float32", CPU))
 
 
 def test_where_nothing_fits_that_is_said(objective):
     objective.room = 5
-    with pytest.raises(ValueError, match=r"and not one pair does: set data.longest below"):
+    with pytest.raises(RuntimeError, match=r"and not one pair does: set data.longest below"):
         try_largest(objective, FlatAdam(objective, Adam()), Shapes(), Precision("float32", CPU))
 
 

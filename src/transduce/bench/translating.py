@@ -19,6 +19,8 @@ def bench_translating(
     translator: Translator, lines: Sequence[str], name: str, runs: int, method: Method
 ) -> dict[str, Any]:
     """Translates `lines` once to warm up and `runs` times that count; medians, by the keys of `bench --json`."""
+    if not any(line.strip() for line in lines):
+        raise ValueError("there is nothing to translate: --data names a text without a word")
     device, times, found = translator.device, [], []
     for number in range(runs + 1):
         began = waited(device)

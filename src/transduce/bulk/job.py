@@ -40,7 +40,10 @@ class Job(NamedTuple):
         """The models, on their device; tells this process how many threads to use."""
         use_threads(self.threads)
         keep_pages()
-        return Translator.load(*self.runs, device=str(choose_device(self.device)), precision=self.precision)
+        translator = Translator.load(*self.runs, device=str(choose_device(self.device)), precision=self.precision)
+        if self.form.alignments:
+            translator.check_explicable()
+        return translator
 
     @property
     def origin(self) -> dict[str, Any]:
@@ -92,9 +95,24 @@ class Worker:
                     faults[place] = best
                 else:
                     found[place] = best
-        written = self.job.form.lines(self.translator, lines, found, before)
+        written = []
+        for place, (line, best) in enumerate(zip(lines, found, strict=True)):
+            shown = self._shown(line, best, before + place)
+            if shown is None:
+                faults[place] = "is too long to be aligned in the memory here; split the line"
+                shown = self._shown("", NOTHING, before + place)
+            written += shown or []
         text = "".join(f"{line}\n" for line in written)
         return Outcome(text, [(before + place + 1, why) for place, why in sorted(faults.items())])
+
+    def _shown(self, line: str, best: list[Translation], before: int) -> list[str] | None:
+        """What is written of a line; None where its alignment takes more memory than there is."""
+        try:
+            return self.job.form.lines(self.translator, [line], [best], before)
+        except (torch.OutOfMemoryError, RuntimeError) as error:
+            if not refused_memory(error):
+                raise
+        return None
 
     def _solved(self, batch: Batch, before: int) -> Iterator[tuple[int, list[Translation] | str]]:
         """Each line's place and translations; one by one where memory is short, and why not where it is for one."""

@@ -127,7 +127,7 @@ def _code_of(error: BaseException) -> int:
             return _told(error, str(error), 2)
         case OSError():
             where = f"{error.filename}: " if error.filename else ""
-            return _told(error, f"{where}{(error.strerror or str(error)).lower()}", 2)
+            return _told(error, f"{where}{error.strerror.lower()}" if error.strerror else str(error), 2)
         case RuntimeError():
             return _told(error, str(error), 1)
     return _told(error, f"{type(error).__name__}: {error}", 1)

@@ -3,12 +3,17 @@
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transduce.commands.options import Products
+from transduce.commands.options import Products, refuse
 from transduce.commands.said import say
+
+if TYPE_CHECKING:
+    import torch
+
+    from transduce.recipe import Recipe
 
 
 class Work(StrEnum):
@@ -20,8 +25,10 @@ class Work(StrEnum):
 
 def bench(
     work: Annotated[Work, typer.Argument(help="What to measure.")],
-    run: Annotated[Path | None, typer.Argument(help="A model directory to translate with.")] = None,
-    preset: Annotated[str, typer.Option(help="The model to train.")] = "tiny",
+    run: Annotated[
+        Path | None, typer.Argument(help="A model directory: to translate with, or whose recipe is trained.")
+    ] = None,
+    preset: Annotated[str | None, typer.Option(help="The model to train; tiny if neither it nor RUN is given.")] = None,
     data: Annotated[
         str | None, typer.Option(metavar="SOURCE,TARGET", help="Two files to train on, or one to translate.")
     ] = None,
@@ -29,7 +36,7 @@ def bench(
         int | None, typer.Option(min=1, help="That count: steps, 20 if not given, or translations of the whole, 5.")
     ] = None,
     change: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")] = [],  # noqa: B006
-    precision: Annotated[Products, typer.Option(help="Of products while translating.")] = Products.FLOAT32,
+    precision: Annotated[Products | None, typer.Option(help="Of products while translating; float32.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -41,35 +48,52 @@ def bench(
     keep_pages()
     chosen = choose_device(device)
     if work == Work.TRAIN:
-        found = _training(preset, data, steps or 20, change, chosen)
+        refuse({"--precision": precision}, "is for translating; --set training.precision=… is for training")
+        recipe, name = _recipe(run, preset, data, change, chosen)
+        found = _training(recipe, name, steps or 20, chosen)
     else:
-        found = _translating(run, data, steps or 5, chosen, precision)
+        refuse({"--preset": preset, "--set": change or None}, "is for training")
+        found = _translating(run, data, steps or 5, chosen, precision or Products.FLOAT32)
     if as_json:
         print(json.dumps(found, indent=2))
         return
     print(f"{found['tokens_per_second']:,.0f} target tokens/s, {found['sentences_per_second']:,.1f} sentences/s")
     print(", ".join(f"{part} {value:,.1f} ms" for part, value in found["milliseconds"].items()))
     if "lengths" in found:
-        print(f"{found['lengths']['mean']:.1f} words a translation, the longest {found['lengths']['longest']}")
+        print(f"{found['lengths']['mean']:.1f} tokens a translation, the longest {found['lengths']['longest']}")
     print(f"matrix rate {found['matrix_rate'] / 1e9:,.0f} GFLOP/s", end="")
     print(f", of which {found['share_of_peak']:.0%}" if found["share_of_peak"] else "")
     print(f"peak memory {found['peak_memory'] / 2**20:,.0f} MiB; {found['settings']}")
 
 
-def _training(preset: str, data: str | None, steps: int, changes: list[str], device: Any) -> dict[str, Any]:
-    """Training of a preset on two files, or on the embedded corpus."""
-    from transduce.bench import bench_training
-    from transduce.recipe import from_values
+def _recipe(
+    run: Path | None, preset: str | None, data: str | None, changes: list[str], device: "torch.device"
+) -> tuple["Recipe", str]:
+    """What is trained, and its name: the recipe of a run, or a preset on the embedded corpus; or on two files."""
+    from transduce.directory import RECIPE
+    from transduce.recipe import from_values, read_yaml
 
     source, comma, target = (data or "").partition(",")
     if data and not comma:
         raise ValueError(f"--data {data}: name both sides, SOURCE,TARGET")
-    corpus = {"source": source, "target": target} if data else {"embedded": "train"}
-    values: dict[str, Any] = {"data": {"train": corpus}, "model": {"preset": preset}}
-    if device.type == "cuda":  # which holds a whole step, and idles between small pieces
-        values["training"] = {"pieces": 1}
-    recipe = from_values(values, changes, place=f"bench of {preset}")
-    return bench_training(recipe, preset, device, steps, say)
+    if run is not None:
+        refuse({"--preset": preset}, "is another model than that of the run")
+        values: dict[str, Any] = dict(read_yaml(run / RECIPE))
+    else:
+        values = {"data": {"train": {"embedded": "train"}}, "model": {"preset": preset or "tiny"}}
+        if device.type == "cuda":  # which holds a whole step, and idles between small pieces
+            values["training"] = {"pieces": 1}
+    if data:
+        values = {**values, "data": {**values["data"], "train": {"source": source, "target": target}}}
+    name = str(run or preset or "tiny")
+    return from_values(values, changes, place=f"bench of {name}"), name
+
+
+def _training(recipe: "Recipe", name: str, steps: int, device: "torch.device") -> dict[str, Any]:
+    """Steps of training."""
+    from transduce.bench import bench_training
+
+    return bench_training(recipe, name, device, steps, say)
 
 
 def _translating(run: Path | None, data: str | None, runs: int, device: Any, precision: Products) -> dict[str, Any]:

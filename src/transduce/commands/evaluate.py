@@ -9,6 +9,7 @@ import typer
 
 from transduce.commands.options import Products
 from transduce.commands.said import say
+from transduce.commands.written import ready, write
 
 if TYPE_CHECKING:
     from transduce.measure import Score
@@ -43,15 +44,14 @@ def evaluate(
     names = [name.strip() for name in metric.split(",")]
     for name in names:  # a wrong one is told now, not after hours of translating
         metric_named(name, language=config.target_language)
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
+    ready(out)
     translator = Translator.load(*run, device=str(choose_device(device)), precision=precision.value)
     began = time.perf_counter()
     translations = [best[0] for best in translator.translate(corpus.source)]
     seconds = time.perf_counter() - began
     outputs = [translation.text for translation in translations]
     if out is not None:
-        out.write_text("".join(f"{line}\n" for line in outputs), "utf-8")
+        write("".join(f"{line}\n" for line in outputs), out)
     found = scores(outputs, [corpus.target], names, language=config.target_language, bootstrap=bootstrap)
     report = {
         "weights": config.weights.as_dictionary(),

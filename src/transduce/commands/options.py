@@ -1,6 +1,8 @@
-"""Choices that commands offer."""
+"""Choices that commands offer, and the refusal of options that would do nothing."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 
 class Products(StrEnum):
@@ -16,3 +18,11 @@ class Engine(StrEnum):
 
     LOCAL = "local"
     RAY = "ray"
+
+
+def refuse(options: Mapping[str, Any], why: str) -> None:
+    """A `ValueError` for the first option that is given."""
+    for name, value in options.items():
+        if value is not None:
+            shown = " ".join(map(str, value)) if isinstance(value, list) else value
+            raise ValueError(f"{name} {shown}: it {why}; leave it out")

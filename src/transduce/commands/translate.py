@@ -1,18 +1,19 @@
 """`transduce translate`."""
 
 import functools
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transduce.commands.options import Engine, Products
+from transduce.commands.options import Engine, Products, refuse
 from transduce.commands.said import say
+from transduce.commands.written import ready, write
 
 if TYPE_CHECKING:
     from transduce.bulk.job import Job
     from transduce.search import Decoding
+    from transduce.translator import Method
 
 SHARD_LINES = 2000
 
@@ -51,33 +52,23 @@ def translate(
     """Translates lines; one line in is one line out, and an empty line stays empty."""
     from transduce.bulk.job import Job
     from transduce.forms import Form
-    from transduce.search import Sampling
-    from transduce.settings import validated
-    from transduce.translator import Method
 
     runs, text = _runs_and_text(run, engine)
     decoding = _decoding(runs[0], {"beam": beam, "length_penalty": length_penalty, "margin": margin})
-    if n_best > decoding.beam:
-        raise ValueError(f"--n-best {n_best}: a beam of {decoding.beam} gives at most as many; use --beam {n_best}")
-    if n_best > 1 and (greedy or sample):
-        raise ValueError(f"--n-best {n_best}: only a beam has several translations; leave --greedy and --sample out")
-    if greedy and sample:
-        raise ValueError("--greedy and --sample: each is a way of its own; choose one")
-    if not sample:
-        _refuse({"--temperature": temperature, "--top-k": top_k, "--top-p": top_p, "--seed": seed}, "is for --sample")
     if greedy or sample:
-        _refuse({"--beam": beam, "--length-penalty": length_penalty, "--margin": margin}, "is for a beam search")
+        refuse({"--beam": beam, "--length-penalty": length_penalty, "--margin": margin}, "is for a beam search")
+    if not sample:
+        refuse({"--temperature": temperature, "--top-k": top_k, "--top-p": top_p, "--seed": seed}, "is for --sample")
+    drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    method = _method(decoding, n_best, greedy, drawn if sample else None, seed)
     if alignments and (scores or n_best > 1) and not as_json:
         raise ValueError("--alignments: it is a table of its own beside that of --scores and --n-best; add --json")
-    drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    given = {name: value for name, value in drawn.items() if value is not None}
-    sampling = validated(Sampling, given, place="options") if sample else None
-    method = Method(decoding, n_best, greedy, sampling, 1 if seed is None else seed)
     form = Form(scores=scores or n_best > 1, alignments=alignments, json=as_json)
     job = Job.of(runs, method, form, precision.value, batch_tokens, device, threads)
     if engine is None:
-        _refuse({"--shard-lines": shard_lines, "--actors": actors}, "is for --engine")
-        _write(_translated(job, text, prefix), out)
+        refuse({"--shard-lines": shard_lines, "--actors": actors}, "is for --engine")
+        ready(out)
+        write(_translated(job, text, prefix), out)
     else:
         _in_bulk(job, text, prefix, out, engine, shard_lines or SHARD_LINES, actors)
 
@@ -108,11 +99,25 @@ def _decoding(run: Path, asked: dict[str, Any]) -> "Decoding":
     return validated(Decoding, merged(Model.read_config(run).decoding.as_dictionary(), changes), place="options")
 
 
-def _refuse(options: dict[str, Any], why: str) -> None:
-    """A `ValueError` for the first option that is given."""
-    for name, value in options.items():
-        if value is not None:
-            raise ValueError(f"{name} {value}: it {why}; leave it out")
+def _method(
+    decoding: "Decoding", n_best: int, greedy: bool, drawn: dict[str, Any] | None, seed: int | None
+) -> "Method":
+    """How to search; `drawn` is how to sample, where that was asked for."""
+    from transduce.search import Sampling
+    from transduce.settings import validated
+    from transduce.translator import Method
+
+    if greedy and drawn is not None:
+        raise ValueError("--greedy and --sample: each is a way of its own; choose one")
+    if n_best > 1 and (greedy or drawn is not None):
+        raise ValueError(f"--n-best {n_best}: only a beam has several translations; leave --greedy and --sample out")
+    if n_best > decoding.beam:
+        raise ValueError(f"--n-best {n_best}: a beam of {decoding.beam} gives at most as many; use --beam {n_best}")
+    sampling = None
+    if drawn is not None:
+        given = {name: value for name, value in drawn.items() if value is not None}
+        sampling = validated(Sampling, given, place="options")
+    return Method(decoding, n_best, greedy, sampling, 1 if seed is None else seed)
 
 
 def _translated(job: "Job", text: Path | None, prefix: Path | None) -> str:
@@ -147,19 +152,11 @@ def _in_bulk(
     assert text is not None
     if out is None:
         raise ValueError("--engine keeps what is finished beside the output: name that with --out")
+    if out.name in ("", ".."):
+        raise ValueError(f"--out {out}: name the file or the folder itself, such as translated/")
     if engine is Engine.LOCAL:
-        _refuse({"--actors": actors}, "is for --engine ray")
+        refuse({"--actors": actors}, "is for --engine ray")
     with ended_by_signals():
         texts = texts_of(text, out, prefix, shard_lines)
         work = local if engine is Engine.LOCAL else functools.partial(on_ray, actors=actors, say=say)
         translate_all(job, texts, out, work, say)
-
-
-def _write(text: str, out: Path | None) -> None:
-    """To the file, or to standard output."""
-    if out is None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    else:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(text, "utf-8")

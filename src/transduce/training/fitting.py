@@ -16,7 +16,7 @@ __all__ = ["meet_shapes", "try_largest"]
 def try_largest(objective: LabelSmoothing, optimiser: Optimiser, planner: Planner, precision: Precision) -> None:
     """Computes the gradient of the largest pieces, of no words that matter; nothing of the training is changed.
 
-    A `ValueError` names the setting with which they fit.
+    A `RuntimeError` names the setting with which they fit.
     """
     largest = {max(planner.shapes, key=lambda shape: shape[0] * shape[1] ** power) for power in (1, 2)}
     for rows, length in sorted(largest):
@@ -25,7 +25,7 @@ def try_largest(objective: LabelSmoothing, optimiser: Optimiser, planner: Planne
             # Where all processes compute each block together, none can try alone what would fit.
             doubled = 2 * planner.pieces
             pieces = doubled if optimiser.lockstep else _pieces_that_fit(objective, planner, precision, rows, length)
-            raise ValueError(f"{fault}{_remedy(pieces, length)}")
+            raise RuntimeError(f"{fault}{_remedy(pieces, length)}")
     optimiser.clear()
 
 
