@@ -71,19 +71,19 @@ class Together:
         return tuple(greatest.tolist())
 
     def add(self, *tensors: Tensor) -> None:
-        """Each tensor's sum over all processes, in its place."""
+        """Each tensor's sum over all processes, in its place (all-reduce)."""
         if self.size > 1:
             for tensor in tensors:
                 distributed.all_reduce(tensor, group=self._group(tensor))
 
     def spread(self, *tensors: Tensor) -> None:
-        """The first process's tensors, in all of them, in their places."""
+        """The first process's tensors, in all of them, in their places (broadcast)."""
         if self.size > 1:
             for tensor in tensors:
                 distributed.broadcast(tensor, 0, group=self._group(tensor))
 
     def joined(self, mine: Sequence[Result]) -> list[Result]:
-        """What the processes made of every `size`-th thing each, in the order of the things."""
+        """What the processes made of every `size`-th thing each, in the order of the things (all-gather)."""
         if self.size == 1:
             return list(mine)
         parts: list[Any] = [None] * self.size

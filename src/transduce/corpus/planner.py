@@ -1,8 +1,8 @@
 """The planner: which pairs make a piece, which pieces a step, in which order, from any position.
 
-Lengths are rounded up to a few rungs, fitted to the corpus, so that there are few shapes and little padding
-(section 5.1 of the paper batches "by approximate sequence length"). A pair belongs to the smallest rung that holds
-both its sides; a piece is so many rows of one rung. Pairs that fill no whole piece move up to the next rung, so
+Lengths are rounded up to a few rungs (length buckets), fitted to the corpus, so that there are few shapes and little
+padding (section 5.1 of the paper batches "by approximate sequence length"). A pair belongs to the smallest rung that
+holds both its sides; a piece is so many rows of one rung. Pairs that fill no whole piece move up to the next rung, so
 that one piece an epoch is ragged. All is a function of the seed and the epoch.
 
 A large corpus is planned a portion at a time, shuffled without being laid out, so that a training begins within seconds

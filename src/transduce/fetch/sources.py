@@ -138,7 +138,7 @@ def _table(table: Table) -> Any:
     try:
         datasets = importlib.import_module("datasets")
     except ImportError:
-        raise ValueError("--from hub needs the package `datasets`: pip install 'transduce[hub]'") from None
+        raise ValueError("--from hub needs the package `datasets`: `pip install datasets`") from None
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
     try:

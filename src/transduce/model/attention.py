@@ -77,6 +77,8 @@ class FusedCore(nn.Module):
         products = compatibility(query, keys)
         # In float32 at least: torch's sums and softmaxes of short rows of narrower numbers go one by one.
         scores = products.to(torch.promote_types(products.dtype, torch.float32))
+        # Not −∞: two masks add up to a number, and a place that may look nowhere gives no NaN. Beside one open place
+        # its softmax is 0 all the same.
         lowest = torch.finfo(scores.dtype).min / 2
         if visible is not None:
             scores = scores.add_((~visible).to(scores.dtype).mul_(lowest).unsqueeze(1))
@@ -131,7 +133,7 @@ class MultiHeadAttention(nn.Module):
     """Concat(head_1 … head_h) W^O with head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V) (section 3.2.2).
 
     `query` holds every head's W^Q side by side, `key_value` every head's W^K and then every head's W^V, so that
-    what is looked at is projected once, by one product.
+    what is looked at is projected once, by one product; `join` is W^O.
     """
 
     def __init__(self, spec: AttentionSpec, d_model: int) -> None:
@@ -172,7 +174,7 @@ class MultiHeadAttention(nn.Module):
         return gathered.transpose(1, 2).flatten(2)
 
     def ask(self, states: Float[Tensor, "rows new d_model"], rows: Rows | None = None) -> Queries:
-        """Every head's queries."""
+        """x W^Q, head by head."""
         query = self.query(states)
         return self._split(query if rows is None else rows.spread(query), self.spec.d_k)
 
@@ -190,7 +192,7 @@ class MultiHeadAttention(nn.Module):
         return mixed
 
     def remember(self, states: Float[Tensor, "rows new d_model"], rows: Rows | None = None) -> tuple[Keys, Values]:
-        """Keys and values of what may be looked at: computed once, used by every query."""
+        """x W^K and x W^V of what may be looked at, head by head: computed once, used by every query."""
         projected = self.key_value(states) if rows is None else rows.spread(self.key_value(states))
         keys, values = projected.split([self.spec.heads * width for width in (self.spec.d_k, self.spec.d_v)], dim=-1)
         return self._split(keys, self.spec.d_k), self._split(values, self.spec.d_v)

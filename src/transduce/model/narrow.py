@@ -1,4 +1,4 @@
-"""Matrix products in int8, for translating on a CPU: a quarter of the bytes, and several times the speed.
+"""Matrix products in int8 (dynamic quantisation), for translating on a CPU: a quarter of the bytes, and much faster.
 
 A matrix W is kept as whole numbers from −127 to 127 and a scale for each of its rows; the states are narrowed at each
 product, with a scale for each of theirs. No scale looks at more than one row, so that a sentence's translation does

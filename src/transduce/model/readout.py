@@ -100,8 +100,10 @@ class Readout(nn.Module):
 class _ChunkedLoss(torch.autograd.Function):
     """Both sums of the loss; the gradients are made on the way forward, chunk by chunk.
 
-    The gradient by the logits is softmax(z) − share − extra·δ. Only the softmax and the δ are written out: what is the
-    same for every word of the vocabulary is a product of two vectors, taken off the results at the end.
+    Of `states` [words, d_model], `weight` [vocabulary, d_model] and `target` [words], with products in `narrow`.
+    The gradient by the logits is softmax(z) − share − extra·δ, `shares` being `Smoothing.shares`. Only the
+    softmax and the δ are written out: what is the same for every word of the vocabulary is a product of two vectors,
+    taken off the results at the end.
     """
 
     @staticmethod

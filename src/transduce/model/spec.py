@@ -1,4 +1,4 @@
-"""The closed unions of the model, and what every family is told about words."""
+"""The closed union of model families."""
 
 from typing import Annotated
 

@@ -26,8 +26,8 @@ LOOK = {"cpu": 1, "cuda": 8}  # steps from one look at what lives to the next: a
 class Decoding(Spec):
     """How translations are searched for; the defaults are the paper's.
 
-    With a `margin`, hypotheses that are so many nats less probable than the best of their sentence are dropped too:
-    that is a bet and no proof, and much faster.
+    With a `margin` (threshold pruning), hypotheses that are so many nats less probable than the last of those that
+    are wanted of their sentence are dropped too: that is a bet and no proof, and much faster.
     """
 
     beam: int = Field(default=4, ge=1, le=10_000)
@@ -37,7 +37,10 @@ class Decoding(Spec):
 
 
 class Hypothesis(NamedTuple):
-    """A translation found: its words without the end symbol, log p, and log p / penalty."""
+    """A translation found: its words without the end symbol, log p, and the score that it was chosen by.
+
+    That is log p / penalty after a beam search, and log p after a greedy one or a draw.
+    """
 
     words: list[int]
     log_probability: float
@@ -87,6 +90,7 @@ def beam_search(stepper: Stepper, problem: Problem, decoding: Decoding, n_best: 
     for length in range(1, room + 1):
         last = live.words[:, :, -1].flatten()[places].unsqueeze(1)
         log_probabilities, state = stepper.step(last, state)
+        # Twice the beam: at most one continuation of each hypothesis ends, so that `beam` that live on are among them.
         candidates = _candidates(live, places, log_probabilities.squeeze(1), problem, 2 * decoding.beam)
         live, rows, finished = _advance(candidates, finished, problem.end, decoding, length)
         live, finished = _close(live, finished, bounds <= length, decoding, length)

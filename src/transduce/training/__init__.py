@@ -1,4 +1,8 @@
-"""Training (section 5): objective, schedule, optimiser, step, loop, checkpoints. Never searches or measures."""
+"""Training (section 5). Never searches or measures.
+
+Read `schedule` (5.3), `objective` (5.4), `optimiser` (5.3) and `loop` (a step); then `checkpoint` and `averaging`
+(6.1), `precision`, `divergence`, and what many processes need, `sharded`.
+"""
 
 from transduce.training.averaging import averaged
 from transduce.training.checkpoint import Checkpoint, Checkpoints, DamagedError

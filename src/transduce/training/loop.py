@@ -159,7 +159,7 @@ def gradients(
 
 
 def pushed_back(objective: LabelSmoothing, piece: Piece, weight: float, precision: Precision) -> Float[Tensor, "2"]:
-    """Adds the gradient of a piece's loss, `weight` times, to what was there; gives both sums of its losses."""
+    """Forward and backward: adds a piece's gradient, times `weight`, to what was there; gives both sums of its loss."""
     source, target_in, target_out = _tensors(piece, precision.device)
     with precision.cast():
         loss = objective(source, target_in, target_out)
