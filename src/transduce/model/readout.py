@@ -130,19 +130,11 @@ class _ChunkedLoss(torch.autograd.Function):
         rows = max(CHUNK // len(weight), 16)
         if states.is_cuda:
             rows = max(rows, 8192)
-        counts = torch.arange(rows, device=states.device)
         for first in range(0, len(states), rows):
             part = slice(first, first + rows)
-            words = target[part]
-            places = counts[: len(words)], words
-            logits = functional.linear(states[part], weight)
-            right[part] = logits[places]
-            probabilities = logits.softmax(1, dtype=wide)
-            likely = probabilities[places]
-            surprise[part] = _surprise(likely.to(exact), logits, places, torch.finfo(wide).tiny)
+            right[part], surprise[part], gradient = _chunk(states[part], weight, target[part], extra, wide)
             if wanted:
-                probabilities[places] = likely - extra  # by places: torch's scatter copies all of a narrow tensor
-                gradient = probabilities.to(narrow)
+                gradient = gradient.to(narrow)
                 torch.mm(gradient, weight, out=states_gradient[part])
                 _add_product(weight_gradient, gradient.T, counted[part])
         total = states.to(exact) @ summed_weight
@@ -159,6 +151,23 @@ class _ChunkedLoss(torch.autograd.Function):
     def backward(ctx: Any, smoothed: Tensor, unsmoothed: Tensor) -> tuple[Tensor | None, ...]:
         states_gradient, weight_gradient = ctx.saved_tensors
         return states_gradient * smoothed, weight_gradient * smoothed, None, None, None, None
+
+
+def _chunk(
+    states: Float[Tensor, "rows d_model"],
+    weight: Float[Tensor, "vocabulary d_model"],
+    words: Int[Tensor, " rows"],
+    extra: float,
+    wide: torch.dtype,
+) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, "rows vocabulary"]]:
+    """The right words' logits, −log of their probabilities, and softmax(z) − extra·δ, in `wide`."""
+    places = torch.arange(len(words), device=words.device), words
+    logits = functional.linear(states, weight)
+    probabilities = logits.softmax(1, dtype=wide)
+    likely = probabilities[places]
+    surprise = _surprise(likely.to(torch.promote_types(wide, torch.float32)), logits, places, torch.finfo(wide).tiny)
+    probabilities[places] = likely - extra  # by places: torch's scatter copies all of a narrow tensor
+    return logits[places], surprise, probabilities
 
 
 def _surprise(
