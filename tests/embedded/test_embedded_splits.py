@@ -7,13 +7,19 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from transduce.embedded import SPLITS, Example, split, write
 from transduce.embedded.baselines import translation_memory, word_by_word
 from transduce.embedded.english import morphology
+from transduce.embedded.grammar.clauses import Setting, relative, said
+from transduce.embedded.grammar.pairs import Pairs, held_out, pairs_in
+from transduce.embedded.grammar.sentences import sentence
 from transduce.embedded.lexicon import ADJECTIVES, NOUNS, VERBS
+from transduce.embedded.splits import COMMON, HELD_OUT
+from transduce.embedded.syntax import NounPhrase
 
 Corpus = dict[str, list[Example]]
 
@@ -142,6 +148,35 @@ def test_no_pair_of_novel_is_in_training(corpus: Corpus) -> None:
     assert len(known) > 2_000
 
 
+@pytest.mark.parametrize(("pairs", "held"), [(COMMON, False), (HELD_OUT, True)])
+def test_every_pair_of_a_sentence_is_of_its_split(pairs: Pairs, held: bool) -> None:
+    rule, draw = sentence(pairs), Random("pairs").random
+    found = {pair for _ in range(4_000) for pair in pairs_in(rule.sample(draw))}
+    assert len(found) > 200
+    assert {held_out(*pair) for pair in found} == {held}
+
+
+def test_who_is_described_by_a_passive_is_what_the_verb_is_done_to() -> None:
+    (man,) = (noun for noun in NOUNS if noun.english == "man")
+    rule, draw = relative(COMMON, man, 0), Random("passives").random
+    passives = {clause.verb for clause in (rule.sample(draw) for _ in range(5_000)) if clause.form.passive}
+    assert all(man in verb.slots[0].nouns and not held_out(verb.english, "man") for verb in passives)
+    assert len(passives) > 3
+
+
+def test_only_who_lives_wants_and_is_allowed_and_no_infinitive_is_reflexive() -> None:
+    draw = Random("wishes").random
+    rule, infinitive = said(COMMON, Setting(), 1), said(COMMON, Setting(infinitive=True), 1)
+    for clause in (rule.sample(draw) for _ in range(20_000)):
+        if (
+            clause.form.modal
+            and clause.form.modal.english in ("want to", "may")
+            and isinstance(clause.subject, NounPhrase)
+        ):
+            assert clause.subject.noun.classes & {"person", "animal"}, clause
+    assert not any(infinitive.sample(draw).verb.reflexive for _ in range(2_000))
+
+
 def test_other_seeds_and_counts_stay_in_their_splits() -> None:
     training = {example.source for example in split("train", seed=4, count=3_000)}
     for name in ("validation", "test", "novel"):
@@ -157,7 +192,7 @@ def digest(examples: list[Example]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-DIGEST = "5e0ce2dadf48457472fe88ddad98a17da99eb59ce01c53c4f90598ed2378d24b"
+DIGEST = "a8ebc27b15af1904655c63bc8304e2f57bfe2304c714a053d646b9586a996e6e"
 
 
 def test_the_first_thousand_pairs_are_the_same_everywhere(corpus: Corpus) -> None:

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import transduce
 from transduce.corpus.checks import Report, name_of, readable_pairs
 from transduce.corpus.cutting import STATE, State, cut
 from transduce.corpus.data import DataSpec
@@ -115,20 +114,23 @@ def prepare(
     threads: int,
     say: Callable[[str], None],
     given: tuple[Subwords, Subwords] | None = None,
+    in_use: bool = False,
 ) -> Prepared:
     """Learns subwords for `data.train` and writes its pairs as ids to `directory`; returns at once if it was done.
 
     Where subwords are `given`, those of another model, none are learnt: `subwords` then says only its dropout.
-    A directory made from other data or settings is made anew; what was interrupted is gone on with. Nothing in it
-    counts until all is written. `threads` are the cores that cut; for learning, those of the first call of a process
-    hold. `ValueError` and `OSError` for what is wrong with the files, `RuntimeError` where a process that cuts was
-    killed.
+    A directory made from other data or settings is made anew, or refused where it is `in_use`; what was interrupted is
+    gone on with. Nothing in it counts until all is written. `threads` are the cores that cut; for learning, those of
+    the first call of a process hold. `ValueError` and `OSError` for what is wrong with the files, `RuntimeError` where
+    a process that cuts was killed.
     """
     _limit_threads(threads)
     sums = _checksums(data, directory)
     fingerprint = _fingerprint(data, subwords, given, sums)
     if done := _done(directory, fingerprint):
         return done
+    if in_use:
+        _check_unchanged(directory, fingerprint)
     making = directory / "making"
     begun = _begun(making, fingerprint) or _begin(making, fingerprint, data, subwords, given, say)
     sides = _subwords(making, shared=begun.shared)
@@ -151,6 +153,20 @@ def prepare(
     for line in prepared.report.summary():
         say(line)
     return prepared
+
+
+def _check_unchanged(directory: Path, fingerprint: str) -> None:
+    """A `ValueError` where a whole store was made of something else: making it anew would lose it."""
+    try:
+        known = _description(directory)["fingerprint"]
+    except ValueError:
+        return
+    if known != fingerprint:
+        raise ValueError(
+            f"the training data, or `data` or `subwords` of the recipe, has changed since {directory} was made, and a "
+            "run has begun on that, or the run was begun with another --from; train into another directory, or begin "
+            "anew with --restart (what is there is kept)"
+        )
 
 
 def _require_pairs(data: DataSpec, state: State, say: Callable[[str], None]) -> None:
@@ -221,11 +237,20 @@ def _fingerprint(
     for corpus in data.train:
         values = corpus.as_dictionary()
         content = {key: known[str(Path(value))] for key, value in values.items() if key in ("source", "target", "tsv")}
-        corpora.append({**values, **content, "program": None if files_of(corpus) else transduce.__version__})
+        corpora.append({**values, **content, "program": _grammar(corpus)})
     settings = {"longest": data.longest, "ratio": data.ratio, "subwords": subwords.as_dictionary(), "version": VERSION}
     sides = [side.as_json() for side in given or ()]
     whole = json.dumps({**settings, "corpora": corpora, "given": sides}, sort_keys=True)
     return hashlib.sha256(whole.encode()).hexdigest()
+
+
+def _grammar(corpus: CorpusSpec) -> int | None:
+    """The version of what writes a corpus that has no files."""
+    if files_of(corpus):
+        return None
+    from transduce.embedded import GRAMMAR  # here, because it reads its tables
+
+    return GRAMMAR
 
 
 def _checksums(data: DataSpec, directory: Path) -> list[Known]:
@@ -293,13 +318,15 @@ def _sample(corpora: Sequence[CorpusSpec], longest: int) -> tuple[list[Pair], in
 
 def _publish(making: Path, directory: Path, description: dict[str, Any]) -> None:
     """Moves what was made into place; the description goes first where there is an old one, and comes last."""
-    (making / BEGUN).unlink()
-    (making / STATE).unlink()
-    (directory / DESCRIPTION).unlink(missing_ok=True)
-    files = entries(sorted(making.iterdir()))
+    files = entries(sorted(path for path in making.iterdir() if path.name not in (BEGUN, STATE)))
     for name, known in files.items():
         known["changed"] = _changed(making / name)
         flush(making / name)
+    # Until here, which takes long for a large corpus, an interruption loses nothing.
+    (making / BEGUN).unlink()
+    (making / STATE).unlink()
+    (directory / DESCRIPTION).unlink(missing_ok=True)
+    for name in files:
         (making / name).replace(directory / name)
     aside = making / DESCRIPTION
     whole = json.loads(json.dumps(description | {"files": files}))

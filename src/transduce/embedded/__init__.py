@@ -2,6 +2,6 @@
 
 from transduce.embedded.files import write
 from transduce.embedded.realise import Example
-from transduce.embedded.splits import SPLITS, count_derivations, split
+from transduce.embedded.splits import GRAMMAR, SPLITS, count_derivations, split
 
-__all__ = ["SPLITS", "Example", "count_derivations", "split", "write"]
+__all__ = ["GRAMMAR", "SPLITS", "Example", "count_derivations", "split", "write"]

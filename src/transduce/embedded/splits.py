@@ -10,6 +10,7 @@ from transduce.embedded.grammar.pairs import Pairs, pairs_in
 from transduce.embedded.grammar.sentences import sentence
 from transduce.embedded.realise import Example, example, source
 
+GRAMMAR = 2  # counts the times that rules or tables have changed what is drawn
 SPLITS = {"train": 40_000, "validation": 1_000, "test": 1_000, "novel": 1_000}
 COMMON, HELD_OUT, EVERY = Pairs("common"), Pairs("held out"), Pairs("every")
 

@@ -51,10 +51,16 @@ class Setting(NamedTuple):
     infinitive: bool = False
 
 
-def latitude(verb: Verb, setting: Setting, negated: bool, passive: bool, ended: bool) -> Latitude:
-    """What the predicate of a clause may be; `ended` where adverbials may follow its objects."""
-    controlled = verb.subjects and not verb.traits & {"uncontrolled", "lasting"}
-    willing = not passive and bool(verb.subjects) and verb.subjects[0] in PEOPLE
+def latitude(
+    verb: Verb, setting: Setting, negated: bool, passive: bool, ended: bool, subjects: tuple[Noun, ...] | None = None
+) -> Latitude:
+    """What the predicate of a clause may be; `ended` where adverbials may follow its objects.
+
+    `subjects` are those that it may have, where these are not all of the verb's.
+    """
+    subjects = verb.subjects if subjects is None else subjects
+    controlled = subjects and not verb.traits & {"uncontrolled", "lasting"}
+    willing = not passive and all(_wills(noun) for noun in subjects)
     scope = Scope(
         frequent=not negated and setting.ask is None,
         manners=() if negated else verb.manners,  # what would "not" deny?
@@ -76,6 +82,11 @@ def latitude(verb: Verb, setting: Setting, negated: bool, passive: bool, ended: 
     )
 
 
+def _wills(noun: Noun) -> bool:
+    """Whether it can want and be allowed something."""
+    return bool(noun.classes & {"person", "animal"})
+
+
 # The clause ----------------------------------------------------------------------------------------------
 
 
@@ -87,7 +98,7 @@ def clause(pairs: Pairs, verb: Verb, setting: Setting, depth: int) -> Choice[Cla
     options: list[tuple[float, Choice[Clause]]] = []
     for negated, weight in _polarities(setting):
         options.append((weight, active(pairs, verb, setting, depth, negated)))
-        if "passive" in verb.traits:
+        if setting.gap is None:
             options.append((weight * PASSIVE, passive(pairs, verb, setting, depth, negated)))
     return OneOf(*options)
 
@@ -118,7 +129,7 @@ def _endings(verb: Verb, setting: Setting, depth: int) -> list[tuple[bool, float
     """Whether adverbials may end a clause, weighed: not behind another clause, nor behind a heavy object."""
     if verb.complement in ("that", "whether", "to") or setting.infinitive:
         return [(False, 1.0)]
-    heavy = bool(verb.slots) and depth > 0 and not setting.light
+    heavy = bool(verb.slots) and depth > 0 and not setting.light and not _ends_in_receiver(verb)
     return [(False, 0.4), (True, 0.6)] if heavy else [(True, 1.0)]
 
 
@@ -140,16 +151,21 @@ def _subjects(
     return found
 
 
+def _ends_in_receiver(verb: Verb) -> bool:
+    """Whether English puts "to" somebody behind what German has last."""
+    return len(verb.slots) > 1 and bool(verb.slots[0].english)
+
+
 @cache
 def objects(
     pairs: Pairs, verb: Verb, setting: Setting, depth: int, negated: bool, company: Company
 ) -> Choice[tuple[Phrase, ...]]:
-    """The objects of a verb; only the last may be heavy, and a receiver before it is definite."""
+    """The objects of a verb; only one that is last in both languages may be heavy; a receiver before it is definite."""
     parts: list[Choice[Phrase]] = []
     for number, slot in enumerate(verb.slots):
         nouns = tuple(noun for noun in slot.nouns if pairs.allow(verb, noun))
-        last = number == len(verb.slots) - 1 and not setting.light
-        role = "oblique" if slot.german or slot.english else "negated" if negated else "object"
+        last = number == len(verb.slots) - 1 and not setting.light and not _ends_in_receiver(verb)
+        role = "oblique" if slot.german else "negated" if negated else "oblique" if slot.english else "object"
         nominal = Nominal(role, depth if last else 0, heavy=last)
         if number == setting.gap:
             parts.append(asked(pairs, slot, nouns) if setting.asked else Each(Gap))
@@ -179,16 +195,16 @@ def complement(pairs: Pairs, verb: Verb, setting: Setting, depth: int) -> Choice
 
 
 def passive(pairs: Pairs, verb: Verb, setting: Setting, depth: int, negated: bool) -> Choice[Clause]:
-    """A clause in the passive voice, with the doer or without."""
+    """A clause in the passive voice, with the doer or without; the caller knows that a gap may be its subject."""
 
     def built(head: Head, subject: Phrase, agent: Phrase | None) -> Clause:
         return Clause(verb, head.form, subject, (), head.adjuncts, None, agent)
 
-    if len(verb.slots) > 1 or setting.asked or setting.gap not in (None, SUBJECT):
+    if "passive" not in verb.traits or len(verb.slots) > 1:
         return Pick([])
     nouns = tuple(noun for noun in verb.slots[0].nouns if pairs.allow(verb, noun))
     nominal = Nominal("negated" if negated else "subject", depth, heavy=True)
-    subjects: Choice[Phrase] = Each(Gap) if setting.gap == SUBJECT else noun_phrase(pairs, nouns, nominal)
+    subjects: Choice[Phrase] = noun_phrase(pairs, nouns, nominal) if setting.gap is None else Each(Gap)
     doers = noun_phrase(pairs, tuple(noun for noun in verb.subjects if noun in PEOPLE), Nominal("oblique"))
     agent: Choice[Phrase | None] = OneOf((60.0, Pick([None])), (40.0, doers))
     return Each(built, heads(pairs, latitude(verb, setting, negated, True, ended=True)), subjects, agent)
@@ -208,13 +224,15 @@ def _described(pairs: Pairs, verb: Verb, setting: Setting, adjective: Adjective)
     strengths = Pick([False]) if "absolute" in adjective.traits else Pick([False, True], [3.0, 1.0])
     qualities = Each(Quality, Pick([adjective]), strengths)
     options: list[tuple[float, Choice[Clause]]] = []
-    for negated, weight in _polarities(setting):
-        nominal = Nominal("negated" if negated else "subject", plain=True)
-        subjects: list[tuple[float, Choice[Phrase]]] = [(70.0, noun_phrase(pairs, nouns, nominal))]
-        if nouns[0] in PEOPLE:
-            subjects.append((30.0, pronoun(third=False)))
-        predicates = heads(pairs, latitude(verb, setting, negated, False, ended=False))
-        options.append((weight, Each(built, predicates, OneOf(*subjects), qualities)))
+    for willing in (True, False):
+        alike = tuple(noun for noun in nouns if _wills(noun) == willing)
+        for negated, weight in _polarities(setting) if alike else ():
+            nominal = Nominal("negated" if negated else "subject", plain=True)
+            subjects: list[tuple[float, Choice[Phrase]]] = [(70.0, noun_phrase(pairs, alike, nominal))]
+            if set(PEOPLE) & set(alike):
+                subjects.append((30.0, pronoun(third=False)))
+            predicates = heads(pairs, latitude(verb, setting, negated, False, False, alike))
+            options.append((weight * len(alike), Each(built, predicates, OneOf(*subjects), qualities)))
     return OneOf(*options)
 
 
@@ -228,22 +246,27 @@ def weight_of(verb: Verb) -> float:
 
 @cache
 def said(pairs: Pairs, setting: Setting, depth: int) -> Choice[Clause]:
-    """A clause with any verb; infinitives are of what people do."""
+    """A clause with any verb; infinitives are of what people do, and not to themselves: whose "sich" would it be?"""
     verbs = VERBS
     if setting.infinitive:
         simple = ("", "direction", "place")
-        verbs = tuple(verb for verb in VERBS if set(PEOPLE) & set(verb.subjects) and verb.complement in simple)
+        people = (verb for verb in VERBS if set(PEOPLE) & set(verb.subjects) and not verb.reflexive)
+        verbs = tuple(verb for verb in people if verb.complement in simple)
     return OneOf(*((weight_of(verb), clause(pairs, verb, setting, depth)) for verb in verbs))
 
 
 @cache
 def relative(pairs: Pairs, noun: Noun, depth: int) -> Choice[Clause]:
-    """A clause that describes a noun: it is the subject there, or an object."""
-    options: list[Choice[Clause]] = []
+    """A clause that describes a noun: it is the subject there, or an object, or the subject of a passive."""
+    options: list[tuple[float, Choice[Clause]]] = []
+    subject = Setting(gap=SUBJECT)
     for verb in VERBS:
         if noun in verb.subjects and verb.complement in ("", "place", "direction"):
-            options.append(clause(pairs, verb, Setting(gap=SUBJECT), depth))
+            options.append((1.0, clause(pairs, verb, subject, depth)))
         for number, slot in enumerate(verb.slots):
-            if noun in slot.nouns and pairs.allow(verb, noun) and "unmoved" not in verb.traits:
-                options.append(clause(pairs, verb, Setting(gap=number), depth))
-    return evenly(*options)
+            if noun in slot.nouns and pairs.allow(verb, noun):
+                if "unmoved" not in verb.traits:
+                    options.append((1.0, clause(pairs, verb, Setting(gap=number), depth)))
+                for negated, weight in _polarities(subject):
+                    options.append((PASSIVE * weight / 100, passive(pairs, verb, subject, depth, negated)))
+    return OneOf(*options)

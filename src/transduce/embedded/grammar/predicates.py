@@ -19,7 +19,7 @@ class Latitude(NamedTuple):
     progressive: bool
     future: bool
     told_apart: bool  # the past from the present: "they read" could be either
-    modals: str  # any, unwilling (all but "want to") or none
+    modals: str  # any, unwilling (all but "want to" and "may", which is allowed there and not possible) or none
     scope: Scope
 
 
@@ -70,7 +70,7 @@ def modal_forms(latitude: Latitude) -> list[tuple[float, Form]]:
         if latitude.modals != "none"
         and polarity in modal.polarity
         and latitude.family in ("any", modal.tense)
-        and (latitude.modals == "any" or modal.english != "want to")
+        and (latitude.modals == "any" or modal.english not in ("want to", "may"))
     ]
 
 
