@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from transduce.directory import MANIFEST, NEXT, RECIPE, write_recipe
-from transduce.recipe import LARGEST, Recipe, dump, read_yaml
+from transduce.recipe import LARGEST, PATHS, Recipe, dump, read_yaml
 
-__all__ = ["claim", "set_aside"]
+__all__ = ["claim", "set_aside", "wherever"]
 
 # What a recipe may change between one start of a run and the next: (section, key).
 FREE = {
@@ -21,7 +21,7 @@ ASIDE = "before-restart-"  # and a number: where a restart keeps what was there
 
 def set_aside(out: Path, say: Callable[[str], None]) -> None:
     """Moves what an earlier run wrote into a folder of its own: a restart loses nothing."""
-    if not (out / RECIPE).exists():
+    if not (out / RECIPE).exists() and not ((out / "training").exists() and _has_saved(out)):
         return
     number = 1
     while (out / f"{ASIDE}{number}").exists():
@@ -51,12 +51,18 @@ def claim(recipe: Recipe, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     path = out / RECIPE
     if path.exists() and _has_saved(out):
-        differences = list(_differences(read_yaml(path), recipe.as_dictionary()))
-        if differences:
+        recipes = read_yaml(path), recipe.as_dictionary()
+        if any(_differences(*map(wherever, recipes))):
+            differences = _differences(*recipes)
             raise ValueError(
                 f"{out} was begun with another recipe: {'; '.join(differences)}. Train into another directory, "
                 "or begin anew with --restart (what is there is kept)"
             )
+    elif not path.exists() and _has_saved(out) and (out / "training").exists():
+        raise ValueError(
+            f"{out} holds checkpoints and no {RECIPE}, so that nobody knows what they are of. Put it back, or begin "
+            "anew with --restart (what is there is kept)"
+        )
     elif not path.exists() and _contents(out) and not (out / "training").exists():
         raise ValueError(f"{out} is not empty and holds no run; choose another directory for --out")
     if (out / MANIFEST).exists() and not (out / "training").exists():
@@ -71,6 +77,20 @@ def claim(recipe: Recipe, out: Path) -> None:
 def _has_saved(out: Path) -> bool:
     """Whether a run has anything that it could go on from, or that was made by its recipe."""
     return (out / MANIFEST).exists() or (out / NEXT).exists() or any((out / "training").glob("step-*"))
+
+
+def wherever(recipe: Any) -> Any:
+    """A recipe without the places of what it trains on: whether that is the same is seen from its content."""
+    match recipe:
+        case {"data": {"train": [*corpora], **data}, **rest}:
+            known = [
+                {key: value for key, value in corpus.items() if key not in PATHS}
+                if isinstance(corpus, dict)
+                else corpus
+                for corpus in corpora
+            ]
+            return {**rest, "data": {**data, "train": known}}
+    return recipe
 
 
 def _differences(old: Any, new: Any, path: tuple[str, ...] = ()) -> Iterator[str]:

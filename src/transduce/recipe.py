@@ -72,7 +72,7 @@ def load(path: Path, changes: Iterable[str] = ()) -> Recipe:
 def from_values(values: Mapping[str, Any], changes: Iterable[str] = (), *, place: str) -> Recipe:
     """The recipe that `values` and each `KEY=VALUE` of `changes` make; `place` is what errors call it."""
     for change in changes:
-        values = merged(values, _as_mapping(change))
+        values = merged(_without_corpora(values, change), _as_mapping(change))
     return validated(Recipe, expanded(values, place=place), place=place)
 
 
@@ -169,6 +169,23 @@ def _located(data: Any, folder: Path) -> Any:
         key: os.path.realpath(folder / inner) if key in PATHS and isinstance(inner, str) else _located(inner, folder)
         for key, inner in data.items()
     }
+
+
+def _without_corpora(values: Mapping[str, Any], change: str) -> Mapping[str, Any]:
+    """`values` without the corpora that the key of a `KEY=VALUE` names: forms of a corpus do not mix."""
+    section, *keys = change.partition("=")[0].split(".")
+    data = values.get("data")
+    match keys:
+        case ["train" | "validation" | "test" as key] if section == "data" and isinstance(data, Mapping):
+            return {**values, "data": {name: value for name, value in data.items() if name != key}}
+        case ["test", name] if (
+            section == "data" and isinstance(data, Mapping) and isinstance(data.get("test"), Mapping)
+        ):
+            return {
+                **values,
+                "data": {**data, "test": {key: value for key, value in data["test"].items() if key != name}},
+            }
+    return values
 
 
 def _as_mapping(change: str) -> dict[str, Any]:

@@ -75,7 +75,8 @@ def prepare(
 ) -> Prepared:
     """Learns the subwords, or takes those of the model to start from, and writes the store, unless it is there.
 
-    On all cores that this process may use, or as many as `threads`.
+    On all cores that this process may use, or as many as `threads`. A `ValueError` where a training has begun on the
+    store that is there and the data is no longer what that was made of.
     """
     return prepare_corpus(
         recipe.data,
@@ -84,6 +85,7 @@ def prepare(
         threads=threads or cores(),
         say=say,
         given=(start_from.source, start_from.target) if start_from else None,
+        in_use=any((out / "training").glob("step-*")),
     )
 
 
@@ -111,7 +113,7 @@ def train(recipe: Recipe, out: Path, options: Options = DEFAULTS, say: Say = pri
             claim(recipe, out)
             prepare(recipe, out, say, start_from, options.threads)
 
-        together.first(claimed)
+        together.first(claimed, patient=True)
         prepared = open_store(out / "training" / "store")
         return Run(recipe, out, prepared, device, speak, together).train(start_from)
 
@@ -190,6 +192,8 @@ class Run:
         resumed = self.saving.resumed()
         if resumed is not None:
             self.progress = resumed
+            if start_from is not None:
+                self.say("--from is what the run was begun with; it goes on with weights of its own")
         elif start_from is not None:
             self._begin_with(start_from)
         reason = self._finished()
@@ -390,9 +394,15 @@ class Run:
             return Corpus((), ()), None
         corpus, prepared = corpus_of(self.recipe.data.validation), self.prepared
         validation = Validation(
-            corpus, prepared.source, prepared.target, self.recipe.decoding, smoothing, self.together
+            corpus,
+            prepared.source,
+            prepared.target,
+            self.recipe.decoding,
+            smoothing,
+            self.together,
+            self.recipe.data.target_language,
         )
-        validation.check(self.model)
+        validation.check(self.model, bleu=self.training.validate_every is not None or self.training.average is not None)
         return corpus, validation
 
     def _describe(self) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from transduce.corpus import CorpusSpec, DataSpec, files_of, pairs
 from transduce.corpus.planner import sentence_batches
 from transduce.directory import RECIPE
-from transduce.measure import Score, scores
+from transduce.measure import Score, metric_named, scores
 from transduce.model import TranslationModel
 from transduce.model.readout import Smoothing
 from transduce.recipe import read_yaml
@@ -76,12 +76,19 @@ class Validation:
         decoding: Decoding,
         smoothing: Smoothing,
         together: Together = ALONE,
+        language: str | None = None,
     ) -> None:
         self.corpus, self.source, self.target = corpus, source, target
         self.decoding, self.smoothing, self.together = decoding, smoothing, together
+        self.language = language  # of the target: BLEU cuts some languages in a way of their own
 
-    def check(self, model: TranslationModel) -> None:
-        """A `ValueError` where a line is too long for `model`: before a training, and not at its first validation."""
+    def check(self, model: TranslationModel, *, bleu: bool = True) -> None:
+        """A `ValueError` where a line is too long for `model`, or `bleu` is wanted and cannot be had.
+
+        Before a training, and not at its first validation.
+        """
+        if bleu:
+            metric_named("bleu", language=self.language)
         translator = Translator([model], self.source, self.target, self.decoding)
         try:
             translator.check_lengths(self.corpus.source, self.source)
@@ -99,7 +106,7 @@ class Validation:
             outputs = self._outputs(model) if translate else []
         finally:
             model.train(training)
-        bleu = scores(outputs, [self.corpus.target])["bleu"] if translate else None
+        bleu = scores(outputs, [self.corpus.target], language=self.language)["bleu"] if translate else None
         return Validated(smoothed / words, perplexity(unsmoothed / words), right / words, bleu, outputs)
 
     def _outputs(self, model: TranslationModel) -> list[str]:

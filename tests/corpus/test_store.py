@@ -245,7 +245,28 @@ def test_what_was_interrupted_is_gone_on_with(tmp_path: Path, monkeypatch: pytes
         assert (tmp_path / "store" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-@pytest.mark.parametrize("damage", ["short", "lost", "subwords"])
+def test_what_is_stopped_at_the_very_end_is_not_cut_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = DataSpec(train=(corpus(tmp_path, PAIRS),))
+    with monkeypatch.context() as patched:
+        patched.setattr("transduce.corpus.store.flush", Mock(side_effect=[DEFAULT] * 2 + [StoppedError]))
+        with pytest.raises(StoppedError):
+            prepared(tmp_path, data)
+    monkeypatch.setattr(cutting, "_written", Mock(side_effect=AssertionError("cut again")))
+    assert len(prepared(tmp_path, data).train) == len(PAIRS)
+
+
+def test_a_store_in_use_is_not_made_anew(tmp_path: Path) -> None:
+    data = DataSpec(train=(corpus(tmp_path, PAIRS),))
+    prepared(tmp_path, data)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()}
+    other = data.model_copy(update={"longest": 7})
+    with pytest.raises(ValueError, match=r"has changed since .* was made, and a run has begun on that"):
+        prepare(other, SPECS[0], tmp_path / "store", threads=1, say=silent, in_use=True)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()} == before
+    assert prepare(data, SPECS[0], tmp_path / "store", threads=1, say=silent, in_use=True).directory
+
+
+@pytest.mark.parametrize("damage", ["short", "lost", "subwords", "state"])
 def test_only_what_is_whole_of_an_interrupted_store_is_gone_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
@@ -266,6 +287,8 @@ def test_only_what_is_whole_of_an_interrupted_store_is_gone_on_with(
             (making / "source.offsets").unlink()
         case "subwords":
             (making / "tokenizer.json").write_text((making / "tokenizer.json").read_text().replace("the", "eht"))
+        case "state":
+            (making / "state.json").write_text("{}")
     made = prepared(tmp_path, data)
     assert made.report == whole.report
     for name in (*FILES, "tokenizer.json"):

@@ -104,6 +104,8 @@ def test_what_was_recalled_is_kept(tmp_path, monkeypatch):
     assert learnt.call_count == 3
     monkeypatch.setattr(recall, "STEPS", 7)
     assert recall.recall(tmp_path, False, torch.device("cpu"), print) == []
+    (tmp_path / "mixers.json").write_text('[["attention", 4, 0.5, 1.0]]')  # as an earlier version wrote it
+    assert recall.recall(tmp_path, False, torch.device("cpu"), print) == []
 
 
 def test_lines_are_what_they_are_called():

@@ -59,6 +59,23 @@ def test_paths_of_a_change_are_relative_to_where_one_stands(written, tmp_path, m
     assert recipe.data.validation.target == str(tmp_path / "v.de")
 
 
+def test_a_change_names_a_corpus_anew_whatever_its_form(written):
+    corpora = "  validation: {source: v.en, target: v.de}\n  test: {one: {embedded: test}, two: {tsv: two}}\n"
+    path = written(first=f"data:\n  train: {{source: a.en, target: a.de}}\n{corpora}")
+    data = load(path, ["data.validation={embedded: validation}", "data.test.two={embedded: novel}"]).data
+    assert data.validation.as_dictionary() == {"embedded": "validation", "weight": 1.0}
+    assert {name: corpus.as_dictionary()["embedded"] for name, corpus in data.test.items()} == {
+        "one": "test",
+        "two": "novel",
+    }
+    assert load(path, ["data.test={}"]).data.test == {}
+    assert load(path, ["data.train={embedded: train}"]).data.train[0].as_dictionary()["embedded"] == "train"
+    assert load(path, ["data.longest=99"]).data.validation is not None
+    assert (
+        load(path, ["data.validation.source=other.en"]).data.validation.as_dictionary()["source"].endswith("other.en")
+    )
+
+
 def test_variables_of_the_environment(written, monkeypatch):
     monkeypatch.setenv("SOMEWHERE", "/data/here")
     path = written(first="data: {train: {source: '${SOMEWHERE}/a.en', target: '${SOMEWHERE}/${TO}.de'}}")

@@ -184,10 +184,23 @@ def test_what_may_change(micro, copied, tmp_path):
     }
     changes = [f"--set=training.{key}={value}" for key, value in free.items()]
     changes += [f"--set=data.validation={{source: {tmp_path}/other.en, target: {tmp_path}/other.de}}"]
-    changes += ["--set=data.test={}"]
+    changes += [f"--set=data.test={{more: {{source: {tmp_path}/other.en, target: {tmp_path}/other.de}}}}"]
     ended = train(micro, copied, *changes)
     assert ended.code == 0, ended.error
     assert "validation after step 14" in ended.error
+    assert list(load(copied / "recipe.yaml").data.test) == ["more"]
+
+
+def test_a_run_goes_on_where_its_corpus_has_moved(micro, tmp_path):
+    (tmp_path / "old").mkdir()
+    for name, count in (("train", 40), ("validation", 3)):
+        write_corpus(tmp_path / "old", name, count)
+    shutil.copy(micro / "recipe.yaml", tmp_path / "old")
+    assert train(tmp_path / "old", tmp_path / "run", "--set", "training.steps=2").code == 0
+    (tmp_path / "old").rename(tmp_path / "new")
+    ended = train(tmp_path / "new", tmp_path / "run", "--set", "training.steps=4")
+    assert ended.code == 0, ended.error
+    assert "going on after step 2" in ended.error
 
 
 def test_other_data_under_the_same_name_is_refused(micro, tmp_path):
@@ -197,12 +210,23 @@ def test_other_data_under_the_same_name_is_refused(micro, tmp_path):
     out, text = tmp_path / "run", (tmp_path / "train.en").read_text()
     assert train(tmp_path, out, "--set", "training.steps=2").code == 0
     (tmp_path / "train.en").write_text(text.replace("ant", "bee", 1))
+    store = files(out / "training" / "store")
     ended = train(tmp_path, out, "--set", "training.steps=4")
     assert (ended.code, ended.out) == (2, "")
     assert "training data" in ended.error
     assert "has changed" in ended.error
+    assert files(out / "training" / "store") == store, "what the run was trained on is still there"
     (tmp_path / "train.en").write_text(text)
     assert train(tmp_path, out, "--set", "training.steps=4").code == 0
+
+
+def test_checkpoints_without_a_recipe_are_not_gone_on_with_and_are_kept_by_a_restart(micro, copied):
+    (copied / "recipe.yaml").unlink()
+    ended = train(micro, copied)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"{copied} holds checkpoints and no recipe.yaml" in ended.error
+    assert train(micro, copied, "--restart", "--set", "training.steps=2").code == 0
+    assert checkpoints(copied / "before-restart-1") == [8, 12]
 
 
 def test_restarting_keeps_what_was_there(micro, copied):

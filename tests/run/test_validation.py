@@ -94,3 +94,11 @@ def test_corpora_by_name(trained, micro):
 
 def test_perplexity_beyond_a_float_is_infinite():
     assert (perplexity(0.0), perplexity(1e6)) == (1.0, math.inf)
+
+
+def test_bleu_cuts_a_language_as_it_is_cut_everywhere(model):
+    chinese = Validation(
+        LINES, model.source, model.target, model.config.decoding, Smoothing(epsilon=0.1), language="zh"
+    )
+    assert "tok:zh" in chinese(model.module).bleu.signature
+    assert "tok:13a" in validation(model)(model.module).bleu.signature

@@ -131,8 +131,9 @@ def recall(work: Path, train: bool, device: torch.device, say: Callable[[str], N
 
 def _known(path: Path) -> list[Recalled]:
     """What was found before, with the settings of today."""
-    kept = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    return [Recalled(*values) for values in kept["recalled"]] if kept.get("settings") == _settings() else []
+    kept = json.loads(path.read_text("utf-8")) if path.exists() else None
+    same = isinstance(kept, dict) and kept["settings"] == _settings()
+    return [Recalled(*values) for values in kept["recalled"]] if same else []
 
 
 def _settings() -> dict[str, Any]:

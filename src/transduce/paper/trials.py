@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from transduce.bench.measured import matrix_rate
+from transduce.claim import wherever
 from transduce.corpus import CorpusSpec, Planner, Prepared, open_store
 from transduce.describe import flops
 from transduce.directory import RECIPE, Model
@@ -173,7 +174,7 @@ def _is_of(trial: Trial, out: Path) -> bool:
         recipes = (validated(Recipe, read_yaml(path), place=str(path)), trial.recipe)
     except ValueError:  # of another version, with other settings
         return False
-    one, other = (merged(recipe.as_dictionary(), {"training": UNBOUNDED}) for recipe in recipes)
+    one, other = (wherever(merged(recipe.as_dictionary(), {"training": UNBOUNDED})) for recipe in recipes)
     return bool(one == other)
 
 
