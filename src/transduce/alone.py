@@ -11,7 +11,10 @@ __all__ = ["held"]
 
 @contextlib.contextmanager
 def held(folder: Path, work: str) -> Iterator[None]:
-    """Keeps every other `work` out of `folder`, which is made if need be; the system lets go when a process dies."""
+    """Keeps every other `work` of this machine out of `folder`, which is made if need be.
+
+    The system lets go when a process dies. A network's file system does not tell other machines.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -315,7 +315,9 @@ def _manifest(path: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, RecursionError):
         version = None
     if version is None:
-        raise ValueError(f"{path} is damaged: it is no manifest")
+        raise ValueError(
+            f"{path} is damaged: it is no manifest; take it from a backup, or delete it if a run is to go on"
+        )
     if version != VERSION:
         raise ValueError(f"{path} has version {json.dumps(version)}; this program reads version {VERSION}")
     manifest = validated(Manifest, values, place=f"{path} is damaged").as_dictionary()

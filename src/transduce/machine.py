@@ -107,22 +107,31 @@ def compile_on_gpu(model: TranslationModel, device: torch.device, say: Callable[
     """
     if device.type != "cuda" or not model.blocks():
         return
-    if not _has_a_compiler():
-        say("slower than it could be: torch fuses operations for a GPU with a C compiler and Python's headers")
+    if not _can_compile():
+        say(
+            "slower than it could be: torch fuses operations for a GPU with a C compiler, Python's headers and Triton, "
+            "on GPUs that Triton knows"
+        )
         return
     model.compile()
 
 
-def _has_a_compiler() -> bool:
-    """Whether what torch generates for a GPU can be built: its launcher is C that includes Python.h."""
+def _can_compile() -> bool:
+    """Whether what torch generates for a GPU can be built: its launcher is C and includes Python.h, the rest Triton."""
+    from torch.utils._triton import has_triton
+
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
-    return compiler is not None and Path(sysconfig.get_path("include"), "Python.h").exists()
+    headers = Path(sysconfig.get_path("include"), "Python.h").exists()
+    return compiler is not None and headers and bool(has_triton())
 
 
 def repeat_bits() -> None:
-    """The same input gives the same bits, on the same machine with the same threads; on a GPU, as far as torch can."""
+    """The same input gives the same bits, on the same machine with the same threads.
+
+    On a GPU as far as torch does so without refusing anything: the gradients of its attention add up in any order.
+    """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when a GPU is used for the first time
-    # What use_deterministic_algorithms(True, warn_only=True) does, which also imports the compiler: a second and more.
+    # As use_deterministic_algorithms(True, warn_only=True), which also imports the compiler: a second and more.
     torch.set_deterministic_debug_mode("warn")
     # The flag would also fill all fresh memory with NaN, to show reads of it, at each allocation.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]

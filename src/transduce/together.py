@@ -37,10 +37,11 @@ class Together:
         """Whether this is the process that reads and writes files, and speaks."""
         return self.rank == 0
 
-    def first(self, action: Callable[[], Result]) -> Result:
+    def first(self, action: Callable[[], Result], *, patient: bool = False) -> Result:
         """What `action` gives in the first process, in all of them; an `OSError` there is one everywhere.
 
-        Any other error is the first process's to tell: in the others it is an `ElsewhereError`.
+        Any other error is the first process's to tell: in the others it is an `ElsewhereError`. They wait as long as
+        for any reply, or `patient`ly, for hours.
         """
         if self.size == 1:
             return action()
@@ -52,7 +53,7 @@ class Together:
             except Exception as error:
                 failed = error
                 told[1] = (str(error),) if isinstance(error, OSError) else str(error)
-        distributed.broadcast_object_list(told, 0, group=self._patient)
+        distributed.broadcast_object_list(told, 0, group=self._patient if patient else self._control)
         if failed is not None:
             raise failed
         if isinstance(told[1], tuple):

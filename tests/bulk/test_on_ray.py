@@ -93,7 +93,7 @@ def test_what_fails_in_an_actor_is_told_here(ray, job, text, tmp_path):
 def test_without_ray_it_says_what_to_install(job, text, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     [whole] = texts_of(text, tmp_path / "out", None, 100)
-    with pytest.raises(ValueError, match=r"pip install 'transduce\[ray\]'"):
+    with pytest.raises(ValueError, match=r"pip install 'ray\[data\]'"):
         next(on_ray(job, whole.shards, actors=None, say=print))
 
 

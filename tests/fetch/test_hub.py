@@ -85,7 +85,7 @@ def test_a_hub_that_does_not_answer_is_no_traceback(world, hub, monkeypatch):
 
 def test_without_the_package_one_is_told_which(world, monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(ValueError, match=r"--from hub needs the package `datasets`: pip install 'transduce\[hub\]'"):
+    with pytest.raises(ValueError, match=r"--from hub needs the package `datasets`: `pip install datasets`"):
         world.fetch("wmt14-en-de", "hub")
 
 

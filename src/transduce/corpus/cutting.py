@@ -55,16 +55,19 @@ class State(NamedTuple):
 
     @classmethod
     def of(cls, making: Path) -> "State":
-        """As an interrupted process left it; the beginning where files are shorter than it has made them."""
+        """As an interrupted process left it; the beginning where files are damaged."""
         path = making / STATE
         if not path.exists():
             return cls(Report())
-        values = json.loads(path.read_text("utf-8"))
-        for name, size in zip(FILES, values["sizes"], strict=True):
-            if not (making / name).is_file() or (making / name).stat().st_size < size:
-                return cls(Report())
-        parts = tuple(Part(*part) for part in values.pop("parts"))
-        return cls(Report.from_dictionary(values.pop("report")), parts=parts, **values)
+        try:
+            values = json.loads(path.read_text("utf-8"))
+            for name, size in zip(FILES, values["sizes"], strict=True):
+                if not (making / name).is_file() or (making / name).stat().st_size < size:
+                    return cls(Report())
+            parts = tuple(Part(*part) for part in values.pop("parts"))
+            return cls(Report.from_dictionary(values.pop("report")), parts=parts, **values)
+        except (ValueError, KeyError, TypeError):
+            return cls(Report())
 
     def settle(self, making: Path, files: Mapping[str, BinaryIO]) -> "State":
         """Sees onto the disk what was written, and then that it was."""

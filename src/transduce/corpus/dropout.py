@@ -51,6 +51,7 @@ class DroppingStore(Store):
     def in_epoch(self, seed: int, epoch: int) -> Store:
         """The store as it is cut in an epoch; the latest is kept."""
         if self._latest is None or self._latest[0] != (seed, epoch):
+            self._latest = None  # its files take room on the disk, and there may be room for one
             self._latest = (seed, epoch), self._cut(seed, epoch)
         return self._latest[1]
 

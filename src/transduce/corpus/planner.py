@@ -146,6 +146,7 @@ class Planner:
                 own = [_assembled(store, piece) for piece in rows[rank::size]]
                 yield Planned(epoch, step, own, len(rows), words, after)
             epoch, first, portion = next_portion
+            del store, plan  # before the next are made
 
     def _fitted(self, rungs: int) -> Ids:
         """Rungs for the lengths of the first portion; the last holds the longest pair of any."""
@@ -158,7 +159,7 @@ class Planner:
     def _planned(self, epoch: int, portion: int) -> tuple[Store, list[Rows]]:
         """The store of an epoch, and the pieces of one of its portions in their order; the latest are kept."""
         if self._latest is None or self._latest[0] != (epoch, portion):
-            self._latest = None  # an epoch's store may be files of its own, and there is room for one
+            self._latest = None  # an epoch's store may be files of its own
             self._latest = (epoch, portion), self._plan(epoch, portion)
         return self._latest[1]
 

@@ -78,6 +78,8 @@ def _parts_of(manifest: Path) -> dict[str, dict[str, Any]]:
     try:
         values = json.loads(manifest.read_text("utf-8"))
         version, parts = values["version"], dict(values["parts"])
+        if version == VERSION:
+            parts = {name: {**part, "files": dict(part["files"])} for name, part in parts.items()}
     except (ValueError, KeyError, TypeError):
         raise ValueError(
             f"{manifest} is no manifest of `fetch`; move the folder away, or choose another --out"

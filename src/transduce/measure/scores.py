@@ -23,7 +23,11 @@ class Score(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A system's score, how far it is above the baseline's, and the two-sided p-value of that."""
+    """A system's score, how far it is above the baseline's, and the p-value of that, which is sacreBLEU's.
+
+    Of the resamples' differences without their sign, the share that lies further above their mean than the whole
+    difference: for clear differences half of a two-sided p-value.
+    """
 
     score: Score
     delta: float
@@ -137,7 +141,7 @@ def _with_interval(found: Result, signature: str) -> Score:
 
 def _difference(found: Result, baseline: Score) -> Difference:
     delta = found.score - baseline.score
-    # sacreBLEU counts only differences beyond the one observed, which makes equal systems significant.
+    # For equal systems sacreBLEU's would be the least there is: no difference is ever beyond the one observed.
     p = found.p_value if delta else 1.0
     assert p is not None
     return Difference(_with_interval(found, baseline.signature), delta, p)

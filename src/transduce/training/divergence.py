@@ -53,8 +53,9 @@ def returned(skips: Skips, record: StepRecord, saved: bool) -> Skips:
     if saved and skips.returns < RETURNS:
         return skips._replace(in_a_row=0, returns=skips.returns + 1)
     why = f"and again after {RETURNS} returns to the last checkpoint" if saved else "before there was a checkpoint"
+    unharmed = "The last checkpoint is unharmed. " if saved else ""
     raise DivergedError(
         f"training diverged at step {record.step}, {why}: loss {record.loss}, gradient norm {record.gradient_norm}. "
-        f"The last checkpoint is unharmed. Lower the learning rate (now {record.rate:.2e}), lengthen "
+        f"{unharmed}Lower the learning rate (now {record.rate:.2e}), lengthen "
         "`training.schedule.warmup`, or set `training.clip: 1.0`"
     )

@@ -1,4 +1,4 @@
-"""What training minimises (section 5.4): the one module that data parallel and compilation see."""
+"""What training minimises (section 5.4): the one module that sharding wraps; on a GPU the model in it is compiled."""
 
 from jaxtyping import Int
 from torch import Tensor, nn

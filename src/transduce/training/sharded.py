@@ -37,6 +37,9 @@ class ShardedAdam:
         # A process has nothing of a parameter that has fewer rows than there are processes.
         self._shares = [share for share in self._mine.values() if share.numel()]
         self._adam = torch.optim.Adam(self._shares, betas=spec.betas, eps=spec.epsilon, fused=True)
+        for share in self._shares:  # at once, so that whoever tries whether memory suffices tries it with these
+            moments = {name: torch.zeros_like(share) for name in MOMENTS}
+            self._adam.state[share] = {"step": torch.zeros((), device=device), **moments}
 
     def clear(self) -> None:
         """As `Optimiser.clear`."""
@@ -71,9 +74,7 @@ class ShardedAdam:
         return {name: self._whole(name, share).to("cpu", copy=True) for name, share in self._mine.items()}
 
     def state(self) -> dict[str, Tensor]:
-        """As `Optimiser.state`; nothing before the first step."""
-        if not self._adam.state:
-            return {}
+        """As `Optimiser.state`."""
         leads = self._together.leads
         whole = self._layout.blank() if leads else {}
         for moment in MOMENTS:
