@@ -132,8 +132,9 @@ def recall(work: Path, train: bool, device: torch.device, say: Callable[[str], N
 def _known(path: Path) -> list[Recalled]:
     """What was found before, with the settings of today."""
     kept = json.loads(path.read_text("utf-8")) if path.exists() else None
-    same = isinstance(kept, dict) and kept["settings"] == _settings()
-    return [Recalled(*values) for values in kept["recalled"]] if same else []
+    if not isinstance(kept, dict) or kept["settings"] != _settings():
+        return []
+    return [Recalled(*values) for values in kept["recalled"]]
 
 
 def _settings() -> dict[str, Any]:
