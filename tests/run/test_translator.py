@@ -226,9 +226,9 @@ def test_a_line_longer_than_the_learned_positions_is_named(pieces):
     message = "line 3 has .* subwords, and this model has learned positions for 8"
     with pytest.raises(ValueError, match=message):
         short.translate(["cat", "", long])
-    with pytest.raises(ValueError, match="line 2 has"):
+    with pytest.raises(ValueError, match="line 2 of the target has"):
         short.score(["cat", "dog"], ["hen", long])
-    with pytest.raises(ValueError, match="line 2 has"):
+    with pytest.raises(ValueError, match="line 2 of the prefixes has"):
         short.translate(["cat", "dog"], prefixes=["hen", long])
 
 
