@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from transduce.directory import MANIFEST, NEXT, RECIPE, write_recipe
-from transduce.recipe import LARGEST, PATHS, Recipe, dump, read_yaml
+from transduce.recipe import LARGEST, Recipe, dump, read_yaml, wherever
 
-__all__ = ["claim", "set_aside", "wherever"]
+__all__ = ["claim", "set_aside"]
 
 # What a recipe may change between one start of a run and the next: (section, key).
 FREE = {
@@ -77,20 +77,6 @@ def claim(recipe: Recipe, out: Path) -> None:
 def _has_saved(out: Path) -> bool:
     """Whether a run has anything that it could go on from, or that was made by its recipe."""
     return (out / MANIFEST).exists() or (out / NEXT).exists() or any((out / "training").glob("step-*"))
-
-
-def wherever(recipe: Any) -> Any:
-    """A recipe without the places of what it trains on: whether that is the same is seen from its content."""
-    match recipe:
-        case {"data": {"train": [*corpora], **data}, **rest}:
-            known = [
-                {key: value for key, value in corpus.items() if key not in PATHS}
-                if isinstance(corpus, dict)
-                else corpus
-                for corpus in corpora
-            ]
-            return {**rest, "data": {**data, "train": known}}
-    return recipe
 
 
 def _differences(old: Any, new: Any, path: tuple[str, ...] = ()) -> Iterator[str]:

@@ -171,6 +171,20 @@ def _located(data: Any, folder: Path) -> Any:
     }
 
 
+def wherever(recipe: Any) -> Any:
+    """A recipe without the places of what it trains on: whether that is the same is seen from its content."""
+    match recipe:
+        case {"data": {"train": [*corpora], **data}, **rest}:
+            known = [
+                {key: value for key, value in corpus.items() if key not in PATHS}
+                if isinstance(corpus, dict)
+                else corpus
+                for corpus in corpora
+            ]
+            return {**rest, "data": {**data, "train": known}}
+    return recipe
+
+
 def _without_corpora(values: Mapping[str, Any], change: str) -> Mapping[str, Any]:
     """`values` without the corpora that the key of a `KEY=VALUE` names: forms of a corpus do not mix."""
     section, *keys = change.partition("=")[0].split(".")

@@ -56,8 +56,11 @@ def test_the_line_that_is_no_utf8_is_named_after_a_byte_order_mark_too(tmp_path)
 
 def test_a_line_that_would_fill_the_memory_is_named(translator):
     huge = "x" * (2 * LONGEST)
-    for call in (lambda: translator.translate(["owl", huge]), lambda: translator.score(["owl", "owl"], ["pig", huge])):
-        with pytest.raises(ValueError, match=r"line 2( of the target)? has 20,0\d\d subwords, more than 10,000; split"):
+    for call, side in (
+        (lambda: translator.translate(["owl", huge]), ""),
+        (lambda: translator.score(["owl", "owl"], ["pig", huge]), " of the target"),
+    ):
+        with pytest.raises(ValueError, match=rf"line 2{side} has 20,0\d\d subwords, more than 10,000; split the line"):
             call()
 
 

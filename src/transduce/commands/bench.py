@@ -56,7 +56,12 @@ def bench(
         found = _translating(run, data, steps or 5, chosen, precision or Products.FLOAT32)
     if as_json:
         print(json.dumps(found, indent=2))
-        return
+    else:
+        _print(found)
+
+
+def _print(found: dict[str, Any]) -> None:
+    """The figures, for people."""
     print(f"{found['tokens_per_second']:,.0f} target tokens/s, {found['sentences_per_second']:,.1f} sentences/s")
     print(", ".join(f"{part} {value:,.1f} ms" for part, value in found["milliseconds"].items()))
     if "lengths" in found:

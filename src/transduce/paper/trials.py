@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import torch
 
 from transduce.bench.measured import matrix_rate
-from transduce.claim import wherever
 from transduce.corpus import CorpusSpec, Planner, Prepared, open_store
 from transduce.describe import flops
 from transduce.directory import RECIPE, Model
@@ -26,7 +25,7 @@ from transduce.measure import scores
 from transduce.model import Vocabulary
 from transduce.model.readout import Smoothing
 from transduce.paper.provenance import program
-from transduce.recipe import Recipe, read_yaml
+from transduce.recipe import Recipe, read_yaml, wherever
 from transduce.run import Options, Outcome, prepare, train
 from transduce.settings import merged, validated
 from transduce.training import DivergedError
