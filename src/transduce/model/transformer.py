@@ -34,7 +34,7 @@ class Transformer(FamilySpec):
     norm: Literal["post", "pre"] = "post"
     norm_epsilon: float = Field(default=1e-5, gt=0)
     first_input: Literal["symbol", "zeros"] = "symbol"
-    initialisation: Literal["fused-glorot", "glorot"] = "fused-glorot"
+    initialisation: Literal["fused-glorot", "glorot", "normal"] = "fused-glorot"
 
     def build(self, vocabulary: Vocabulary) -> "TransformerModel":
         """The model with fresh weights, drawn from torch's generator."""
@@ -65,6 +65,7 @@ class Transformer(FamilySpec):
         )
 
 
+NORMAL = 0.02  # the deviation of first weights drawn `normal`
 CROWDED = 0.75  # the share of a state's sentences below which those without a row are thrown out
 
 
@@ -195,7 +196,7 @@ class TransformerModel(TranslationModel):
         The text is silent. `fused-glorot` draws as one matrix what the released code multiplies as one: W^Q, W^K and
         W^V, and where attention is over the encoder's output W^K and W^V. At heads · d_k = d_model those three are
         smaller by 1/√2 than with `glorot`, and with the norm last the decoder finds the source in half the steps
-        (docs/decisions/0015).
+        (docs/decisions/0015). `normal` draws every matrix and embedding N(0, 0.02²), as BERT did.
         """
         for module in self.modules():
             if isinstance(module, nn.Linear):
@@ -204,6 +205,11 @@ class TransformerModel(TranslationModel):
                     nn.init.zeros_(module.bias)
             elif isinstance(module, LearnedPositions | Embedding):
                 nn.init.normal_(module.weight, std=self.spec.d_model**-0.5)
+        if self.spec.initialisation == "normal":
+            for parameter in self.parameters():
+                if parameter.dim() > 1:
+                    nn.init.normal_(parameter, std=NORMAL)
+            return
         over_encoder = {layer.cross for layer in self.decoder}
         for module in self.modules():
             if isinstance(module, MultiHeadAttention):
