@@ -126,6 +126,18 @@ def test_what_the_released_code_multiplies_as_one_matrix_is_drawn_as_one() -> No
     assert_uniform(values, math.sqrt(6 / (64 + 60 + 100)))
 
 
+def test_normal_draws_every_matrix_with_a_deviation_of_two_hundredths_and_leaves_biases_at_zero() -> None:
+    torch.manual_seed(1)
+    learned = {"kind": "learned", "longest": 64}
+    spec = changed(d_model=64, initialisation="normal", positions=learned, readout={"kind": "separate"})
+    for name, weight in spec.build(Vocabulary(source=99, target=99)).named_parameters():
+        if weight.dim() > 1:
+            deviations = 0.02 / math.sqrt(2 * weight.numel())
+            assert abs(weight.detach().double().std() - 0.02) < 5 * deviations, name
+        else:
+            assert torch.equal(weight, torch.ones_like(weight) if name.endswith("norm.weight") else weight * 0), name
+
+
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 def test_embeddings_begin_with_a_variance_of_one_in_d_model_and_biases_with_zero(positions: str) -> None:
     torch.manual_seed(1)

@@ -25,6 +25,8 @@ Keys = Float[Tensor, "batch heads source d_k"]
 Values = Float[Tensor, "batch heads source d_v"]
 Visible = Bool[Tensor, "#batch #target source"]
 
+VECTOR = 16  # the numbers in the longest vectors of processors
+
 
 class AttentionSpec(Spec):
     """Several heads of attention (section 3.2.2); d_k and d_v are free of d_model / heads."""
@@ -75,7 +77,7 @@ class FusedCore(nn.Module):
         # On a CPU torch's one call is made for long sentences: at a sentence's length it takes twice as long as this,
         # and in bfloat16 its gradient takes twenty times as long.
         products = compatibility(query, keys)
-        # In float32 at least: torch's sums and softmaxes of short rows of narrower numbers go one by one.
+        # In float32 at least: torch takes short rows of narrower numbers one by one.
         scores = products.to(torch.promote_types(products.dtype, torch.float32))
         # Not −∞: two masks add up to a number, and a place that may look nowhere gives no NaN. Beside one open place
         # its softmax is 0 all the same.
@@ -84,8 +86,16 @@ class FusedCore(nn.Module):
             scores = scores.add_((~visible).to(scores.dtype).mul_(lowest).unsqueeze(1))
         if causal:
             scores = scores.add_(scores.new_full(scores.shape[-2:], lowest).triu_(1))
-        weights = functional.dropout(scores.softmax(-1).to(products.dtype), dropout, training=dropout > 0)
+        weights = functional.dropout(_softmax(scores).to(products.dtype), dropout, training=dropout > 0)
         return weights @ values
+
+
+def _softmax(scores: Float[Tensor, "*rows places"]) -> Float[Tensor, "*rows places"]:
+    """The softmax over places; on a CPU torch takes rows shorter than a vector one by one, and so they are longer."""
+    missing = VECTOR - scores.shape[-1]
+    if missing <= 0 or not scores.is_cpu:
+        return scores.softmax(-1)
+    return functional.pad(scores, (0, missing), value=-math.inf).softmax(-1)[..., :-missing]
 
 
 class ExplicitCore(nn.Module):

@@ -83,7 +83,7 @@ class DotProduct(nn.Module):
 
     def forward(self, query: Queries, keys: Keys) -> Scores:
         """Every score of every head."""
-        return (self.turned(query) * self.scale) @ keys.transpose(-1, -2)
+        return (self.turned(query) @ keys.transpose(-1, -2)).mul_(self.scale)
 
 
 class BilinearProduct(DotProduct):

@@ -12,7 +12,7 @@ from transduce.model.dropout import Dropout
 from transduce.settings import Spec
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": functional.relu,
+    "relu": functional.relu_,
     "gelu": functional.gelu,
     "swish": functional.silu,
 }

@@ -14,6 +14,7 @@ from transduce.model.readout import Readout
 
 LARGEST = 127
 ZERO = 128
+ROUNDING = 1.5 * 2**23  # of float32, which has 24 bits
 
 
 class NarrowLinear(nn.Module):
@@ -32,10 +33,12 @@ class NarrowLinear(nn.Module):
     def forward(self, states: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
         """The product, in the states' own precision."""
         rows = states.reshape(-1, self.inputs)
-        steps = (rows.abs().amax(1, keepdim=True) / LARGEST).clamp_(min=torch.finfo(rows.dtype).tiny)
-        # Bytes without a sign, ZERO standing for 0, are what processors multiply with signed ones; half a step more,
-        # and cutting off rounds. By way of 16 bits, because torch converts straight to these bytes one by one.
-        narrow = (rows * steps.reciprocal()).add_(ZERO + 0.5).to(torch.int16).to(torch.uint8)
+        farthest = torch.maximum(rows.amax(1, keepdim=True), -rows.amin(1, keepdim=True))
+        steps = farthest.div_(LARGEST).clamp_(min=torch.finfo(rows.dtype).tiny)
+        # Bytes without a sign, ZERO standing for 0, are what processors multiply with signed ones. A sum as large as
+        # ROUNDING has no bits left for fractions: it is rounded, and its last byte is the number wanted.
+        whole = (rows * steps.reciprocal()).add_(ROUNDING + ZERO)
+        narrow = whole.view(torch.int32).to(torch.uint8)
         product = torch.ops.onednn.qlinear_pointwise(
             narrow, 1.0, ZERO, self.weight, self.scales, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
         )
