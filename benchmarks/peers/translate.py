@@ -42,14 +42,14 @@ class Engine(NamedTuple):
 
 
 ENGINES = {
-    "transduce float32": ("", "translate_transduce.py", [{"precision": "float32", "margin": None, "batch": 4096}]),
+    "transduce float32": ("", "translate_transduce.py", [{"precision": "float32", "margin": None, "batch": 8192}]),
     "transduce float32, margin 3": (
         "",
         "translate_transduce.py",
-        [{"precision": "float32", "margin": 3.0, "batch": 4096}],
+        [{"precision": "float32", "margin": 3.0, "batch": 8192}],
     ),
-    "transduce int8": ("", "translate_transduce.py", [{"precision": "int8", "margin": None, "batch": 4096}]),
-    "transduce int8, margin 3": ("", "translate_transduce.py", [{"precision": "int8", "margin": 3.0, "batch": 4096}]),
+    "transduce int8": ("", "translate_transduce.py", [{"precision": "int8", "margin": None, "batch": 8192}]),
+    "transduce int8, margin 3": ("", "translate_transduce.py", [{"precision": "int8", "margin": 3.0, "batch": 8192}]),
     **{
         f"CTranslate2 {kind}": (
             "ctranslate2",

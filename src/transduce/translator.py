@@ -34,7 +34,8 @@ __all__ = ["Explanation", "Method", "Precision", "Translation", "Translator"]
 
 Precision = Literal["float32", "bfloat16", "int8"]
 
-BATCH_TOKENS = 4096
+BATCH_TOKENS = 8192  # source positions translated at once
+SCORED_TOKENS = 4096  # and scored: every word stands before the readout at once
 
 LONGEST = 10_000  # subwords of a line: attention's memory grows with their square, and no such line is a sentence
 
@@ -213,13 +214,15 @@ class Translator:
         )
 
     @torch.inference_mode()
-    def score(self, sources: Sequence[str], targets: Sequence[str], *, batch_tokens: int = BATCH_TOKENS) -> list[float]:
+    def score(
+        self, sources: Sequence[str], targets: Sequence[str], *, batch_tokens: int = SCORED_TOKENS
+    ) -> list[float]:
         """The log-probability of each target given its source, end symbol included."""
         return [float(words.sum()) for words in self.word_scores(sources, targets, batch_tokens=batch_tokens)]
 
     @torch.inference_mode()
     def word_scores(
-        self, sources: Sequence[str], targets: Sequence[str], *, batch_tokens: int = BATCH_TOKENS
+        self, sources: Sequence[str], targets: Sequence[str], *, batch_tokens: int = SCORED_TOKENS
     ) -> list[NDArray[np.float64]]:
         """The log-probability of each word of each target, end symbol included."""
         source_ids, target_ids = self.source.encode(sources), self.target.encode(targets)

@@ -126,6 +126,21 @@ def test_what_the_released_code_multiplies_as_one_matrix_is_drawn_as_one() -> No
     assert_uniform(values, math.sqrt(6 / (64 + 60 + 100)))
 
 
+def test_a_search_remembers_of_many_sentences_what_one_reading_of_all_gives() -> None:
+    torch.manual_seed(1)
+    model = changed(dropout=0.0).build(Vocabulary(source=17, target=17)).eval()
+    lengths = torch.randint(1, 9, (2 * READ_AT_ONCE + 3, 1)).sort(0, descending=True).values
+    visible = torch.arange(int(lengths.max())) < lengths
+    source = torch.randint(3, 17, visible.shape).masked_fill(~visible, 0)
+    encoded = model.encode(source, visible)
+    for layer, remembered in zip(model.decoder, model.start(source, visible, 9).memory, strict=True):
+        for part, whole in zip(remembered, layer.cross.remember(encoded), strict=True):
+            assert part.is_contiguous()
+            seen = visible[:, None, :, None].expand_as(part)
+            torch.testing.assert_close(part[seen], whole[seen])
+            assert not part[~seen].isnan().any()
+
+
 def test_normal_draws_every_matrix_with_a_deviation_of_two_hundredths_and_leaves_biases_at_zero() -> None:
     torch.manual_seed(1)
     learned = {"kind": "learned", "longest": 64}

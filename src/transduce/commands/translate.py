@@ -34,7 +34,7 @@ def translate(
     top_p: Annotated[float | None, typer.Option(help="Draw from the most probable words of this mass.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Of the draw, 1 if not given.")] = None,
     prefix: Annotated[Path | None, typer.Option(help="A file with what each translation must begin with.")] = None,
-    batch_tokens: Annotated[int, typer.Option(min=1, help="Source positions translated at once.")] = 4096,
+    batch_tokens: Annotated[int, typer.Option(min=1, help="Source positions translated at once.")] = 8192,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,

@@ -1,11 +1,13 @@
 """The Transformer (section 3.1, Figure 1): whole for training, and word by word for search."""
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn import functional
 
 from transduce.model.attention import Attention, Keys, MultiHeadAttention, Values
 from transduce.model.embedding import Embedding
@@ -66,6 +68,7 @@ class Transformer(FamilySpec):
 
 
 NORMAL = 0.02  # the deviation of first weights drawn `normal`
+READ_AT_ONCE = 32  # the sentences that a search on a CPU reads together
 CROWDED = 0.75  # the share of a state's sentences below which those without a row are thrown out
 
 
@@ -162,11 +165,8 @@ class TransformerModel(TranslationModel):
     def start(self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], room: int) -> State:
         """The state before the first word: one row a sentence; at most `room` words will be written."""
         assert self.longest is None or room <= self.longest, "the caller bounds `room` by the model's positions"
-        encoded = self.encode(source, visible)
-        memory = [layer.cross.remember(encoded) for layer in self.decoder]
         return State(
-            # Head by head, as the products of every step want it.
-            memory=tuple((keys.contiguous(), values.contiguous()) for keys, values in memory),
+            memory=self._remembered(source, visible),
             visible=visible.unsqueeze(1),
             caches=tuple(Cache() for _ in self.decoder),
             rows=Rows.of(torch.arange(len(source), device=source.device), len(source)),
@@ -182,6 +182,28 @@ class TransformerModel(TranslationModel):
             states = layer(states, memory, state.visible, Past(cache, visible, state.rows))
         log_probabilities = self.readout(self.decoder_norm(states))
         return log_probabilities, state._replace(ancestors=ancestors, length=state.length + words.shape[1])
+
+    def _remembered(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
+    ) -> tuple[tuple[Keys, Values], ...]:
+        """What attention over the source remembers, layer by layer.
+
+        On a CPU a few sentences are read at a time, without the padding that longer ones elsewhere ask for.
+        """
+        at_once = len(source) if source.is_cuda else READ_AT_ONCE
+        parts: list[list[tuple[Keys, Values]]] = [[] for _ in self.decoder]
+        for words, seen in zip(source.split(at_once), visible.split(at_once), strict=True):
+            if not source.is_cuda:
+                longest = int(seen.any(0).nonzero().amax()) + 1
+                words, seen = words[:, :longest], seen[:, :longest]
+            encoded = self.encode(words, seen)
+            for part, layer in zip(parts, self.decoder, strict=True):
+                part.append(layer.cross.remember(encoded))
+        length = source.shape[1]
+        return tuple(
+            (_joined(keys, length), _joined(values, length))
+            for keys, values in (zip(*part, strict=True) for part in parts)
+        )
 
     def _last_norm(self) -> nn.Module:
         """Pre-norm leaves the last sum unnormalised and needs one more at the top."""
@@ -227,6 +249,13 @@ class TransformerModel(TranslationModel):
             bound = (6 / (self.spec.d_model + sum(map(len, matrix)))) ** 0.5
             for part in matrix:
                 part.uniform_(-bound, bound)
+
+
+def _joined(
+    parts: Sequence[Float[Tensor, "some heads _ width"]], length: int
+) -> Float[Tensor, "batch heads {length} width"]:
+    """All sentences' keys or values, head by head, as the products of every step want them."""
+    return torch.cat([functional.pad(part, (0, 0, 0, length - part.shape[2])) for part in parts])
 
 
 def _slots(
