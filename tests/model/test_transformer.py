@@ -9,6 +9,7 @@ from variants import BEGIN, TEXT, batch, build
 
 from transduce.model import Attention, Transformer, TransformerModel, Vocabulary
 from transduce.model.positions import sinusoids
+from transduce.model.transformer import READ_AT_ONCE
 from transduce.settings import merged, validated
 
 
