@@ -252,7 +252,7 @@ class TransformerModel(TranslationModel):
 
 
 def _joined(
-    parts: Sequence[Float[Tensor, "some heads _ width"]], length: int
+    parts: Sequence[Float[Tensor, "_ heads _ width"]], length: int
 ) -> Float[Tensor, "batch heads {length} width"]:
     """All sentences' keys or values, head by head, as the products of every step want them."""
     return torch.cat([functional.pad(part, (0, 0, 0, length - part.shape[2])) for part in parts])
