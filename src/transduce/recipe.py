@@ -13,7 +13,7 @@ from pydantic import model_validator
 from ruamel.yaml import YAML
 from ruamel.yaml.constructor import DuplicateKeyError, SafeConstructor
 
-from transduce.corpus import DataSpec
+from transduce.corpus import PATHS, DataSpec
 from transduce.model import ModelSpec, Symbols
 from transduce.plain import DEEPEST, check_plain
 from transduce.presets import PRESETS
@@ -25,7 +25,6 @@ from transduce.training import Training
 __all__ = ["LARGEST", "Recipe", "dump", "expanded", "from_values", "load", "read_yaml"]
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
-PATHS = ("source", "target", "tsv")  # the keys of a corpus that name files
 LARGEST = 100_000  # bytes of a recipe; the parser takes seconds for more, and nobody writes it
 
 JSON_TAGS = ("map", "seq", "str", "int", "float", "bool", "null")

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pytest
 
 import transduce.embedded
+from transduce.corpus import Embedded, Files, Tsv, pairs
 from transduce.corpus.data import DataSpec
-from transduce.corpus.readers import Embedded, Files, Tsv, pairs
 from transduce.settings import validated
 
 
@@ -157,7 +157,10 @@ def test_the_keys_tell_the_forms_apart() -> None:
         ({"tsv": "s", "target": "t"}, r"unknown key `train.target`"),
         ({"tsv": "s", "weight": 0}, r"`train.weight` is 0: input should be greater than 0"),
         ([{"tsv": "s"}, {"embedded": "trian"}], r"`train.1.embedded` is \"trian\": .*'train'"),
-        ({"files": "s"}, r"`train` is .*: a corpus is \{source: FILE, target: FILE\}, \{tsv: FILE\}"),
+        (
+            {"files": "s"},
+            r"`train` is .*: a corpus is \{source: FILE, target: FILE\}, \{tsv: FILE\}, \{tmx",
+        ),
         ("train.tsv", r"`train` is \"train.tsv\": a corpus is"),
         ([], r"`train` is \[\]: .*at least 1"),
     ],

@@ -15,7 +15,7 @@ from fetch_world import PAIRS, archive_of, as_member, tar
 
 import transduce.fetch
 from transduce.alone import held
-from transduce.corpus.readers import files_of
+from transduce.corpus import files_of
 from transduce.fetch import Unavailable
 from transduce.recipe import load
 

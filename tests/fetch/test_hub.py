@@ -32,14 +32,14 @@ def hub(world, monkeypatch):
     """A package that gives the tables of the small corpora, and remembers what it was asked for."""
     asked = []
 
-    def load_dataset(dataset, config, split):
+    def load_dataset(dataset, config, split, revision):
         asked.append((dataset, config, split))
         for corpus, found in world.catalogue.as_dictionary()["corpora"].items():
             for part in found["parts"]:
                 table = part["hub"]
                 if table and (table["dataset"], table["config"], table["split"]) == asked[-1]:
                     rows = rows_of(world, corpus, part, table["languages"] or list(part["files"]))
-                    return Table([{table["column"]: row} for row in rows] if table["column"] else rows)
+                    return Table([{"translation": row} for row in rows] if table["config"] else rows)
         raise FileNotFoundError("there is no such thing")
 
     stand_in = SimpleNamespace(load_dataset=load_dataset, disable_progress_bars=lambda: None)
@@ -101,7 +101,7 @@ def test_the_package_itself_gives_the_same(world, tmp_path, monkeypatch):
         for part in values["corpora"][name]["parts"]:
             if table := part.get("hub"):
                 rows = rows_of(world, name, {"pairs": 1, **part}, table.get("languages", ["en", "de"]))
-                rows = [{table["column"]: row} for row in rows] if "column" in table else rows
+                rows = [{"translation": row} for row in rows] if config else rows
                 (folder / f"{table['split']}.jsonl").write_text(
                     "".join(f"{json.dumps(row)}\n" for row in rows), "utf-8"
                 )

@@ -2,16 +2,19 @@
 
 from transduce.corpus.checks import Fault, Report
 from transduce.corpus.data import DataSpec
+from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, Files, Hub, Tmx, Tsv, files_of
 from transduce.corpus.planner import Piece, Planned, Planner, Position, pieces_of_a_step, sentence_batches
-from transduce.corpus.readers import CorpusSpec, Embedded, Files, Tsv, files_of, pairs
+from transduce.corpus.readers import pairs
 from transduce.corpus.store import Prepared, Store, open_store, prepare, subwords_files
 
 __all__ = [
+    "PATHS",
     "CorpusSpec",
     "DataSpec",
     "Embedded",
     "Fault",
     "Files",
+    "Hub",
     "Piece",
     "Planned",
     "Planner",
@@ -19,6 +22,7 @@ __all__ = [
     "Prepared",
     "Report",
     "Store",
+    "Tmx",
     "Tsv",
     "files_of",
     "open_store",

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from transduce.corpus.readers import CorpusSpec, bytes_of_pairs, files_of
+from transduce.corpus.entries import CorpusSpec, Hub, files_of
+from transduce.corpus.readers import bytes_of_pairs
 from transduce.text.subwords import LONGEST_WORD_IN_BYTES
 
 __all__ = ["Fault", "Report", "name_of", "readable", "readable_pairs"]
@@ -75,6 +76,8 @@ class Report:
 
 def name_of(corpus: CorpusSpec) -> str:
     """What places in a corpus are called by."""
+    if isinstance(corpus, Hub):
+        return corpus.hub
     return next((path.name for path in files_of(corpus)), "embedded corpus")
 
 

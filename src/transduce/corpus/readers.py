@@ -1,23 +1,19 @@
-"""Parallel corpora: the forms a recipe may name them in, and how each is read, a pair at a time."""
+"""How each form of corpus is read, a pair at a time."""
 
 import gzip
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
-from io import BufferedReader
+from io import BufferedIOBase, BufferedReader
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
-
+from transduce.corpus import hub, memory
 from transduce.corpus.drift import parting
-from transduce.settings import Spec
+from transduce.corpus.entries import CorpusSpec, Embedded, Files, Hub, Languages, Tmx, Tsv, files_of
 
-__all__ = ["CorpusSpec", "Embedded", "Files", "Tsv", "bytes_of_pairs", "files_of", "lines_of", "opened", "pairs"]
-
-Weight = Annotated[float, Field(gt=0.0, le=10_000, description="uses an epoch: 2 is twice, 0.5 a random half")]
-
+__all__ = ["bytes_of_pairs", "lines_of", "opened", "pairs"]
 
 LONGEST_LINE = 1 << 26
 """Bytes of a line beyond which a file is no text with a sentence a line; without a bound it would all be read."""
@@ -33,56 +29,6 @@ FOREIGN = {
     b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it with `unzstd`",
     b"PK\x03\x04": "a ZIP archive; unpack it with `unzip`",
 }
-
-
-class Files(Spec):
-    """Two files of equally many lines, plain or gzipped."""
-
-    source: str
-    target: str
-    weight: Weight = 1.0
-
-
-class Tsv(Spec):
-    """One file, plain or gzipped: source, tab, target; further columns are left alone."""
-
-    tsv: str
-    weight: Weight = 1.0
-
-
-class Embedded(Spec):
-    """A split of the corpus that comes with the package."""
-
-    embedded: Literal["train", "validation", "test", "novel"]
-    weight: Weight = 1.0
-
-
-def _form(value: Any) -> str | None:
-    """Which form an entry of a recipe has: the key that no other form has says it."""
-    keys = value.keys() if isinstance(value, dict) else type(value).model_fields if isinstance(value, Spec) else ()
-    forms = {"tsv": "one file", "embedded": "embedded corpus", "source": "two files", "target": "two files"}
-    return next((forms[key] for key in forms if key in keys), None)
-
-
-CorpusSpec = Annotated[
-    Annotated[Files, Tag("two files")] | Annotated[Tsv, Tag("one file")] | Annotated[Embedded, Tag("embedded corpus")],
-    Discriminator(
-        _form,
-        custom_error_type="form_of_corpus",
-        custom_error_message="a corpus is {source: FILE, target: FILE}, {tsv: FILE} or {embedded: SPLIT}",
-    ),
-]
-
-
-def files_of(corpus: CorpusSpec) -> list[Path]:
-    """The files that `corpus` is read from."""
-    match corpus:
-        case Files(source=source, target=target):
-            return [Path(source), Path(target)]
-        case Tsv(tsv=path):
-            return [Path(path)]
-        case Embedded():
-            return []
 
 
 def pairs(corpus: CorpusSpec) -> Iterator[tuple[str, str]]:
@@ -109,6 +55,10 @@ def bytes_of_pairs(corpus: CorpusSpec) -> Iterator[tuple[bytes, bytes]]:
             return _side_by_side(Path(source), Path(target))
         case Tsv(tsv=path):
             return _columns(Path(path))
+        case Tmx(tmx=path, languages=languages):
+            return _units(Path(path), _said(languages))
+        case Hub():
+            return _rows(corpus, _said(corpus.languages))
         case Embedded(embedded=split):
             return _embedded(split)
 
@@ -118,15 +68,22 @@ def lines_of(path: Path) -> Iterator[bytes]:
 
     `ValueError` for what is no text with a sentence a line.
     """
+    with _unpacked(path) as file:
+        for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), b"")):
+            if len(line) == LONGEST_LINE:
+                raise ValueError(f"{path}: line {number + 1} is beyond {LONGEST_LINE:,} bytes; is that a text?")
+            yield _without_marks(line, path) if number == 0 else line.rstrip(b"\n").removesuffix(b"\r")
+
+
+@contextmanager
+def _unpacked(path: Path) -> Iterator[BufferedIOBase]:
+    """The content of a plain or gzipped file; a `ValueError` from where a gzipped one is damaged."""
     try:
         with opened(path) as plain:
             # The name says nothing: archives are renamed, and gzip begins with these two bytes.
             zipped = plain.peek(2)[:2] == b"\x1f\x8b"
             with gzip.open(plain) if zipped else plain as file:
-                for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), b"")):
-                    if len(line) == LONGEST_LINE:
-                        raise ValueError(f"{path}: line {number + 1} is beyond {LONGEST_LINE:,} bytes; is that a text?")
-                    yield _without_marks(line, path) if number == 0 else line.rstrip(b"\n").removesuffix(b"\r")
+                yield file
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path} is a damaged gzip file ({error}); fetch or make it again") from None
 
@@ -183,6 +140,28 @@ def _columns(path: Path) -> Iterator[tuple[bytes, bytes]]:
         if line and not tab:
             raise ValueError(f"{path}: line {number} has no tab; a line is source, tab, target")
         yield source, rest.partition(b"\t")[0]
+
+
+def _said(languages: Languages | None) -> Languages:
+    """The languages of a corpus that holds several, which the section `data` gave it."""
+    assert languages is not None
+    return languages
+
+
+def _units(path: Path, languages: Languages) -> Iterator[tuple[bytes, bytes]]:
+    with _unpacked(path) as file:
+        yield from memory.units(file, languages, str(path))
+
+
+def _rows(corpus: Hub, languages: Languages) -> Iterator[tuple[bytes, bytes]]:
+    wish = f"the corpus {{hub: {corpus.hub}}}"
+    table = hub.table(corpus.hub, corpus.config, corpus.split, revision=corpus.revision, wish=wish)
+    for source, target in hub.rows(table, languages, corpus.hub):
+        yield _on_one_line(source), _on_one_line(target)
+
+
+def _on_one_line(text: bytes) -> bytes:
+    return text.replace(b"\r", b" ").replace(b"\n", b" ")
 
 
 def _embedded(name: str) -> Iterator[tuple[bytes, bytes]]:

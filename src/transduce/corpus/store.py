@@ -19,7 +19,8 @@ from transduce.corpus.checks import Report, name_of, readable_pairs
 from transduce.corpus.cutting import STATE, State, cut
 from transduce.corpus.data import DataSpec
 from transduce.corpus.dropout import Dropout, DroppingStore
-from transduce.corpus.readers import CorpusSpec, bytes_of_pairs, files_of, opened
+from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, files_of
+from transduce.corpus.readers import bytes_of_pairs, opened
 from transduce.corpus.sentences import FILES, OFFSET, SIDES, Part, Store
 from transduce.durable import flush, write_text
 from transduce.manifest import Entries, entries, faults
@@ -236,7 +237,7 @@ def _fingerprint(
     corpora = []
     for corpus in data.train:
         values = corpus.as_dictionary()
-        content = {key: known[str(Path(value))] for key, value in values.items() if key in ("source", "target", "tsv")}
+        content = {key: known[str(Path(value))] for key, value in values.items() if key in PATHS}
         corpora.append({**values, **content, "program": _grammar(corpus)})
     settings = {"longest": data.longest, "ratio": data.ratio, "subwords": subwords.as_dictionary(), "version": VERSION}
     sides = [side.as_json() for side in given or ()]
@@ -245,8 +246,8 @@ def _fingerprint(
 
 
 def _grammar(corpus: CorpusSpec) -> int | None:
-    """The version of what writes a corpus that has no files."""
-    if files_of(corpus):
+    """The version of what writes the embedded corpus."""
+    if not isinstance(corpus, Embedded):
         return None
     from transduce.embedded import GRAMMAR  # here, because it reads its tables
 

@@ -63,12 +63,11 @@ class Section(Spec):
 
 
 class Table(Spec):
-    """The same part as a table of the hub, and the column and languages that hold the text."""
+    """The same part as a table of the hub, and the languages that it is asked for in."""
 
     dataset: str
     config: str | None = None
     split: str
-    column: str | None = None
     languages: tuple[str, ...] | None = Field(default=None, description="null: those of the part")
 
 

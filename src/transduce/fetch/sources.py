@@ -1,13 +1,12 @@
 """What gives the rows of a part: archives, unpacked and read side by side, or tables of the hub."""
 
-import importlib
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from transduce.corpus.readers import Files, bytes_of_pairs
+from transduce.corpus import Files, hub
+from transduce.corpus.readers import bytes_of_pairs
 from transduce.fetch.catalogue import Choice, Part, Section, Table
 from transduce.fetch.download import Unavailable
 from transduce.fetch.origins import Origin
@@ -19,8 +18,6 @@ Row = Sequence[bytes]
 """A line a language, in the order of the part's files."""
 
 Taken = TypeVar("Taken")
-
-BATCH = 1000  # rows that are taken from a table at a time
 
 
 class Source(Protocol):
@@ -124,27 +121,15 @@ class Hub:
     def rows(self, part: Part, work: Path) -> Iterator[Row]:
         """The rows of a table."""
         assert part.hub
-        languages = self.languages(part)
-        for batch in _table(part.hub).iter(batch_size=BATCH):
-            if part.hub.column is None:
-                rows: Any = zip(*(batch[language] for language in languages), strict=True)
-            else:
-                rows = ([row[language] for language in languages] for row in batch[part.hub.column])
-            yield from ([side.encode() for side in row] for row in rows)
+        return hub.rows(_table(part.hub), self.languages(part), part.hub.dataset)
 
 
 def _table(table: Table) -> Any:
-    """A table of the hub; `ValueError` where the package is missing, `Unavailable` where the hub does not give it."""
+    """A table of the hub; `Unavailable` where the hub does not give it."""
     try:
-        datasets = importlib.import_module("datasets")
-    except ImportError:
-        raise ValueError("--from hub needs the package `datasets`: `pip install datasets`") from None
-    if not sys.stderr.isatty():
-        datasets.disable_progress_bars()
-    try:
-        return datasets.load_dataset(table.dataset, table.config, split=table.split)
-    except (OSError, ValueError) as error:
-        raise Unavailable(f"the hub does not give {table.dataset}, {table.split}: {error}") from None
+        return hub.table(table.dataset, table.config, table.split, wish="--from hub")
+    except ConnectionError as error:
+        raise Unavailable(str(error)) from None
 
 
 def _side_by_side(texts: Sequence[Path]) -> Iterator[Row]:

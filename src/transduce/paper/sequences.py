@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple
 
 import torch
 
+from transduce.corpus import Files
 from transduce.corpus.planner import sentence_batches
-from transduce.corpus.readers import Files
 from transduce.directory import Model
 from transduce.durable import write_text
 from transduce.paper.systems import SYSTEMS, System

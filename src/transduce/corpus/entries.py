@@ -1,0 +1,108 @@
+"""How a recipe names a corpus: the forms of an entry, and the files that each is read from."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag
+
+from transduce.settings import Spec
+
+__all__ = ["PATHS", "CorpusSpec", "Embedded", "Files", "Hub", "Languages", "Tmx", "Tsv", "files_of", "spoken"]
+
+Weight = Annotated[float, Field(gt=0.0, le=10_000, description="uses an epoch: 2 is twice, 0.5 a random half")]
+
+
+def _as_tuple(value: Any) -> Any:
+    """A recipe has a list, and strict validation takes a tuple."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+Languages = Annotated[tuple[str, str], BeforeValidator(_as_tuple)]
+"""Codes of the source's language and the target's, such as en and de."""
+
+PATHS = ("source", "target", "tsv", "tmx")
+"""The keys that name files."""
+
+
+class Files(Spec):
+    """Two files of equally many lines, plain or gzipped."""
+
+    source: str
+    target: str
+    weight: Weight = 1.0
+
+
+class Tsv(Spec):
+    """One file, plain or gzipped: source, tab, target; further columns are left alone."""
+
+    tsv: str
+    weight: Weight = 1.0
+
+
+class Tmx(Spec):
+    """A translation memory (TMX 1.4), plain or gzipped; `languages` are those of the section `data` if not given."""
+
+    tmx: str
+    languages: Languages | None = None
+    weight: Weight = 1.0
+
+
+class Hub(Spec):
+    """A table that the package `datasets` knows, of Hugging Face's hub or a folder; `revision` pins what it holds."""
+
+    hub: str
+    config: str | None = None
+    split: str = "train"
+    revision: str | None = None
+    languages: Languages | None = None
+    weight: Weight = 1.0
+
+
+class Embedded(Spec):
+    """A split of the corpus that comes with the package."""
+
+    embedded: Literal["train", "validation", "test", "novel"]
+    weight: Weight = 1.0
+
+
+FORMS = {"tsv": "table", "tmx": "memory", "hub": "hub", "embedded": "embedded", "source": "files", "target": "files"}
+"""What an entry is, by the keys that no other has."""
+
+
+def _form(value: Any) -> str | None:
+    """Which form an entry of a recipe has."""
+    keys = value.keys() if isinstance(value, dict) else type(value).model_fields if isinstance(value, Spec) else ()
+    return next((form for key, form in FORMS.items() if key in keys), None)
+
+
+CorpusSpec = Annotated[
+    Annotated[Files, Tag("files")]
+    | Annotated[Tsv, Tag("table")]
+    | Annotated[Tmx, Tag("memory")]
+    | Annotated[Hub, Tag("hub")]
+    | Annotated[Embedded, Tag("embedded")],
+    Discriminator(
+        _form,
+        custom_error_type="form_of_corpus",
+        custom_error_message="a corpus is {source: FILE, target: FILE}, {tsv: FILE}, {tmx: FILE}, {hub: NAME} or "
+        "{embedded: SPLIT}",
+    ),
+]
+
+
+def files_of(corpus: CorpusSpec) -> list[Path]:
+    """The files that `corpus` is read from."""
+    values = corpus.model_dump(include=set(PATHS))
+    return [Path(values[key]) for key in PATHS if key in values]
+
+
+def spoken(corpus: CorpusSpec, source: str | None, target: str | None) -> CorpusSpec:
+    """`corpus`, told which of the languages that it holds are meant; a `ValueError` where nobody says."""
+    if not isinstance(corpus, Tmx | Hub) or corpus.languages is not None:
+        return corpus
+    if source is None or target is None:
+        raise ValueError(
+            "a corpus {tmx: …} or {hub: …} holds several languages: say `source_language` and `target_language` "
+            "in the section `data`, or `languages: [en, de]` beside it"
+        )
+    return corpus.model_copy(update={"languages": (source, target)})
