@@ -61,9 +61,10 @@ def _layers(number: int) -> Values:
 
 
 def _transformer(d_model: int, heads: int, network: Values) -> Values:
-    """Four layers a side."""
+    """Four layers a side, with first weights as small as those of `tiny`, for trainings as short as its own."""
     attention = {"kind": "attention", "heads": heads, "d_k": 32, "d_v": 32}
-    return _small("transformer", d_model, **_layers(4), mixer=attention, cross=attention, feed_forward=network)
+    parts = {"mixer": attention, "cross": attention, "feed_forward": network, "initialisation": "normal"}
+    return _small("transformer", d_model, **_layers(4), **parts)
 
 
 _BASE = _transformer(128, 4, {"kind": "feed_forward", "d_ff": 256})
