@@ -13,7 +13,7 @@ from pydantic import model_validator
 from ruamel.yaml import YAML
 from ruamel.yaml.constructor import DuplicateKeyError, SafeConstructor
 
-from transduce.corpus import PATHS, DataSpec
+from transduce.corpus import PATHS, DataSpec, is_folder
 from transduce.model import ModelSpec, Symbols
 from transduce.plain import DEEPEST, check_plain
 from transduce.presets import PRESETS
@@ -165,9 +165,14 @@ def _located(data: Any, folder: Path) -> Any:
     if not isinstance(data, dict):
         return data
     return {
-        key: os.path.realpath(folder / inner) if key in PATHS and isinstance(inner, str) else _located(inner, folder)
+        key: os.path.realpath(folder / inner) if _is_place(key, inner, folder) else _located(inner, folder)
         for key, inner in data.items()
     }
+
+
+def _is_place(key: str, value: Any, folder: Path) -> bool:
+    """Whether a setting of a corpus is a path, from `folder`; a table of the hub may be a folder's."""
+    return isinstance(value, str) and (key in PATHS or (key == "hub" and (folder / value).is_dir()))
 
 
 def wherever(recipe: Any) -> Any:
@@ -175,7 +180,11 @@ def wherever(recipe: Any) -> Any:
     match recipe:
         case {"data": {"train": [*corpora], **data}, **rest}:
             known = [
-                {key: value for key, value in corpus.items() if key not in PATHS}
+                {
+                    key: value
+                    for key, value in corpus.items()
+                    if key not in PATHS and not (key == "hub" and is_folder(str(value)))
+                }
                 if isinstance(corpus, dict)
                 else corpus
                 for corpus in corpora

@@ -90,7 +90,8 @@ def _path(values: Any, tried: tuple[str | int, ...]) -> list[str]:
     """The steps of `tried` that lead through `values`; the others are variants of unions, which no file has."""
     path = []
     for step in tried:
-        if step in values if isinstance(values, Mapping) else isinstance(values, list) and isinstance(step, int):
+        places = range(len(values)) if isinstance(values, list) else values if isinstance(values, Mapping) else ()
+        if step in places:
             path.append(str(step))
             values = values[step]
     return path

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from transduce.corpus import CorpusSpec, DataSpec, files_of, pairs
+from transduce.corpus import CorpusSpec, DataSpec, Hub, Tmx, name_of, pairs
 from transduce.corpus.planner import sentence_batches
 from transduce.directory import RECIPE
 from transduce.measure import Score, metric_named, scores
@@ -34,10 +34,15 @@ class Corpus(NamedTuple):
 
 
 def corpus_of(spec: CorpusSpec) -> Corpus:
-    """The corpus as text; a `ValueError` where it is empty, for then there is nothing to measure."""
+    """The corpus as text; a `ValueError` where it is empty, for then there is nothing to measure.
+
+    Of a memory or a table what lacks a side is left out: there is nothing to translate, or to compare with.
+    """
     lines = list(pairs(spec))
+    if isinstance(spec, Tmx | Hub):
+        lines = [pair for pair in lines if all(side.strip() for side in pair)]
     if not lines:
-        raise ValueError(f"{', '.join(map(str, files_of(spec)))}: there is no line to validate or test on")
+        raise ValueError(f"{name_of(spec)}: there is no line to validate or test on")
     return Corpus([source for source, _ in lines], [target for _, target in lines])
 
 

@@ -10,16 +10,22 @@ from types import SimpleNamespace
 import pytest
 
 from transduce.corpus import DataSpec, Fault, Hub, Tmx, pairs, prepare
+from transduce.recipe import load, wherever
 from transduce.settings import validated
 from transduce.text.subwords import Bpe
+from transduce.validation import corpus_of
 
 UNITS = """
 <tu tuid="1"><note>of a menu</note>
   <tuv xml:lang="EN-us"><prop type="x">no text</prop><seg>Open the <bpt i="1">&lt;b&gt;</bpt>file<ept i="1">&lt;/b&gt;</ept>.</seg></tuv>
-  <tuv xml:lang="de"><seg>Öffne die <hi>Datei</hi><ph>%s</ph>.</seg></tuv>
+  <tuv xml:lang="de"><seg>
+    Öffne die <it pos="begin">b</it>
+    <hi>Datei<ut>u</ut></hi><ph>%s</ph>.
+  </seg></tuv>
   <tuv xml:lang="fr"><seg>Ouvrez le fichier.</seg></tuv></tu>
 <tu><tuv xml:lang="de-AT"><seg>Grüß
-Gott &amp; Servus</seg></tuv><tuv xml:lang="en-GB"><seg>Hello</seg></tuv><tuv xml:lang="en"><seg>Good day</seg></tuv></tu>
+Gott &amp; Servus</seg></tuv><tuv xml:lang="en-GB"><seg>Hello</seg></tuv><tuv xml:lang="en"><seg> </seg></tuv>
+<tuv xml:lang="en"><seg>Good day</seg></tuv></tu>
 <tu><tuv lang="fr"><seg>seul</seg></tuv><tuv lang="eng"><seg>not en</seg></tuv></tu>
 """  # noqa: E501
 TMX = '<?xml version="1.0" encoding="{}"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4"><header/>'
@@ -61,14 +67,31 @@ def test_a_memory_is_trained_on(tmp_path: Path) -> None:
     other = data.model_copy(update={"train": (data.train[0].model_copy(update={"languages": ("en", "fr")}),)})
     with pytest.raises(ValueError, match="has changed since"):
         prepare(other, Bpe(size=300), store, threads=1, say=lambda _: None, in_use=True)
+    memory(tmp_path / "a.tmx", UNITS.replace("Good day", "Good bye"))
+    with pytest.raises(ValueError, match="has changed since"):
+        prepare(data, Bpe(size=300), store, threads=1, say=lambda _: None, in_use=True)
+
+
+def test_of_a_test_set_what_lacks_a_side_is_left_out(tmp_path: Path) -> None:
+    assert corpus_of(memory(tmp_path / "a.tmx")) == (["Open the file.", "Good day"], [READ[0][1], READ[1][1]])
+
+
+def test_a_memory_stands_beside_its_recipe_and_may_be_moved(tmp_path: Path) -> None:
+    said = "data: {train: {tmx: a.tmx}, source_language: en, target_language: de}\n"
+    (tmp_path / "recipe.yaml").write_text(said, "utf-8")
+    recipe = load(tmp_path / "recipe.yaml")
+    assert recipe.data.train == (Tmx(tmx=str(tmp_path / "a.tmx"), languages=("en", "de")),)
+    changed = load(tmp_path / "recipe.yaml", ["data.train={tmx: /b.tmx}"])
+    assert changed.data.train == (Tmx(tmx="/b.tmx", languages=("en", "de")),)
+    assert wherever(recipe.as_dictionary()) == wherever(changed.as_dictionary())
 
 
 @pytest.mark.parametrize(
     ("units", "message"),
     [
-        ("<tu><tuv xml:lang='en'><seg>a</seg></tuv><tuv xml:lang='pt'/></tu>", "no unit in both en and de; it has en, pt"),  # noqa: E501
-        ("", "no unit in both en and de; it has no units"),
-        ("<tu>", "is no whole XML: mismatched tag: line 3, column"),
+        ("<tu><tuv xml:lang='en'><seg>a</seg></tuv><tuv xml:lang='pt'/></tu>", "no unit with text in both en and de; it has en, pt"),  # noqa: E501
+        ("", "no unit with text in both en and de; it has no language"),
+        ("<tu>", "is no whole XML: mismatched tag: line 3, column .*; mend that place"),
         ("<tu><tuv xml:lang='en'><seg>" + "<hi>" * 5000 + "</hi>" * 5000 + "</seg></tuv></tu>", "nested too deep"),
     ],
 )  # fmt: skip
@@ -84,6 +107,9 @@ def test_what_is_no_memory_of_both_languages_is_refused(tmp_path: Path, units: s
         (b"", "no whole XML: no element found"),
         (b"<html></html>", "is no TMX: its outermost element is <html>"),
         (gzip.compress(b"<tmx>" * 1000)[:-9], "is a damaged gzip file"),
+        (b"BZh91AY&SY12", "is compressed with bzip2; unpack it"),
+        (b"<?xml version='1.0' encoding='gb2312'?><tmx/>", "cannot be read: multi-byte.*iconv -t UTF-8"),
+        (b"<?xml version='1.0' encoding='none'?><tmx/>", "cannot be read: unknown encoding.*iconv -t UTF-8"),
     ],
 )
 def test_what_is_no_memory_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
@@ -112,6 +138,12 @@ def test_a_corpus_of_several_languages_is_told_which(named: dict[str, str]) -> N
     assert validated(DataSpec, both.as_dictionary(), place="again") == both
 
 
+@pytest.mark.parametrize("languages", [["en"], ["en", "en"], ["en", ""], ["en", 3], "en", ["en", "de", "fr"]])
+def test_languages_are_two(languages: object) -> None:
+    with pytest.raises(ValueError, match=r"`train.languages`: write two codes.* such as \[en, de\]"):
+        validated(DataSpec, {"train": {"tmx": "a", "languages": languages}}, place="r")
+
+
 class Table(list):
     def iter(self, batch_size):
         for start in range(0, len(self), 2):
@@ -122,7 +154,7 @@ class Table(list):
 def hub(monkeypatch):
     """A package that gives one table, and remembers what it was asked for."""
     asked = []
-    rows = [{"en": "a\nman", "de": "ein\r\nMann"}, {"en": "two", "de": "zwei"}, {"en": "three", "de": ""}]
+    rows = [{"en": "a\nman", "de": " ein\r\n Mann"}, {"en": "two", "de": "zwei"}, {"en": "three", "de": None}]
 
     def load_dataset(dataset, config, split, revision):
         asked.append((dataset, config, split, revision))
@@ -136,9 +168,9 @@ def hub(monkeypatch):
 @pytest.mark.parametrize("config", [None, "de-en"])
 def test_a_table_of_the_hub(hub, config):
     corpus = Hub(hub="wmt/wmt14", config=config, languages=("en", "de"), revision="v1")
-    assert list(pairs(corpus)) == [("a man", "ein  Mann"), ("two", "zwei"), ("three", "")]
+    assert list(pairs(corpus)) == [("a man", "ein Mann"), ("two", "zwei"), ("three", "")]
     assert hub == [("wmt/wmt14", config, "train", "v1")]
-    with pytest.raises(ValueError, match=r"wmt/wmt14 has no fr; it has en, de"):
+    with pytest.raises(ValueError, match=r"wmt/wmt14 has no fr; it has (en, de|de, en)"):
         list(pairs(corpus.model_copy(update={"languages": ("en", "fr")})))
 
 
@@ -146,7 +178,40 @@ def test_a_table_of_the_hub_is_trained_on(hub, tmp_path):
     data = DataSpec(train=(Hub(hub="wmt/wmt14"),), source_language="en", target_language="de")
     made = prepare(data, Bpe(size=300), tmp_path, threads=1, say=lambda _: None)
     assert (made.report.read, made.report.kept) == (3, 2)
-    assert made.report.places[Fault.EMPTY] == ["wmt/wmt14:3"]
+    assert made.report.places[Fault.EMPTY] == ["wmt/wmt14 train:3"]
+
+
+def test_columns_that_are_no_text_are_refused(monkeypatch):
+    rows = [{"en": "a", "de": "b", "translation": "c"}, {"en": ["a"], "de": 3, "translation": None}]
+    package = SimpleNamespace(load_dataset=lambda *_, **__: Table(rows), disable_progress_bars=lambda: None)
+    monkeypatch.setitem(sys.modules, "datasets", package)
+    with pytest.raises(ValueError, match=r"x/y: row 2 has no text in en, de: \(\['a'\], 3\)"):
+        list(pairs(Hub(hub="x/y", languages=("en", "de"))))
+
+
+def test_whatever_the_package_raises_is_a_message(monkeypatch):
+    def load_dataset(*_, **__):
+        raise RuntimeError("Dataset scripts are no longer supported")
+
+    package = SimpleNamespace(load_dataset=load_dataset, disable_progress_bars=lambda: None)
+    monkeypatch.setitem(sys.modules, "datasets", package)
+    with pytest.raises(OSError, match=r"`datasets` does not give x/y, de-en, train: Dataset scripts are no longer"):
+        list(pairs(Hub(hub="x/y", config="de-en", languages=("en", "de"))))
+
+
+def test_a_folder_of_tables_is_known_by_its_content(hub, tmp_path):
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    (folder / "train.jsonl").write_text("{}\n", "utf-8")
+    said = "data: {train: {hub: tables}, source_language: en, target_language: de}\n"
+    (tmp_path / "recipe.yaml").write_text(said, "utf-8")
+    data = load(tmp_path / "recipe.yaml").data
+    assert data.train == (Hub(hub=str(folder), languages=("en", "de")),)
+    prepare(data, Bpe(size=300), tmp_path / "store", threads=1, say=lambda _: None)
+    prepare(data, Bpe(size=300), tmp_path / "store", threads=1, say=lambda _: None, in_use=True)
+    (folder / "train.jsonl").write_text("{} \n", "utf-8")
+    with pytest.raises(ValueError, match="has changed since"):
+        prepare(data, Bpe(size=300), tmp_path / "store", threads=1, say=lambda _: None, in_use=True)
 
 
 def test_without_the_package_a_corpus_of_the_hub_says_so(monkeypatch):
@@ -157,9 +222,9 @@ def test_without_the_package_a_corpus_of_the_hub_says_so(monkeypatch):
 
 @pytest.mark.filterwarnings("default")
 def test_the_package_itself_gives_a_folder(tmp_path, monkeypatch):
-    pytest.importorskip("datasets", reason="needs the extra hub")
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))  # read when the package is imported
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    pytest.importorskip("datasets", reason="needs the extra hub")
     folder = tmp_path / "table"
     folder.mkdir()
     row = json.dumps({"translation": {"de": "zwei", "en": "two"}})

@@ -79,7 +79,7 @@ def test_a_hub_that_does_not_answer_is_no_traceback(world, hub, monkeypatch):
         raise ConnectionError("no route")
 
     monkeypatch.setattr(sys.modules["datasets"], "load_dataset", load_dataset)
-    with pytest.raises(Unavailable, match=r"the hub does not give wmt/wmt14, train: no route"):
+    with pytest.raises(Unavailable, match=r"`datasets` does not give wmt/wmt14, de-en, train: no route"):
         world.fetch("wmt14-en-de", "hub")
 
 
@@ -91,9 +91,9 @@ def test_without_the_package_one_is_told_which(world, monkeypatch):
 
 @pytest.mark.filterwarnings("default")
 def test_the_package_itself_gives_the_same(world, tmp_path, monkeypatch):
-    pytest.importorskip("datasets", reason="needs the extra hub")
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))  # read when the package is imported
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    pytest.importorskip("datasets", reason="needs the extra hub")
     values = as_values(world.catalogue)
     for name, config in (("multi30k", None), ("wmt14-en-de", "de-en")):
         folder = tmp_path / name

@@ -95,10 +95,10 @@ def _measured(
 
 def _settings(recipe: Recipe, name: str, precision: Precision, runs: int) -> Settings:
     """What the benchmark ran with."""
-    corpora = [corpus.as_dictionary() for corpus in recipe.data.train]
+    corpora = [corpus.model_dump(exclude={"weight", "languages"}, exclude_none=True) for corpus in recipe.data.train]
     return Settings(
         what=name,
-        data=" ".join(str(value) for corpus in corpora for key, value in corpus.items() if key != "weight"),
+        data=" ".join(str(value) for corpus in corpora for value in corpus.values()),
         device=str(precision.device),
         threads=torch.get_num_threads(),
         precision=precision.name,

@@ -77,7 +77,7 @@ class Report:
 def name_of(corpus: CorpusSpec) -> str:
     """What places in a corpus are called by."""
     if isinstance(corpus, Hub):
-        return corpus.hub
+        return " ".join(part for part in (corpus.hub, corpus.config, corpus.split) if part)
     return next((path.name for path in files_of(corpus)), "embedded corpus")
 
 

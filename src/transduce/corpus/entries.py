@@ -7,17 +7,34 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from transduce.settings import Spec
 
-__all__ = ["PATHS", "CorpusSpec", "Embedded", "Files", "Hub", "Languages", "Tmx", "Tsv", "files_of", "spoken"]
+__all__ = [
+    "PATHS",
+    "CorpusSpec",
+    "Embedded",
+    "Files",
+    "Hub",
+    "Languages",
+    "Tmx",
+    "Tsv",
+    "files_of",
+    "is_folder",
+    "spoken",
+]
 
 Weight = Annotated[float, Field(gt=0.0, le=10_000, description="uses an epoch: 2 is twice, 0.5 a random half")]
 
 
-def _as_tuple(value: Any) -> Any:
+def _as_two(value: Any) -> Any:
     """A recipe has a list, and strict validation takes a tuple."""
-    return tuple(value) if isinstance(value, list) else value
+    if value is None:
+        return None
+    two = value if isinstance(value, list | tuple) else ()
+    if len(two) != 2 or not all(isinstance(code, str) and code for code in two) or two[0] == two[1]:
+        raise ValueError("write two codes, that of the source and that of the target, such as [en, de]")
+    return tuple(two)
 
 
-Languages = Annotated[tuple[str, str], BeforeValidator(_as_tuple)]
+Languages = Annotated[tuple[str, str], BeforeValidator(_as_two)]
 """Codes of the source's language and the target's, such as en and de."""
 
 PATHS = ("source", "target", "tsv", "tmx")
@@ -50,7 +67,7 @@ class Tmx(Spec):
 class Hub(Spec):
     """A table that the package `datasets` knows, of Hugging Face's hub or a folder; `revision` pins what it holds."""
 
-    hub: str
+    hub: str = Field(min_length=1)
     config: str | None = None
     split: str = "train"
     revision: str | None = None
@@ -92,8 +109,15 @@ CorpusSpec = Annotated[
 
 def files_of(corpus: CorpusSpec) -> list[Path]:
     """The files that `corpus` is read from."""
+    if isinstance(corpus, Hub):
+        return sorted(path for path in Path(corpus.hub).rglob("*") if path.is_file()) if is_folder(corpus.hub) else []
     values = corpus.model_dump(include=set(PATHS))
     return [Path(values[key]) for key in PATHS if key in values]
+
+
+def is_folder(hub: str) -> bool:
+    """Whether a table is a folder's, which goes before a name of the hub; one that was moved away was one too."""
+    return Path(hub).is_absolute() or Path(hub).is_dir()
 
 
 def spoken(corpus: CorpusSpec, source: str | None, target: str | None) -> CorpusSpec:

@@ -14,7 +14,7 @@ COLUMN = "translation"
 
 
 def table(name: str, config: str | None, split: str, *, revision: str | None = None, wish: str) -> Any:
-    """A table; `ValueError` where the package is missing, naming the `wish` it is for, or the hub does not give it."""
+    """A table; `ValueError` where the package is missing, naming the `wish`, `ConnectionError` where none is given."""
     try:
         datasets = importlib.import_module("datasets")
     except ImportError:
@@ -23,18 +23,31 @@ def table(name: str, config: str | None, split: str, *, revision: str | None = N
         datasets.disable_progress_bars()
     try:
         return datasets.load_dataset(name, config, split=split, revision=revision)
-    except (OSError, ValueError) as error:
-        raise ConnectionError(f"the hub does not give {name}, {split}: {error}") from None
+    except Exception as error:  # the package lets through whatever its parts raise
+        asked = ", ".join(part for part in (name, config, split, revision) if part)
+        raise ConnectionError(f"the package `datasets` does not give {asked}: {error}") from None
 
 
-def rows(found: Any, languages: Sequence[str], name: str) -> Iterator[list[bytes]]:
-    """The text of each row in these languages; a `ValueError` says which languages there are where one is not."""
+def rows(found: Any, languages: Sequence[str], name: str) -> Iterator[list[str]]:
+    """The text of each row in these languages, empty where it has none.
+
+    `ValueError` for a table without one of them, which says what it has, and for a row with something else than text.
+    """
+    number = 0
     for batch in found.iter(batch_size=BATCH):
-        held = {language: None for row in batch[COLUMN][:1] for language in row} if COLUMN in batch else batch
-        if missing := [language for language in languages if language not in held]:
-            raise ValueError(f"{name} has no {', '.join(missing)}; it has {', '.join(held)}")
-        if COLUMN in batch:
-            yield from ([row[language].encode() for language in languages] for row in batch[COLUMN])
-        else:
-            sides = [batch[language] for language in languages]
-            yield from ([side.encode() for side in row] for row in zip(*sides, strict=True))
+        columns = _columns(batch)
+        if missing := [language for language in languages if language not in columns]:
+            raise ValueError(f"{name} has no {', '.join(missing)}; it has {', '.join(columns)}")
+        for row in zip(*(columns[language] for language in languages), strict=True):
+            number += 1
+            if odd := [language for language, side in zip(languages, row) if not isinstance(side, str | None)]:
+                raise ValueError(f"{name}: row {number:,} has no text in {', '.join(odd)}: {row}")
+            yield [side or "" for side in row]
+
+
+def _columns(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """A column a language, also where a row has all its languages in one."""
+    together = [row or {} for row in batch.get(COLUMN, [])]
+    if not any(together) or not all(isinstance(row, dict) for row in together):
+        return batch
+    return {language: [row.get(language) for row in together] for language in {key for row in together for key in row}}

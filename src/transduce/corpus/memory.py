@@ -11,43 +11,56 @@ from transduce.corpus.entries import Languages
 
 __all__ = ["units"]
 
-Unit = tuple[bytes, bytes]
-
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 CODES = {"bpt", "ept", "it", "ph", "ut"}
 """Elements whose content is another program's, such as tags of a web page, and no text."""
 
 
-def units(file: BufferedIOBase, languages: Languages, name: str) -> Iterator[Unit]:
-    """Source and target of every unit, in UTF-8; a side that it lacks is empty, so that units are numbered as they are.
+def units(file: BufferedIOBase, languages: Languages, name: str) -> Iterator[tuple[str, str]]:
+    """Source and target of every unit; a side that it lacks is empty, so that units are numbered as they stand.
 
     A variant of a region is one of its language: "en-GB" where "en" is asked for. `ValueError` for what is no TMX, and
-    at the end where no unit had both languages.
+    at the end where no unit had text in both languages.
     """
-    met: set[str] = set()
+    held: set[str] = set()
     whole = False
-    try:
-        events = iterparse(file, events=("start", "end"))
-        _, root = next(events)
-        if _plain(root.tag) != "tmx":
-            raise ValueError(f"{name} is no TMX: its outermost element is <{root.tag}>")
-        for event, element in events:
-            if event == "end" and _plain(element.tag) == "tu":
-                variants = _variants(element)
-                met.update(variants)
+    events = _events(file, name)
+    _, root = next(events)
+    if _plain(root.tag) != "tmx":
+        raise ValueError(f"{name} is no TMX: its outermost element is <{root.tag}>")
+    for event, element in events:
+        if event == "end" and _plain(element.tag) == "tu":
+            variants = [(_language(part), part) for part in element if _plain(part.tag) == "tuv"]
+            held.update(language for language, _ in variants if language)
+            try:
                 unit = _segment(variants, languages[0]), _segment(variants, languages[1])
-                whole = whole or all(unit)
-                yield unit
-                for part in root:  # or all units would stay in memory: the body keeps what it has read
-                    part.clear()
-    except ParseError as error:
-        raise ValueError(f"{name} is no whole XML: {error}") from None
-    except RecursionError:
-        raise ValueError(f"{name}: a segment has elements nested too deep to be a text") from None
+            except RecursionError:
+                raise ValueError(f"{name}: a segment has elements nested too deep to be a text") from None
+            whole = whole or all(unit)
+            yield unit
+            for part in root:  # the body keeps what it has read: all units would stay in memory
+                part.clear()
     if not whole:
-        held = ", ".join(sorted(met)) or "no units"
-        raise ValueError(f"{name} has no unit in both {languages[0]} and {languages[1]}; it has {held}")
+        known = ", ".join(sorted(held)) or "no language"
+        raise ValueError(f"{name} has no unit with text in both {languages[0]} and {languages[1]}; it has {known}")
+
+
+def _events(file: BufferedIOBase, name: str) -> Iterator[tuple[str, Element]]:
+    """Where elements begin and end; a `ValueError` for what the parser does not take."""
+    events = iterparse(file, events=("start", "end"))
+    while True:
+        try:
+            event = next(events, None)
+        except ParseError as error:
+            raise ValueError(f"{name} is no whole XML: {error}; mend that place, or export it again") from None
+        except (LookupError, ValueError) as error:
+            raise ValueError(
+                f"{name} cannot be read: {error}; convert it with `iconv -t UTF-8`, and say so in its first line"
+            ) from None
+        if event is None:
+            return
+        yield event
 
 
 def _plain(tag: str) -> str:
@@ -55,26 +68,23 @@ def _plain(tag: str) -> str:
     return tag.rpartition("}")[2]
 
 
-def _variants(unit: Element) -> dict[str, Element]:
-    """The variants by the language that each says, the first of each."""
-    found: dict[str, Element] = {}
-    for part in unit:
-        if _plain(part.tag) == "tuv":
-            # "lang" is that of TMX before 1.2.
-            found.setdefault(part.get(LANGUAGE) or part.get("lang") or "", part)
-    return found
+def _language(variant: Element) -> str:
+    """The language that a variant says it is in; "lang" is the key of TMX before 1.2."""
+    return variant.get(LANGUAGE) or variant.get("lang") or ""
 
 
-def _segment(variants: dict[str, Element], language: str) -> bytes:
-    """The text of the variant in a language, on one line; nothing where there is none."""
-    wanted = language.lower().replace("_", "-")
-    codes = {code: code.lower().replace("_", "-") for code in variants}
-    # The language as it was asked for goes before those of regions.
-    fitting = [code for code, plain in codes.items() if plain == wanted or plain.startswith(f"{wanted}-")]
-    fitting.sort(key=lambda code: codes[code] != wanted)
-    segments = [part for code in fitting for part in variants[code] if _plain(part.tag) == "seg"]
-    text = "".join(_texts(segments[0])) if segments else ""
-    return " ".join(text.split("\n")).replace("\r", " ").encode()
+def _segment(variants: list[tuple[str, Element]], language: str) -> str:
+    """The text of the first variant in a language that has any, its own before those of its regions; else nothing."""
+    wanted = _comparable(language)
+    own = [part for code, part in variants if _comparable(code) == wanted]
+    regions = [part for code, part in variants if _comparable(code).startswith(f"{wanted}-")]
+    texts = ("".join(_texts(part)) for variant in own + regions for part in variant if _plain(part.tag) == "seg")
+    return next((text for text in texts if text.strip()), "")
+
+
+def _comparable(code: str) -> str:
+    """A code of a language, however it is written."""
+    return code.lower().replace("_", "-")
 
 
 def _texts(element: Element) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """How each form of corpus is read, a pair at a time."""
 
 import gzip
+import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from io import BufferedIOBase, BufferedReader
@@ -19,16 +20,20 @@ LONGEST_LINE = 1 << 26
 """Bytes of a line beyond which a file is no text with a sentence a line; without a bound it would all be read."""
 
 # How files begin that are no text, and what to do with them. The longer of two that begin alike comes first.
-FOREIGN = {
-    b"\xff\xfe\0\0": "UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`",
-    b"\0\0\xfe\xff": "UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`",
-    b"\xff\xfe": "UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`",
-    b"\xfe\xff": "UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`",
+PACKED = {
     b"BZh91AY&SY": "compressed with bzip2; unpack it with `bunzip2`",
     b"\xfd7zXZ\0": "compressed with xz; unpack it with `unxz`",
     b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it with `unzstd`",
     b"PK\x03\x04": "a ZIP archive; unpack it with `unzip`",
 }
+WIDE = {
+    b"\xff\xfe\0\0": "UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`",
+    b"\0\0\xfe\xff": "UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`",
+    b"\xff\xfe": "UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`",
+    b"\xfe\xff": "UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`",
+}
+
+BREAKS = re.compile(r"[\r\n]+")
 
 
 def pairs(corpus: CorpusSpec) -> Iterator[tuple[str, str]]:
@@ -83,6 +88,7 @@ def _unpacked(path: Path) -> Iterator[BufferedIOBase]:
             # The name says nothing: archives are renamed, and gzip begins with these two bytes.
             zipped = plain.peek(2)[:2] == b"\x1f\x8b"
             with gzip.open(plain) if zipped else plain as file:
+                _refuse(PACKED, file.peek(10), path)
                 yield file
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path} is a damaged gzip file ({error}); fetch or make it again") from None
@@ -95,11 +101,16 @@ def opened(path: Path) -> BufferedReader:
     return path.open("rb")
 
 
+def _refuse(what: Mapping[bytes, str], beginning: bytes, path: Path) -> None:
+    """A `ValueError` for a file that begins as one of these does."""
+    for start, kind in what.items():
+        if beginning.startswith(start):
+            raise ValueError(f"{path} is {kind}")
+
+
 def _without_marks(line: bytes, path: Path) -> bytes:
     """The first line of a file, without its end and without a byte order mark."""
-    for beginning, what in FOREIGN.items():
-        if line.startswith(beginning):
-            raise ValueError(f"{path} is {what}")
+    _refuse(WIDE, line, path)
     if not line.endswith(b"\n") and b"\r" in line.rstrip(b"\r"):
         raise ValueError(f"{path} has carriage returns and no line feed; convert it with `tr '\\r' '\\n'`")
     return line.removeprefix(b"\xef\xbb\xbf").rstrip(b"\n").removesuffix(b"\r")
@@ -150,7 +161,8 @@ def _said(languages: Languages | None) -> Languages:
 
 def _units(path: Path, languages: Languages) -> Iterator[tuple[bytes, bytes]]:
     with _unpacked(path) as file:
-        yield from memory.units(file, languages, str(path))
+        for source, target in memory.units(file, languages, str(path)):
+            yield _on_one_line(source), _on_one_line(target)
 
 
 def _rows(corpus: Hub, languages: Languages) -> Iterator[tuple[bytes, bytes]]:
@@ -160,8 +172,9 @@ def _rows(corpus: Hub, languages: Languages) -> Iterator[tuple[bytes, bytes]]:
         yield _on_one_line(source), _on_one_line(target)
 
 
-def _on_one_line(text: bytes) -> bytes:
-    return text.replace(b"\r", b" ").replace(b"\n", b" ")
+def _on_one_line(text: str) -> bytes:
+    """A sentence that was laid out on several lines, without what indents them."""
+    return " ".join(filter(None, (line.strip() for line in BREAKS.split(text)))).encode()
 
 
 def _embedded(name: str) -> Iterator[tuple[bytes, bytes]]:

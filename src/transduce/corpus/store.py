@@ -19,7 +19,7 @@ from transduce.corpus.checks import Report, name_of, readable_pairs
 from transduce.corpus.cutting import STATE, State, cut
 from transduce.corpus.data import DataSpec
 from transduce.corpus.dropout import Dropout, DroppingStore
-from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, files_of
+from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, Hub, files_of, is_folder
 from transduce.corpus.readers import bytes_of_pairs, opened
 from transduce.corpus.sentences import FILES, OFFSET, SIDES, Part, Store
 from transduce.durable import flush, write_text
@@ -237,7 +237,9 @@ def _fingerprint(
     corpora = []
     for corpus in data.train:
         values = corpus.as_dictionary()
-        content = {key: known[str(Path(value))] for key, value in values.items() if key in PATHS}
+        content: dict[str, Any] = {key: known[str(Path(value))] for key, value in values.items() if key in PATHS}
+        if isinstance(corpus, Hub) and is_folder(corpus.hub):
+            content["hub"] = [known[str(path)] for path in files_of(corpus)]
         corpora.append({**values, **content, "program": _grammar(corpus)})
     settings = {"longest": data.longest, "ratio": data.ratio, "subwords": subwords.as_dictionary(), "version": VERSION}
     sides = [side.as_json() for side in given or ()]

@@ -121,7 +121,8 @@ class Hub:
     def rows(self, part: Part, work: Path) -> Iterator[Row]:
         """The rows of a table."""
         assert part.hub
-        return hub.rows(_table(part.hub), self.languages(part), part.hub.dataset)
+        for row in hub.rows(_table(part.hub), self.languages(part), part.hub.dataset):
+            yield [side.encode() for side in row]
 
 
 def _table(table: Table) -> Any:
