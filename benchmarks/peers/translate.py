@@ -1,7 +1,9 @@
 """Translating speed beside the peers', in turn in one run: `python benchmarks/peers/translate.py RUN [--rounds 3]`.
 
 RUN is a model directory of the base size, trained far enough to end its sentences; its weights are carried to each
-engine. Each engine has two cores. CTranslate2 takes the fastest of its settings, found first, for each line.
+engine. Each engine has two cores. A peer takes the fastest of its settings, found first on every third line, for each
+text and each width of beam. A sentence that does not end goes on for 50 words more than its source, at the peers than
+the longest source: where many do so, subwords a second say more than sentences.
 """
 
 import argparse
@@ -97,26 +99,37 @@ def ran(engine: Engine, task: Task) -> dict[str, Any]:
 
 
 def fastest(engine: Engine, base: Task) -> Task:
-    """The settings with which an engine does a task soonest."""
+    """The settings with which an engine does a third of a task soonest."""
     if len(engine.choices) == 1:
         return engine.choices[0]
-    return min(engine.choices, key=lambda choice: float(ran(engine, base | choice)["seconds"]))
+    third = base | {key: base[key][::3] for key in ("lines", "sentences")}
+    return min(engine.choices, key=lambda choice: float(ran(engine, third | choice)["seconds"]))
 
 
-def texts(model: Model, many: int) -> dict[str, Text]:
-    """The first `many` lines of the two test sets."""
+def texts(model: Model, captions: int, news: int) -> dict[str, Text]:
+    """The first lines of the two test sets."""
     if "TRANSDUCE_DATA" not in os.environ:
         raise SystemExit("set TRANSDUCE_DATA to the folder that has multi30k/ and newstest/")
     folder = Path(os.environ["TRANSDUCE_DATA"])
     sets = {
-        "Multi30k test2016": ("multi30k/test_2016_flickr.en", "multi30k/test_2016_flickr.de"),
-        "newstest2014": ("newstest/en-de/newstest2014.en", "newstest/en-de/newstest2014.de"),
+        "Multi30k test2016": (captions, "multi30k/test_2016_flickr.en", "multi30k/test_2016_flickr.de"),
+        "newstest2014": (news, "newstest/en-de/newstest2014.en", "newstest/en-de/newstest2014.de"),
     }
     read = {}
-    for name, paths in sets.items():
+    for name, (many, *paths) in sets.items():
         source, target = ((folder / path).read_text("utf-8").splitlines()[:many] for path in paths)
         read[name] = Text(source, model.source.encode(source), target)
     return read
+
+
+def ratios(rates: Mapping[str, tuple[float, float]]) -> str:
+    """Ours by each of the peers', of sentences and of target tokens a second."""
+    peers = [label for label in rates if not label.startswith("transduce")]
+    rows = []
+    for label in rates.keys() - peers:
+        beside = [[own / other for own, other in zip(rates[label], rates[peer], strict=True)] for peer in peers]
+        rows.append([label, *(f"{sentences:.2f} ({tokens:.2f})" for sentences, tokens in beside)])
+    return table(["", *peers], sorted(rows))
 
 
 def main() -> None:
@@ -124,22 +137,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path, help="the model directory")
     parser.add_argument("--rounds", type=int, default=3, help="how often each engine has its turn")
-    parser.add_argument("--lines", type=int, default=300, help="lines of each test set")
+    parser.add_argument("--lines", type=int, default=300, help="lines of Multi30k's test2016")
+    parser.add_argument("--news", type=int, default=100, help="lines of newstest2014, which are twice as long")
     asked = parser.parse_args()
     model = Model.read(asked.run)
     scratch = FOLDER / "work"
     scratch.mkdir(parents=True, exist_ok=True)
-    print(f"{machine()}; {asked.rounds} rounds, {asked.lines} lines; peers with {TUNED}")
-    everything = texts(model, asked.lines)
-    choices: dict[str, Task] = {}
+    print(f"{machine()}; {asked.rounds} rounds, {asked.lines} and {asked.news} lines; peers with {TUNED}")
+    everything = texts(model, asked.lines, asked.news)
     for (name, text), beam in product(everything.items(), (4, 1)):
         base = {"model": str(asked.run.resolve()), "scratch": str(scratch), "beam": beam, "length_penalty": 0.6}
         base |= {"lines": text.lines, "sentences": text.sentences}
-        chosen = {}
-        for label, engine in engines().items():
-            if label not in choices:
-                choices[label] = fastest(engine, base)
-            chosen[label] = (engine, choices[label])
+        chosen = {
+            label: (engine, fastest(engine, base))
+            for label, engine in engines().items()
+            if beam > 1 or "margin" not in label  # greedily there is nothing to prune
+        }
         times: dict[str, list[float]] = {label: [] for label in chosen}
         last: dict[str, dict[str, Any]] = {}
         for turn in range(asked.rounds):
@@ -148,21 +161,24 @@ def main() -> None:
                 times[label].append(last[label]["seconds"])
                 print(f"{name}, beam {beam}, round {turn + 1}, {label}: {times[label][-1]:.2f} s", file=sys.stderr)
         print(f"\n{name}, {'greedy' if beam == 1 else f'beam {beam}'}\n")
-        rows = []
+        rows, rates = [], {}
         for label, values in times.items():
             outputs = model.target.decode(last[label]["outputs"])
             score = scores(outputs, [text.references], [METRIC], language="de")[METRIC]
             words = sum(len(row) + 1 for row in last[label]["outputs"])
+            seconds = statistics.median(values)
+            rates[label] = len(text.lines) / seconds, words / seconds
             rows.append(
                 [
                     label,
                     spread([len(text.lines) / value for value in values], 1),
-                    f"{words / statistics.median(values):,.0f}",
+                    f"{rates[label][1]:,.0f}",
                     f"{score.score:.2f}",
                     str(last[label]["settings"]),
                 ]
             )
         print(table(["engine", "sentences/s, median (least–greatest)", "target tokens/s", "BLEU", "settings"], rows))
+        print(f"\nHow many times as fast, by sentences (by target tokens):\n\n{ratios(rates)}", flush=True)
 
 
 if __name__ == "__main__":

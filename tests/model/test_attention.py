@@ -1,6 +1,7 @@
 """Attention against torch's own and against equation 1 written out in NumPy."""
 
 import math
+import typing
 from itertools import product
 
 import numpy as np
@@ -11,7 +12,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from transduce.model import Attention, ExplicitCore
 from transduce.model.attention import FusedCore, MultiHeadAttention
-from transduce.model.compatibility import DotProduct
+from transduce.model.compatibility import Compatibility, DotProduct
+from transduce.settings import validated
 
 TARGET, SOURCE, D_MODEL = 9, 7, 14
 
@@ -33,6 +35,16 @@ def padded(lengths: tuple[int, ...] = (7, 3, 5, 1)) -> Tensor:
     return torch.arange(SOURCE) < torch.tensor(lengths).unsqueeze(1)
 
 
+# How well queries [target d_k] fit keys [source d_k], by a head's own weights where it has any: section 3.2.1, and the
+# papers that `compatibility.py` names.
+SCORES = {
+    "scaled_dot": lambda q, k, weight: q @ k.T / math.sqrt(k.shape[1]),
+    "dot": lambda q, k, weight: q @ k.T,
+    "bilinear": lambda q, k, weight: q @ weight @ k.T / math.sqrt(k.shape[1]),
+    "additive": lambda q, k, weight: np.tanh(q[:, None] + k[None]) @ weight,
+}
+
+
 def equation_1(attention: MultiHeadAttention, looking: Tensor, seen: Tensor, visible: np.ndarray) -> np.ndarray:
     """Concat(head_1 … head_h) W^O, one head and one sentence at a time; `visible` is [batch target source]."""
     spec = attention.spec
@@ -48,7 +60,9 @@ def equation_1(attention: MultiHeadAttention, looking: Tensor, seen: Tensor, vis
             q = query[:, head * spec.d_k : (head + 1) * spec.d_k]
             k = remembered[:, head * spec.d_k : (head + 1) * spec.d_k]
             v = remembered[:, keys + head * spec.d_v : keys + (head + 1) * spec.d_v]
-            powers = np.where(visible[sentence], np.exp(q @ k.T / math.sqrt(spec.d_k)), 0)
+            own = weights["compatibility.weight"][head] if "compatibility.weight" in weights else None
+            fitting = SCORES[spec.compatibility.kind](q, k, own)
+            powers = np.where(visible[sentence], np.exp(fitting), 0)
             heads.append(powers / powers.sum(1, keepdims=True) @ v)
         outputs[sentence] = np.concatenate(heads, axis=1) @ weights["join.weight"].T + bias["join"]
     return outputs
@@ -62,6 +76,23 @@ def test_attention_is_equation_1_head_by_head(core: type[nn.Module], bias: bool)
     found = attention(looking, attention.remember(seen), visible.unsqueeze(1))
     expected = equation_1(attention, looking, seen, visible.unsqueeze(1).expand(-1, TARGET, -1).numpy())
     np.testing.assert_allclose(found.detach().numpy(), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", SCORES)
+@pytest.mark.parametrize("core", [FusedCore, ExplicitCore])
+def test_each_compatibility_is_its_formula(core: type[nn.Module], kind: str) -> None:
+    values = {"heads": 3, "d_k": 5, "d_v": 6, "compatibility": {"kind": kind}}
+    attention = built(validated(Attention, values, place="attention"))
+    attention.core = core()
+    looking, seen, visible = states(TARGET), states(SOURCE, seed=3), padded()
+    found = attention(looking, attention.remember(seen), visible.unsqueeze(1))
+    expected = equation_1(attention, looking, seen, visible.unsqueeze(1).expand(-1, TARGET, -1).numpy())
+    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=0, atol=1e-12)
+
+
+def test_every_compatibility_has_its_formula() -> None:
+    members = typing.get_args(typing.get_args(Compatibility)[0])
+    assert {member.model_fields["kind"].default for member in members} == SCORES.keys()
 
 
 @pytest.mark.parametrize("core", [FusedCore, ExplicitCore])

@@ -1,17 +1,21 @@
 """What every family keeps: no look-ahead, step by step = blocks = whole, padding and company without effect."""
 
 import json
+import typing
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
-from variants import BEGIN, batch
+from variants import BEGIN, VARIANTS, batch
 
 from transduce.model import ModelSpec, Vocabulary
 from transduce.model.family import TranslationModel
 from transduce.model.mixers.local import LocalAttention
+from transduce.settings import Spec
 
 SHARED = {"d_model": 14, "dropout": 0.1}
 TRANSFORMER = {
@@ -66,21 +70,59 @@ MEMBERS = {
     "bytenet": {"kind": "bytenet", "sets": 2, "dilations": [1, 2], **SHARED},
     "neural_gpu": {"kind": "neural_gpu", "layers": 2, "height": 3, **SHARED},
     **{f"memory_network-{tying}": {**MEMORY, "tying": tying} for tying in ("adjacent", "layerwise", "untied")},
-    "separate": {**RECURRENT, "embeddings": "separate", "readout": {"kind": "separate"}},
+    "recurrent-separate-readout": {**RECURRENT, "embeddings": "separate", "readout": {"kind": "separate"}},
+}
+MEMBERS |= {
+    f"{kind}-separate": {**MEMBERS[kind], "embeddings": "separate"}
+    for kind in ("convolutional", "bytenet", "neural_gpu", "memory_network-adjacent")
 }
 
 # What a formula leaves out: half of masked attention, the bridge to the decoder once a sentence, padding of a memory.
 LOOSE = {"transformer": 0.2, "recurrent": 0.2}
 
+
+def offered(annotation: Any) -> Iterator[tuple[str, str, Any]]:
+    """Every choice of settings: (spec, field, value) of each member of a union, each literal, both ways of a switch."""
+    if isinstance(annotation, type) and issubclass(annotation, Spec):
+        for name, field in annotation.model_fields.items():
+            values = typing.get_args(field.annotation) if typing.get_origin(field.annotation) is typing.Literal else ()
+            yield from ((annotation.__name__, name, value) for value in values)
+            if field.annotation is bool:
+                yield from ((annotation.__name__, name, value) for value in (False, True))
+            yield from offered(field.annotation)
+    elif typing.get_origin(annotation) is not typing.Literal:
+        for member in typing.get_args(annotation):
+            yield from offered(member)
+
+
+def taken(spec: Spec) -> Iterator[tuple[str, str, Any]]:
+    """The choices that a spec made."""
+    for name in type(spec).model_fields:
+        value = getattr(spec, name)
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, Spec):
+                yield from taken(one)
+        if isinstance(value, bool | str):
+            yield type(spec).__name__, name, value
+
+
+def test_every_choice_that_a_family_offers_is_held_to_the_contract():
+    specs = [validated_member(spec) for spec in MEMBERS.values()]
+    made = {choice for spec in [*specs, *VARIANTS.values()] for choice in taken(spec)}
+    assert not set(offered(ModelSpec)) - made
+
+
 every_member = pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in MEMBERS.items()])
+
+
+def validated_member(spec: dict[str, object]) -> Any:
+    return TypeAdapter(ModelSpec).validate_json(json.dumps(spec), strict=True)
 
 
 def build(spec: dict[str, object]) -> TranslationModel:
     torch.manual_seed(1)
     source = 17 if spec.get("embeddings", "shared") == "shared" else 19
-    model = (
-        TypeAdapter(ModelSpec).validate_json(json.dumps(spec), strict=True).build(Vocabulary(source=source, target=17))
-    )
+    model = validated_member(spec).build(Vocabulary(source=source, target=17))
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(torch.randn_like(weight), alpha=0.1)

@@ -10,7 +10,9 @@ from torch import nn
 
 from transduce.describe import described
 from transduce.model import Attention, FeedForward, ModelSpec, Vocabulary
+from transduce.model.compatibility import Dot
 from transduce.model.experts import Experts
+from transduce.model.families.recurrent import SourceAttention
 from transduce.model.mixers import LocalAttention
 from transduce.paper.counting import counted
 
@@ -168,6 +170,50 @@ def test_every_layer_of_a_convolutional_decoder_attends_and_gates():
         layer.convolution.bias[12:] = -1e4  # the gate is shut
     padded = torch.randn(1, 8, 12, dtype=torch.float64)
     assert not layer(padded).any()
+
+
+def test_recurrent_attention_is_that_of_the_equations():
+    """e_i = s · h_i, α = softmax(e), a = Σ α_i h_i, s̄ = tanh(W_c [a; s] + b_c) (Luong et al. 2015)."""
+    torch.manual_seed(1)
+    attention = SourceAttention(Dot(), 6, 6, combines=True).double()
+    states, encoded = torch.randn(1, 3, 6, dtype=torch.float64), torch.randn(1, 5, 6, dtype=torch.float64)
+    visible = torch.tensor([[True] * 4 + [False]])
+    found = attention(states, attention.remember(encoded), visible)[0].detach()
+    weight, bias = attention.combine.weight.detach(), attention.combine.bias.detach()
+    for state, given in zip(states[0], found):
+        powers = [math.exp(float(state @ source)) for source in encoded[0, :4]]
+        attended = sum(power / sum(powers) * source for power, source in zip(powers, encoded[0]))
+        torch.testing.assert_close(given, torch.tanh(weight @ torch.cat([attended, state]) + bias))
+
+
+@pytest.mark.parametrize(("directions", "after"), [("forwards", 0), ("both", 7), ("both_first", 7)])
+def test_a_recurrent_encoder_hears_in_its_directions(directions, after):
+    """Of what comes after it a word hears by cells that read from the end alone."""
+    model = build(
+        {
+            "kind": "recurrent",
+            "d_model": 6,
+            "cell": GRU,
+            "directions": directions,
+            "dropout": 0.0,
+            "embeddings": "separate",
+        }
+    )
+    vectors = torch.randn(1, 8, 6, dtype=torch.float64, requires_grad=True)
+    states, seen = vectors, everywhere(words(8))
+    for layer in model.encoder:
+        states, _ = layer(states, seen)
+    assert within(heard(states, vectors), 7, after)
+
+
+def test_a_step_of_a_neural_gpu_reaches_as_far_as_its_kernel():
+    spec = {"kind": "neural_gpu", "d_model": 6, "layers": 1, "height": 2, "dropout": 0.0}
+    layer = next(iter(build(spec).encoder))
+    memory = torch.randn(1, 6, 9, 2, dtype=torch.float64, requires_grad=True)
+    columns = layer(memory, torch.ones(1, 1, 9, 1, dtype=torch.float64)).permute(0, 2, 3, 1)
+    gradients = [torch.autograd.grad(columns[0, n].square().sum(), memory, retain_graph=True)[0] for n in range(9)]
+    # A column of a kernel of three, behind a gate that is one of such columns itself.
+    assert within(torch.stack([gradient[0].abs().sum((0, 2)) > 0 for gradient in gradients]), 2, 2)
 
 
 def test_a_convolutional_encoder_keeps_the_variance_of_what_it_reads():

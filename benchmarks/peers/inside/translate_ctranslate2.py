@@ -37,7 +37,7 @@ def translate(sentences: Ids) -> Ids:
         length_penalty=asked["length_penalty"],
         max_batch_size=asked["batch"],
         batch_type=asked["batch_type"],
-        max_decoding_length=150,
+        max_decoding_length=max(map(len, sentences)) + 51,  # it has one for all; ours has one for each sentence
     )
     return [[int(word[1:]) for word in each.hypotheses[0] if word[0] == "w"] for each in found]
 
