@@ -6,12 +6,16 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["held"]
+__all__ = ["BusyError", "held"]
+
+
+class BusyError(ValueError):
+    """Another process is at work in a folder."""
 
 
 @contextlib.contextmanager
 def held(folder: Path, work: str) -> Iterator[None]:
-    """Keeps every other `work` of this machine out of `folder`, which is made if need be.
+    """Keeps every other `work` of this machine out of `folder`, which is made if need be; `BusyError` where one is in.
 
     The system lets go when a process dies. A network's file system does not tell other machines.
     """
@@ -21,7 +25,7 @@ def held(folder: Path, work: str) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise ValueError(f"another {work} is at work in {folder}; wait for its end, or choose another --out") from None
+        raise BusyError(f"another {work} is at work in {folder}; wait for its end, or choose another folder") from None
     try:
         yield
     finally:

@@ -60,6 +60,9 @@ def test_the_table_is_printed_and_drawn_from_what_was_found(tmp_path, monkeypatc
     assert "| self-attention | O(n²·d) | n^2.00, d^1.00 |" in text
     assert "| recurrent | O(n) | 9 |  |  | 8 |" in text
     assert all(ratio == pytest.approx(0.5, abs=0.01) for ratio in found.separable.values())
+    # QKᵀ and the product with V are 2 n² d each way, a recurrence n d²: they meet at half the width.
+    assert found.crossover[16].counted == 8
+    assert "Over the last octaves up to d 1,024: self-attention" in text
     assert found.recurrences == {4: 4.0, 8: 8.0, 16: 16.0}
     json.dumps(table1.as_dictionary(rows, found))
     printed.draw(rows, tmp_path / "table1.svg")

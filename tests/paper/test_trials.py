@@ -5,6 +5,7 @@ import json
 import pytest
 from paper_fixtures import TRANSFORMER
 
+from transduce.alone import held
 from transduce.paper.trials import Budget, Trial, operations_a_step, read_trial, run_trial, shared_store, spread
 from transduce.recipe import from_values
 from transduce.run import Options
@@ -38,6 +39,14 @@ def test_what_was_found_is_not_looked_for_again(trial, tmp_path, monkeypatch):
     first = run_trial(trial, tmp_path, [Budget("few", 3)], CPU, lambda line: None)
     monkeypatch.setattr("transduce.paper.trials.train", lambda *arguments: pytest.fail("trained again"))
     assert run_trial(trial, tmp_path, [Budget("few", 3, minutes=9.0)], CPU, lambda line: None) == first
+
+
+def test_a_row_that_another_process_trains_is_left_to_it(trial, tmp_path):
+    said = []
+    with held(tmp_path / "row", "training"):
+        assert not run_trial(trial, tmp_path, [Budget("few", 3)], CPU, said.append)
+    assert said[-1] == "row is left to the process that trains it; give the command again when that has ended"
+    assert run_trial(trial, tmp_path, [Budget("few", 3)], CPU, said.append)["few"].step == 3
 
 
 def test_a_larger_budget_goes_on_and_a_smaller_one_is_refused(trial, tmp_path):

@@ -9,7 +9,7 @@ import typer
 def demo(
     minutes: Annotated[float, typer.Option(min=0.1, help="How long to train.")] = 5.0,
     out: Annotated[Path, typer.Option(help="The model directory.")] = Path("runs/demo"),
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, or one of several: cuda:1.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
 ) -> None:
     """Trains on the embedded corpus, measures, translates and draws: everything once."""

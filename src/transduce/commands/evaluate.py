@@ -25,7 +25,7 @@ def evaluate(
     bootstrap: Annotated[int | None, typer.Option(min=2, help="Resamples for intervals.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the translations here.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, or one of several: cuda:1.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
     precision: Annotated[
         Products, typer.Option(help="Of products: int8 is fast on a CPU, bfloat16 on a GPU.")

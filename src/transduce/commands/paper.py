@@ -37,7 +37,7 @@ def paper(
     work: Annotated[Path, typer.Option(help="Where trainings are kept, and gone on with.")] = Path("runs/paper"),
     out: Annotated[Path, typer.Option(help="Where tables and plots are written.")] = Path("results"),
     repeats: Annotated[int, typer.Option(min=1, help="Of Table 1: how often each time is taken.")] = 5,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, or one of several: cuda:1.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
 ) -> None:
     """Reproduces a table of the paper, or an argument of it: what it states beside what is found."""

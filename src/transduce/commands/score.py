@@ -11,7 +11,7 @@ def score(
     source: Annotated[str, typer.Option(help="The text.")],
     target: Annotated[str, typer.Option(help="Its translation, a line a line.")],
     batch_tokens: Annotated[int, typer.Option(min=1, help="Positions scored at once.")] = 4096,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, or one of several: cuda:1.")] = "auto",
 ) -> None:
     """Prints the log-probability of each given translation, the end symbol included."""
     from transduce.machine import choose_device, keep_pages

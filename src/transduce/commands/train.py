@@ -17,7 +17,7 @@ def train(
         Path | None, typer.Option("--from", help="Begin with this model: its weights and subwords.")
     ] = None,
     restart: Annotated[bool, typer.Option(help="Begin anew; what is there is kept aside.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, or one of several: cuda:1.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
 ) -> None:
     """Trains; the same command again goes on where it stopped."""

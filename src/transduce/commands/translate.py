@@ -36,7 +36,7 @@ def translate(
     prefix: Annotated[Path | None, typer.Option(help="A file with what each translation must begin with.")] = None,
     batch_tokens: Annotated[int, typer.Option(min=1, help="Source positions translated at once.")] = 8192,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, or one of several: cuda:1.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
     precision: Annotated[
         Products, typer.Option(help="Of products: int8 is fast on a CPU, bfloat16 on a GPU.")

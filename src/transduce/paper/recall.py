@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transduce.alone import held
+from transduce.alone import BusyError, held
 from transduce.durable import write_text
 from transduce.model import Attention, FeedForward
 from transduce.model.families.cells import Cell, FactorisedLstm, Gru, Lstm, Plain, RecurrentCell, ran
@@ -115,18 +115,26 @@ def recall(work: Path, train: bool, device: torch.device, say: Callable[[str], N
     known = _known(path)
     if not train:
         return known
-    with held(work, "experiment"):
-        for name, mixer in MIXERS.items():
-            began, done = time.monotonic(), {each.distance for each in known if each.mixer == name}
-            for distance in (each for each in DISTANCES if each not in done):
-                torch.manual_seed(1)
-                model = Recaller(mixer).to(device)
-                fresh = _fresh_gradient(model, distance)
-                known.append(Recalled(name, distance, _learnt(model, distance), fresh))
-                write_text(path, json.dumps({"settings": _settings(), "recalled": known}, indent=1) + "\n")
-            if len(done) < len(DISTANCES):
-                say(f"{name}: {time.monotonic() - began:.0f} s")
+    try:
+        with held(work, "experiment"):
+            _recall_all(known, path, device, say)
+    except BusyError:
+        say("the mixers are left to the process that trains them; give the command again when that has ended")
     return known
+
+
+def _recall_all(known: list[Recalled], path: Path, device: torch.device, say: Callable[[str], None]) -> None:
+    """Adds what is not `known` yet, and writes it down, one distance after the other."""
+    for name, mixer in MIXERS.items():
+        began, done = time.monotonic(), {each.distance for each in known if each.mixer == name}
+        for distance in (each for each in DISTANCES if each not in done):
+            torch.manual_seed(1)
+            model = Recaller(mixer).to(device)
+            fresh = _fresh_gradient(model, distance)
+            known.append(Recalled(name, distance, _learnt(model, distance), fresh))
+            write_text(path, json.dumps({"settings": _settings(), "recalled": known}, indent=1) + "\n")
+        if len(done) < len(DISTANCES):
+            say(f"{name}: {time.monotonic() - began:.0f} s")
 
 
 def _known(path: Path) -> list[Recalled]:

@@ -68,7 +68,7 @@ def _small() -> Scale:
     }
     return Scale(
         name="small",
-        corpus="Multi30k en–de, 29,000 pairs" if real else "the embedded corpus, 40,000 pairs",
+        corpus=f"{'Multi30k en–de, 29,000 pairs' if real else 'the embedded corpus, 40,000 pairs'}, 4,000 subwords",
         values={"data": data, "subwords": {"kind": "bpe", "size": 4000}, "training": training},
         by=4,
         layers_by=2,
@@ -94,7 +94,7 @@ def _paper() -> Scale:
     }
     return Scale(
         name="paper",
-        corpus="WMT 2014 en–de, 4.5 million pairs",
+        corpus="WMT 2014 en–de, 4.5 million pairs, 37,000 subwords",
         values={"data": data, "subwords": {"kind": "bpe", "size": 37_000}, "training": {"validate_every": None}},
         by=1,
         layers_by=1,

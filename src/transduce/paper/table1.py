@@ -92,6 +92,12 @@ def exponent(values: Sequence[float], costs: Sequence[float]) -> float:
     return float(np.polyfit(np.log(values), np.log(costs), 1)[0])
 
 
+def exponent_below(fitted: Fitted, most: int) -> float:
+    """Time's exponent over the `OCTAVES` largest octaves of a grid that ends at `most`."""
+    points = [(value, took) for value, _, took in fitted.points if value <= most][-OCTAVES - 1 :]
+    return exponent(*zip(*points, strict=True))
+
+
 def _fitted(kind: Kind, variable: str, device: torch.device, repeats: int) -> Fitted:
     """Counts and times one variable's grid, while the others stand still."""
     points = []
@@ -124,10 +130,17 @@ def _paths(kind: Kind) -> Iterable[tuple[Shape, int | None]]:
         yield shape, path(kind, shape)
 
 
+class Crossover(NamedTuple):
+    """The length from which self-attention costs more than recurrence: in operations, and in time where it does."""
+
+    counted: float
+    timed: float | None
+
+
 class Claims(NamedTuple):
     """What section 4 says besides the table."""
 
-    crossover: dict[int, float | None]  # width → the length from which self-attention takes longer than recurrence
+    crossover: dict[int, Crossover]  # by width
     # (n, d) → operations of a separable convolution of k = n, by those of self-attention with its network
     separable: dict[tuple[int, int], float]
     recurrences: dict[int, float]  # k → operations of a convolution by those of a recurrence
@@ -145,7 +158,10 @@ def claims(device: torch.device, repeats: int) -> Claims:
         separable[n, d] = apart / with_network
     shape = MIDDLE["k"]
     return Claims(
-        crossover={d: _crossover(attention, recurrent, d, device, repeats) for d in WIDTHS},
+        crossover={
+            d: Crossover(_counted(attention, recurrent, d), _timed(attention, recurrent, d, device, repeats))
+            for d in WIDTHS
+        },
         separable=separable,
         recurrences={
             k: operations(convolution.build(shape._replace(k=k)), shape) / operations(recurrent.build(shape), shape)
@@ -154,7 +170,13 @@ def claims(device: torch.device, repeats: int) -> Claims:
     )
 
 
-def _crossover(one: Kind, other: Kind, d: int, device: torch.device, repeats: int) -> float | None:
+def _counted(one: Kind, other: Kind, d: int) -> float:
+    """The length at which `one`, which grows by n², begins to have more operations than `other`, which grows by n."""
+    shape = Shape(n=d, d=d)
+    return d * operations(other.build(shape), shape) / operations(one.build(shape), shape)
+
+
+def _timed(one: Kind, other: Kind, d: int, device: torch.device, repeats: int) -> float | None:
     """The length at which `one` begins to take longer than `other`, between the lengths that were timed."""
     before: tuple[int, float] | None = None
     for n in GRID["n"]:
@@ -185,6 +207,7 @@ def as_dictionary(rows: Sequence[Row], found: Claims) -> Mapping[str, Any]:
         ],
         "claims": {
             **found._asdict(),
+            "crossover": {d: crossover._asdict() for d, crossover in found.crossover.items()},
             "separable": [[n, d, ratio] for (n, d), ratio in found.separable.items()],
         },
     }

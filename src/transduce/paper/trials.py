@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from transduce.alone import BusyError
 from transduce.bench.measured import matrix_rate
 from transduce.corpus import CorpusSpec, Planner, Prepared, open_store
 from transduce.describe import flops
@@ -102,7 +103,8 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Opti
     """Trains and measures where that was not done before; gives what was found at each budget.
 
     The budgets come in the order in which they are used up. A trial that diverges has no result, and keeps no other
-    from being trained. A `ValueError` where one was trained beyond a budget, or what is there is of another recipe.
+    from being trained; one that another process is at work on is left to it, so that several share out the rows. A
+    `ValueError` where one was trained beyond a budget, or what is there is of another recipe.
     """
     out = work / trial.name
     found = {}
@@ -115,6 +117,9 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Opti
                 known = _measured(trial, out, budget, options, say)
             except DivergedError as error:
                 say(f"{trial.name} has no result: {error}")
+                break
+            except BusyError:
+                say(f"{trial.name} is left to the process that trains it; give the command again when that has ended")
                 break
             write_text(path, json.dumps(known._asdict(), indent=1, ensure_ascii=False) + "\n")
         say(

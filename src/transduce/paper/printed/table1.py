@@ -5,7 +5,7 @@ from pathlib import Path
 
 from transduce.paper.printed.cells import table
 from transduce.paper.printed.plots import panels
-from transduce.paper.table1 import Claims, Row
+from transduce.paper.table1 import MIDDLE, OCTAVES, SENTENCES, WIDTHS, Claims, Row, exponent_below
 
 STYLES = ("o-", "s-", "^-", "v--", "D-", "P-", "X-")  # two kinds cost the same, and both are to be seen
 
@@ -30,21 +30,41 @@ def as_text(rows: Sequence[Row], found: Claims) -> str:
         for row in rows
         for shape, long in row.paths
     ]
-    crossing = [[str(d), "not before 8,192" if n is None else f"{n:,.0f}"] for d, n in found.crossover.items()]
+    crossing = [
+        [str(d), f"{each.counted:,.0f}", "not before 8,192" if each.timed is None else f"{each.timed:,.0f}"]
+        for d, each in found.crossover.items()
+    ]
     costs = [[str(k), f"{ratio:.2f}"] for k, ratio in found.recurrences.items()]
     return "\n\n".join(
         [
             table(head, lines),
+            _how_fitted(rows),
             "Longest path, in mixing operations on the shortest way between two positions:",
             table(["layer", "stated", "n", "k", "r", "found"], paths),
-            "From which length self-attention takes longer than recurrence, by time:",
-            table(["d", "n"], crossing),
+            "From which length n self-attention costs more than recurrence, one sentence:",
+            table(["d", "by operations", "by time"], crossing),
             "Operations of one convolution, in recurrences:",
             table(["k", "recurrences"], costs),
             "Operations of a separable convolution of k = n, by those of self-attention with a position-wise network "
             "(the same at every n and d: they grow alike):",
             table(["n", "d", "ratio"], [[str(n), str(d), f"{ratio:.2f}"] for (n, d), ratio in found.separable.items()]),
         ]
+    )
+
+
+def _how_fitted(rows: Sequence[Row]) -> str:
+    """Over which values time's exponents were fitted, and what they are over widths that models have."""
+    ranges, narrow = {}, []
+    for row in rows:
+        for each in row.fitted:
+            values = [value for value, _, _ in each.points][-OCTAVES - 1 :]
+            ranges[each.variable] = f"{each.variable} {values[0]:,} to {values[-1]:,}"
+            if each.variable == "d":
+                narrow.append(f"{row.kind.name} {exponent_below(each, WIDTHS[-1]):.2f}")
+    return (
+        f"Time's exponents are fitted over the largest octaves: {', '.join(ranges.values())}; of one sentence, "
+        f"for d of {SENTENCES['d']} sentences of {MIDDLE['d'].n} words. Over the last octaves up to d {WIDTHS[-1]:,}: "
+        f"{', '.join(narrow)}."
     )
 
 
