@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import quality
-from peers import FOLDER, SHIPPED, TUNED, environment, machine, spread, table
+from peers import FOLDER, RELEASES, SHIPPED, TUNED, environment, machine, spread, table
 from systems import System, systems
 from workload import Workload, workload
 
@@ -86,6 +86,8 @@ def speeds_of(work: Workload, rounds: int, seconds: float) -> dict[tuple[str, st
     for number in range(1, rounds + 1):
         for precision in PRECISIONS:
             found = ours(work, seconds, precision)
+            if number == 1:
+                print(f"transduce: {found['settings']}\n")
             speeds.setdefault(("transduce", precision), []).append(found["tokens_per_second"])
             share = f"{found['share_of_peak']:.0%} of the rate of its matrix products"
             say(f"round {number}, transduce {precision}: {found['tokens_per_second']:,.0f}, {share}")
@@ -130,6 +132,7 @@ def main() -> None:
     asked = parser.parse_args()
     work = workload(FOLDER / "work")
     print(f"{machine()}; tuned: {TUNED}\n")
+    print(f"peers: {RELEASES}; what each was told is in {work.folder}/speed and quality\n")
     if asked.rounds:
         speeds = speeds_of(work, asked.rounds, asked.seconds)
         mine = [statistics.median(speeds["transduce", precision]) for precision in PRECISIONS]

@@ -6,7 +6,7 @@ import torch
 from transduce.bench import bench_training, bench_translating
 from transduce.bench.measured import Laps, median_seconds
 from transduce.commands import bench as commands_bench
-from transduce.corpus import Planner
+from transduce.corpus import Embedded, Files, Planner
 from transduce.recipe import from_values
 from transduce.translator import Method, Translator
 
@@ -47,6 +47,12 @@ def test_training_counts_the_words_of_the_steps_that_count(tmp_path, monkeypatch
     assert found["milliseconds"]["25,000 target tokens"] == pytest.approx(1000 * 25_000 / found["tokens_per_second"])
     assert found["share_of_peak"] > 0
     assert found["settings"]["what"] == "tiny"
+    assert found["settings"]["details"]["vocabulary"] < 300
+    larger = bench_training(recipe, "tiny", CPU, 2, lambda line: None, 300)
+    assert larger["settings"]["details"]["vocabulary"] == 300
+    assert larger["share_of_peak"] * larger["matrix_rate"] > found["share_of_peak"] * found["matrix_rate"]
+    with pytest.raises(ValueError, match=r"--vocabulary 9: the text has \d+ subwords; ask for as many or more"):
+        bench_training(recipe, "tiny", CPU, 2, lambda line: None, 9)
 
 
 def test_translating_counts_what_is_written(trained):
@@ -75,6 +81,14 @@ def test_a_lap_is_from_a_mark_to_the_next():
 def test_the_median_leaves_the_warm_up_out():
     waits = iter([0.2, 0.2, 0.0, 0.0, 0.05])
     assert median_seconds(lambda: time.sleep(next(waits)), CPU, runs=3) < 0.04
+
+
+def test_steps_are_of_multi30k_where_it_is_at_hand(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRANSDUCE_DATA", str(tmp_path))
+    assert commands_bench._recipe(None, None, None, [], CPU)[0].data.train[0] == Embedded(embedded="train")
+    (tmp_path / "multi30k").mkdir()
+    found = commands_bench._recipe(None, None, None, [], CPU)[0].data.train[0]
+    assert found == Files(source=str(tmp_path / "multi30k/train.en"), target=str(tmp_path / "multi30k/train.de"))
 
 
 @pytest.mark.parametrize(("device", "changes", "pieces"), [("cpu", [], "auto"), ("cuda", [], 1), ("cuda", ["3"], 3)])

@@ -25,6 +25,7 @@ class Settings(Spec):
     torch: str
     runs: int
     batch_tokens: int
+    details: dict[str, Any]  # of the model and its training, or of the search
 
 
 def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:

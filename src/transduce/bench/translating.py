@@ -52,6 +52,7 @@ def bench_translating(
             torch=torch.__version__,
             runs=runs,
             batch_tokens=BATCH_TOKENS,
+            details={"greedy": True} if method.greedy else method.decoding.as_dictionary(),
         ).as_dictionary(),
     }
 

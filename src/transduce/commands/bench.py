@@ -1,6 +1,7 @@
 """`transduce bench`."""
 
 import json
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     import torch
 
     from transduce.recipe import Recipe
+
+
+STEPS = {"cpu": 20, "cuda": 200}  # of training that count
 
 
 class Work(StrEnum):
@@ -30,10 +34,17 @@ def bench(
     ] = None,
     preset: Annotated[str | None, typer.Option(help="The model to train; tiny if neither it nor RUN is given.")] = None,
     data: Annotated[
-        str | None, typer.Option(metavar="SOURCE,TARGET", help="Two files to train on, or one to translate.")
+        str | None,
+        typer.Option(
+            metavar="SOURCE,TARGET",
+            help="Two files to train on, or one to translate; else Multi30k of TRANSDUCE_DATA, or the embedded corpus.",
+        ),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="That count: steps, 20 if not given, or translations of the whole, 5.")
+        int | None, typer.Option(min=1, help="That count: steps, 20, on a GPU 200, or translations of the whole, 5.")
+    ] = None,
+    vocabulary: Annotated[
+        int | None, typer.Option(min=1, help="Words a side of the model that is trained; as many as the text has.")
     ] = None,
     change: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")] = [],  # noqa: B006
     precision: Annotated[Products | None, typer.Option(help="Of products while translating; float32.")] = None,
@@ -50,9 +61,9 @@ def bench(
     if work == Work.TRAIN:
         refuse({"--precision": precision}, "is for translating; --set training.precision=… is for training")
         recipe, name = _recipe(run, preset, data, change, chosen)
-        found = _training(recipe, name, steps or 20, chosen)
+        found = _training(recipe, name, steps or STEPS[chosen.type], chosen, vocabulary)
     else:
-        refuse({"--preset": preset, "--set": change or None}, "is for training")
+        refuse({"--preset": preset, "--set": change or None, "--vocabulary": vocabulary}, "is for training")
         found = _translating(run, data, steps or 5, chosen, precision or Products.FLOAT32)
     if as_json:
         print(json.dumps(found, indent=2))
@@ -85,7 +96,7 @@ def _recipe(
         refuse({"--preset": preset}, "is another model than that of the run")
         values: dict[str, Any] = dict(read_yaml(run / RECIPE))
     else:
-        values = {"data": {"train": {"embedded": "train"}}, "model": {"preset": preset or "tiny"}}
+        values = {"data": {"train": _usual_text()}, "model": {"preset": preset or "tiny"}}
         if device.type == "cuda":  # which holds a whole step, and idles between small pieces
             values["training"] = {"pieces": 1}
     if data:
@@ -94,11 +105,21 @@ def _recipe(
     return from_values(values, changes, place=f"bench of {name}"), name
 
 
-def _training(recipe: "Recipe", name: str, steps: int, device: "torch.device") -> dict[str, Any]:
+def _usual_text() -> dict[str, Any]:
+    """Multi30k where it is at hand, and else the corpus that comes with the package."""
+    folder = Path(os.environ.get("TRANSDUCE_DATA", "")).resolve() / "multi30k"
+    if "TRANSDUCE_DATA" in os.environ and folder.is_dir():
+        return {"source": str(folder / "train.en"), "target": str(folder / "train.de")}
+    return {"embedded": "train"}
+
+
+def _training(
+    recipe: "Recipe", name: str, steps: int, device: "torch.device", vocabulary: int | None
+) -> dict[str, Any]:
     """Steps of training."""
     from transduce.bench import bench_training
 
-    return bench_training(recipe, name, device, steps, say)
+    return bench_training(recipe, name, device, steps, say, vocabulary)
 
 
 def _translating(run: Path | None, data: str | None, runs: int, device: Any, precision: Products) -> dict[str, Any]:
