@@ -42,7 +42,9 @@ class NarrowLinear(nn.Module):
         product = torch.ops.onednn.qlinear_pointwise(
             narrow, 1.0, ZERO, self.weight, self.scales, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
         )
-        scaled = product.mul_(steps) if self.bias is None else torch.addcmul(self.bias, product, steps)
+        scaled = product.mul_(steps)
+        if self.bias is not None:
+            scaled.add_(self.bias)  # two passes over whole vectors: torch's one takes numbers one by one
         return scaled.view(*states.shape[:-1], self.outputs)
 
 

@@ -95,7 +95,7 @@ class State(NamedTuple):
             return self._replace(ancestors=ancestors)
         kept = sentences.unique_consecutive()
         if len(kept) <= CROWDED * self.rows.batch:
-            memory = tuple((keys.index_select(0, kept), values.index_select(0, kept)) for keys, values in self.memory)
+            memory = tuple((_of(keys, kept), _of(values, kept)) for keys, values in self.memory)
             chosen = Rows.of(torch.searchsorted(kept, sentences), len(kept))
             picked = self._replace(memory=memory, visible=self.visible[kept], rows=chosen, ancestors=ancestors)
             return picked._cleared(kept)
@@ -201,7 +201,7 @@ class TransformerModel(TranslationModel):
                 part.append(layer.cross.remember(encoded))
         length = source.shape[1]
         return tuple(
-            (_joined(keys, length), _joined(values, length))
+            (_in_columns(_joined(keys, length)), _joined(values, length))
             for keys, values in (zip(*part, strict=True) for part in parts)
         )
 
@@ -256,6 +256,16 @@ def _joined(
 ) -> Float[Tensor, "batch heads {length} width"]:
     """All sentences' keys or values, head by head, as the products of every step want them."""
     return torch.cat([functional.pad(part, (0, 0, 0, length - part.shape[2])) for part in parts])
+
+
+def _in_columns(keys: Keys) -> Keys:
+    """The same keys; on a CPU they lie in memory a column each, where a few queries' products with them are fastest."""
+    return keys.mT.contiguous().mT if keys.is_cpu else keys
+
+
+def _of(part: Tensor, sentences: Int[Tensor, " kept"]) -> Tensor:
+    """The keys or values of the chosen sentences, in rows or columns as they were."""
+    return part.index_select(0, sentences) if part.is_contiguous() else part.mT.index_select(0, sentences).mT
 
 
 def _slots(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from transduce.paper.trials import Found, spread
 
-__all__ = ["NOT_ONE_MEASURE", "bleu", "or_nothing", "programs", "steps", "table", "with_spread", "within"]
+__all__ = ["NOT_ONE_MEASURE", "bleu", "or_nothing", "steps", "table", "trainings", "with_spread", "within"]
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -32,17 +32,22 @@ def steps(found: Sequence[Found]) -> str:
     return f" ({', '.join(f'{each.step:,} of {each.steps:,} steps' for each in short)})" if short else ""
 
 
-def programs(found: Iterable[Found]) -> Iterator[str]:
-    """Under what trainings were made, where that was not the same for all."""
+def trainings(found: Iterable[Found]) -> Iterator[str]:
+    """How many trainings there were, how long they took, and what made them."""
+    last: dict[str, Found] = {}  # of a training that was measured at several budgets
+    for each in found:
+        if each.trial not in last or last[each.trial].seconds < each.seconds:
+            last[each.trial] = each
+    if not last:
+        return
     made = Counter(
         (each.program or "an earlier version", each.environment["device"], each.environment["threads"])
-        for each in found
+        for each in last.values()
     )
-    if len(made) > 1:
-        parts = (
-            f"{program}, {device}, {threads} threads: {count}" for (program, device, threads), count in made.items()
-        )
-        yield f"Trainings were not all made alike. {'; '.join(sorted(parts))}."
+    parts = (f"{program}, {device}, {threads} threads: {count}" for (program, device, threads), count in made.items())
+    hours = sum(each.seconds for each in last.values()) / 3600
+    alike = "" if len(made) == 1 else ", not all made alike"
+    yield f"{len(last)} trainings of {hours:.1f} hours together{alike}. {'; '.join(sorted(parts))}."
 
 
 def or_nothing(value: float | None, shape: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from transduce.paper.printed.cells import bleu, programs, steps, table
+from transduce.paper.printed.cells import bleu, steps, table, trainings
 from transduce.paper.printed.plots import panels
 from transduce.paper.scaling import KINDS, WIDTHS, Row, summary
 
@@ -41,7 +41,7 @@ def as_text(rows: Sequence[Row]) -> str:
         [
             table(head, lines),
             f"BLEU is `{', '.join(signatures)}`.",
-            *programs(row.found for row in rows if row.found),
+            *trainings(row.found for row in rows if row.found),
             f"Mean perplexity over d_k {at}, where all were trained: {means}." if widths else "",
             "A softmax's gradient is the mean Frobenius norm of its Jacobian: at most 0.5, and 0 where all weight is "
             "on one word. Time and memory are of one attention over 32 sentences of 24 words, forward and backward.",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from transduce.paper.printed.cells import NOT_ONE_MEASURE, bleu, or_nothing, programs, table
+from transduce.paper.printed.cells import NOT_ONE_MEASURE, bleu, or_nothing, table, trainings
 from transduce.paper.systems import PUBLISHED, Published
 from transduce.paper.table2 import Row, Table
 
@@ -31,7 +31,7 @@ def as_text(found: Table) -> str:
         NOT_ONE_MEASURE,
         "What waits: products of matrices of which each needs the one before it, in reading n words a side once, layer "
         "after layer as it is computed here. Layers of a recurrence could overlap, and would wait less.",
-        *programs(each for row in found.rows for each in (row.arithmetic, row.time) if each),
+        *trainings(each for row in found.rows for each in (row.arithmetic, row.time) if each),
         *_verdicts(found),
         "The paper's rows (newstest2014):",
         table(["system", "en-de", "en-fr", "operations en-de", "operations en-fr"], beside),

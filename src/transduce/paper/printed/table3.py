@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
-from transduce.paper.printed.cells import NOT_ONE_MEASURE, programs, steps, table, with_spread, within
+from transduce.paper.printed.cells import NOT_ONE_MEASURE, steps, table, trainings, with_spread, within
 from transduce.paper.table3 import Ordering, Row
 
 
@@ -39,7 +39,7 @@ def as_text(rows: Sequence[Row], found: Sequence[Ordering]) -> str:
             table(head, lines),
             f"BLEU is `{', '.join(sorted(signatures))}`; ± is the 95 % interval of a mean." if signatures else "",
             NOT_ONE_MEASURE,
-            *programs(each for row in rows for each in row.found),
+            *trainings(each for row in rows for each in row.found),
             "Each row against base, in the paper and here, with the 95 % interval (Student's t; a row with one seed is "
             "taken to be as noisy as base):",
             table(["row", "measure", "the paper's difference", "ours", "the order"], differences),
