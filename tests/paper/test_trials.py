@@ -6,6 +6,7 @@ import pytest
 from paper_fixtures import TRANSFORMER
 
 from transduce.alone import held
+from transduce.paper.printed.cells import trainings
 from transduce.paper.trials import Budget, Trial, operations_a_step, read_trial, run_trial, shared_store, spread
 from transduce.recipe import from_values
 from transduce.run import Options
@@ -33,6 +34,17 @@ def test_each_budget_is_measured_where_it_is_reached(trial, tmp_path):
     )
     assert alone.operations == pytest.approx(2 * found["few"].operations)
     assert (tmp_path / "row" / "outputs-few.txt").read_text().count("\n") == 5
+
+
+def test_trainings_are_counted_once_and_told_apart_by_what_made_them(trial, tmp_path):
+    found = run_trial(trial, tmp_path, [Budget("few", 3), Budget("more", 6)], CPU, lambda line: None)
+    hour = found["more"]._replace(seconds=7200.0)
+    (line,) = trainings([found["few"], hour])
+    assert line.startswith("Trainings: 1, 2.0 hours together. ")
+    (line,) = trainings([hour, hour._replace(trial="other", program="0.0 at abc")])
+    assert line.startswith("Trainings: 2, 4.0 hours together, not all made alike. ")
+    assert "0.0 at abc, cpu, 1 threads: 1" in line
+    assert not list(trainings([]))
 
 
 def test_what_was_found_is_not_looked_for_again(trial, tmp_path, monkeypatch):

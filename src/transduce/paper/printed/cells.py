@@ -47,7 +47,7 @@ def trainings(found: Iterable[Found]) -> Iterator[str]:
     parts = (f"{program}, {device}, {threads} threads: {count}" for (program, device, threads), count in made.items())
     hours = sum(each.seconds for each in last.values()) / 3600
     alike = "" if len(made) == 1 else ", not all made alike"
-    yield f"{len(last)} trainings of {hours:.1f} hours together{alike}. {'; '.join(sorted(parts))}."
+    yield f"Trainings: {len(last)}, {hours:.1f} hours together{alike}. {'; '.join(sorted(parts))}."
 
 
 def or_nothing(value: float | None, shape: str) -> str:
