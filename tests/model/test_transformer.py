@@ -134,9 +134,11 @@ def test_a_search_remembers_of_many_sentences_what_one_reading_of_all_gives() ->
     visible = torch.arange(int(lengths.max())) < lengths
     source = torch.randint(3, 17, visible.shape).masked_fill(~visible, 0)
     encoded = model.encode(source, visible)
-    for layer, remembered in zip(model.decoder, model.start(source, visible, 9).memory, strict=True):
+    state = model.start(source, visible, 9)
+    for memory in (state.memory, state.pick(torch.arange(3)).memory):
+        assert all(keys.mT.is_contiguous() and values.is_contiguous() for keys, values in memory)
+    for layer, remembered in zip(model.decoder, state.memory, strict=True):
         for part, whole in zip(remembered, layer.cross.remember(encoded), strict=True):
-            assert part.is_contiguous()
             seen = visible[:, None, :, None].expand_as(part)
             torch.testing.assert_close(part[seen], whole[seen])
             assert not part[~seen].isnan().any()

@@ -45,7 +45,7 @@ def test_the_papers_scale_is_the_papers(tmp_path, monkeypatch):
 def test_the_small_scale_needs_nothing(monkeypatch):
     monkeypatch.delenv("TRANSDUCE_DATA", raising=False)
     at = scale("small")
-    assert at.corpus == "the embedded corpus, 40,000 pairs"
+    assert at.corpus == "the embedded corpus, 40,000 pairs, 4,000 subwords"
     assert at.corpus_named("test").embedded == "test"
 
 
