@@ -106,8 +106,8 @@ def fastest(engine: Engine, base: Task) -> Task:
     return min(engine.choices, key=lambda choice: float(ran(engine, third | choice)["seconds"]))
 
 
-def bearable(engine: Engine, base: Task, model: Model, validation: Text) -> float:
-    """The least margin that costs no more than 0.1 BLEU, searching with int8 products for lines of validation."""
+def bearable(engine: Engine, base: Task, model: Model, validation: Text) -> float | None:
+    """The least margin that costs no more than 0.1 BLEU in validation, with int8 products; None where each does."""
 
     def quality(margin: float | None) -> float:
         task = base | {"precision": "int8", "margin": margin, "batch": 8192, "lines": validation.lines}
@@ -115,7 +115,7 @@ def bearable(engine: Engine, base: Task, model: Model, validation: Text) -> floa
         return scores(outputs, [validation.references], [METRIC], language="de")[METRIC].score
 
     exact = quality(None)
-    found = MARGINS[0]
+    found = None
     for margin in MARGINS:
         if (lost := exact - quality(margin)) > LOST:
             break
