@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from transduce.machine import cores, processor
+
 ROOT = Path(__file__).resolve().parents[2]
 INSIDE = Path(__file__).resolve().parent / "inside"
 FOLDER = ROOT / ".peers"
@@ -55,11 +57,7 @@ def environment(settings: Mapping[str, str]) -> dict[str, str]:
 
 def machine() -> str:
     """What it was measured on."""
-    lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
-    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return (
-        f"{os.cpu_count()} cores of {named[0] if named else platform.processor()}, Python {platform.python_version()}"
-    )
+    return f"{cores()} cores of {processor()}, Python {platform.python_version()}"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -21,6 +21,7 @@ __all__ = [
     "environment",
     "keep_pages",
     "multiplies_bfloat16",
+    "processor",
     "refused_memory",
     "repeat_bits",
     "use_gpu",
@@ -137,12 +138,20 @@ def repeat_bits() -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
+def processor() -> str:
+    """What the processor is called."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text("utf-8", "replace").splitlines() if path.exists() else []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.processor() or platform.machine()
+
+
 def environment(device: torch.device) -> dict[str, Any]:
     """What the bits of a training depend on besides its recipe and data."""
     return {
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-        "processor": torch.backends.cpu.get_cpu_capability(),
+        "processor": f"{processor()}, {torch.backends.cpu.get_cpu_capability()}",
         "processes": 1,
     }

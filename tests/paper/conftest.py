@@ -21,4 +21,6 @@ def tiny(micro):
         "save_every": 3,
     }
     values = {"data": data, "subwords": {"kind": "bpe", "size": 320}, "training": training}
-    return Scale("small", "the micro corpus", values, by=16, layers_by=6, steps=6, operations=2e9, minutes=0.02)
+    return Scale(
+        "small", "the micro corpus", "en-de", values, by=16, layers_by=6, steps=6, operations=2e9, minutes=0.02
+    )

@@ -35,6 +35,6 @@ def found(trial="base-1", *, perplexity=5.0, bleu=20.0, **changes):
         "low": bleu - 1,
         "high": bleu + 1,
         "signature": "nrefs:1",
-        "environment": {"device": "cpu", "threads": 1},
+        "environment": {"device": "cpu", "threads": 1, "processor": "a processor"},
     }
     return Found(**(values | changes))

@@ -28,7 +28,7 @@ def test_the_size_of_a_softmaxs_gradient_is_that_of_its_jacobian():
 def test_additive_attention_keeps_more_the_wider_it_is():
     cpu = torch.device("cpu")
     kept = {
-        (kind, d_k): scaling.cost(scaling._attention(kind, d_k), cpu)[1]
+        (kind, d_k): scaling.cost(scaling._attention(kind, d_k), cpu, 128)[1]
         for kind in ("scaled_dot", "additive")
         for d_k in (8, 32)
     }
@@ -52,11 +52,14 @@ def test_a_large_d_k_without_scaling_drowns_the_softmaxs_gradient_where_queries_
 def test_compatibilities_are_trained_and_drawn(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(scaling, "WIDTHS", (4, 8))
     monkeypatch.setattr(printed_scaling, "WIDTHS", (4, 8))
-    monkeypatch.setattr(scaling, "STEPS", {"small": 2})
+    monkeypatch.setattr(scaling, "STEPS", 2)
     monkeypatch.setattr(scaling, "WORDS", 8)
     rows = scaling.scaling(tiny, ["additive-8"], None, tmp_path, CPU, lambda line: None)
     assert [(row.kind, row.d_k) for row in rows if row.found] == [("additive", 8)]
     assert len(rows) == 8
+    (trained,) = (row for row in rows if row.found)
+    batch = scaling._batch(scaling.shared_store(scaling.recipe_of(tiny, "additive", 8), tmp_path, lambda line: None))
+    assert trained.trained == scaling.gradient_size(scaling.Model.read(tmp_path / "additive-8").module, batch)
     assert "| v · tanh(q + k) | 8 |" in printed_scaling.as_text(rows)
     printed_scaling.draw(rows, tmp_path / "scaling.svg")
     assert (tmp_path / "scaling.svg").read_text("utf-8").count("<svg") == 1
@@ -104,7 +107,7 @@ def test_what_was_recalled_is_kept(tmp_path, monkeypatch):
     assert learnt.call_count == 3
     monkeypatch.setattr(recall, "STEPS", 7)
     assert recall.recall(tmp_path, False, torch.device("cpu"), print) == []
-    (tmp_path / "mixers.json").write_text('[["attention", 4, 0.5, 1.0]]')  # as an earlier version wrote it
+    (tmp_path / "found-mixers.json").write_text('[["attention", 4, 0.5, 1.0]]')  # as an earlier version wrote it
     assert recall.recall(tmp_path, False, torch.device("cpu"), print) == []
 
 
@@ -144,15 +147,19 @@ def test_the_last_word_alone_counts_in_agreement(tmp_path, monkeypatch):
     word = model.target.encode(["ba one"])[0][-1]
 
     class Says(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.anything = torch.nn.Parameter(torch.zeros(1))
+
         def forward(self, source, visible, target_in):
             return target_in
 
         def readout(self, states):
             return torch.nn.functional.one_hot(torch.full_like(states, word), 400).float()
 
-    found = sequences._accuracy(model._replace(module=Says()), "agreement", (1, 8))
+    found = sequences._accuracy("agreement", (1, 8), model._replace(module=Says()), [])
     assert 0.3 < found < 0.7
-    assert sequences._accuracy(model._replace(module=Says()), "copying", (1, 8)) == 0.0
+    assert sequences._accuracy("copying", (1, 8), model._replace(module=Says()), []) == 0.0
 
 
 def test_positions_are_scored_by_length(tiny, tmp_path, monkeypatch):

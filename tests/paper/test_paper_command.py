@@ -1,5 +1,6 @@
 """`transduce paper`: what it writes, what it refuses, and the page of all results."""
 
+import json
 import re
 
 import pytest
@@ -7,9 +8,12 @@ import torch
 from typer.testing import CliRunner
 
 from transduce.commands import app
-from transduce.paper import experiments, page
+from transduce.measure import Score
+from transduce.paper import experiments, page, table2
 from transduce.paper.experiments import EXPERIMENTS, Result
+from transduce.paper.printed import table2 as printed
 from transduce.paper.scales import scale
+from transduce.paper.systems import SYSTEMS
 
 
 def invoke(*arguments):
@@ -40,6 +44,31 @@ def test_the_papers_scale_is_the_papers(tmp_path, monkeypatch):
     recipe = at.recipe({"preset": "base"}, {"steps": at.steps}, "base")
     assert (recipe.training.steps, recipe.training.batch_tokens, recipe.subwords.size) == (100_000, 25_000, 37_000)
     assert recipe.data.train[0].source.endswith("wmt14-en-de/train.en")
+
+
+def test_the_papers_other_pair_is_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRANSDUCE_DATA", str(tmp_path))
+    (tmp_path / "wmt14-en-fr").mkdir()
+    at, recipes = scale("paper-en-fr"), {}
+    for system in SYSTEMS:
+        recipes[system.name] = table2._recipe(at, system)
+    big, base = recipes["big"], recipes["base"]
+    assert (big.subwords.kind, big.subwords.size, big.model.dropout, base.model.dropout) == (
+        "wordpiece",
+        32_000,
+        0.1,
+        0.1,
+    )
+    assert big.data.test["test"].target.endswith("wmt14-en-fr/newstest2014.fr")
+    found = table2.Table(
+        at, [table2.Row(system, None, None, (1, 1)) for system in SYSTEMS], Score(0.5, "", None, None), None
+    )
+    text = printed.as_text(found)
+    assert "| Transformer (big): 41.8 |" in text
+    assert "| ByteNet |" in text  # of which the paper has no figure for this pair
+    result = invoke("table3", "--scale", "paper-en-fr", "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "--scale paper-en-fr: only Table 2 has that pair" in result.stderr
 
 
 def test_the_small_scale_needs_nothing(monkeypatch):
@@ -77,6 +106,55 @@ def test_a_page_has_what_there_is(tmp_path):
     _result("scaling").write(tmp_path, torch.device("cpu"), 1.0)
     text = page.write_page(tmp_path).read_text("utf-8")
     assert re.findall(r'<section id="(\w+)">', text) == ["scaling"]
+
+
+def test_a_page_has_what_a_readme_says_of_each_table(tmp_path):
+    _result("scaling").write(tmp_path, torch.device("cpu"), 1.0)
+    said = "# Results\n\nMade here.\n\n## [Scaling](scaling.md): why\n\nIt **holds**, see [there](../a.md).\n"
+    (tmp_path / "README.md").write_text(f"{said}\n## [Table 1](table1.md)\n\nNot here.\n", "utf-8")
+    text = page.write_page(tmp_path).read_text("utf-8")
+    assert text.index("<p>Made here.</p>") < text.index('<section id="scaling">')
+    assert text.index("<h1>What") < text.index("<p>It <strong>holds</strong>, see there.</p>") < text.index("<svg")
+    assert "Not here" not in text
+
+
+def test_what_was_trained_elsewhere_is_in_the_table_and_not_trained_again(tmp_path, monkeypatch):
+    place = "table3-small/base-1/found-steps.json"
+
+    def told(asked):
+        path = asked.work / place
+        if not path.exists():
+            path.parent.mkdir(parents=True)
+            path.write_text('{"recipe": {}, "found": {"bleu": 9.5}}', "utf-8")
+        return _result("table3")._replace(text=path.read_text("utf-8").strip())
+
+    monkeypatch.setitem(EXPERIMENTS, "table3", told)
+    assert invoke("table3", "--work", tmp_path / "here", "--out", tmp_path / "out").exit_code == 0
+    (tmp_path / "other" / place).parent.mkdir(parents=True)
+    (tmp_path / "other" / place.replace("base-1", "big-1")).parent.mkdir(parents=True)
+    (tmp_path / "other" / place.replace("base-1", "big-1")).write_text("{}", "utf-8")
+    result = invoke("table3", "--work", tmp_path / "other", "--out", tmp_path / "out")
+    assert result.exit_code == 0
+    assert '"bleu": 9.5' in result.stdout
+    assert "1 more found in" in result.stderr
+    remembered = json.loads((tmp_path / "out" / "trainings.json").read_text("utf-8"))
+    assert list(remembered) == [place, place.replace("base-1", "big-1")]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is damaged"),
+        ('{"../found-a.json": {}}', "is no training's place"),
+        ('{"a/b.json": {}}', "is no training"),
+    ],
+)
+def test_a_record_that_is_none_is_refused(content, message, tmp_path):
+    (tmp_path / "trainings.json").write_text(content, "utf-8")
+    result = invoke("table1", "--work", tmp_path / "work", "--out", tmp_path)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not (tmp_path / "work").exists()
 
 
 def test_experiments_know_their_rows(tmp_path):

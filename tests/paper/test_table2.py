@@ -1,6 +1,7 @@
 """Table 2: the systems under one protocol, at both budgets, with what the paper prints beside them."""
 
 import json
+import shutil
 
 import pytest
 from paper_fixtures import MEMORY, TRANSFORMER, found
@@ -8,6 +9,7 @@ from paper_fixtures import MEMORY, TRANSFORMER, found
 from transduce.measure import Score
 from transduce.paper import table2
 from transduce.paper.printed import table2 as printed
+from transduce.paper.scales import scale
 from transduce.paper.systems import PUBLISHED, SYSTEMS, System
 from transduce.presets import PRESETS
 from transduce.run import Options
@@ -93,6 +95,11 @@ def test_rows_are_trained_at_both_budgets_and_the_best_are_joined(tiny, systems,
     monkeypatch.setattr(table2, "Translator", None)  # what is known of the ensemble is not translated again
     again = run(["first"])
     assert again.ensemble == whole.ensemble
+    for name in ("first", "second", "third"):  # nor where the weights are not
+        for path in (tmp_path / name).iterdir():
+            if not path.name.startswith("found-"):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert run(["first"])._replace(rows=[]) == again._replace(rows=[])
     text = printed.as_text(again)
     assert "| Transformer (big) | 28.4 | 41.8 | 2.3e+19 | 2.3e+19 |" in text
     assert "Copying the source: BLEU" in text
@@ -106,10 +113,11 @@ def test_what_is_not_reached_is_said_and_the_best_are_named():
         table2.Row(SYSTEMS[2], found("luong", bleu=11.0), found("luong", bleu=13.0), (57, 113)),
         table2.Row(SYSTEMS[3], None, None, (89, 177)),
     ]
-    text = printed.as_text(table2.Table(rows, Score(0.5, "nrefs:1", None, None), None))
+    text = printed.as_text(table2.Table(scale("small"), rows, Score(0.5, "nrefs:1", None, None), None))
     assert (
         "| bytenet | 1,234 | not reached | 15.00 [14.00, 16.00] | 1e+12, 1.2e+13 | 1.0 | 61 | ByteNet: 23.75 |" in text
     )
+    assert "Equal arithmetic: 1.5e+13 operations" in text
     assert "| 1 + 7 n |" in text
     assert "| gnmt |  |  |  |  |  | 1 + 11 n | GNMT + RL: 24.6 |" in text
     assert "Best at equal arithmetic: luong, BLEU 11.00 [10.00, 12.00]." in text

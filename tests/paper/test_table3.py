@@ -60,9 +60,15 @@ def rows(**values):
 
 
 def test_what_was_cut_short_or_made_otherwise_is_said():
+    other = {"device": "cpu", "threads": 2, "processor": "other"}
     rows = [
         table3.Row("base", None, [found(program="0.1.0 at abc"), found("base-2", step=7)], 1),
-        table3.Row("A1", None, [found("A1-1", program="0.1.0 at abc", environment={"device": "cpu", "threads": 2})], 1),
+        table3.Row(
+            "A1",
+            None,
+            [found("A1-1", program="0.1.0 at abc", environment=other)],
+            1,
+        ),
     ]
     text = printed.as_text(rows, [])
     assert "| base (7 of 10 steps) | 2 |" in text

@@ -43,7 +43,7 @@ def test_trainings_are_counted_once_and_told_apart_by_what_made_them(trial, tmp_
     assert line.startswith("Trainings: 1, 2.0 hours together. ")
     (line,) = trainings([hour, hour._replace(trial="other", program="0.0 at abc")])
     assert line.startswith("Trainings: 2, 4.0 hours together, not all made alike. ")
-    assert "0.0 at abc, cpu, 1 threads: 1" in line
+    assert "1 by 0.0 at abc, 1 thread of " in line
     assert not list(trainings([]))
 
 
@@ -112,7 +112,7 @@ def test_a_trial_that_diverges_keeps_no_other_from_being_trained(trial, tmp_path
 
 def test_a_recipe_of_another_version_is_no_answer(trial, tmp_path):
     run_trial(trial, tmp_path, [Budget("few", 1)], CPU, lambda line: None)
-    path = tmp_path / "row" / "recipe.yaml"
+    path = tmp_path / "row" / "found-few.json"
     path.write_text(path.read_text().replace("batch_tokens", "batch_words"))
     assert read_trial(trial, tmp_path, Budget("few", 1)) is None
 
@@ -140,13 +140,40 @@ def test_minutes_end_what_steps_would_not(trial, tmp_path):
     assert found["time"].step == found["arithmetic"].step < 10**6
 
 
+def test_what_else_is_asked_of_a_trial_is_measured_with_it_and_kept(trial, tmp_path, monkeypatch):
+    few = Budget("few", 2)
+    first = run_trial(trial, tmp_path, [few], CPU, lambda line: None)["few"]
+    asked = trial._replace(also={"lines": lambda model, outputs: [model.config.model.kind, len(outputs)]})
+    assert read_trial(asked, tmp_path, few) is None
+    found = run_trial(asked, tmp_path, [few], CPU, lambda line: None)["few"]
+    assert found.also == {"lines": ["transformer", 5]}
+    assert (found.step, found.words, found.bleu) == (first.step, first.words, first.bleu)
+    assert read_trial(asked, tmp_path, few) == found
+
+
+def test_what_was_found_holds_wherever_the_corpora_lie(trial, tmp_path):
+    few = Budget("few", 2)
+    found = run_trial(trial, tmp_path / "here", [few], CPU, lambda line: None)["few"]
+    assert str(tmp_path) not in (tmp_path / "here" / "row" / "found-few.json").read_text()
+    values = trial.recipe.as_dictionary()
+    elsewhere = {"source": "/elsewhere/test.en", "target": "/elsewhere/test.de"}
+    moved = trial._replace(
+        recipe=from_values({**values, "data": {**values["data"], "test": {"test": elsewhere}}}, place="")
+    )
+    assert read_trial(moved, tmp_path / "here", few) == found
+    other = from_values(
+        {**values, "data": {**values["data"], "test": {"test": {**elsewhere, "target": "x.de"}}}}, place=""
+    )
+    assert read_trial(trial._replace(recipe=other), tmp_path / "here", few) is None
+
+
 def test_trials_share_one_store(trial, tmp_path):
     shared_store(trial.recipe, tmp_path, lambda line: None)
     said = []
     run_trial(trial, tmp_path, [Budget("few", 1)], CPU, said.append)
     assert not [line for line in said if line.startswith("learning subwords")]
     assert (tmp_path / "row" / "training" / "store").is_symlink()
-    assert json.loads((tmp_path / "row" / "found-few.json").read_text())["trial"] == "row"
+    assert json.loads((tmp_path / "row" / "found-few.json").read_text())["found"]["trial"] == "row"
 
 
 def test_arithmetic_of_a_step_is_that_of_its_words(trial, tmp_path):

@@ -1,13 +1,15 @@
 """What the machine is told."""
 
 import os
+import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
-from transduce.machine import choose_device, compile_on_gpu, environment, keep_pages, repeat_bits
+from transduce.machine import choose_device, compile_on_gpu, environment, keep_pages, processor, repeat_bits
 
 
 def test_repeatable_bits_fill_no_memory():
@@ -110,3 +112,10 @@ def test_the_environment_is_told_whole():
     found = environment(torch.device("cpu"))
     assert found.keys() == {"torch", "threads", "device", "processor", "processes"}
     assert (found["torch"], found["device"]) == (torch.__version__, "cpu")
+    assert found["processor"] == f"{processor()}, {torch.backends.cpu.get_cpu_capability()}"
+
+
+@pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="the system has no /proc/cpuinfo")
+def test_the_processor_is_called_by_its_name():
+    assert processor()
+    assert processor() in Path("/proc/cpuinfo").read_text("utf-8") or processor() == platform.machine()

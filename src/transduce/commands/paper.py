@@ -26,16 +26,17 @@ class At(StrEnum):
 
     SMALL = "small"
     PAPER = "paper"
+    PAPER_FRENCH = "paper-en-fr"
 
 
 def paper(
     experiment: Annotated[Experiment, typer.Argument(help="Which table or argument.")],
-    scale: Annotated[At, typer.Option(help="The paper's sizes, or all shrunk alike.")] = At.SMALL,
+    scale: Annotated[At, typer.Option(help="The paper's sizes, or all shrunk.")] = At.SMALL,
     row: Annotated[list[str], typer.Option(help="Train this row alone; again for another.")] = [],  # noqa: B006
     seeds: Annotated[int | None, typer.Option(min=1, help="Of Table 3: trainings a row; 1 if not given.")] = None,
     minutes_per_row: Annotated[float | None, typer.Option(min=0.01, help="Bounds each training.")] = None,
     work: Annotated[Path, typer.Option(help="Where trainings are kept, and gone on with.")] = Path("runs/paper"),
-    out: Annotated[Path, typer.Option(help="Where tables and plots are written.")] = Path("results"),
+    out: Annotated[Path, typer.Option(help="Where tables are written, and trainings known from.")] = Path("results"),
     repeats: Annotated[int, typer.Option(min=1, help="Of Table 1: how often each time is taken.")] = 5,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or one of several: cuda:1.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
@@ -44,22 +45,27 @@ def paper(
     from transduce.machine import choose_device, keep_pages, use_threads
     from transduce.paper.experiments import EXPERIMENTS, Asked
     from transduce.paper.page import write_page
+    from transduce.paper.record import lay_out, take_in
     from transduce.run import Options
 
     if row and experiment is Experiment.ALL:
         raise ValueError("--row: with it, name one table or argument instead of `all`")
     if seeds is not None and experiment not in (Experiment.TABLE3, Experiment.ALL):
         raise ValueError(f"--seeds {seeds}: only Table 3 is trained under several; leave it out")
+    if scale is At.PAPER_FRENCH and experiment is not Experiment.TABLE2:
+        raise ValueError("--scale paper-en-fr: only Table 2 has that pair; give --scale paper")
     if minutes_per_row is not None and experiment is Experiment.TABLE1:
         raise ValueError(f"--minutes-per-row {minutes_per_row:g}: Table 1 trains nothing; leave it out")
     use_threads(threads)
     keep_pages()
     asked = Asked(scale.value, tuple(row), seeds or 1, minutes_per_row, work, repeats, Options(device, threads), say)
     out.mkdir(parents=True, exist_ok=True)
+    lay_out(out, work, say)
     names = list(EXPERIMENTS) if experiment is Experiment.ALL else [experiment.value]
     for name in names:
         began = time.monotonic()
         result = EXPERIMENTS[name](asked)
         print(result.write(out, choose_device(device), time.monotonic() - began))
+        take_in(out, work)
     if experiment is Experiment.ALL:
         say(f"all of it on one page: {write_page(out)}")

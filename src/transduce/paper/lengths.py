@@ -1,13 +1,15 @@
 """BLEU by sentence length: sinusoids against learned positions, both trained on short sentences only (section 3.5)."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from transduce.directory import Model
 from transduce.measure import scores
 from transduce.paper.scales import Scale
 from transduce.paper.table3 import recipe_of
-from transduce.paper.trials import Budget, Say, Trial, outputs_of, read_trial, run_trial, shared_store
+from transduce.paper.trials import RESAMPLES, Budget, Say, Trial, read_trial, run_trial, shared_store
 from transduce.recipe import Recipe
 from transduce.run import Options
 from transduce.settings import merged, validated
@@ -39,26 +41,32 @@ def lengths(
     prepared = shared_store(_recipe(at, "base"), work, say)
     corpus = corpus_of(at.corpus_named("test"))
     sizes = [len(words) for words in prepared.source.encode(corpus.source)]
+    bins = {f"{shortest} to {longest} subwords": (shortest, longest) for shortest, longest in BINS}
+    measures = {part: partial(_scored, sizes, ends, corpus.target) for part, ends in bins.items()}
     found = []
     for name, row in POSITIONS.items():
-        trial, budget = Trial(name, _recipe(at, row), at.corpus_named("test")), Budget(BUDGET, at.steps, minutes)
+        trial = Trial(name, _recipe(at, row), at.corpus_named("test"), measures)
+        budget = Budget(BUDGET, at.steps, minutes)
         if name in names:
             run_trial(trial, work, [budget], options, say)
         known = read_trial(trial, work, budget)
-        if known is None or not known.reached:
-            continue
-        outputs = outputs_of(trial, work, budget)
-        for shortest, longest in BINS:
-            places = [place for place, size in enumerate(sizes) if shortest <= size <= longest]
-            if len(places) > 1:
-                mine, theirs = ([lines[place] for place in places] for lines in (outputs, corpus.target))
-                score = scores(mine, [theirs], bootstrap=1000)["bleu"]
-                assert score.low is not None
-                assert score.high is not None
-                found.append(
-                    Scored(name, shortest, longest, len(places), score.score, score.low, score.high, score.signature)
-                )
+        if known is not None and known.reached:
+            found += [
+                Scored(name, *ends, *known.also[part]) for part, ends in bins.items() if known.also[part] is not None
+            ]
     return found
+
+
+def _scored(
+    sizes: Sequence[int], ends: tuple[int, int], references: Sequence[str], _model: Model, outputs: Sequence[str]
+) -> list[Any] | None:
+    """How many sentences have a source of so many subwords, and their score; None of fewer than two."""
+    places = [place for place, size in enumerate(sizes) if ends[0] <= size <= ends[1]]
+    if len(places) < 2:
+        return None
+    mine, theirs = ([lines[place] for place in places] for lines in (outputs, references))
+    score = scores(mine, [theirs], bootstrap=RESAMPLES)["bleu"]
+    return [len(places), score.score, score.low, score.high, score.signature]
 
 
 def _recipe(at: Scale, row: str) -> Recipe:

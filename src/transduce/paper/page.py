@@ -1,7 +1,8 @@
-"""All results on one page that asks nothing of the network."""
+"""All results on one page that asks nothing of the network, with what a README beside them says of each."""
 
 import html
 import re
+import textwrap
 from pathlib import Path
 
 from transduce.durable import write_text
@@ -22,21 +23,42 @@ def write_page(out: Path) -> Path:
     """Joins every table of `out` and its plot."""
     names = [name for name in ("table1", "table2", "table3", "scaling", "distance") if (out / f"{name}.md").exists()]
     texts = {name: (out / f"{name}.md").read_text("utf-8") for name in names}
-    sections = [f'<section id="{name}">{_as_html(text, out)}</section>' for name, text in texts.items()]
+    said = _said(out)
+    sections = [
+        f'<section id="{name}">{_as_html(_with(said.get(name), text), out)}</section>' for name, text in texts.items()
+    ]
     links = "".join(f'<a href="#{name}">{name}</a>' for name in names)
     page = out / "all.html"
     write_text(
         page,
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>Attention Is All You Need, reproduced</title><style>{STYLE}</style>"
-        f"<nav>{links}</nav>{''.join(sections)}</html>\n",
+        f"<nav>{links}</nav>{_as_html(said.get('', ''), out)}{''.join(sections)}</html>\n",
     )
     return page
 
 
+def _said(out: Path) -> dict[str, str]:
+    """What the README says of each table, by the name that its heading links to, and before any of them."""
+    path = out / "README.md"
+    first, *sections = path.read_text("utf-8").split("\n## ") if path.exists() else [""]
+    said = {"": first}
+    for section in sections:
+        heading, _, text = section.partition("\n")
+        if found := re.search(r"\]\((\w+)\.md\)", heading):
+            said[found[1]] = text.strip()
+    return said
+
+
+def _with(said: str | None, text: str) -> str:
+    """A table's text with what is said of it under its heading."""
+    heading, _, rest = text.partition("\n\n")
+    return "\n\n".join([heading, said, rest]) if said else text
+
+
 def _as_html(text: str, out: Path) -> str:
-    """The little Markdown that results are written in: headings, pictures, tables, paragraphs."""
-    return "\n".join(_block(block, out) for block in text.strip().split("\n\n"))
+    """The little Markdown that results are written in: headings, pictures, tables, paragraphs, code."""
+    return "\n".join(_block(block, out) for block in text.strip().split("\n\n") if block)
 
 
 def _block(block: str, out: Path) -> str:
@@ -46,6 +68,8 @@ def _block(block: str, out: Path) -> str:
     if found := re.fullmatch(r"!\[(.*)\]\((.*)\)", block):
         picture = (out / found[2]).read_text("utf-8")
         return f'<figure aria-label="{html.escape(found[1])}">{picture[picture.index("<svg") :]}</figure>'
+    if block.startswith("    "):
+        return f"<pre>{html.escape(textwrap.dedent(block))}</pre>"
     if block.startswith("| "):
         head, _, *rows = ([cell.strip() for cell in line.strip("| ").split(" | ")] for line in block.splitlines())
         cells = [_row(row, "td") for row in rows]
@@ -58,5 +82,7 @@ def _row(cells: list[str], tag: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """Escaped, with what is between backticks as code."""
-    return re.sub(r"`([^`]*)`", r"<code>\1</code>", html.escape(text))
+    """Escaped; code and what is strong are marked, and of a link stands what it says: the page leads nowhere."""
+    said = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", html.escape(text))
+    said = re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", said)
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", said)

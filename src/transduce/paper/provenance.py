@@ -1,7 +1,6 @@
 """Where a result comes from: the command, the program, the machine, the day."""
 
 import datetime
-import platform
 import shlex
 import subprocess
 import sys
@@ -18,10 +17,10 @@ __all__ = ["program", "provenance"]
 def provenance(device: torch.device, seconds: float) -> str:
     """A paragraph that stands under every table."""
     machine = environment(device)
-    where = machine["device"] if device.type == "cuda" else f"{machine['threads']} threads, {machine['processor']}"
+    where = machine["device"] if device.type == "cuda" else f"{machine['threads']} threads of {machine['processor']}"
     command = shlex.join(["transduce", *sys.argv[1:]])
     return (
-        f"`{command}`, transduce {program()}, torch {machine['torch']}, {platform.machine()}, "
+        f"`{command}`, transduce {program()}, torch {machine['torch']}, "
         f"{where}, {datetime.date.today().isoformat()}; this call took {seconds / 60:.1f} minutes."
     )
 

@@ -30,6 +30,7 @@ MIXERS: dict[str, Mixer | Cell] = {
     "tanh cell": Plain(),
     "LSTM": Lstm(),
     "GRU": Gru(),
+    "factorised LSTM, rank 16": FactorisedLstm(rank=16),
 }
 
 
@@ -111,7 +112,7 @@ def _layer(mixer: Mixer | Cell) -> nn.Module:
 
 def recall(work: Path, train: bool, device: torch.device, say: Callable[[str], None]) -> list[Recalled]:
     """Every mixer at every distance, each trained from fresh weights for as many steps, unless that was done before."""
-    path = work / "mixers.json"
+    path = work / "found-mixers.json"
     known = _known(path)
     if not train:
         return known
@@ -132,7 +133,7 @@ def _recall_all(known: list[Recalled], path: Path, device: torch.device, say: Ca
             model = Recaller(mixer).to(device)
             fresh = _fresh_gradient(model, distance)
             known.append(Recalled(name, distance, _learnt(model, distance), fresh))
-            write_text(path, json.dumps({"settings": _settings(), "recalled": known}, indent=1) + "\n")
+            write_text(path, json.dumps(_record(known)) + "\n")
         if len(done) < len(DISTANCES):
             say(f"{name}: {time.monotonic() - began:.0f} s")
 
@@ -142,14 +143,25 @@ def _known(path: Path) -> list[Recalled]:
     kept = json.loads(path.read_text("utf-8")) if path.exists() else None
     if not isinstance(kept, dict) or kept["settings"] != _settings():
         return []
-    return [Recalled(*values) for values in kept["recalled"]]
+    found = {name: kept["found"][name] for name, spec in _specs().items() if kept["mixers"].get(name) == spec}
+    return [Recalled(name, *values) for name, distances in found.items() for values in distances]
+
+
+def _record(known: list[Recalled]) -> dict[str, Any]:
+    """For JSON: what was found of each mixer, beside what the mixer was."""
+    found = {name: [each[1:] for each in known if each.mixer == name] for name in MIXERS}
+    return {"settings": _settings(), "mixers": _specs(), "found": found}
 
 
 def _settings() -> dict[str, Any]:
-    """All that decides on what is recalled."""
-    numbers = {"d_model": D_MODEL, "layers": LAYERS, "symbols": SYMBOLS, "batch": BATCH, "rate": RATE}
-    mixers = {name: mixer.as_dictionary() for name, mixer in MIXERS.items()}
-    return {**numbers, "steps": STEPS, "tested": TESTED, "mixers": mixers}
+    """All that decides on what is recalled, whichever the mixer."""
+    sizes = {"d_model": D_MODEL, "layers": LAYERS, "symbols": SYMBOLS}
+    return {**sizes, "batch": BATCH, "rate": RATE, "steps": STEPS, "tested": TESTED}
+
+
+def _specs() -> dict[str, Any]:
+    """What each mixer is."""
+    return {name: mixer.as_dictionary() for name, mixer in MIXERS.items()}
 
 
 def _learnt(model: Recaller, distance: int) -> float:

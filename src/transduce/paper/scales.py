@@ -1,6 +1,7 @@
 """Where the experiments are made: on the paper's corpus at its size, or on a small one, everything shrunk alike."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -11,7 +12,7 @@ from transduce.settings import merged
 
 __all__ = ["Scale", "ScaleName", "scale"]
 
-ScaleName = Literal["small", "paper"]
+ScaleName = Literal["small", "paper", "paper-en-fr"]
 
 
 class Scale(NamedTuple):
@@ -19,12 +20,14 @@ class Scale(NamedTuple):
 
     name: str
     corpus: str  # in words
+    pair: Literal["en-de", "en-fr"]
     values: Values  # the sections of a recipe but for the model
     by: int  # widths of Table 3 are the paper's divided by this
     layers_by: int
     steps: int  # of Table 3's base
     operations: float  # the arithmetic that Table 2 gives every system
     minutes: float  # of each of Table 2's trainings; twelve hours are the paper's base model
+    dropout: Mapping[str, float] = {}  # of the presets that have another one on this corpus
 
     def recipe(self, model: Values, training: Values, place: str) -> Recipe:
         """The recipe of a model at this scale."""
@@ -41,12 +44,23 @@ class Scale(NamedTuple):
 
 def scale(name: ScaleName) -> Scale:
     """The scale of that name; the small one is Multi30k where `TRANSDUCE_DATA` has it, else the embedded corpus."""
-    return _paper() if name == "paper" else _small()
+    match name:
+        case "small":
+            return _small()
+        case "paper":
+            corpus, subwords = "WMT 2014 en–de, 4.5 million pairs, 37,000 subwords", {"kind": "bpe", "size": 37_000}
+            return _paper(name, "en-de", corpus, subwords)
+        case "paper-en-fr":
+            corpus, subwords = (
+                "WMT 2014 en–fr, 36 million pairs, 32,000 word-pieces",
+                {"kind": "wordpiece", "size": 32_000},
+            )
+            return _paper(name, "en-fr", corpus, subwords)._replace(dropout={"big": 0.1})  # section 6.1
 
 
-def _files(folder: Path, stem: str) -> Values:
+def _files(folder: Path, stem: str, language: str = "de") -> Values:
     """Both sides of a corpus."""
-    return {"source": str(folder / f"{stem}.en"), "target": str(folder / f"{stem}.de")}
+    return {"source": str(folder / f"{stem}.en"), "target": str(folder / f"{stem}.{language}")}
 
 
 def _small() -> Scale:
@@ -68,6 +82,7 @@ def _small() -> Scale:
     }
     return Scale(
         name="small",
+        pair="en-de",
         corpus=f"{'Multi30k en–de, 29,000 pairs' if real else 'the embedded corpus, 40,000 pairs'}, 4,000 subwords",
         values={"data": data, "subwords": {"kind": "bpe", "size": 4000}, "training": training},
         by=4,
@@ -78,24 +93,26 @@ def _small() -> Scale:
     )
 
 
-def _paper() -> Scale:
-    """WMT 2014 English–German, in the folder that `TRANSDUCE_DATA` names."""
+def _paper(name: ScaleName, pair: Literal["en-de", "en-fr"], corpus: str, subwords: Values) -> Scale:
+    """The paper's sizes on a corpus of WMT 2014, in the folder that `TRANSDUCE_DATA` names."""
+    place, language = f"wmt14-{pair}", pair[-2:]
     if "TRANSDUCE_DATA" not in os.environ:
-        raise ValueError("--scale paper: set TRANSDUCE_DATA to the folder that has wmt14-en-de/")
-    folder = Path(os.environ["TRANSDUCE_DATA"]).resolve() / "wmt14-en-de"
+        raise ValueError(f"--scale {name}: set TRANSDUCE_DATA to the folder that has {place}/")
+    folder = Path(os.environ["TRANSDUCE_DATA"]).resolve() / place
     if not folder.is_dir():
-        raise ValueError(f"--scale paper: there is no {folder}; recipes/wmt14-en-de-base.yaml says what it holds")
+        raise ValueError(f"--scale {name}: there is no {folder}; recipes/{place}-base.yaml says what it holds")
     data = {
-        "train": _files(folder, "train"),
-        "validation": _files(folder, "newstest2013"),
-        "test": {"test": _files(folder, "newstest2014")},
+        "train": _files(folder, "train", language),
+        "validation": _files(folder, "newstest2013", language),
+        "test": {"test": _files(folder, "newstest2014", language)},
         "source_language": "en",
-        "target_language": "de",
+        "target_language": language,
     }
     return Scale(
-        name="paper",
-        corpus="WMT 2014 en–de, 4.5 million pairs, 37,000 subwords",
-        values={"data": data, "subwords": {"kind": "bpe", "size": 37_000}, "training": {"validate_every": None}},
+        name=name,
+        pair=pair,
+        corpus=corpus,
+        values={"data": data, "subwords": subwords, "training": {"validate_every": None}},
         by=1,
         layers_by=1,
         steps=100_000,

@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,9 +28,10 @@ WIDTHS = (8, 16, 32, 64, 128, 256, 512)
 NAMES = [f"{kind}-{d_k}" for kind in KINDS for d_k in WIDTHS]
 
 HEADS, D_MODEL, D_V = 2, 128, 64
-STEPS = {"small": 600, "paper": 100_000}
+STEPS = 600  # at the small scale; at the paper's, those of Table 3
 SENTENCES, WORDS = 32, 24  # of the batch on which time and memory are taken
 BUDGET = "steps"
+GRADIENT = "size of the softmaxes' gradients"
 
 
 class Row(NamedTuple):
@@ -54,15 +56,16 @@ def scaling(
     for kind in KINDS:
         for d_k in WIDTHS:
             name, recipe = f"{kind}-{d_k}", recipe_of(at, kind, d_k)
-            trial, budget = Trial(name, recipe, at.corpus_named("validation")), Budget(BUDGET, STEPS[at.name], minutes)
+            trial = Trial(name, recipe, at.corpus_named("validation"), {GRADIENT: partial(_trained_gradient, batch)})
+            budget = Budget(BUDGET, STEPS if at.name == "small" else at.steps, minutes)
             if name in names:
                 run_trial(trial, work, [budget], options, say)
             found = read_trial(trial, work, budget)
-            trained = gradient_size(Model.read(work / name).module, batch) if found else None
             sizes = Vocabulary(source=prepared.source.size, target=prepared.target.size)
             torch.manual_seed(1)
             fresh = gradient_size(recipe.model.build(sizes).eval(), batch)
-            rows.append(Row(kind, d_k, fresh, trained, found, *cost(_attention(kind, d_k), device)))
+            trained = found.also[GRADIENT] if found else None
+            rows.append(Row(kind, d_k, fresh, trained, found, *cost(_attention(kind, d_k), device, _width(at))))
     return rows
 
 
@@ -72,12 +75,12 @@ def recipe_of(at: Scale, kind: str, d_k: int) -> Recipe:
     layers = 2 if at.name == "small" else 6
     model: Values = {
         "kind": "transformer",
-        "d_model": D_MODEL if at.name == "small" else 4 * D_MODEL,
+        "d_model": _width(at),
         "encoder_layers": layers,
         "decoder_layers": layers,
         "mixer": attention,
         "cross": attention,
-        "feed_forward": {"kind": "feed_forward", "d_ff": 2 * D_MODEL if at.name == "small" else 16 * D_MODEL},
+        "feed_forward": {"kind": "feed_forward", "d_ff": (2 if at.name == "small" else 4) * _width(at)},
     }
     training: Values = {"steps": None, "average": None, "save_every": 1000}
     if at.name == "small":
@@ -85,9 +88,18 @@ def recipe_of(at: Scale, kind: str, d_k: int) -> Recipe:
     return at.recipe(model, training, f"{kind}-{d_k}")
 
 
+def _width(at: Scale) -> int:
+    """Of the model: d_model."""
+    return D_MODEL if at.name == "small" else 4 * D_MODEL
+
+
+def _trained_gradient(batch: tuple[Tensor, Tensor], model: Model, _outputs: Sequence[str]) -> float:
+    return gradient_size(model.module, batch)
+
+
 def gradient_size(model: TranslationModel, batch: tuple[Tensor, Tensor]) -> float:
     """How much of a gradient the softmaxes of attention let through: the mean of ‖diag(p) − p pᵀ‖ over their rows."""
-    source, target = batch
+    source, target = (side.to(next(model.parameters()).device) for side in batch)
     with torch.no_grad(), explicit_cores(model) as cores:
         model(source, torch.ones_like(source, dtype=torch.bool), target)
         sizes = [_jacobian(core.weights).mean() for core in cores.values() if core.weights is not None]
@@ -100,11 +112,11 @@ def _jacobian(weights: Tensor) -> Tensor:
     return (squares - 2 * weights.pow(3).sum(-1) + squares.square()).clamp(min=0).sqrt()
 
 
-def cost(attention: Values, device: torch.device) -> tuple[float, int]:
+def cost(attention: Values, device: torch.device, width: int) -> tuple[float, int]:
     """Milliseconds, and bytes kept for the gradient, of one self-attention over a batch."""
     spec = validated(Attention, attention, place="attention")
-    module = spec.build(D_MODEL).to(device)
-    states = torch.randn(SENTENCES, WORDS, D_MODEL, device=device)
+    module = spec.build(width).to(device)
+    states = torch.randn(SENTENCES, WORDS, width, device=device)
     storages: dict[int, int] = {}
 
     def noted(tensor: Tensor) -> Tensor:

@@ -4,7 +4,8 @@ A line of copying is its own translation. In agreement the last word of the tran
 word is, whatever stands between them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Literal, NamedTuple
@@ -33,7 +34,21 @@ PAIRS, TESTED = 20_000, 100  # for training; for testing, a length
 BUDGET = "steps"
 STEPS = 800
 
-FAMILIES = [system for system in SYSTEMS if system.name not in ("big", "pre-norm")]
+_OF_TABLE_2 = {system.name: system for system in SYSTEMS if system.name not in ("big", "pre-norm")}
+
+
+def _varied(name: str, of: str, **changes: Values) -> System:
+    """A system of Table 2 with another part in it."""
+    return _OF_TABLE_2[of]._replace(name=name, changes=changes)
+
+
+FAMILIES = [
+    *_OF_TABLE_2.values(),
+    _varied("tanh", "rnnsearch", cell={"kind": "plain"}),
+    _varied("neighbours", "base", mixer={"kind": "local_attention", "heads": 4, "d_k": 32, "d_v": 32, "neighbours": 4}),
+    _varied("convolutions", "base", mixer={"kind": "convolution", "kernel": 5}),
+    _varied("separable", "base", mixer={"kind": "separable_convolution", "kernel": 5}),
+]
 
 
 class Kept(NamedTuple):
@@ -61,15 +76,16 @@ def sequences(names: list[str], minutes: float | None, work: Path, options: Opti
     _write(work)
     shared_store(_recipe(FAMILIES[0], work), work, say)
     found, budget = [], Budget(BUDGET, STEPS, minutes)
+    bins = {f"{task}, {ends[0]} to {ends[1]} words": (task, ends) for task in TASKS for ends in BINS}
+    measures = {name: partial(_accuracy, *which) for name, which in bins.items()}
     test = Files(source=str(work / "test.source"), target=str(work / "test.target"))
     for family in FAMILIES:
-        trial = Trial(family.name, _recipe(family, work), test)
+        trial = Trial(family.name, _recipe(family, work), test, measures)
         if family.name in names:
             run_trial(trial, work, [budget], options, say)
         known = read_trial(trial, work, budget)
         if known is not None and known.reached:
-            model = Model.read(work / family.name)
-            found += [Kept(family.name, task, *ends, _accuracy(model, task, ends)) for task in TASKS for ends in BINS]
+            found += [Kept(family.name, task, *ends, known.also[name]) for name, (task, ends) in bins.items()]
     return found
 
 
@@ -110,22 +126,26 @@ def _recipe(family: System, work: Path) -> Recipe:
 
 
 @torch.inference_mode()
-def _accuracy(model: Model, task: Task, ends: tuple[int, int]) -> float:
+def _accuracy(task: Task, ends: tuple[int, int], model: Model, _outputs: Sequence[str]) -> float:
     """Of the words that matter, how many are the most probable ones, all before them given."""
     lengths = [length for length in range(ends[0], ends[1] + 1) for _ in range(TESTED)]
     pairs = list(lines(task, iter(lengths), 3))
     source = model.source.encode([source for source, _ in pairs])
     target = model.target.encode([target for _, target in pairs])
     module, symbols = model.module, model.config.model.symbols
+    device = next(module.parameters()).device
     right = words = 0
     for places in sentence_batches(torch.tensor([len(each) + 1 for each in target]).numpy(), 4096):
-        reading = rectangle([[*source[place], symbols.end] for place in places], symbols.pad)
-        given = rectangle([[symbols.begin, *target[place]] for place in places], symbols.pad)
-        wanted = rectangle([target[place] for place in places], symbols.pad)
+        rows = (
+            [[*source[place], symbols.end] for place in places],
+            [[symbols.begin, *target[place]] for place in places],
+            [target[place] for place in places],
+        )
+        reading, given, wanted = (rectangle(side, symbols.pad).to(device) for side in rows)
         best = module.readout(module(reading, reading != symbols.pad, given)).argmax(-1)[:, :-1]
         counts = wanted != symbols.pad
         if task == "agreement":
-            counts = counts & (torch.arange(wanted.shape[1]) == counts.sum(1, keepdim=True) - 1)
+            counts = counts & (torch.arange(wanted.shape[1], device=device) == counts.sum(1, keepdim=True) - 1)
         right += int((best == wanted)[counts].sum())
         words += int(counts.sum())
     return right / words

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from transduce.directory import Model
+from transduce.directory import CONFIG, Model
 from transduce.durable import write_text
 from transduce.machine import choose_device
 from transduce.measure import Score, scores
@@ -51,6 +51,7 @@ class Row(NamedTuple):
 class Table(NamedTuple):
     """All rows, the score of the source itself, and of the best systems together."""
 
+    at: Scale
     rows: list[Row]
     copying: Score
     ensemble: tuple[list[str], Score] | None
@@ -70,7 +71,7 @@ def table2(at: Scale, names: Sequence[str], minutes: float, work: Path, options:
         rows.append(Row(system, known[ARITHMETIC], known[TIME], _waits(trial.recipe.model)))
     corpus = corpus_of(at.corpus_named("test"))
     copying = scores(corpus.source, [corpus.target], bootstrap=RESAMPLES)["bleu"]
-    return Table(rows, copying, _ensemble(at, rows, work, options))
+    return Table(at, rows, copying, _ensemble(at, rows, work, options))
 
 
 def _recipe(at: Scale, system: System, steps: int | None = None) -> Recipe:
@@ -82,7 +83,8 @@ def _recipe(at: Scale, system: System, steps: int | None = None) -> Recipe:
     small = at.name == "small"
     training = {"average": 5, "batch_tokens": 1024, "schedule": {"warmup": 200, "peak": system.peak}}
     training = {**(training if small else PRESETS[system.preset]["training"]), "steps": None}
-    recipe = at.recipe(system.model(small), training, system.name)
+    model = {**system.model(small), **({"dropout": at.dropout[system.name]} if system.name in at.dropout else {})}
+    recipe = at.recipe(model, training, system.name)
     if steps is None:
         return recipe
     warmup = min(recipe.training.schedule.warmup, max(1, steps // RISING))
@@ -103,16 +105,18 @@ def _waits(spec: ModelSpec) -> tuple[int, int]:
 
 
 def _ensemble(at: Scale, rows: Sequence[Row], work: Path, options: Options) -> tuple[list[str], Score] | None:
-    """The best systems' mean, as far as they were trained; what is known of it is kept."""
+    """The best systems' mean, as far as they were trained; what is known of it outlives their weights."""
     last = {row.system.name: row.time or row.arithmetic for row in rows}
-    known_of = {name: found for name, found in last.items() if found is not None and _holds(work / name, found)}
+    known_of = {name: found for name, found in last.items() if found is not None}
     names = sorted(known_of, key=lambda name: known_of[name].bleu, reverse=True)[:MEMBERS]
     if len(names) < MEMBERS:
         return None
-    path = work / "ensemble.json"
-    wanted = {"members": names, "bleu": [known_of[name].bleu for name in names]}
+    path = work / "found-ensemble.json"
+    wanted = {"members": names, "of": [[known_of[name].step, known_of[name].bleu] for name in names]}
     known = json.loads(path.read_text("utf-8")) if path.exists() else {}
     if {key: known.get(key) for key in wanted} != wanted:
+        if not all(_holds(work / name, known_of[name]) for name in names):
+            return None
         corpus = corpus_of(at.corpus_named("test"))
         translator = Translator.load(*(work / name for name in names), device=str(choose_device(options.device)))
         outputs = [best[0].text for best in translator.translate(corpus.source)]
@@ -123,7 +127,7 @@ def _ensemble(at: Scale, rows: Sequence[Row], work: Path, options: Options) -> t
 
 def _holds(directory: Path, found: Found) -> bool:
     """Whether a model directory has the weights that were measured; those of one in training change."""
-    return Model.read_config(directory).weights.steps[-1] == found.step
+    return (directory / CONFIG).exists() and Model.read_config(directory).weights.steps[-1] == found.step
 
 
 def as_dictionary(found: Table) -> dict[str, Any]:

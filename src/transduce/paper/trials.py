@@ -17,7 +17,7 @@ import torch
 
 from transduce.alone import BusyError
 from transduce.bench.measured import matrix_rate
-from transduce.corpus import CorpusSpec, Planner, Prepared, open_store
+from transduce.corpus import PATHS, CorpusSpec, Planner, Prepared, open_store
 from transduce.describe import flops
 from transduce.directory import RECIPE, Model
 from transduce.durable import write_text
@@ -26,7 +26,7 @@ from transduce.measure import scores
 from transduce.model import Vocabulary
 from transduce.model.readout import Smoothing
 from transduce.paper.provenance import program
-from transduce.recipe import Recipe, read_yaml, wherever
+from transduce.recipe import Recipe, read_yaml
 from transduce.run import Options, Outcome, prepare, train
 from transduce.settings import merged, validated
 from transduce.training import DivergedError
@@ -38,7 +38,6 @@ __all__ = [
     "Say",
     "Trial",
     "operations_a_step",
-    "outputs_of",
     "read_trial",
     "run_trial",
     "shared_store",
@@ -55,11 +54,12 @@ Say = Callable[[str], None]
 
 
 class Trial(NamedTuple):
-    """A row of a table under one seed: what is trained, and on what it is measured."""
+    """A row of a table under one seed: what is trained, on what it is measured, and what else is measured of it."""
 
     name: str
     recipe: Recipe
     test: CorpusSpec
+    also: Mapping[str, Callable[[Model, Sequence[str]], Any]] = {}  # of the model and its translations, a JSON value
 
 
 class Budget(NamedTuple):
@@ -92,6 +92,7 @@ class Found(NamedTuple):
     environment: dict[str, Any]
     rate: float | None = None  # operations a second of a product of float32 matrices on that device
     program: str | None = None  # version and commit that finished it
+    also: Mapping[str, Any] = {}
 
     @property
     def reached(self) -> bool:
@@ -121,7 +122,8 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Opti
             except BusyError:
                 say(f"{trial.name} is left to the process that trains it; give the command again when that has ended")
                 break
-            write_text(path, json.dumps(known._asdict(), indent=1, ensure_ascii=False) + "\n")
+            record = {"recipe": _identity(trial.recipe), "found": known._asdict()}
+            write_text(path, json.dumps(record, ensure_ascii=False) + "\n")
         say(
             f"{trial.name}, {budget.name}: step {known.step:,}, {known.seconds / 60:.1f} min, "
             f"perplexity {known.perplexity:.2f}, BLEU {known.bleu:.2f} [{known.low:.2f}, {known.high:.2f}]"
@@ -131,16 +133,12 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Opti
 
 
 def read_trial(trial: Trial, work: Path, budget: Budget) -> Found | None:
-    """What was found before, by this process or another; None where that is of another recipe or budget."""
-    out = work / trial.name
-    found = _read(out / f"found-{budget.name}.json")
-    return found if found is not None and _answers(found, budget) and _is_of(trial, out) else None
-
-
-def outputs_of(trial: Trial, work: Path, budget: Budget) -> list[str]:
-    """The translations that were measured; a line ends at a newline, whatever a model writes."""
-    content = (work / trial.name / f"outputs-{budget.name}.txt").read_bytes()
-    return content.decode().removesuffix("\n").split("\n")
+    """What was found before, by this process or another; None where that is of another recipe, budget or measure."""
+    record = _read(work / trial.name / f"found-{budget.name}.json")
+    if record is None or not _is_of(trial, record["recipe"]):
+        return None
+    found: Found = record["found"]
+    return found if _answers(found, budget) and found.also.keys() == trial.also.keys() else None
 
 
 def shared_store(recipe: Recipe, work: Path, say: Say) -> Prepared:
@@ -169,28 +167,44 @@ def _answers(found: Found, budget: Budget) -> bool:
     return found.reached or found.minutes == budget.minutes
 
 
-def _is_of(trial: Trial, out: Path) -> bool:
-    """Whether a directory was trained by the trial's recipe, however long; its corpora and test sets are part of it."""
-    path = out / RECIPE
-    if not path.exists():
-        return False
+def _is_of(trial: Trial, recipe: Any) -> bool:
+    """Whether a recipe as it was written is the trial's, however long; what it does not say yet is as by default."""
     try:
-        recipes = (validated(Recipe, read_yaml(path), place=str(path)), trial.recipe)
+        written = validated(Recipe, recipe, place=trial.name)
     except ValueError:  # of another version, with other settings
         return False
-    one, other = (wherever(merged(recipe.as_dictionary(), {"training": UNBOUNDED})) for recipe in recipes)
-    return bool(one == other)
+    return bool(_identity(written) == _identity(trial.recipe))
 
 
-def _check_earlier(trial: Trial, out: Path, budget: Budget, known: Found | None) -> None:
+def _identity(recipe: Recipe) -> Any:
+    """A recipe however long it trains and wherever its corpora lie, whose files keep their names."""
+    return _without_folders(merged(recipe.as_dictionary(), {"training": UNBOUNDED}))
+
+
+def _without_folders(values: Any) -> Any:
+    match values:
+        case dict():
+            return {
+                key: Path(value).name if key in PATHS and isinstance(value, str) else _without_folders(value)
+                for key, value in values.items()
+            }
+        case list():
+            return [_without_folders(value) for value in values]
+    return values
+
+
+def _check_earlier(trial: Trial, out: Path, budget: Budget, known: Mapping[str, Any] | None) -> None:
     """A `ValueError` where what was trained before cannot be gone on with."""
     remedy = "move it away, or choose another --work"
-    if any(out.glob("found-*.json")) and not _is_of(trial, out):
+    if not (out / RECIPE).exists():
+        return
+    if not _is_of(trial, read_yaml(out / RECIPE)):
         raise ValueError(f"{out} was trained by another recipe than `{trial.name}` has now: {remedy}")
-    if known and known.minutes and budget.minutes and known.minutes > budget.minutes:
+    minutes = known and known["found"].minutes
+    if minutes and budget.minutes and minutes > budget.minutes:
         raise ValueError(
-            f"{out} was trained for {known.minutes:g} minutes, and {budget.name} asks for {budget.minutes:g}: "
-            f"give --minutes-per-row {known.minutes:g}, or {remedy}"
+            f"{out} was trained for {minutes:g} minutes, and {budget.name} asks for {budget.minutes:g}: "
+            f"give --minutes-per-row {minutes:g}, or {remedy}"
         )
 
 
@@ -257,17 +271,18 @@ def _found(trial: Trial, recipe: Recipe, out: Path, budget: Budget, outcome: Out
         environment=environment(device),
         rate=matrix_rate(device, torch.float32),
         program=program(),
+        also={name: measure(model, valid.outputs) for name, measure in trial.also.items()},
     )
 
 
-def _read(path: Path) -> Found | None:
-    """A result as it was written; None where there is none, or one of an earlier version that said less."""
+def _read(path: Path) -> dict[str, Any] | None:
+    """A recipe and what was found of it; None where nothing was, or an earlier version wrote, which said less."""
     if not path.exists():
         return None
-    values: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
+    record = json.loads(path.read_text("utf-8"))
     try:
-        return Found(**values)
-    except TypeError:
+        return {"recipe": record["recipe"], "found": Found(**record["found"])}
+    except (KeyError, TypeError):
         return None
 
 

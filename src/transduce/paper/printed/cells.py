@@ -1,7 +1,8 @@
 """What the tables have in common: cells, and how they make a table."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from transduce.paper.trials import Found, spread
 
@@ -40,14 +41,17 @@ def trainings(found: Iterable[Found]) -> Iterator[str]:
             last[each.trial] = each
     if not last:
         return
-    made = Counter(
-        (each.program or "an earlier version", each.environment["device"], each.environment["threads"])
-        for each in last.values()
-    )
-    parts = (f"{program}, {device}, {threads} threads: {count}" for (program, device, threads), count in made.items())
+    made = Counter(f"{each.program or 'an earlier version'}, {_machine(each.environment)}" for each in last.values())
+    parts = (f"{count} by {maker}" for maker, count in made.items())
     hours = sum(each.seconds for each in last.values()) / 3600
     alike = "" if len(made) == 1 else ", not all made alike"
     yield f"Trainings: {len(last)}, {hours:.1f} hours together{alike}. {'; '.join(sorted(parts))}."
+
+
+def _machine(environment: Mapping[str, Any]) -> str:
+    """What trained: its name, and for a processor how many threads."""
+    device, threads = environment["device"], environment["threads"]
+    return device if device != "cpu" else f"{threads} thread{'' if threads == 1 else 's'} of {environment['processor']}"
 
 
 def or_nothing(value: float | None, shape: str) -> str:

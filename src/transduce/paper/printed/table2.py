@@ -20,13 +20,15 @@ def as_text(found: Table) -> str:
         "waits",
         "beside it in the paper",
     ]
-    lines = [_system(row, published) for row in found.rows]
+    lines = [_system(row, published, found.at.pair) for row in found.rows]
     beside = [
         [each.name, *(or_nothing(value, "{}") for value in (each.bleu_de, each.bleu_fr)), *_costs(each)]
         for each in PUBLISHED
     ]
     parts = [
         table(head, lines),
+        f"Equal arithmetic: {found.at.operations:.1e} operations of training, by our count. Equal time: all of a row's "
+        "minutes, where its steps were not bounded before.",
         f"Copying the source: BLEU {found.copying.score:.2f} (`{found.copying.signature}`, that of every row).",
         NOT_ONE_MEASURE,
         "What waits: products of matrices of which each needs the one before it, in reading n words a side once, layer "
@@ -39,10 +41,10 @@ def as_text(found: Table) -> str:
     return "\n\n".join(parts)
 
 
-def _system(row: Row, published: Mapping[str, Published]) -> list[str]:
+def _system(row: Row, published: Mapping[str, Published], pair: str) -> list[str]:
     """A line of Table 2."""
     last, name = row.time or row.arithmetic, row.system.published
-    beside = f"{name}: {published[name].bleu_de}" if name else row.system.beside
+    beside = f"{name}{_printed(published[name], pair)}" if name else row.system.beside
     waits = _line_through(*row.waits)
     if last is None:
         return [row.system.name, "", "", "", "", "", waits, beside]
@@ -57,6 +59,11 @@ def _system(row: Row, published: Mapping[str, Published]) -> list[str]:
         waits,
         beside,
     ]
+
+
+def _printed(each: Published, pair: str) -> str:
+    """The paper's BLEU of a pair of languages, where it has one."""
+    return or_nothing(each.bleu_de if pair == "en-de" else each.bleu_fr, ": {}")
 
 
 def _line_through(at_8: int, at_16: int) -> str:
