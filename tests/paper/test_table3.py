@@ -73,8 +73,8 @@ def test_what_was_cut_short_or_made_otherwise_is_said():
     text = printed.as_text(rows, [])
     assert "| base (7 of 10 steps) | 2 |" in text
     assert (
-        "0.1.0 at abc, cpu, 1 threads: 1; 0.1.0 at abc, cpu, 2 threads: 1; an earlier version, cpu, 1 threads: 1."
-        in text
+        "1 by 0.1.0 at abc, 1 thread of a processor; 1 by 0.1.0 at abc, 2 threads of other; "
+        "1 by an earlier version, 1 thread of a processor." in text
     )
 
 
