@@ -1,4 +1,4 @@
-"""Having a folder to oneself: one training in a run, one fetch in a folder of data."""
+"""Having a folder to oneself: one training in a run, one fetch in a folder of data; or each process in its turn."""
 
 import contextlib
 import fcntl
@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["BusyError", "held"]
+__all__ = ["BusyError", "held", "in_turn"]
 
 
 class BusyError(ValueError):
@@ -27,6 +27,17 @@ def held(folder: Path, work: str) -> Iterator[None]:
         os.close(descriptor)
         raise BusyError(f"another {work} is at work in {folder}; wait for its end, or choose another folder") from None
     try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def in_turn(folder: Path) -> Iterator[None]:
+    """Lets the processes of this machine that want to work in `folder`, which is there, do so one after the other."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)

@@ -8,7 +8,7 @@ from typing import Any
 from transduce.directory import MANIFEST, NEXT, RECIPE, write_recipe
 from transduce.recipe import LARGEST, Recipe, dump, read_yaml, wherever
 
-__all__ = ["claim", "set_aside"]
+__all__ = ["claim", "has_saved", "set_aside"]
 
 # What a recipe may change between one start of a run and the next: (section, key).
 FREE = {
@@ -21,7 +21,7 @@ ASIDE = "before-restart-"  # and a number: where a restart keeps what was there
 
 def set_aside(out: Path, say: Callable[[str], None]) -> None:
     """Moves what an earlier run wrote into a folder of its own: a restart loses nothing."""
-    if not (out / RECIPE).exists() and not ((out / "training").exists() and _has_saved(out)):
+    if not (out / RECIPE).exists() and not ((out / "training").exists() and has_saved(out)):
         return
     number = 1
     while (out / f"{ASIDE}{number}").exists():
@@ -50,7 +50,7 @@ def claim(recipe: Recipe, out: Path) -> None:
         )
     out.mkdir(parents=True, exist_ok=True)
     path = out / RECIPE
-    if path.exists() and _has_saved(out):
+    if path.exists() and has_saved(out):
         recipes = read_yaml(path), recipe.as_dictionary()
         if any(_differences(*map(wherever, recipes))):
             differences = _differences(*recipes)
@@ -58,7 +58,7 @@ def claim(recipe: Recipe, out: Path) -> None:
                 f"{out} was begun with another recipe: {'; '.join(differences)}. Train into another directory, "
                 "or begin anew with --restart (what is there is kept)"
             )
-    elif not path.exists() and _has_saved(out) and (out / "training").exists():
+    elif not path.exists() and has_saved(out) and (out / "training").exists():
         raise ValueError(
             f"{out} holds checkpoints and no {RECIPE}, so that nobody knows what they are of. Put it back, or begin "
             "anew with --restart (what is there is kept)"
@@ -74,7 +74,7 @@ def claim(recipe: Recipe, out: Path) -> None:
     write_recipe(out, text)
 
 
-def _has_saved(out: Path) -> bool:
+def has_saved(out: Path) -> bool:
     """Whether a run has anything that it could go on from, or that was made by its recipe."""
     return (out / MANIFEST).exists() or (out / NEXT).exists() or any((out / "training").glob("step-*"))
 

@@ -152,6 +152,7 @@ def environment(device: torch.device) -> dict[str, Any]:
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-        "processor": f"{processor()}, {torch.backends.cpu.get_cpu_capability()}",
+        "processor": torch.backends.cpu.get_cpu_capability(),
+        "machine": processor(),
         "processes": 1,
     }

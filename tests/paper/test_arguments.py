@@ -7,6 +7,7 @@ import pytest
 import torch
 from paper_fixtures import MEMORY, TRANSFORMER, found
 
+from transduce.model import Vocabulary
 from transduce.paper import lengths, recall, scaling, sequences
 from transduce.paper.printed import distance as printed_distance
 from transduce.paper.printed import scaling as printed_scaling
@@ -107,7 +108,10 @@ def test_what_was_recalled_is_kept(tmp_path, monkeypatch):
     assert learnt.call_count == 3
     monkeypatch.setattr(recall, "STEPS", 7)
     assert recall.recall(tmp_path, False, torch.device("cpu"), print) == []
-    (tmp_path / "found-mixers.json").write_text('[["attention", 4, 0.5, 1.0]]')  # as an earlier version wrote it
+    monkeypatch.undo()
+    monkeypatch.setattr(recall, "DISTANCES", (4, 6, 8))  # one between, and other mixers: what is known stays
+    assert recall.recall(tmp_path, False, torch.device("cpu"), print) == known
+    monkeypatch.setattr(recall, "MIXERS", {"attention": recall.MIXERS["GRU"]})
     assert recall.recall(tmp_path, False, torch.device("cpu"), print) == []
 
 
@@ -133,6 +137,14 @@ def test_families_are_trained_on_both_tasks(tmp_path, monkeypatch):
     kept = sequences.sequences(["second"], None, tmp_path, CPU, lambda line: None)
     assert [(each.family, each.task) for each in kept] == [("second", "copying")] * 5 + [("second", "agreement")] * 5
     assert all(0 <= each.accuracy <= 1 for each in kept)
+
+
+@pytest.mark.parametrize("family", sequences.FAMILIES, ids=lambda family: family.name)
+def test_every_family_is_a_recipe_and_a_model(family, tmp_path):
+    spec = sequences._recipe(family, tmp_path).model
+    model = spec.build(Vocabulary(source=9, target=9)).eval()
+    words = torch.full((1, 5), 4)
+    assert model.readout(model(words, torch.ones_like(words, dtype=torch.bool), words)).shape == (1, 5, 9)
 
 
 def test_the_last_word_alone_counts_in_agreement(tmp_path, monkeypatch):
@@ -175,10 +187,12 @@ def test_positions_are_scored_by_length(tiny, tmp_path, monkeypatch):
         ("sinusoids", 1, 5),
         ("learned", 1, 5),
     ]
-    recalled = [Recalled("attention", distance, 0.5, 1e-3) for distance in recall.DISTANCES]
-    kept = [sequences.Kept("base", task, *ends, 0.5) for task in sequences.TASKS for ends in sequences.BINS]
+    recalled = [Recalled("attention", distance, 0.5, 1e-3, "a machine") for distance in recall.DISTANCES]
+    kept = [sequences.Kept("base", task, *ends, 0.5, found()) for task in sequences.TASKS for ends in sequences.BINS]
     text = printed_distance.as_text(recalled, kept, scored)
     assert "| attention | 50% | 50% |" in text
+    assert "Both by a machine." in text
+    assert "Trainings: 3, " in text
     assert "| base | 50.0% |" in text
     printed_distance.draw(recalled, kept, scored, tmp_path / "distance.svg")
     assert (tmp_path / "distance.svg").exists()

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from transduce.commands import app
 from transduce.measure import Score
-from transduce.paper import experiments, page, table2
+from transduce.paper import experiments, page, record, table2
 from transduce.paper.experiments import EXPERIMENTS, Result
 from transduce.paper.printed import table2 as printed
 from transduce.paper.scales import scale
@@ -61,11 +61,11 @@ def test_the_papers_other_pair_is_its_own(tmp_path, monkeypatch):
     )
     assert big.data.test["test"].target.endswith("wmt14-en-fr/newstest2014.fr")
     found = table2.Table(
-        at, [table2.Row(system, None, None, (1, 1)) for system in SYSTEMS], Score(0.5, "", None, None), None
+        at, [table2.Row(system, None, None, (1, 1), None) for system in SYSTEMS], Score(0.5, "", None, None), None
     )
     text = printed.as_text(found)
     assert "| Transformer (big): 41.8 |" in text
-    assert "| ByteNet |" in text  # of which the paper has no figure for this pair
+    assert "| ByteNet |\n" in text  # of which the paper has no figure for this pair
     result = invoke("table3", "--scale", "paper-en-fr", "--out", tmp_path / "out")
     assert result.exit_code == 2
     assert "--scale paper-en-fr: only Table 2 has that pair" in result.stderr
@@ -118,43 +118,44 @@ def test_a_page_has_what_a_readme_says_of_each_table(tmp_path):
     assert "Not here" not in text
 
 
-def test_what_was_trained_elsewhere_is_in_the_table_and_not_trained_again(tmp_path, monkeypatch):
-    place = "table3-small/base-1/found-steps.json"
+def test_what_was_found_reaches_the_folder_of_tables_whatever_ends_the_command(tmp_path, monkeypatch):
+    def ended(asked):
+        record.add_record(asked.folder("table3"), record.Record("base-1", {}, {"bleu": 9.5}))
+        raise ValueError("ended")
 
-    def told(asked):
-        path = asked.work / place
-        if not path.exists():
-            path.parent.mkdir(parents=True)
-            path.write_text('{"recipe": {}, "found": {"bleu": 9.5}}', "utf-8")
-        return _result("table3")._replace(text=path.read_text("utf-8").strip())
-
-    monkeypatch.setitem(EXPERIMENTS, "table3", told)
-    assert invoke("table3", "--work", tmp_path / "here", "--out", tmp_path / "out").exit_code == 0
-    (tmp_path / "other" / place).parent.mkdir(parents=True)
-    (tmp_path / "other" / place.replace("base-1", "big-1")).parent.mkdir(parents=True)
-    (tmp_path / "other" / place.replace("base-1", "big-1")).write_text("{}", "utf-8")
-    result = invoke("table3", "--work", tmp_path / "other", "--out", tmp_path / "out")
-    assert result.exit_code == 0
-    assert '"bleu": 9.5' in result.stdout
-    assert "1 more found in" in result.stderr
-    remembered = json.loads((tmp_path / "out" / "trainings.json").read_text("utf-8"))
-    assert list(remembered) == [place, place.replace("base-1", "big-1")]
+    monkeypatch.setitem(EXPERIMENTS, "table3", ended)
+    assert invoke("table3", "--work", tmp_path / "here", "--out", tmp_path / "out").exit_code == 2
+    (line,) = (tmp_path / "out" / "trainings.jsonl").read_text("utf-8").splitlines()
+    assert json.loads(line) == {"folder": "table3-small", "trial": "base-1", "recipe": {}, "found": {"bleu": 9.5}}
+    monkeypatch.setitem(EXPERIMENTS, "table3", lambda asked: _result("table3"))
+    assert invoke("table3", "--work", tmp_path / "other", "--out", tmp_path / "out").exit_code == 0
+    known = record.records(tmp_path / "other" / "table3-small", "base-1")
+    assert known == [record.Record("base-1", {}, {"bleu": 9.5})]
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "is damaged"),
-        ('{"../found-a.json": {}}', "is no training's place"),
-        ('{"a/b.json": {}}', "is no training"),
+        (b"{", "line 1, is damaged"),
+        (b"\xff", "line 1, is damaged"),
+        (b"[]", "line 1, has not the keys folder, trial, recipe, found"),
+        (b'\n{"folder": "a", "trial": "b", "recipe": 1, "found": null}', "line 2, has not the keys"),
+        (b'{"folder": "../a", "trial": "b", "recipe": 1, "found": {}}', "../a is no folder of trainings"),
     ],
 )
 def test_a_record_that_is_none_is_refused(content, message, tmp_path):
-    (tmp_path / "trainings.json").write_text(content, "utf-8")
+    (tmp_path / "trainings.jsonl").write_bytes(content)
     result = invoke("table1", "--work", tmp_path / "work", "--out", tmp_path)
     assert result.exit_code == 2
     assert message in result.stderr
-    assert not (tmp_path / "work").exists()
+
+
+def test_a_readme_of_something_else_and_pictures_that_are_none_do_not_keep_a_page_from_being_made(tmp_path):
+    _result("scaling").write(tmp_path, torch.device("cpu"), 1.0)
+    (tmp_path / "README.md").write_text("# Another\n\n![logo](logo.png)\n", "utf-8")
+    assert "Another" not in page.write_page(tmp_path).read_text("utf-8")
+    (tmp_path / "README.md").write_text("# Mine\n\n![logo](logo.png)\n\n## [S](scaling.md)\n\n![x](no.svg)\n", "utf-8")
+    assert "<h1>Mine</h1>" in page.write_page(tmp_path).read_text("utf-8")
 
 
 def test_experiments_know_their_rows(tmp_path):

@@ -7,6 +7,7 @@ from paper_fixtures import TRANSFORMER
 
 from transduce.alone import held
 from transduce.paper.printed.cells import trainings
+from transduce.paper.record import lay_out, take_in
 from transduce.paper.trials import Budget, Trial, operations_a_step, read_trial, run_trial, shared_store, spread
 from transduce.recipe import from_values
 from transduce.run import Options
@@ -85,12 +86,12 @@ def test_another_recipe_is_no_answer_and_is_not_trained_over(trial, tmp_path):
     assert read_trial(trial, tmp_path, few) == found
 
 
-def test_what_was_trained_for_longer_is_not_called_shorter(trial, tmp_path):
-    run_trial(trial, tmp_path, [Budget("time", None, 0.002)], CPU, lambda line: None)
-    with pytest.raises(
-        ValueError, match=r"was trained for 0.002 minutes, and time asks for 0.001: give --minutes-per-row"
-    ):
+def test_what_was_trained_for_longer_is_not_called_shorter(trial, tmp_path, monkeypatch):
+    longer = run_trial(trial, tmp_path, [Budget("time", None, 0.05)], CPU, lambda line: None)
+    monkeypatch.setattr("transduce.paper.trials.A_STEP", 0.0)
+    with pytest.raises(ValueError, match=r"was trained for 0\.[0-9]+ minutes, and time asks for 0.001: give a larger"):
         run_trial(trial, tmp_path, [Budget("time", None, 0.001)], CPU, lambda line: None)
+    assert run_trial(trial, tmp_path, [Budget("time", None, 0.05)], CPU, lambda line: None) == longer
 
 
 def test_what_was_trained_for_too_long_and_not_measured_is_no_answer(trial, tmp_path, monkeypatch):
@@ -112,15 +113,15 @@ def test_a_trial_that_diverges_keeps_no_other_from_being_trained(trial, tmp_path
 
 def test_a_recipe_of_another_version_is_no_answer(trial, tmp_path):
     run_trial(trial, tmp_path, [Budget("few", 1)], CPU, lambda line: None)
-    path = tmp_path / "row" / "found-few.json"
+    path = tmp_path / "found.jsonl"
     path.write_text(path.read_text().replace("batch_tokens", "batch_words"))
     assert read_trial(trial, tmp_path, Budget("few", 1)) is None
 
 
 def test_what_an_earlier_version_found_is_found_again(trial, tmp_path):
     first = run_trial(trial, tmp_path, [Budget("few", 2)], CPU, lambda line: None)["few"]
-    path = tmp_path / "row" / "found-few.json"
-    path.write_text(json.dumps({"trial": "row"}))
+    path = tmp_path / "found.jsonl"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "found": {"trial": "row"}}))
     assert (
         run_trial(trial, tmp_path, [Budget("few", 2)], CPU, lambda line: None)["few"]._replace(rate=first.rate) == first
     )
@@ -140,21 +141,43 @@ def test_minutes_end_what_steps_would_not(trial, tmp_path):
     assert found["time"].step == found["arithmetic"].step < 10**6
 
 
-def test_what_else_is_asked_of_a_trial_is_measured_with_it_and_kept(trial, tmp_path, monkeypatch):
+def test_what_else_is_asked_of_a_trial_is_measured_with_it_and_kept(trial, tmp_path):
     few = Budget("few", 2)
     first = run_trial(trial, tmp_path, [few], CPU, lambda line: None)["few"]
     asked = trial._replace(also={"lines": lambda model, outputs: [model.config.model.kind, len(outputs)]})
-    assert read_trial(asked, tmp_path, few) is None
+    assert read_trial(asked, tmp_path, few) == first  # which does not answer it
     found = run_trial(asked, tmp_path, [few], CPU, lambda line: None)["few"]
     assert found.also == {"lines": ["transformer", 5]}
     assert (found.step, found.words, found.bleu) == (first.step, first.words, first.bleu)
     assert read_trial(asked, tmp_path, few) == found
+    more = trial._replace(also={**asked.also, "new": lambda model, outputs: 1})
+    (tmp_path / "row").rename(tmp_path / "away")  # without the weights, what is known has to do
+    assert run_trial(more, tmp_path, [few], CPU, lambda line: None)["few"] == found
+
+
+def test_what_was_found_elsewhere_is_believed_and_not_overwritten(trial, tmp_path, monkeypatch):
+    there, here, out = tmp_path / "there", tmp_path / "here", tmp_path / "out"
+    few = Budget("few", 2)
+    found = run_trial(trial, there / "table-small", [few], CPU, lambda line: None)["few"]
+    other = trial._replace(
+        recipe=from_values(merged(trial.recipe.as_dictionary(), {"model": {"dropout": 0.3}}), place="")
+    )
+    mine = run_trial(other, here / "table-small", [few], CPU, lambda line: None)["few"]
+    take_in(out, there)
+    lay_out(out, here)
+    take_in(out, here)
+    monkeypatch.setattr("transduce.paper.trials.train", lambda *arguments: pytest.fail("trained again"))
+    for work in (here, tmp_path / "new"):
+        lay_out(out, work)
+        assert run_trial(trial, work / "table-small", [few], CPU, lambda line: None)["few"] == found
+        assert run_trial(other, work / "table-small", [few], CPU, lambda line: None)["few"] == mine
+    assert (out / "trainings.jsonl").read_text().count("\n") == 2
 
 
 def test_what_was_found_holds_wherever_the_corpora_lie(trial, tmp_path):
     few = Budget("few", 2)
     found = run_trial(trial, tmp_path / "here", [few], CPU, lambda line: None)["few"]
-    assert str(tmp_path) not in (tmp_path / "here" / "row" / "found-few.json").read_text()
+    assert str(tmp_path) not in (tmp_path / "here" / "found.jsonl").read_text()
     values = trial.recipe.as_dictionary()
     elsewhere = {"source": "/elsewhere/test.en", "target": "/elsewhere/test.de"}
     moved = trial._replace(
@@ -173,7 +196,7 @@ def test_trials_share_one_store(trial, tmp_path):
     run_trial(trial, tmp_path, [Budget("few", 1)], CPU, said.append)
     assert not [line for line in said if line.startswith("learning subwords")]
     assert (tmp_path / "row" / "training" / "store").is_symlink()
-    assert json.loads((tmp_path / "row" / "found-few.json").read_text())["found"]["trial"] == "row"
+    assert json.loads((tmp_path / "found.jsonl").read_text())["trial"] == "row"
 
 
 def test_arithmetic_of_a_step_is_that_of_its_words(trial, tmp_path):

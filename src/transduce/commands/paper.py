@@ -31,7 +31,7 @@ class At(StrEnum):
 
 def paper(
     experiment: Annotated[Experiment, typer.Argument(help="Which table or argument.")],
-    scale: Annotated[At, typer.Option(help="The paper's sizes, or all shrunk.")] = At.SMALL,
+    scale: Annotated[At, typer.Option(help="All shrunk, or the paper's sizes; en-fr: Table 2.")] = At.SMALL,
     row: Annotated[list[str], typer.Option(help="Train this row alone; again for another.")] = [],  # noqa: B006
     seeds: Annotated[int | None, typer.Option(min=1, help="Of Table 3: trainings a row; 1 if not given.")] = None,
     minutes_per_row: Annotated[float | None, typer.Option(min=0.01, help="Bounds each training.")] = None,
@@ -60,12 +60,14 @@ def paper(
     keep_pages()
     asked = Asked(scale.value, tuple(row), seeds or 1, minutes_per_row, work, repeats, Options(device, threads), say)
     out.mkdir(parents=True, exist_ok=True)
-    lay_out(out, work, say)
+    lay_out(out, work)
     names = list(EXPERIMENTS) if experiment is Experiment.ALL else [experiment.value]
     for name in names:
         began = time.monotonic()
-        result = EXPERIMENTS[name](asked)
+        try:
+            result = EXPERIMENTS[name](asked)
+        finally:
+            take_in(out, work)  # what was finished before an end that nobody wanted, too
         print(result.write(out, choose_device(device), time.monotonic() - began))
-        take_in(out, work)
     if experiment is Experiment.ALL:
         say(f"all of it on one page: {write_page(out)}")

@@ -130,8 +130,8 @@ def _distance(asked: Asked) -> Result:
         printed_distance.as_text(recalled, kept, scored),
         {
             "recalled": [each._asdict() for each in recalled],
-            "kept": [each._asdict() for each in kept],
-            "scored": [each._asdict() for each in scored],
+            "kept": [{**each._asdict(), "by": each.by.program} for each in kept],
+            "scored": [{**each._asdict(), "by": each.by.program} for each in scored],
         },
         lambda path: printed_distance.draw(recalled, kept, scored, path),
     )

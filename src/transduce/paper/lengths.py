@@ -9,7 +9,7 @@ from transduce.directory import Model
 from transduce.measure import scores
 from transduce.paper.scales import Scale
 from transduce.paper.table3 import recipe_of
-from transduce.paper.trials import RESAMPLES, Budget, Say, Trial, read_trial, run_trial, shared_store
+from transduce.paper.trials import RESAMPLES, Budget, Found, Say, Trial, read_trial, run_trial, shared_store
 from transduce.recipe import Recipe
 from transduce.run import Options
 from transduce.settings import merged, validated
@@ -25,6 +25,7 @@ class Scored(NamedTuple):
     """BLEU of the test sentences whose sources have so many subwords."""
 
     positions: str
+    by: Found
     shortest: int
     longest: int
     sentences: int
@@ -52,7 +53,7 @@ def lengths(
         known = read_trial(trial, work, budget)
         if known is not None and known.reached:
             found += [
-                Scored(name, *ends, *known.also[part]) for part, ends in bins.items() if known.also[part] is not None
+                Scored(name, known, *ends, *known.also[part]) for part, ends in bins.items() if known.also.get(part)
             ]
     return found
 

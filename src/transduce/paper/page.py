@@ -2,7 +2,6 @@
 
 import html
 import re
-import textwrap
 from pathlib import Path
 
 from transduce.durable import write_text
@@ -42,12 +41,12 @@ def _said(out: Path) -> dict[str, str]:
     """What the README says of each table, by the name that its heading links to, and before any of them."""
     path = out / "README.md"
     first, *sections = path.read_text("utf-8").split("\n## ") if path.exists() else [""]
-    said = {"": first}
+    said = {}
     for section in sections:
         heading, _, text = section.partition("\n")
         if found := re.search(r"\]\((\w+)\.md\)", heading):
             said[found[1]] = text.strip()
-    return said
+    return {"": first, **said} if said else {}  # another folder's README says nothing of tables
 
 
 def _with(said: str | None, text: str) -> str:
@@ -57,7 +56,7 @@ def _with(said: str | None, text: str) -> str:
 
 
 def _as_html(text: str, out: Path) -> str:
-    """The little Markdown that results are written in: headings, pictures, tables, paragraphs, code."""
+    """The little Markdown that results are written in: headings, pictures, tables, paragraphs."""
     return "\n".join(_block(block, out) for block in text.strip().split("\n\n") if block)
 
 
@@ -65,11 +64,9 @@ def _block(block: str, out: Path) -> str:
     """One block."""
     if block.startswith("# "):
         return f"<h1>{_inline(block[2:])}</h1>"
-    if found := re.fullmatch(r"!\[(.*)\]\((.*)\)", block):
+    if (found := re.fullmatch(r"!\[(.*)\]\((\w+\.svg)\)", block)) and (out / found[2]).exists():
         picture = (out / found[2]).read_text("utf-8")
         return f'<figure aria-label="{html.escape(found[1])}">{picture[picture.index("<svg") :]}</figure>'
-    if block.startswith("    "):
-        return f"<pre>{html.escape(textwrap.dedent(block))}</pre>"
     if block.startswith("| "):
         head, _, *rows = ([cell.strip() for cell in line.strip("| ").split(" | ")] for line in block.splitlines())
         cells = [_row(row, "td") for row in rows]

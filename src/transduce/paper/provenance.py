@@ -4,25 +4,35 @@ import datetime
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
 import transduce
 from transduce.machine import environment
 
-__all__ = ["program", "provenance"]
+__all__ = ["on", "program", "provenance"]
 
 
 def provenance(device: torch.device, seconds: float) -> str:
     """A paragraph that stands under every table."""
     machine = environment(device)
-    where = machine["device"] if device.type == "cuda" else f"{machine['threads']} threads of {machine['processor']}"
     command = shlex.join(["transduce", *sys.argv[1:]])
     return (
         f"`{command}`, transduce {program()}, torch {machine['torch']}, "
-        f"{where}, {datetime.date.today().isoformat()}; this call took {seconds / 60:.1f} minutes."
+        f"{on(machine)}, {datetime.date.today().isoformat()}; this call took {seconds / 60:.1f} minutes."
     )
+
+
+def on(machine: Mapping[str, Any]) -> str:
+    """The device of an environment, for a processor with its threads."""
+    if machine["device"] != "cpu":
+        return str(machine["device"])
+    threads = f"{machine['threads']} thread{'' if machine['threads'] == 1 else 's'}"
+    name = f"{machine['machine']}, {machine['processor']}" if "machine" in machine else f"{machine['processor']}"
+    return f"{threads} of {name}"
 
 
 def program() -> str:

@@ -1,6 +1,5 @@
 """What a mixer alone can carry over a distance: the first of D + 1 symbols, asked for at the last."""
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +10,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from transduce.alone import BusyError, held
-from transduce.durable import write_text
+from transduce.machine import environment
 from transduce.model import Attention, FeedForward
 from transduce.model.families.cells import Cell, FactorisedLstm, Gru, Lstm, Plain, RecurrentCell, ran
 from transduce.model.layers import EncoderLayer, LayerSpec
 from transduce.model.mixers import Convolution, LocalAttention, Mixer, SeparableConvolution
 from transduce.model.positions import Sinusoidal
+from transduce.paper.provenance import on, program
+from transduce.paper.record import Record, add_record, records
 
 D_MODEL, LAYERS, SYMBOLS = 64, 4, 16
 DISTANCES = (4, 8, 16, 32, 64, 128)
@@ -41,6 +42,7 @@ class Recalled(NamedTuple):
     distance: int
     accuracy: float
     fresh_gradient: float  # before training, by that of the last state by the last symbol
+    made: str  # by which program, on what
 
 
 class Recaller(nn.Module):
@@ -112,56 +114,43 @@ def _layer(mixer: Mixer | Cell) -> nn.Module:
 
 def recall(work: Path, train: bool, device: torch.device, say: Callable[[str], None]) -> list[Recalled]:
     """Every mixer at every distance, each trained from fresh weights for as many steps, unless that was done before."""
-    path = work / "found-mixers.json"
-    known = _known(path)
-    if not train:
-        return known
-    try:
-        with held(work, "experiment"):
-            _recall_all(known, path, device, say)
-    except BusyError:
-        say("the mixers are left to the process that trains them; give the command again when that has ended")
-    return known
+    if train:
+        try:
+            with held(work / "mixers", "experiment"):
+                _recall_all(work, device, say)
+        except BusyError:
+            say("the mixers are left to the process that trains them; give the command again when that has ended")
+    known = (_known(work, name, distance) for name in MIXERS for distance in DISTANCES)
+    return [each for each in known if each is not None]
 
 
-def _recall_all(known: list[Recalled], path: Path, device: torch.device, say: Callable[[str], None]) -> None:
-    """Adds what is not `known` yet, and writes it down, one distance after the other."""
+def _recall_all(work: Path, device: torch.device, say: Callable[[str], None]) -> None:
+    """Trains what is not known yet, and writes it down, one distance after the other."""
     for name, mixer in MIXERS.items():
-        began, done = time.monotonic(), {each.distance for each in known if each.mixer == name}
-        for distance in (each for each in DISTANCES if each not in done):
+        began, missing = time.monotonic(), [each for each in DISTANCES if _known(work, name, each) is None]
+        for distance in missing:
             torch.manual_seed(1)
             model = Recaller(mixer).to(device)
             fresh = _fresh_gradient(model, distance)
-            known.append(Recalled(name, distance, _learnt(model, distance), fresh))
-            write_text(path, json.dumps(_record(known)) + "\n")
-        if len(done) < len(DISTANCES):
+            found = {"accuracy": _learnt(model, distance), "fresh_gradient": fresh}
+            made = f"{program()}, {on(environment(device))}"
+            add_record(work, Record(name, _settings(name, distance), {**found, "made": made}))
+        if missing:
             say(f"{name}: {time.monotonic() - began:.0f} s")
 
 
-def _known(path: Path) -> list[Recalled]:
+def _known(work: Path, name: str, distance: int) -> Recalled | None:
     """What was found before, with the settings of today."""
-    kept = json.loads(path.read_text("utf-8")) if path.exists() else None
-    if not isinstance(kept, dict) or kept["settings"] != _settings():
-        return []
-    found = {name: kept["found"][name] for name, spec in _specs().items() if kept["mixers"].get(name) == spec}
-    return [Recalled(name, *values) for name, distances in found.items() for values in distances]
+    for record in records(work, name):
+        if record.recipe == _settings(name, distance):
+            return Recalled(name, distance, **record.found)
+    return None
 
 
-def _record(known: list[Recalled]) -> dict[str, Any]:
-    """For JSON: what was found of each mixer, beside what the mixer was."""
-    found = {name: [each[1:] for each in known if each.mixer == name] for name in MIXERS}
-    return {"settings": _settings(), "mixers": _specs(), "found": found}
-
-
-def _settings() -> dict[str, Any]:
-    """All that decides on what is recalled, whichever the mixer."""
-    sizes = {"d_model": D_MODEL, "layers": LAYERS, "symbols": SYMBOLS}
-    return {**sizes, "batch": BATCH, "rate": RATE, "steps": STEPS, "tested": TESTED}
-
-
-def _specs() -> dict[str, Any]:
-    """What each mixer is."""
-    return {name: mixer.as_dictionary() for name, mixer in MIXERS.items()}
+def _settings(name: str, distance: int) -> dict[str, Any]:
+    """All that decides on what is recalled."""
+    sizes = {"d_model": D_MODEL, "layers": LAYERS, "symbols": SYMBOLS, "mixer": MIXERS[name].as_dictionary()}
+    return {**sizes, "distance": distance, "batch": BATCH, "rate": RATE, "steps": STEPS, "tested": TESTED}
 
 
 def _learnt(model: Recaller, distance: int) -> float:

@@ -1,52 +1,87 @@
-"""What trainings have found, in one file beside the tables: small enough to carry where the weights are not.
+"""What was found of trainings: lines that are added and never changed, beside the trainings and beside the tables.
 
-From it a table is printed again, or filled on, in another folder and on another machine.
+A folder of trainings has `found.jsonl`. All of them together are `trainings.jsonl` beside the tables, which is small
+enough to carry where the weights are not: from it a table is printed again, or filled on, elsewhere. Two such files
+are joined by having the lines of both.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from transduce.alone import in_turn
 from transduce.durable import write_text
 
-__all__ = ["lay_out", "take_in"]
+__all__ = ["Record", "add_record", "lay_out", "records", "take_in"]
 
-RECORD = "trainings.json"
-FOUND = "found-*.json"
+FOUND, TOGETHER = "found.jsonl", "trainings.jsonl"
 
 
-def lay_out(out: Path, work: Path, say: Callable[[str], None]) -> None:
-    """Writes what `out` remembers into the folder of trainings, where nothing of the same name is."""
-    missing = {name: found for name, found in _remembered(out).items() if not (work / name).exists()}
-    for name, found in missing.items():
-        (work / name).parent.mkdir(parents=True, exist_ok=True)
-        write_text(work / name, json.dumps(found, ensure_ascii=False) + "\n")
-    if missing:
-        say(f"{len(missing)} more found in {out / RECORD}; a training whose recipe is that of today is not repeated")
+class Record(NamedTuple):
+    """What was found of a training, and the recipe or other settings that decide on it; both are plain JSON values."""
+
+    trial: str
+    recipe: Any
+    found: dict[str, Any]
+
+
+def records(folder: Path, trial: str) -> list[Record]:
+    """All that is known of a trial in a folder of trainings, of whichever recipe."""
+    known = (Record(**values) for values in _lines(folder / FOUND, Record._fields))
+    return [record for record in known if record.trial == trial]
+
+
+def add_record(folder: Path, record: Record) -> None:
+    """Writes it down, beside what other processes write."""
+    _join(folder / FOUND, [record._asdict()], Record._fields)
+
+
+def lay_out(out: Path, work: Path) -> None:
+    """Lets the folders of trainings know what is known beside the tables."""
+    for values in _lines(out / TOGETHER, ("folder", *Record._fields)):
+        folder = Path(values.pop("folder"))
+        if folder.is_absolute() or ".." in folder.parts:
+            raise ValueError(f"{out / TOGETHER}: {folder} is no folder of trainings: take the file from a copy")
+        _join(work / folder / FOUND, [values], Record._fields)
 
 
 def take_in(out: Path, work: Path) -> None:
-    """Has `out` remember what the folder of trainings has, and what it remembered before; a line each."""
-    found = {str(path.relative_to(work)): json.loads(path.read_text("utf-8")) for path in work.rglob(FOUND)}
-    lines = [
-        f"{json.dumps(name)}: {json.dumps(each, ensure_ascii=False)}"
-        for name, each in sorted((_remembered(out) | found).items())
+    """Writes beside the tables what the folders of trainings know, to what was known there before."""
+    folders = sorted(path.parent for pattern in ("*", "*/*") for path in work.glob(f"{pattern}/{FOUND}"))
+    known = [
+        {"folder": str(folder.relative_to(work)), **values}
+        for folder in folders
+        for values in _lines(folder / FOUND, Record._fields)
     ]
-    if lines:
-        write_text(out / RECORD, "{\n" + ",\n".join(lines) + "\n}\n")
+    _join(out / TOGETHER, known, ("folder", *Record._fields))
 
 
-def _remembered(out: Path) -> dict[str, Any]:
-    """By the path in the folder of trainings."""
-    path = out / RECORD
+def _join(path: Path, more: Iterable[dict[str, Any]], keys: tuple[str, ...]) -> None:
+    """Adds the lines that are not there yet; they stand in order, so that it does not matter who came first."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with in_turn(path.parent):
+        before = {_line(values) for values in _lines(path, keys)}
+        after = before | {_line(values) for values in more}
+        if after != before:
+            write_text(path, "".join(sorted(after)))
+
+
+def _line(values: dict[str, Any]) -> str:
+    return json.dumps(values, ensure_ascii=False) + "\n"
+
+
+def _lines(path: Path, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """The lines of a file; a `ValueError` names one that is none."""
     if not path.exists():
-        return {}
-    try:
-        remembered: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is damaged ({error}): take it from a copy, or delete it") from None
-    for name in remembered:
-        if not Path(name).match(FOUND) or Path(name).is_absolute() or ".." in Path(name).parts:
-            raise ValueError(f"{path}: {name} is no training's place: take the file from a copy, or delete it")
-    return remembered
+        return
+    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            values = json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}, is damaged ({error}): mend it, or delete the line") from None
+        if not isinstance(values, dict) or values.keys() != set(keys) or not isinstance(values["found"], dict):
+            raise ValueError(f"{path}, line {number}, has not the keys {', '.join(keys)}: mend it, or delete the line")
+        yield values

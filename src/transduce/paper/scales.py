@@ -27,7 +27,7 @@ class Scale(NamedTuple):
     steps: int  # of Table 3's base
     operations: float  # the arithmetic that Table 2 gives every system
     minutes: float  # of each of Table 2's trainings; twelve hours are the paper's base model
-    dropout: Mapping[str, float] = {}  # of the presets that have another one on this corpus
+    dropout: Mapping[str, float] = {}  # of the systems that have another one on this corpus
 
     def recipe(self, model: Values, training: Values, place: str) -> Recipe:
         """The recipe of a model at this scale."""
@@ -52,7 +52,7 @@ def scale(name: ScaleName) -> Scale:
             return _paper(name, "en-de", corpus, subwords)
         case "paper-en-fr":
             corpus, subwords = (
-                "WMT 2014 en–fr, 36 million pairs, 32,000 word-pieces",
+                "WMT 2014 en–fr, 40.8 million pairs, 32,000 word-pieces",
                 {"kind": "wordpiece", "size": 32_000},
             )
             return _paper(name, "en-fr", corpus, subwords)._replace(dropout={"big": 0.1})  # section 6.1

@@ -44,6 +44,7 @@ class Row(NamedTuple):
     found: Found | None
     milliseconds: float  # forward and backward, of one attention over a batch
     kept: int  # bytes that it keeps for the gradient
+    width: int  # of the model: d_model
 
 
 def scaling(
@@ -64,8 +65,9 @@ def scaling(
             sizes = Vocabulary(source=prepared.source.size, target=prepared.target.size)
             torch.manual_seed(1)
             fresh = gradient_size(recipe.model.build(sizes).eval(), batch)
-            trained = found.also[GRADIENT] if found else None
-            rows.append(Row(kind, d_k, fresh, trained, found, *cost(_attention(kind, d_k), device, _width(at))))
+            trained = found.also.get(GRADIENT) if found else None
+            spent = cost(_attention(kind, d_k), device, _width(at))
+            rows.append(Row(kind, d_k, fresh, trained, found, *spent, _width(at)))
     return rows
 
 

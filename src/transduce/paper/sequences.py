@@ -14,10 +14,11 @@ import torch
 
 from transduce.corpus import Files
 from transduce.corpus.planner import sentence_batches
+from transduce.corpus.sentences import SIDES
 from transduce.directory import Model
 from transduce.durable import write_text
 from transduce.paper.systems import SYSTEMS, System
-from transduce.paper.trials import Budget, Say, Trial, read_trial, run_trial, shared_store
+from transduce.paper.trials import Budget, Found, Say, Trial, read_trial, run_trial, shared_store
 from transduce.presets import Values
 from transduce.recipe import Recipe, from_values
 from transduce.run import Options
@@ -59,6 +60,7 @@ class Kept(NamedTuple):
     shortest: int
     longest: int
     accuracy: float
+    by: Found
 
 
 def lines(task: Task, lengths: Iterator[int], seed: int) -> Iterator[tuple[str, str]]:
@@ -76,7 +78,11 @@ def sequences(names: list[str], minutes: float | None, work: Path, options: Opti
     _write(work)
     shared_store(_recipe(FAMILIES[0], work), work, say)
     found, budget = [], Budget(BUDGET, STEPS, minutes)
-    bins = {f"{task}, {ends[0]} to {ends[1]} words": (task, ends) for task in TASKS for ends in BINS}
+    bins = {
+        f"{task}, {ends[0]} to {ends[1]} words, {TESTED} of each length": (task, ends)
+        for task in TASKS
+        for ends in BINS
+    }
     measures = {name: partial(_accuracy, *which) for name, which in bins.items()}
     test = Files(source=str(work / "test.source"), target=str(work / "test.target"))
     for family in FAMILIES:
@@ -85,29 +91,37 @@ def sequences(names: list[str], minutes: float | None, work: Path, options: Opti
             run_trial(trial, work, [budget], options, say)
         known = read_trial(trial, work, budget)
         if known is not None and known.reached:
-            found += [Kept(family.name, task, *ends, known.also[name]) for name, (task, ends) in bins.items()]
+            measured = {name: which for name, which in bins.items() if name in known.also}
+            found += [
+                Kept(family.name, task, *ends, known.also[name], known) for name, (task, ends) in measured.items()
+            ]
     return found
 
 
 def _write(work: Path) -> None:
     """The training pairs, and a few to look at, as files."""
     work.mkdir(parents=True, exist_ok=True)
-    for name, count, seed in (("train", PAIRS, 1), ("test", 200, 2)):
+    for name, count, seed in ((_train(), PAIRS, 1), ("test", 200, 2)):
         random = Random(seed)
         pairs = [
             pair
             for task in TASKS
             for pair in lines(task, (random.randint(1, LONGEST) for _ in range(count // 2)), seed)
         ]
-        for side, column in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+        for side, column in zip(SIDES, zip(*pairs, strict=True), strict=True):
             path, text = work / f"{name}.{side}", "".join(f"{line}\n" for line in column)
             if not path.exists() or path.read_text("utf-8") != text:  # other processes may be reading it
                 write_text(path, text)
 
 
+def _train() -> str:
+    """What the training pairs are called: by all that may change of them, since a recipe names its files."""
+    return f"train-{PAIRS}-to-{LONGEST}"
+
+
 def _recipe(family: System, work: Path) -> Recipe:
     """A family on both tasks; every word is a subword of its own."""
-    corpus = {"source": str((work / "train.source").resolve()), "target": str((work / "train.target").resolve())}
+    corpus = {side: str((work / f"{_train()}.{side}").resolve()) for side in SIDES}
     values: Values = {
         "data": {"train": corpus},
         "subwords": {"kind": "bpe", "size": 400},
@@ -141,7 +155,7 @@ def _accuracy(task: Task, ends: tuple[int, int], model: Model, _outputs: Sequenc
             [[symbols.begin, *target[place]] for place in places],
             [target[place] for place in places],
         )
-        reading, given, wanted = (rectangle(side, symbols.pad).to(device) for side in rows)
+        reading, given, wanted = (rectangle(side, symbols.pad, device) for side in rows)
         best = module.readout(module(reading, reading != symbols.pad, given)).argmax(-1)[:, :-1]
         counts = wanted != symbols.pad
         if task == "agreement":

@@ -1,18 +1,16 @@
 """Table 2: every system on the same corpus, at equal arithmetic and at equal time, and an ensemble of the best."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from transduce.directory import CONFIG, Model
-from transduce.durable import write_text
 from transduce.machine import choose_device
 from transduce.measure import Score, scores
 from transduce.model import ModelSpec, Vocabulary
 from transduce.paper.counting import longest_chain
+from transduce.paper.record import Record, add_record, records
 from transduce.paper.scales import Scale
 from transduce.paper.systems import SYSTEMS, System
 from transduce.paper.trials import (
@@ -21,6 +19,7 @@ from transduce.paper.trials import (
     Found,
     Say,
     Trial,
+    holds,
     operations_a_step,
     read_trial,
     run_trial,
@@ -34,7 +33,7 @@ from transduce.translator import Translator
 from transduce.validation import corpus_of
 
 ARITHMETIC, TIME = "arithmetic", "time"
-MEMBERS = 3  # of the ensemble
+ENSEMBLE, MEMBERS = "ensemble", 3
 RISING = 8  # a rate rises for at most one in so many steps
 SAVES = 72  # in the scale's arithmetic, as the paper's base model is saved every ten minutes of twelve hours
 
@@ -46,6 +45,7 @@ class Row(NamedTuple):
     arithmetic: Found | None
     time: Found | None
     waits: tuple[int, int]  # products that wait for each other in reading 8 and 16 words a side, layer after layer
+    trial: Trial
 
 
 class Table(NamedTuple):
@@ -54,7 +54,7 @@ class Table(NamedTuple):
     at: Scale
     rows: list[Row]
     copying: Score
-    ensemble: tuple[list[str], Score] | None
+    ensemble: tuple[list[str], Score | None] | None  # of which, and no score where not all their weights are here
 
 
 def table2(at: Scale, names: Sequence[str], minutes: float, work: Path, options: Options, say: Say) -> Table:
@@ -68,7 +68,7 @@ def table2(at: Scale, names: Sequence[str], minutes: float, work: Path, options:
         if system.name in names:
             run_trial(trial, work, budgets, options, say)
         known = {budget.name: read_trial(trial, work, budget) for budget in budgets}
-        rows.append(Row(system, known[ARITHMETIC], known[TIME], _waits(trial.recipe.model)))
+        rows.append(Row(system, known[ARITHMETIC], known[TIME], _waits(trial.recipe.model), trial))
     corpus = corpus_of(at.corpus_named("test"))
     copying = scores(corpus.source, [corpus.target], bootstrap=RESAMPLES)["bleu"]
     return Table(at, rows, copying, _ensemble(at, rows, work, options))
@@ -104,30 +104,25 @@ def _waits(spec: ModelSpec) -> tuple[int, int]:
     return chain(8), chain(16)
 
 
-def _ensemble(at: Scale, rows: Sequence[Row], work: Path, options: Options) -> tuple[list[str], Score] | None:
+def _ensemble(at: Scale, rows: Sequence[Row], work: Path, options: Options) -> tuple[list[str], Score | None] | None:
     """The best systems' mean, as far as they were trained; what is known of it outlives their weights."""
-    last = {row.system.name: row.time or row.arithmetic for row in rows}
-    known_of = {name: found for name, found in last.items() if found is not None}
-    names = sorted(known_of, key=lambda name: known_of[name].bleu, reverse=True)[:MEMBERS]
-    if len(names) < MEMBERS:
+    last = [(row.trial, found) for row in rows if (found := row.time or row.arithmetic) is not None]
+    best = sorted(last, key=lambda one: one[1].bleu, reverse=True)[:MEMBERS]
+    if len(best) < MEMBERS:
         return None
-    path = work / "found-ensemble.json"
-    wanted = {"members": names, "of": [[known_of[name].step, known_of[name].bleu] for name in names]}
-    known = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    if {key: known.get(key) for key in wanted} != wanted:
-        if not all(_holds(work / name, known_of[name]) for name in names):
-            return None
-        corpus = corpus_of(at.corpus_named("test"))
-        translator = Translator.load(*(work / name for name in names), device=str(choose_device(options.device)))
-        outputs = [best[0].text for best in translator.translate(corpus.source)]
-        known = wanted | {"score": scores(outputs, [corpus.target], bootstrap=RESAMPLES)["bleu"]._asdict()}
-        write_text(path, json.dumps(known, indent=1) + "\n")
-    return names, Score(**known["score"])
-
-
-def _holds(directory: Path, found: Found) -> bool:
-    """Whether a model directory has the weights that were measured; those of one in training change."""
-    return (directory / CONFIG).exists() and Model.read_config(directory).weights.steps[-1] == found.step
+    names = [trial.name for trial, _ in best]
+    wanted = {"members": names, "steps": [found.step for _, found in best], "bleu": [found.bleu for _, found in best]}
+    for record in records(work, ENSEMBLE):
+        if record.recipe == wanted:
+            return names, Score(**record.found)
+    if not all(holds(trial, work, found) for trial, found in best):
+        return names, None
+    corpus = corpus_of(at.corpus_named("test"))
+    translator = Translator.load(*(work / name for name in names), device=str(choose_device(options.device)))
+    outputs = [hypotheses[0].text for hypotheses in translator.translate(corpus.source)]
+    score = scores(outputs, [corpus.target], bootstrap=RESAMPLES)["bleu"]
+    add_record(work, Record(ENSEMBLE, wanted, score._asdict()))
+    return names, score
 
 
 def as_dictionary(found: Table) -> dict[str, Any]:
@@ -143,5 +138,6 @@ def as_dictionary(found: Table) -> dict[str, Any]:
             for row in found.rows
         ],
         "copying": found.copying._asdict(),
-        "ensemble": found.ensemble and {"members": found.ensemble[0], **found.ensemble[1]._asdict()},
+        "ensemble": found.ensemble
+        and {"members": found.ensemble[0], **(found.ensemble[1]._asdict() if found.ensemble[1] else {})},
     }

@@ -4,8 +4,6 @@ What was measured is kept there, so that a table is filled row by row, by severa
 where it was stopped.
 """
 
-import fcntl
-import json
 import math
 import os
 import statistics
@@ -15,21 +13,23 @@ from typing import Any, NamedTuple
 
 import torch
 
-from transduce.alone import BusyError
+from transduce.alone import BusyError, in_turn
 from transduce.bench.measured import matrix_rate
+from transduce.claim import has_saved
 from transduce.corpus import PATHS, CorpusSpec, Planner, Prepared, open_store
 from transduce.describe import flops
-from transduce.directory import RECIPE, Model
+from transduce.directory import CONFIG, RECIPE, Model
 from transduce.durable import write_text
 from transduce.machine import choose_device, environment
 from transduce.measure import scores
 from transduce.model import Vocabulary
 from transduce.model.readout import Smoothing
 from transduce.paper.provenance import program
+from transduce.paper.record import Record, add_record, records
 from transduce.recipe import Recipe, read_yaml
 from transduce.run import Options, Outcome, prepare, train
 from transduce.settings import merged, validated
-from transduce.training import DivergedError
+from transduce.training import DivergedError, Precision
 from transduce.validation import Validation, corpus_of
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "Found",
     "Say",
     "Trial",
+    "holds",
     "operations_a_step",
     "read_trial",
     "run_trial",
@@ -105,25 +106,22 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Opti
 
     The budgets come in the order in which they are used up. A trial that diverges has no result, and keeps no other
     from being trained; one that another process is at work on is left to it, so that several share out the rows. A
-    `ValueError` where one was trained beyond a budget, or what is there is of another recipe.
+    `ValueError` where one was trained beyond a budget, or what was saved there is of another recipe.
     """
-    out = work / trial.name
     found = {}
     for budget in budgets:
         known = read_trial(trial, work, budget)
-        if known is None:
-            path = out / f"found-{budget.name}.json"
-            _check_earlier(trial, out, budget, _read(path))
+        if known is None or (trial.also.keys() - known.also.keys() and holds(trial, work, known)):
+            _check_earlier(trial, work / trial.name)
             try:
-                known = _measured(trial, out, budget, options, say)
+                known = _measured(trial, work / trial.name, budget, options, say)
             except DivergedError as error:
                 say(f"{trial.name} has no result: {error}")
                 break
             except BusyError:
                 say(f"{trial.name} is left to the process that trains it; give the command again when that has ended")
                 break
-            record = {"recipe": _identity(trial.recipe), "found": known._asdict()}
-            write_text(path, json.dumps(record, ensure_ascii=False) + "\n")
+            add_record(work, Record(trial.name, _identity(trial.recipe), known._asdict()))
         say(
             f"{trial.name}, {budget.name}: step {known.step:,}, {known.seconds / 60:.1f} min, "
             f"perplexity {known.perplexity:.2f}, BLEU {known.bleu:.2f} [{known.low:.2f}, {known.high:.2f}]"
@@ -133,19 +131,27 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Opti
 
 
 def read_trial(trial: Trial, work: Path, budget: Budget) -> Found | None:
-    """What was found before, by this process or another; None where that is of another recipe, budget or measure."""
-    record = _read(work / trial.name / f"found-{budget.name}.json")
-    if record is None or not _is_of(trial, record["recipe"]):
-        return None
-    found: Found = record["found"]
-    return found if _answers(found, budget) and found.also.keys() == trial.also.keys() else None
+    """What was found before, here or elsewhere; None where that is of another recipe or budget.
+
+    Of several the one that answers most of what is asked, and has most steps.
+    """
+    known = [_found_in(record) for record in records(work, trial.name) if _is_of(trial, record.recipe)]
+    answers = [found for found in known if found is not None and _answers(found, budget)]
+    return max(answers, key=lambda found: (len(trial.also.keys() & found.also.keys()), found.step), default=None)
+
+
+def holds(trial: Trial, work: Path, found: Found) -> bool:
+    """Whether the weights that were measured are here; those of one in training change."""
+    out = work / trial.name
+    if not (out / CONFIG).exists() or not _is_of(trial, read_yaml(out / RECIPE)):
+        return False
+    return Model.read_config(out).weights.steps[-1] == found.step
 
 
 def shared_store(recipe: Recipe, work: Path, say: Say) -> Prepared:
     """The corpus as subwords, made once for all trials that train on it, whoever of several processes is first."""
     work.mkdir(parents=True, exist_ok=True)
-    with (work / "shared.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with in_turn(work):
         return prepare(recipe, work / "shared", say)
 
 
@@ -158,6 +164,14 @@ def operations_a_step(recipe: Recipe, prepared: Prepared) -> float:
     vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
     read, written = flops(recipe.model, vocabulary, round(target / pairs))
     return 3 * (read * source + written * target) / planner.steps_per_epoch
+
+
+def _found_in(record: Record) -> Found | None:
+    """None where an earlier version wrote it, which said less or something else."""
+    try:
+        return Found(**record.found)
+    except TypeError:
+        return None
 
 
 def _answers(found: Found, budget: Budget) -> bool:
@@ -193,18 +207,11 @@ def _without_folders(values: Any) -> Any:
     return values
 
 
-def _check_earlier(trial: Trial, out: Path, budget: Budget, known: Mapping[str, Any] | None) -> None:
-    """A `ValueError` where what was trained before cannot be gone on with."""
-    remedy = "move it away, or choose another --work"
-    if not (out / RECIPE).exists():
-        return
-    if not _is_of(trial, read_yaml(out / RECIPE)):
-        raise ValueError(f"{out} was trained by another recipe than `{trial.name}` has now: {remedy}")
-    minutes = known and known["found"].minutes
-    if minutes and budget.minutes and minutes > budget.minutes:
+def _check_earlier(trial: Trial, out: Path) -> None:
+    """A `ValueError` where weights were saved under another recipe: they are not trained over."""
+    if (out / RECIPE).exists() and has_saved(out) and not _is_of(trial, read_yaml(out / RECIPE)):
         raise ValueError(
-            f"{out} was trained for {minutes:g} minutes, and {budget.name} asks for {budget.minutes:g}: "
-            f"give --minutes-per-row {minutes:g}, or {remedy}"
+            f"{out} was trained by another recipe than `{trial.name}` has now: move it away, or choose another --work"
         )
 
 
@@ -268,22 +275,11 @@ def _found(trial: Trial, recipe: Recipe, out: Path, budget: Budget, outcome: Out
         low=bleu.low,
         high=bleu.high,
         signature=bleu.signature,
-        environment=environment(device),
+        environment={**environment(device), "precision": Precision(recipe.training.precision, device).name},
         rate=matrix_rate(device, torch.float32),
         program=program(),
         also={name: measure(model, valid.outputs) for name, measure in trial.also.items()},
     )
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    """A recipe and what was found of it; None where nothing was, or an earlier version wrote, which said less."""
-    if not path.exists():
-        return None
-    record = json.loads(path.read_text("utf-8"))
-    try:
-        return {"recipe": record["recipe"], "found": Found(**record["found"])}
-    except (KeyError, TypeError):
-        return None
 
 
 def student(degrees: int) -> float:

@@ -4,9 +4,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from transduce.paper.provenance import on
 from transduce.paper.trials import Found, spread
 
-__all__ = ["NOT_ONE_MEASURE", "bleu", "or_nothing", "steps", "table", "trainings", "with_spread", "within"]
+__all__ = [
+    "NOT_ONE_MEASURE",
+    "bleu",
+    "or_nothing",
+    "steps",
+    "table",
+    "trained_on",
+    "trainings",
+    "with_spread",
+    "within",
+]
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -35,23 +46,24 @@ def steps(found: Sequence[Found]) -> str:
 
 def trainings(found: Iterable[Found]) -> Iterator[str]:
     """How many trainings there were, how long they took, and what made them."""
-    last: dict[str, Found] = {}  # of a training that was measured at several budgets
+    last: dict[tuple[str, str], Found] = {}  # of a training that was measured at several budgets
     for each in found:
-        if each.trial not in last or last[each.trial].seconds < each.seconds:
-            last[each.trial] = each
+        maker = f"{each.program or 'an earlier version'}, {trained_on(each.environment)}"
+        if (each.trial, maker) not in last or last[each.trial, maker].seconds < each.seconds:
+            last[each.trial, maker] = each
     if not last:
         return
-    made = Counter(f"{each.program or 'an earlier version'}, {_machine(each.environment)}" for each in last.values())
+    made = Counter(maker for _, maker in last)
     parts = (f"{count} by {maker}" for maker, count in made.items())
     hours = sum(each.seconds for each in last.values()) / 3600
     alike = "" if len(made) == 1 else ", not all made alike"
     yield f"Trainings: {len(last)}, {hours:.1f} hours together{alike}. {'; '.join(sorted(parts))}."
 
 
-def _machine(environment: Mapping[str, Any]) -> str:
-    """What trained: its name, and for a processor how many threads."""
-    device, threads = environment["device"], environment["threads"]
-    return device if device != "cpu" else f"{threads} thread{'' if threads == 1 else 's'} of {environment['processor']}"
+def trained_on(environment: Mapping[str, Any]) -> str:
+    """The device, for a processor with its threads, and the precision of products, as far as they were written down."""
+    precision = f" in {environment['precision']}" if "precision" in environment else ""
+    return f"{on(environment)}{precision}"
 
 
 def or_nothing(value: float | None, shape: str) -> str:

@@ -7,15 +7,16 @@ from typing import Any
 
 from transduce.paper.lengths import LONGEST as SHORT
 from transduce.paper.lengths import Scored
-from transduce.paper.printed.cells import table
-from transduce.paper.printed.plots import panels
+from transduce.paper.printed.cells import table, trainings
+from transduce.paper.printed.plots import STYLES, panels
 from transduce.paper.recall import DISTANCES, SYMBOLS, Recalled
 from transduce.paper.sequences import BINS, LONGEST, TASKS, Kept
 
 
 def as_text(recalled: Sequence[Recalled], kept: Sequence[Kept], scored: Sequence[Scored]) -> str:
     """A table for each question."""
-    return "\n\n".join([*_of_mixers(recalled), *_of_families(kept), *_of_positions(scored)])
+    made = trainings([*(each.by for each in kept), *(each.by for each in scored)])
+    return "\n\n".join([*_of_mixers(recalled), *_of_families(kept), *_of_positions(scored), *made])
 
 
 def _of_mixers(recalled: Sequence[Recalled]) -> Iterator[str]:
@@ -27,6 +28,8 @@ def _of_mixers(recalled: Sequence[Recalled]) -> Iterator[str]:
     yield _by_distance(recalled, lambda each: f"{each.accuracy:.0%}")
     yield "The gradient of the last state by the first symbol, as a share of that by the last, before training."
     yield _by_distance(recalled, lambda each: f"{each.fresh_gradient:.1e}")
+    if recalled:
+        yield f"Both by {'; '.join(sorted({each.made for each in recalled}))}."
 
 
 def _by_distance(recalled: Sequence[Recalled], shown: Callable[[Recalled], str]) -> str:
@@ -81,11 +84,11 @@ def draw(recalled: Sequence[Recalled], kept: Sequence[Kept], scored: Sequence[Sc
 
 def _draw_mixers(recalled: Sequence[Recalled], recall: Any, gradient: Any) -> None:
     """What is recalled, and the gradient before training, over the distance."""
-    for mixer, group in groupby(recalled, lambda each: each.mixer):
-        each = list(group)
-        recall.plot([one.distance for one in each], [one.accuracy for one in each], "o-", label=mixer)
+    for number, (mixer, group) in enumerate(groupby(recalled, lambda each: each.mixer)):
+        each, style = list(group), STYLES[number % len(STYLES)]
+        recall.plot([one.distance for one in each], [one.accuracy for one in each], style, label=mixer)
         heard = [one for one in each if one.fresh_gradient]  # beyond, there is no way at all
-        gradient.plot([one.distance for one in heard], [one.fresh_gradient for one in heard], "o-")
+        gradient.plot([one.distance for one in heard], [one.fresh_gradient for one in heard], style)
     for panel in (recall, gradient):
         panel.set(xscale="log", xlabel="distance D", xticks=DISTANCES, xticklabels=DISTANCES)
         panel.minorticks_off()
@@ -96,10 +99,11 @@ def _draw_mixers(recalled: Sequence[Recalled], recall: Any, gradient: Any) -> No
 def _draw_families(kept: Sequence[Kept], panels_of_tasks: Sequence[Any]) -> None:
     """How much is kept, over the length."""
     for task, panel in zip(TASKS, panels_of_tasks, strict=True):
-        for family, found in groupby([one for one in kept if one.task == task], lambda each: each.family):
+        families = groupby([one for one in kept if one.task == task], lambda each: each.family)
+        for number, (family, found) in enumerate(families):
             known = list(found)
             middles = [(one.shortest + one.longest) / 2 for one in known]
-            panel.plot(middles, [one.accuracy for one in known], "o-", label=family)
+            panel.plot(middles, [one.accuracy for one in known], STYLES[number % len(STYLES)], label=family)
         panel.axvline(LONGEST + 0.5, color="grey", linestyle=":")
         panel.set(xlabel="words (dotted: the longest in training)", ylim=(0, 1.03))
 

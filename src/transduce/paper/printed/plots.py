@@ -5,8 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["panels"]
+__all__ = ["STYLES", "panels"]
 
+STYLES = ("o-", "s-", "^-", "v--", "D-", "P-", "X-")  # lines that lie on each other are to be seen both
 
 COLUMNS = 4  # at most, where the text is still read on a page
 

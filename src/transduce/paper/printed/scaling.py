@@ -5,7 +5,7 @@ from pathlib import Path
 
 from transduce.paper.printed.cells import bleu, steps, table, trainings
 from transduce.paper.printed.plots import panels
-from transduce.paper.scaling import KINDS, WIDTHS, Row, summary
+from transduce.paper.scaling import KINDS, SENTENCES, WIDTHS, WORDS, Row, summary
 
 
 def as_text(rows: Sequence[Row]) -> str:
@@ -44,7 +44,8 @@ def as_text(rows: Sequence[Row]) -> str:
             *trainings(row.found for row in rows if row.found),
             f"Mean perplexity over d_k {at}, where all were trained: {means}." if widths else "",
             "A softmax's gradient is the mean Frobenius norm of its Jacobian: at most 0.5, and 0 where all weight is "
-            "on one word. Time and memory are of one attention over 32 sentences of 24 words, forward and backward.",
+            f"on one word. Time and memory are of one attention, {rows[0].width} wide, over {SENTENCES} sentences of "
+            f"{WORDS} words, forward and backward.",
         ]
     )
 

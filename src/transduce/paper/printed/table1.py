@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from transduce.paper.printed.cells import table
-from transduce.paper.printed.plots import panels
+from transduce.paper.printed.plots import STYLES, panels
 from transduce.paper.table1 import MIDDLE, OCTAVES, SENTENCES, WIDTHS, Claims, Row, exponent_below
-
-STYLES = ("o-", "s-", "^-", "v--", "D-", "P-", "X-")  # two kinds cost the same, and both are to be seen
 
 
 def as_text(rows: Sequence[Row], found: Claims) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from transduce.paper.printed.cells import NOT_ONE_MEASURE, bleu, or_nothing, table, trainings
+from transduce.paper.printed.cells import NOT_ONE_MEASURE, bleu, or_nothing, table, trained_on, trainings
 from transduce.paper.systems import PUBLISHED, Published
 from transduce.paper.table2 import Row, Table
 
@@ -27,8 +27,8 @@ def as_text(found: Table) -> str:
     ]
     parts = [
         table(head, lines),
-        f"Equal arithmetic: {found.at.operations:.1e} operations of training, by our count. Equal time: all of a row's "
-        "minutes, where its steps were not bounded before.",
+        f"Equal arithmetic is {found.at.operations:.1e} operations of training, by our count; equal time is the larger "
+        "number of minutes.",
         f"Copying the source: BLEU {found.copying.score:.2f} (`{found.copying.signature}`, that of every row).",
         NOT_ONE_MEASURE,
         "What waits: products of matrices of which each needs the one before it, in reading n words a side once, layer "
@@ -80,12 +80,16 @@ def _verdicts(found: Table) -> Iterable[str]:
         ("equal time", [row.time for row in found.rows]),
     ):
         known = [each for each in results if each and (what == "equal time" or each.reached)]
-        if known:
+        if what == "equal time" and len({trained_on(each.environment) for each in known}) > 1:
+            yield "Equal time was not on equal machines: no best is named."
+        elif known:
             best = max(known, key=lambda each: each.bleu)
             yield f"Best at {what}: {best.trial}, BLEU {bleu(best)}."
     if found.ensemble is not None:
         names, score = found.ensemble
-        shown = f"BLEU {score.score:.2f} [{score.low:.2f}, {score.high:.2f}]"
+        shown = "not all of their weights are here"
+        if score is not None:
+            shown = f"BLEU {score.score:.2f} [{score.low:.2f}, {score.high:.2f}]"
         yield f"Ensemble of {', '.join(names)}, the best of these on the same test set: {shown}."
 
 
