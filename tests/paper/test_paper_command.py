@@ -80,7 +80,7 @@ def test_the_small_scale_needs_nothing(monkeypatch):
 
 def test_results_are_written_with_where_they_come_from(tmp_path, monkeypatch):
     monkeypatch.setitem(EXPERIMENTS, "table1", lambda asked: _result("table1"))
-    result = invoke("table1", "--out", tmp_path)
+    result = invoke("table1", "--out", tmp_path, "--work", tmp_path / "work")
     assert result.exit_code == 0
     text = (tmp_path / "table1.md").read_text("utf-8")
     assert text == result.stdout.removesuffix("\n")
@@ -91,7 +91,7 @@ def test_results_are_written_with_where_they_come_from(tmp_path, monkeypatch):
 def test_all_is_one_page_that_asks_nothing_of_the_network(tmp_path, monkeypatch):
     for name in EXPERIMENTS:
         monkeypatch.setitem(EXPERIMENTS, name, lambda asked, name=name: _result(name))
-    result = invoke("all", "--out", tmp_path)
+    result = invoke("all", "--out", tmp_path, "--work", tmp_path / "work")
     assert result.exit_code == 0
     assert f"all of it on one page: {tmp_path / 'all.html'}" in result.stderr
     text = (tmp_path / "all.html").read_text("utf-8")
@@ -140,7 +140,12 @@ def test_what_was_found_reaches_the_folder_of_tables_whatever_ends_the_command(t
         (b"\xff", "line 1, is damaged"),
         (b"[]", "line 1, has not the keys folder, trial, recipe, found"),
         (b'\n{"folder": "a", "trial": "b", "recipe": 1, "found": null}', "line 2, has not the keys"),
-        (b'{"folder": "../a", "trial": "b", "recipe": 1, "found": {}}', "../a is no folder of trainings"),
+        (b'{"folder": "../a", "trial": "b", "recipe": 1, "found": {}}', "'../a' is no folder of trainings"),
+        (b'{"folder": "/a", "trial": "b", "recipe": 1, "found": {}}', "'/a' is no folder of trainings"),
+        (b'{"folder": "a/b/c", "trial": "b", "recipe": 1, "found": {}}', "'a/b/c' is no folder of trainings"),
+        (b'{"folder": 1, "trial": "b", "recipe": 1, "found": {}}', "line 1: folder and trial are words"),
+        (b'{"folder": "a", "trial": "b", "recipe": "\\ud800", "found": {}}', "line 1: `recipe`"),
+        (b"[" * 100_000, "line 1, is damaged"),
     ],
 )
 def test_a_record_that_is_none_is_refused(content, message, tmp_path):

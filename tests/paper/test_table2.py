@@ -77,8 +77,8 @@ def test_a_rate_rises_for_an_eighth_of_the_steps_at_most(tiny, systems):
 def test_an_ensemble_is_of_the_weights_that_were_measured(tiny, systems, tmp_path):
     run = lambda names: table2.table2(tiny, names, 0.02, tmp_path, Options("cpu", 1), lambda line: None)  # noqa: E731
     found = run([system.name for system in systems])
-    assert table2._ensemble(tiny, found.rows, tmp_path, Options("cpu", 1)) is not None
-    later = [row._replace(time=row.time._replace(step=row.time.step + 1)) for row in found.rows]
+    assert table2._ensemble(tiny, found.rows, tmp_path, Options("cpu", 1))[1] is not None
+    later = [row._replace(time=row.time._replace(weights="others")) for row in found.rows]
     names, score = table2._ensemble(tiny, later, tmp_path, Options("cpu", 1))
     assert score is None
     text = printed.as_text(found._replace(rows=later, ensemble=(names, score)))

@@ -7,8 +7,8 @@ from paper_fixtures import TRANSFORMER
 
 from transduce.alone import held
 from transduce.paper.printed.cells import trainings
-from transduce.paper.record import lay_out, take_in
-from transduce.paper.trials import Budget, Trial, operations_a_step, read_trial, run_trial, shared_store, spread
+from transduce.paper.record import add_record, lay_out, records, take_in
+from transduce.paper.trials import Budget, Trial, holds, operations_a_step, read_trial, run_trial, shared_store, spread
 from transduce.recipe import from_values
 from transduce.run import Options
 from transduce.settings import merged
@@ -123,7 +123,10 @@ def test_what_an_earlier_version_found_is_found_again(trial, tmp_path):
     path = tmp_path / "found.jsonl"
     path.write_text(json.dumps({**json.loads(path.read_text()), "found": {"trial": "row"}}))
     assert (
-        run_trial(trial, tmp_path, [Budget("few", 2)], CPU, lambda line: None)["few"]._replace(rate=first.rate) == first
+        run_trial(trial, tmp_path, [Budget("few", 2)], CPU, lambda line: None)["few"]._replace(
+            rate=first.rate, when=first.when
+        )
+        == first
     )
 
 
@@ -146,13 +149,34 @@ def test_what_else_is_asked_of_a_trial_is_measured_with_it_and_kept(trial, tmp_p
     first = run_trial(trial, tmp_path, [few], CPU, lambda line: None)["few"]
     asked = trial._replace(also={"lines": lambda model, outputs: [model.config.model.kind, len(outputs)]})
     assert read_trial(asked, tmp_path, few) == first  # which does not answer it
-    found = run_trial(asked, tmp_path, [few], CPU, lambda line: None)["few"]
-    assert found.also == {"lines": ["transformer", 5]}
-    assert (found.step, found.words, found.bleu) == (first.step, first.words, first.bleu)
+    found = run_trial(asked, tmp_path, [Budget("few", 2, 1e-9)], Options("cpu", 2), lambda line: None)["few"]
+    assert found == first._replace(also={"lines": ["transformer", 5]})  # made by whom it was made before
     assert read_trial(asked, tmp_path, few) == found
-    more = trial._replace(also={**asked.also, "new": lambda model, outputs: 1})
+    again, said = trial._replace(also={**asked.also, "new": lambda model, outputs: 1}), []
     (tmp_path / "row").rename(tmp_path / "away")  # without the weights, what is known has to do
-    assert run_trial(more, tmp_path, [few], CPU, lambda line: None)["few"] == found
+    assert run_trial(again, tmp_path, [few], CPU, said.append)["few"] == found
+    assert said[0] == "row: not measured, and the weights are not here: new"
+
+
+def test_of_several_results_the_latest_counts(trial, tmp_path):
+    few = Budget("few", 2)
+    first = run_trial(trial, tmp_path, [few], CPU, lambda line: None)["few"]
+    (record,) = records(tmp_path, "row")
+    for bleu, when in ((1.0, "2000-01-01T00:00:00+00:00"), (99.0, "2999-01-01T00:00:00+00:00")):
+        add_record(tmp_path, record._replace(found={**record.found, "bleu": bleu, "when": when}))
+        latest = read_trial(trial, tmp_path, few).bleu
+        assert latest == (first.bleu if when < first.when else 99.0)
+    assert first.environment["precision"] == "float32"
+    assert first.environment["threads"] == 1
+
+
+def test_weights_are_known_by_what_they_are(trial, tmp_path):
+    found = run_trial(trial, tmp_path, [Budget("few", 2)], CPU, lambda line: None)["few"]
+    assert holds(trial, tmp_path, found)
+    assert not holds(trial, tmp_path, found._replace(weights="others"))
+    assert not holds(trial._replace(name="no row"), tmp_path, found)
+    run_trial(trial, tmp_path, [Budget("few", 3)], CPU, lambda line: None)
+    assert not holds(trial, tmp_path, found)
 
 
 def test_what_was_found_elsewhere_is_believed_and_not_overwritten(trial, tmp_path, monkeypatch):

@@ -112,6 +112,7 @@ def test_the_environment_is_told_whole():
     found = environment(torch.device("cpu"))
     assert found.keys() == {"torch", "threads", "device", "processor", "machine", "processes"}
     assert (found["torch"], found["device"]) == (torch.__version__, "cpu")
+    assert (found["processor"], found["machine"]) == (torch.backends.cpu.get_cpu_capability(), processor())
 
 
 @pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="the system has no /proc/cpuinfo")

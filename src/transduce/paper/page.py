@@ -8,6 +8,7 @@ from transduce.durable import write_text
 
 __all__ = ["write_page"]
 
+TABLES = ("table1", "table2", "table3", "scaling", "distance")
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 table { border-collapse: collapse; font-size: 0.85rem; margin: 1rem 0; display: block; overflow-x: auto; }
@@ -20,7 +21,7 @@ svg { max-width: 100%; height: auto; } h1 { margin-top: 3rem; } nav a { margin-r
 
 def write_page(out: Path) -> Path:
     """Joins every table of `out` and its plot."""
-    names = [name for name in ("table1", "table2", "table3", "scaling", "distance") if (out / f"{name}.md").exists()]
+    names = [name for name in TABLES if (out / f"{name}.md").exists()]
     texts = {name: (out / f"{name}.md").read_text("utf-8") for name in names}
     said = _said(out)
     sections = [
@@ -44,7 +45,7 @@ def _said(out: Path) -> dict[str, str]:
     said = {}
     for section in sections:
         heading, _, text = section.partition("\n")
-        if found := re.search(r"\]\((\w+)\.md\)", heading):
+        if found := re.search(rf"\]\(({'|'.join(TABLES)})\.md\)", heading):
             said[found[1]] = text.strip()
     return {"": first, **said} if said else {}  # another folder's README says nothing of tables
 
@@ -67,7 +68,7 @@ def _block(block: str, out: Path) -> str:
     if (found := re.fullmatch(r"!\[(.*)\]\((\w+\.svg)\)", block)) and (out / found[2]).exists():
         picture = (out / found[2]).read_text("utf-8")
         return f'<figure aria-label="{html.escape(found[1])}">{picture[picture.index("<svg") :]}</figure>'
-    if block.startswith("| "):
+    if block.startswith("| ") and block.count("\n"):
         head, _, *rows = ([cell.strip() for cell in line.strip("| ").split(" | ")] for line in block.splitlines())
         cells = [_row(row, "td") for row in rows]
         return f"<table><thead>{_row(head, 'th')}</thead><tbody>{''.join(cells)}</tbody></table>"

@@ -18,6 +18,7 @@ from transduce.model.mixers import Convolution, LocalAttention, Mixer, Separable
 from transduce.model.positions import Sinusoidal
 from transduce.paper.provenance import on, program
 from transduce.paper.record import Record, add_record, records
+from transduce.settings import validated
 
 D_MODEL, LAYERS, SYMBOLS = 64, 4, 16
 DISTANCES = (4, 8, 16, 32, 64, 128)
@@ -33,6 +34,14 @@ MIXERS: dict[str, Mixer | Cell] = {
     "GRU": Gru(),
     "factorised LSTM, rank 16": FactorisedLstm(rank=16),
 }
+
+
+class _Found(NamedTuple):
+    """What is found of a mixer at a distance."""
+
+    accuracy: float
+    fresh_gradient: float
+    made: str
 
 
 class Recalled(NamedTuple):
@@ -132,9 +141,8 @@ def _recall_all(work: Path, device: torch.device, say: Callable[[str], None]) ->
             torch.manual_seed(1)
             model = Recaller(mixer).to(device)
             fresh = _fresh_gradient(model, distance)
-            found = {"accuracy": _learnt(model, distance), "fresh_gradient": fresh}
-            made = f"{program()}, {on(environment(device))}"
-            add_record(work, Record(name, _settings(name, distance), {**found, "made": made}))
+            found = _Found(_learnt(model, distance), fresh, f"{program()}, {on(environment(device))}")
+            add_record(work, Record(name, _settings(name, distance), found._asdict()))
         if missing:
             say(f"{name}: {time.monotonic() - began:.0f} s")
 
@@ -142,9 +150,18 @@ def _recall_all(work: Path, device: torch.device, say: Callable[[str], None]) ->
 def _known(work: Path, name: str, distance: int) -> Recalled | None:
     """What was found before, with the settings of today."""
     for record in records(work, name):
-        if record.recipe == _settings(name, distance):
-            return Recalled(name, distance, **record.found)
+        if _are_of(name, record.recipe) == _settings(name, distance) and (found := record.told(_Found)):
+            return Recalled(name, distance, *found)
     return None
+
+
+def _are_of(name: str, settings: Any) -> Any:
+    """Settings as they were written; what they do not say yet of the mixer is as by default."""
+    try:
+        mixer = validated(type(MIXERS[name]), settings["mixer"], place=name)
+    except (KeyError, TypeError, ValueError):
+        return None
+    return {**settings, "mixer": mixer.as_dictionary()}
 
 
 def _settings(name: str, distance: int) -> dict[str, Any]:

@@ -6,16 +6,21 @@ are joined by having the lines of both.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from transduce.alone import in_turn
 from transduce.durable import write_text
+from transduce.plain import check_plain
 
 __all__ = ["Record", "add_record", "lay_out", "records", "take_in"]
 
 FOUND, TOGETHER = "found.jsonl", "trainings.jsonl"
+FOLDER = re.compile(r"[\w-]+(/[\w-]+)?")
+
+Kind = TypeVar("Kind")
 
 
 class Record(NamedTuple):
@@ -24,6 +29,13 @@ class Record(NamedTuple):
     trial: str
     recipe: Any
     found: dict[str, Any]
+
+    def told(self, kind: type[Kind]) -> Kind | None:
+        """What was found as what it was; None where another version wrote it, which said less or something else."""
+        try:
+            return kind(**self.found)
+        except TypeError:
+            return None
 
 
 def records(folder: Path, trial: str) -> list[Record]:
@@ -39,18 +51,20 @@ def add_record(folder: Path, record: Record) -> None:
 
 def lay_out(out: Path, work: Path) -> None:
     """Lets the folders of trainings know what is known beside the tables."""
+    known: dict[str, list[dict[str, Any]]] = {}
     for values in _lines(out / TOGETHER, ("folder", *Record._fields)):
-        folder = Path(values.pop("folder"))
-        if folder.is_absolute() or ".." in folder.parts:
-            raise ValueError(f"{out / TOGETHER}: {folder} is no folder of trainings: take the file from a copy")
-        _join(work / folder / FOUND, [values], Record._fields)
+        known.setdefault(values.pop("folder"), []).append(values)
+    for folder, lines in known.items():
+        if not FOLDER.fullmatch(folder):
+            raise ValueError(f"{out / TOGETHER}: {folder!r} is no folder of trainings: take the file from a copy")
+        _join(work / folder / FOUND, lines, Record._fields)
 
 
 def take_in(out: Path, work: Path) -> None:
     """Writes beside the tables what the folders of trainings know, to what was known there before."""
     folders = sorted(path.parent for pattern in ("*", "*/*") for path in work.glob(f"{pattern}/{FOUND}"))
     known = [
-        {"folder": str(folder.relative_to(work)), **values}
+        {"folder": folder.relative_to(work).as_posix(), **values}
         for folder in folders
         for values in _lines(folder / FOUND, Record._fields)
     ]
@@ -59,16 +73,16 @@ def take_in(out: Path, work: Path) -> None:
 
 def _join(path: Path, more: Iterable[dict[str, Any]], keys: tuple[str, ...]) -> None:
     """Adds the lines that are not there yet; they stand in order, so that it does not matter who came first."""
+    lines = {_line(values) for values in more}
+    if lines <= {_line(values) for values in _lines(path, keys)}:
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     with in_turn(path.parent):
-        before = {_line(values) for values in _lines(path, keys)}
-        after = before | {_line(values) for values in more}
-        if after != before:
-            write_text(path, "".join(sorted(after)))
+        write_text(path, "".join(sorted(lines | {_line(values) for values in _lines(path, keys)})))
 
 
 def _line(values: dict[str, Any]) -> str:
-    return json.dumps(values, ensure_ascii=False) + "\n"
+    return json.dumps(values, ensure_ascii=False, sort_keys=True) + "\n"
 
 
 def _lines(path: Path, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
@@ -76,12 +90,20 @@ def _lines(path: Path, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     if not path.exists():
         return
     for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            values = json.loads(line)
-        except ValueError as error:
-            raise ValueError(f"{path}, line {number}, is damaged ({error}): mend it, or delete the line") from None
-        if not isinstance(values, dict) or values.keys() != set(keys) or not isinstance(values["found"], dict):
-            raise ValueError(f"{path}, line {number}, has not the keys {', '.join(keys)}: mend it, or delete the line")
-        yield values
+        if line.strip():
+            yield _values(line, keys, f"{path}, line {number}")
+
+
+def _values(line: bytes, keys: tuple[str, ...], place: str) -> dict[str, Any]:
+    remedy = "mend it, or delete the line"
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{place}, is damaged ({error}): {remedy}") from None
+    check_plain(values, place=place)
+    words = ("folder", "trial")
+    if not isinstance(values, dict) or values.keys() != set(keys) or not isinstance(values["found"], dict):
+        raise ValueError(f"{place}, has not the keys {', '.join(keys)}: {remedy}")
+    if not all(isinstance(values[key], str) for key in words if key in keys):
+        raise ValueError(f"{place}: {' and '.join(words)} are words: {remedy}")
+    return values

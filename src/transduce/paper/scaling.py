@@ -31,7 +31,6 @@ HEADS, D_MODEL, D_V = 2, 128, 64
 STEPS = 600  # at the small scale; at the paper's, those of Table 3
 SENTENCES, WORDS = 32, 24  # of the batch on which time and memory are taken
 BUDGET = "steps"
-GRADIENT = "size of the softmaxes' gradients"
 
 
 class Row(NamedTuple):
@@ -53,11 +52,12 @@ def scaling(
     """Trains what is named, and gathers what is known of all."""
     prepared = shared_store(recipe_of(at, "scaled_dot", 8), work, say)
     batch = _batch(prepared)
+    gradient = f"size of the softmaxes' gradients over {SENTENCES} sentences of {WORDS} words"
     device, rows = choose_device(options.device), []
     for kind in KINDS:
         for d_k in WIDTHS:
             name, recipe = f"{kind}-{d_k}", recipe_of(at, kind, d_k)
-            trial = Trial(name, recipe, at.corpus_named("validation"), {GRADIENT: partial(_trained_gradient, batch)})
+            trial = Trial(name, recipe, at.corpus_named("validation"), {gradient: partial(_trained_gradient, batch)})
             budget = Budget(BUDGET, STEPS if at.name == "small" else at.steps, minutes)
             if name in names:
                 run_trial(trial, work, [budget], options, say)
@@ -65,7 +65,7 @@ def scaling(
             sizes = Vocabulary(source=prepared.source.size, target=prepared.target.size)
             torch.manual_seed(1)
             fresh = gradient_size(recipe.model.build(sizes).eval(), batch)
-            trained = found.also.get(GRADIENT) if found else None
+            trained = found.also.get(gradient) if found else None
             spent = cost(_attention(kind, d_k), device, _width(at))
             rows.append(Row(kind, d_k, fresh, trained, found, *spent, _width(at)))
     return rows

@@ -115,8 +115,8 @@ def _write(work: Path) -> None:
 
 
 def _train() -> str:
-    """What the training pairs are called: by all that may change of them, since a recipe names its files."""
-    return f"train-{PAIRS}-to-{LONGEST}"
+    """What the training pairs are called: by what may change of them, since a recipe tells its files by name."""
+    return f"train-{PAIRS}-to-{LONGEST}-of-{len(WORDS)}"
 
 
 def _recipe(family: System, work: Path) -> Recipe:

@@ -111,10 +111,10 @@ def _ensemble(at: Scale, rows: Sequence[Row], work: Path, options: Options) -> t
     if len(best) < MEMBERS:
         return None
     names = [trial.name for trial, _ in best]
-    wanted = {"members": names, "steps": [found.step for _, found in best], "bleu": [found.bleu for _, found in best]}
+    wanted = {"members": names, "weights": [found.weights for _, found in best]}
     for record in records(work, ENSEMBLE):
-        if record.recipe == wanted:
-            return names, Score(**record.found)
+        if record.recipe == wanted and (score := record.told(Score)):
+            return names, score
     if not all(holds(trial, work, found) for trial, found in best):
         return names, None
     corpus = corpus_of(at.corpus_named("test"))

@@ -1,9 +1,10 @@
 """A trial: one recipe trained to one budget after another and measured at each, in a directory of its own.
 
-What was measured is kept there, so that a table is filled row by row, by several processes and devices, and goes on
-where it was stopped.
+What was measured is written down beside these directories, so that a table is filled row by row, by several processes
+and devices, and goes on where it was stopped.
 """
 
+import datetime
 import math
 import os
 import statistics
@@ -13,12 +14,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from transduce.alone import BusyError, in_turn
+from transduce.alone import BusyError, held, in_turn
 from transduce.bench.measured import matrix_rate
 from transduce.claim import has_saved
 from transduce.corpus import PATHS, CorpusSpec, Planner, Prepared, open_store
 from transduce.describe import flops
-from transduce.directory import CONFIG, RECIPE, Model
+from transduce.directory import RECIPE, Model, fingerprint
 from transduce.durable import write_text
 from transduce.machine import choose_device, environment
 from transduce.measure import scores
@@ -94,6 +95,8 @@ class Found(NamedTuple):
     rate: float | None = None  # operations a second of a product of float32 matrices on that device
     program: str | None = None  # version and commit that finished it
     also: Mapping[str, Any] = {}
+    weights: str | None = None  # the fingerprint of the model that was measured
+    when: str = ""  # in UTC
 
     @property
     def reached(self) -> bool:
@@ -110,18 +113,14 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Opti
     """
     found = {}
     for budget in budgets:
-        known = read_trial(trial, work, budget)
-        if known is None or (trial.also.keys() - known.also.keys() and holds(trial, work, known)):
-            _check_earlier(trial, work / trial.name)
-            try:
-                known = _measured(trial, work / trial.name, budget, options, say)
-            except DivergedError as error:
-                say(f"{trial.name} has no result: {error}")
-                break
-            except BusyError:
-                say(f"{trial.name} is left to the process that trains it; give the command again when that has ended")
-                break
-            add_record(work, Record(trial.name, _identity(trial.recipe), known._asdict()))
+        try:
+            known = _known_or_trained(trial, work, budget, options, say)
+        except DivergedError as error:
+            say(f"{trial.name} has no result: {error}")
+            break
+        except BusyError:
+            say(f"{trial.name} is left to the process that trains it; give the command again when that has ended")
+            break
         say(
             f"{trial.name}, {budget.name}: step {known.step:,}, {known.seconds / 60:.1f} min, "
             f"perplexity {known.perplexity:.2f}, BLEU {known.bleu:.2f} [{known.low:.2f}, {known.high:.2f}]"
@@ -130,29 +129,40 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Opti
     return found
 
 
+def _known_or_trained(trial: Trial, work: Path, budget: Budget, options: Options, say: Say) -> Found:
+    """What is known of a trial if it is all that is asked, else what one process at a time adds to it."""
+    known = read_trial(trial, work, budget)
+    if known is not None and trial.also.keys() <= known.also.keys():
+        return known
+    with held(work / "at-work" / trial.name, "training"):
+        known = read_trial(trial, work, budget)  # the process before may have done it
+        return _completed(trial, work, known, say) if known else _measured(trial, work, budget, options, say)
+
+
 def read_trial(trial: Trial, work: Path, budget: Budget) -> Found | None:
     """What was found before, here or elsewhere; None where that is of another recipe or budget.
 
-    Of several the one that answers most of what is asked, and has most steps.
+    Of several the one that answers most of what is asked, and of these the latest.
     """
-    known = [_found_in(record) for record in records(work, trial.name) if _is_of(trial, record.recipe)]
+    known = [record.told(Found) for record in records(work, trial.name) if _is_of(trial, record.recipe)]
     answers = [found for found in known if found is not None and _answers(found, budget)]
-    return max(answers, key=lambda found: (len(trial.also.keys() & found.also.keys()), found.step), default=None)
+    return max(answers, key=lambda found: (len(trial.also.keys() & found.also.keys()), found.when), default=None)
 
 
 def holds(trial: Trial, work: Path, found: Found) -> bool:
     """Whether the weights that were measured are here; those of one in training change."""
-    out = work / trial.name
-    if not (out / CONFIG).exists() or not _is_of(trial, read_yaml(out / RECIPE)):
+    try:
+        return fingerprint(work / trial.name) == found.weights
+    except (ValueError, OSError):
         return False
-    return Model.read_config(out).weights.steps[-1] == found.step
 
 
 def shared_store(recipe: Recipe, work: Path, say: Say) -> Prepared:
     """The corpus as subwords, made once for all trials that train on it, whoever of several processes is first."""
-    work.mkdir(parents=True, exist_ok=True)
-    with in_turn(work):
-        return prepare(recipe, work / "shared", say)
+    shared = work / "shared"
+    shared.mkdir(parents=True, exist_ok=True)
+    with in_turn(shared):
+        return prepare(recipe, shared, say)
 
 
 def operations_a_step(recipe: Recipe, prepared: Prepared) -> float:
@@ -164,14 +174,6 @@ def operations_a_step(recipe: Recipe, prepared: Prepared) -> float:
     vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
     read, written = flops(recipe.model, vocabulary, round(target / pairs))
     return 3 * (read * source + written * target) / planner.steps_per_epoch
-
-
-def _found_in(record: Record) -> Found | None:
-    """None where an earlier version wrote it, which said less or something else."""
-    try:
-        return Found(**record.found)
-    except TypeError:
-        return None
 
 
 def _answers(found: Found, budget: Budget) -> bool:
@@ -215,14 +217,35 @@ def _check_earlier(trial: Trial, out: Path) -> None:
         )
 
 
-def _measured(trial: Trial, out: Path, budget: Budget, options: Options, say: Say) -> Found:
-    """Trains on from where the trial stands, and measures."""
+def _measured(trial: Trial, work: Path, budget: Budget, options: Options, say: Say) -> Found:
+    """Trains on from where the trial stands, measures, and writes that down."""
+    out = work / trial.name
+    _check_earlier(trial, out)
     bounds = {"training": {"steps": budget.steps, "minutes": budget.minutes}}
     recipe = validated(Recipe, merged(trial.recipe.as_dictionary(), bounds), place=trial.name)
     _share(out)
     outcome = train(recipe, out, options, say)
     _check_budget(out, budget, outcome)
-    return _found(trial, recipe, out, budget, outcome, choose_device(options.device))
+    found = _found(trial, recipe, out, budget, outcome, choose_device(options.device))
+    add_record(work, Record(trial.name, _identity(trial.recipe), found._asdict()))
+    return found
+
+
+def _completed(trial: Trial, work: Path, known: Found, say: Say) -> Found:
+    """What is known of a trial, with what was not asked of it then measured now, where its weights are here."""
+    missing = {name: measure for name, measure in trial.also.items() if name not in known.also}
+    if not missing:
+        return known
+    if not holds(trial, work, known):
+        say(f"{trial.name}: not measured, and the weights are not here: {'; '.join(missing)}")
+        return known
+    out = work / trial.name
+    model, content = Model.read(out), (out / f"outputs-{known.budget}.txt").read_bytes()
+    outputs = content.decode().removesuffix("\n").split("\n")  # a line ends at a newline, whatever a model writes
+    more = {name: measure(model, outputs) for name, measure in missing.items()}
+    found = known._replace(also={**known.also, **more})
+    add_record(work, Record(trial.name, _identity(trial.recipe), found._asdict()))
+    return found
 
 
 def _check_budget(out: Path, budget: Budget, outcome: Outcome) -> None:
@@ -279,6 +302,8 @@ def _found(trial: Trial, recipe: Recipe, out: Path, budget: Budget, outcome: Out
         rate=matrix_rate(device, torch.float32),
         program=program(),
         also={name: measure(model, valid.outputs) for name, measure in trial.also.items()},
+        weights=fingerprint(out),
+        when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
 
 

@@ -48,12 +48,12 @@ def trainings(found: Iterable[Found]) -> Iterator[str]:
     """How many trainings there were, how long they took, and what made them."""
     last: dict[tuple[str, str], Found] = {}  # of a training that was measured at several budgets
     for each in found:
-        maker = f"{each.program or 'an earlier version'}, {trained_on(each.environment)}"
-        if (each.trial, maker) not in last or last[each.trial, maker].seconds < each.seconds:
-            last[each.trial, maker] = each
+        place = (each.trial, trained_on(each.environment))
+        if place not in last or last[place].seconds < each.seconds:
+            last[place] = each
     if not last:
         return
-    made = Counter(maker for _, maker in last)
+    made = Counter(f"{each.program or 'an earlier version'}, {machine}" for (_, machine), each in last.items())
     parts = (f"{count} by {maker}" for maker, count in made.items())
     hours = sum(each.seconds for each in last.values()) / 3600
     alike = "" if len(made) == 1 else ", not all made alike"

@@ -49,8 +49,8 @@ def _of_families(kept: Sequence[Kept]) -> Iterator[str]:
 
 def _of_positions(scored: Sequence[Scored]) -> Iterator[str]:
     """BLEU by the length of the source."""
-    signature = f" (`{scored[0].signature}`)" if scored else ""
-    yield f"BLEU by the subwords of the source, trained on at most {SHORT} a side{signature}:"
+    signatures = "`, `".join(sorted({each.signature for each in scored}))
+    yield f"BLEU by the subwords of the source, trained on at most {SHORT} a side (`{signatures}`):"
     lines = [
         [
             each.positions,
