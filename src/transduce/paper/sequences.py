@@ -35,7 +35,15 @@ PAIRS, TESTED = 20_000, 100  # for training; for testing, a length
 BUDGET = "steps"
 STEPS = 800
 
-_OF_TABLE_2 = {system.name: system for system in SYSTEMS if system.name not in ("big", "pre-norm")}
+
+def _begun_anew(system: System) -> System:
+    """With the first weights of the released code: from smaller ones copying is not learnt in these steps."""
+    if system.small["kind"] != "transformer":
+        return system
+    return system._replace(small={**system.small, "initialisation": "fused-glorot"})
+
+
+_OF_TABLE_2 = {system.name: _begun_anew(system) for system in SYSTEMS if system.name not in ("big", "pre-norm")}
 
 
 def _varied(name: str, of: str, **changes: Values) -> System:
