@@ -98,7 +98,7 @@ def test_all_is_one_page_that_asks_nothing_of_the_network(tmp_path, monkeypatch)
     assert re.findall(r'<section id="(\w+)">', text) == list(EXPERIMENTS)
     assert text.count("<svg") == len(EXPERIMENTS)
     assert "<th>a &lt; b</th>" in text
-    assert "<td><code>c</code></td>" in text
+    assert "<td><code>c</code></td><td>1</td><td></td>" in text
     assert not re.findall(r'(?:src|href)="(?!#)', text)
 
 
@@ -174,4 +174,6 @@ def _result(name):
     def draw(path):
         path.write_text('<?xml version="1.0"?><svg xmlns="a"></svg>', "utf-8")
 
-    return Result(name, "What <it> is", "| a < b | d |\n| --- | --- |\n| `c` | 1 |\n\nA sentence.", [1, 2], draw)
+    return Result(
+        name, "What <it> is", "| a < b | d | e |\n| --- | --- | --- |\n| `c` | 1 |  |\n\nA sentence.", [1, 2], draw
+    )

@@ -30,6 +30,10 @@ def test_only_a_recurrence_waits_for_each_word(kind):
     assert found[0] <= 8
 
 
+def test_numbers_that_are_alike_are_printed_once():
+    assert (printed._each([2, 2, 2]), printed._each([8, 16, 32])) == ("2", "8, 16, 32")
+
+
 @pytest.mark.parametrize("n", [9, 17, 30])
 def test_the_longest_path_is_that_of_the_mechanism(n):
     shape = Shape(n=n, d=4, k=3, r=2)

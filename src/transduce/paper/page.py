@@ -12,8 +12,9 @@ TABLES = ("table1", "table2", "table3", "scaling", "distance")
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 table { border-collapse: collapse; font-size: 0.85rem; margin: 1rem 0; display: block; overflow-x: auto; }
-th, td { padding: 0.25rem 0.7rem; text-align: left; border-bottom: 1px solid #ddd; white-space: nowrap; }
-th { border-bottom: 2px solid #888; } td { font-variant-numeric: tabular-nums; }
+th, td { padding: 0.25rem 0.7rem; text-align: left; border-bottom: 1px solid #ddd; }
+th { border-bottom: 2px solid #888; vertical-align: bottom; }
+td { white-space: nowrap; font-variant-numeric: tabular-nums; }
 tbody tr:hover { background: #f4f6fa; } code { font-size: 0.9em; background: #f4f4f4; padding: 0 0.2em; }
 svg { max-width: 100%; height: auto; } h1 { margin-top: 3rem; } nav a { margin-right: 1.2rem; }
 """
@@ -69,7 +70,7 @@ def _block(block: str, out: Path) -> str:
         picture = (out / found[2]).read_text("utf-8")
         return f'<figure aria-label="{html.escape(found[1])}">{picture[picture.index("<svg") :]}</figure>'
     if block.startswith("| ") and block.count("\n"):
-        head, _, *rows = ([cell.strip() for cell in line.strip("| ").split(" | ")] for line in block.splitlines())
+        head, _, *rows = ([cell.strip() for cell in line[2:-2].split(" | ")] for line in block.splitlines())
         cells = [_row(row, "td") for row in rows]
         return f"<table><thead>{_row(head, 'th')}</thead><tbody>{''.join(cells)}</tbody></table>"
     return f"<p>{_inline(block)}</p>"

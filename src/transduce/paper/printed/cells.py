@@ -76,6 +76,7 @@ def with_spread(values: Sequence[float]) -> str:
     return within(*spread(values))
 
 
-def within(mean: float, within: float | None) -> str:
-    """A value and its bounds."""
-    return f"{mean:.2f}" if within is None else f"{mean:.2f} ± {within:.2f}"
+def within(mean: float, within: float | None, *, signed: bool = False) -> str:
+    """A value and its bounds; of a difference with its sign, whichever it is."""
+    shown = f"{mean:{'+' if signed else ''}.2f}"
+    return shown if within is None else f"{shown} ± {within:.2f}"

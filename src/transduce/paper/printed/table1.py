@@ -1,6 +1,6 @@
 """Table 1, what is stated beside what was found."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from transduce.paper.printed.cells import table
@@ -15,7 +15,7 @@ def as_text(rows: Sequence[Row], found: Claims) -> str:
     for row in rows:
         counted = ", ".join(f"{each.variable}^{each.counted:.2f}" for each in row.fitted)
         timed = ", ".join(f"{each.variable}^{each.timed:.2f}" for each in row.fitted)
-        found_there = ", ".join(f"{products} at n {n}" for n, products in row.sequential)
+        found_there = f"{_each(products for _, products in row.sequential)} at n {_each(n for n, _ in row.sequential)}"
         lines.append([row.kind.name, row.kind.stated, counted, timed, row.kind.sequential, found_there])
     paths = [
         [
@@ -86,3 +86,8 @@ def draw(rows: Sequence[Row], path: Path) -> None:
             panel.minorticks_off()
         axes[0].set_ylabel("milliseconds")
         axes[0].legend(frameon=False, fontsize=7)
+
+
+def _each(values: Iterable[int]) -> str:
+    """Numbers one after the other; one alone where all are alike."""
+    return ", ".join(map(str, dict.fromkeys(values)))

@@ -30,7 +30,7 @@ def as_text(rows: Sequence[Row], found: Sequence[Ordering]) -> str:
             ]
         )
     differences = [
-        [each.row, each.metric, f"{each.published:+.2f}", within(each.found, each.within), each.verdict]
+        [each.row, each.metric, f"{each.published:+.2f}", within(each.found, each.within, signed=True), each.verdict]
         for each in found
     ]
     signatures = {each.signature for row in rows for each in row.found}
