@@ -76,7 +76,8 @@ def draw(recalled: Sequence[Recalled], kept: Sequence[Kept], scored: Sequence[Sc
         _draw_mixers(recalled, recall, gradient)
         _draw_families(kept, (copying, agreement))
         _draw_positions(scored, bleu)
-        recall.legend(frameon=False, loc="center right", fontsize=7)
+        if recalled:
+            recall.legend(frameon=False, loc="center right", fontsize=7)
         bleu.legend(frameon=False, loc="upper right")
         families = agreement.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.02, 1))
         families.set_in_layout(False)  # in the empty corner it takes no room from others
