@@ -48,14 +48,7 @@ def paper(
     from transduce.paper.record import lay_out, take_in
     from transduce.run import Options
 
-    if row and experiment is Experiment.ALL:
-        raise ValueError("--row: with it, name one table or argument instead of `all`")
-    if seeds is not None and experiment not in (Experiment.TABLE3, Experiment.ALL):
-        raise ValueError(f"--seeds {seeds}: only Table 3 is trained under several; leave it out")
-    if scale is At.PAPER_FRENCH and experiment is not Experiment.TABLE2:
-        raise ValueError("--scale paper-en-fr: only Table 2 has that pair; give --scale paper")
-    if minutes_per_row is not None and experiment is Experiment.TABLE1:
-        raise ValueError(f"--minutes-per-row {minutes_per_row:g}: Table 1 trains nothing; leave it out")
+    _check(experiment, scale, row, seeds, minutes_per_row)
     use_threads(threads)
     keep_pages()
     asked = Asked(scale.value, tuple(row), seeds or 1, minutes_per_row, work, repeats, Options(device, threads), say)
@@ -71,3 +64,15 @@ def paper(
         print(result.write(out, choose_device(device), time.monotonic() - began))
     if experiment is Experiment.ALL:
         say(f"all of it on one page: {write_page(out)}")
+
+
+def _check(experiment: Experiment, scale: At, row: list[str], seeds: int | None, minutes: float | None) -> None:
+    """A `ValueError` for an option that means nothing to the experiment."""
+    if row and experiment is Experiment.ALL:
+        raise ValueError("--row: with it, name one table or argument instead of `all`")
+    if seeds is not None and experiment not in (Experiment.TABLE3, Experiment.ALL):
+        raise ValueError(f"--seeds {seeds}: only Table 3 is trained under several; leave it out")
+    if scale is At.PAPER_FRENCH and experiment is not Experiment.TABLE2:
+        raise ValueError("--scale paper-en-fr: only Table 2 has that pair; give --scale paper")
+    if minutes is not None and experiment is Experiment.TABLE1:
+        raise ValueError(f"--minutes-per-row {minutes:g}: Table 1 trains nothing; leave it out")
