@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from transduce.directory import MANIFEST, NEXT, RECIPE, write_recipe
+from transduce.directory import MANIFEST, NEXT, RECIPE, recipe_was_edited, write_recipe
 from transduce.recipe import LARGEST, Recipe, dump, read_yaml, wherever
 
-__all__ = ["claim", "has_saved", "set_aside"]
+__all__ = ["check_free", "claim", "has_saved", "set_aside"]
 
 # What a recipe may change between one start of a run and the next: (section, key).
 FREE = {
@@ -20,7 +20,11 @@ ASIDE = "before-restart-"  # and a number: where a restart keeps what was there
 
 
 def set_aside(out: Path, say: Callable[[str], None]) -> None:
-    """Moves what an earlier run wrote into a folder of its own: a restart loses nothing."""
+    """Moves what an earlier run wrote into a folder of its own: a restart loses nothing.
+
+    A `ValueError` where something else stands there.
+    """
+    check_free(out)
     if not (out / RECIPE).exists() and not ((out / "training").exists() and has_saved(out)):
         return
     number = 1
@@ -37,7 +41,24 @@ def set_aside(out: Path, say: Callable[[str], None]) -> None:
 
 def _contents(out: Path) -> list[Path]:
     """What is in a run's directory, but for earlier runs that were set aside."""
-    return [path for path in out.iterdir() if not path.name.startswith(ASIDE)]
+    return [path for path in out.iterdir() if not path.name.startswith(ASIDE)] if out.exists() else []
+
+
+def check_free(out: Path) -> None:
+    """A `ValueError` where `out` is neither empty nor a run: what a run writes would replace what is its owner's."""
+    if _contents(out) and not _is_run(out):
+        own = (
+            f"holds a {RECIPE} that no run has written" if (out / RECIPE).exists() else "is not empty and holds no run"
+        )
+        raise ValueError(f"{out} {own}; choose another directory for --out")
+
+
+def _is_run(out: Path) -> bool:
+    """Whether a run, or the preparation of one, or a restart that was cut short, has written what is here."""
+    training = out / "training"
+    prepared = training.is_dir() and (not any(training.iterdir()) or (training / "store").is_dir())
+    restarting = (out / RECIPE).exists() and any(out.glob(f"{ASIDE}*"))
+    return has_saved(out) or prepared or restarting
 
 
 def claim(recipe: Recipe, out: Path) -> None:
@@ -49,8 +70,15 @@ def claim(recipe: Recipe, out: Path) -> None:
             f"{LARGEST:,}: name fewer corpora, each of more pairs"
         )
     out.mkdir(parents=True, exist_ok=True)
+    check_free(out)
     path = out / RECIPE
     if path.exists() and has_saved(out):
+        if recipe_was_edited(out):
+            raise ValueError(
+                f"{path} was edited after the run had written it, so that nobody knows by what recipe it was trained. "
+                "Put it back, or begin anew with --restart (what is there is kept); changes belong into a recipe of "
+                "your own, or into --set"
+            )
         recipes = read_yaml(path), recipe.as_dictionary()
         if any(_differences(*map(wherever, recipes))):
             differences = _differences(*recipes)
@@ -63,8 +91,6 @@ def claim(recipe: Recipe, out: Path) -> None:
             f"{out} holds checkpoints and no {RECIPE}, so that nobody knows what they are of. Put it back, or begin "
             "anew with --restart (what is there is kept)"
         )
-    elif not path.exists() and _contents(out) and not (out / "training").exists():
-        raise ValueError(f"{out} is not empty and holds no run; choose another directory for --out")
     if (out / MANIFEST).exists() and not (out / "training").exists():
         raise ValueError(
             f"{out} holds a model whose `training` folder is gone, so that it cannot go on. Train into another "

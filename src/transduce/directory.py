@@ -22,7 +22,17 @@ from transduce.search import Decoding
 from transduce.settings import Spec, parsed, validated
 from transduce.text.subwords import Subwords
 
-__all__ = ["Config", "Model", "Weights", "fingerprint", "verify", "weights_of", "write_model", "write_recipe"]
+__all__ = [
+    "Config",
+    "Model",
+    "Weights",
+    "fingerprint",
+    "recipe_was_edited",
+    "verify",
+    "weights_of",
+    "write_model",
+    "write_recipe",
+]
 
 VERSION: Literal[1] = 1
 CONFIG, WEIGHTS, MANIFEST, RECIPE, CARD = (
@@ -171,6 +181,15 @@ def write_recipe(directory: Path, text: str) -> None:
     _commit(directory, {RECIPE: _text(text)}, manifest["files"], manifest["card"])
 
 
+def recipe_was_edited(directory: Path) -> bool:
+    """Whether the recipe of a run is not the one that its model was written with; False where there is no model."""
+    if not (directory / MANIFEST).exists() and not (directory / NEXT).exists():
+        return False
+    _settle(directory)
+    known = _manifest(directory / MANIFEST)["files"].get(RECIPE)
+    return known is not None and entry((directory / RECIPE).read_bytes()) != known
+
+
 def _text(text: str) -> Callable[[Path], object]:
     """Writes it into a file."""
     return lambda path: path.write_text(text, "utf-8")
@@ -221,7 +240,19 @@ def _card_is_edited(directory: Path) -> bool:
 
 
 def verify(directory: Path) -> list[str]:
-    """What is wrong with the files of the manifest, a sentence each; nothing where all is well."""
+    """What is wrong with the files of the manifest, a sentence each; nothing where all is well.
+
+    Where something is, it looks again: another model may just have been taking its place.
+    """
+    found = _faults(directory)
+    if found:
+        time.sleep(PAUSE)
+        found = _faults(directory)
+    return found
+
+
+def _faults(directory: Path) -> list[str]:
+    """What is wrong as the files are now."""
     _require(directory)
     generations = [_generation(directory, name) for name in (NEXT, MANIFEST) if (directory / name).exists()]
     found = [
@@ -311,9 +342,11 @@ def _manifest(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is damaged: it is no file")
     try:
         values = json.loads(path.read_bytes())
-        version = values["version"] if "files" in values else None
+        version, fetched = values["version"] if "files" in values else None, "parts" in values
     except (ValueError, KeyError, TypeError, RecursionError):
-        version = None
+        version, fetched = None, False
+    if fetched:
+        raise ValueError(f"{path.parent} holds a corpus that `transduce fetch` has brought, and no model")
     if version is None:
         raise ValueError(
             f"{path} is damaged: it is no manifest; take it from a backup, or delete it if a run is to go on"

@@ -20,8 +20,8 @@ __all__ = [
     "cores",
     "environment",
     "keep_pages",
+    "machine_name",
     "multiplies_bfloat16",
-    "processor",
     "refused_memory",
     "repeat_bits",
     "use_gpu",
@@ -138,7 +138,7 @@ def repeat_bits() -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
-def processor() -> str:
+def machine_name() -> str:
     """What the processor is called."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text("utf-8", "replace").splitlines() if path.exists() else []
@@ -153,6 +153,5 @@ def environment(device: torch.device) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "processor": torch.backends.cpu.get_cpu_capability(),
-        "machine": processor(),
-        "processes": 1,
+        "machine": machine_name(),
     }

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from transduce.directory import CARD, MANIFEST, NEXT, RECIPE, Config, Model, Weights, write_model
+from transduce.directory import CARD, RECIPE, Config, Model, Weights, write_model
 from transduce.measure import Score
 from transduce.model import Vocabulary
 from transduce.recipe import Recipe, dump, read_yaml
@@ -59,18 +59,20 @@ class Publisher:
 def average(run: Path, out: Path, last: int | None, chosen: Sequence[int] = ()) -> Weights:
     """Writes `out` as the model of `run` with the mean of its last checkpoints, or of those of the chosen steps.
 
-    A `ValueError` where `out` holds a model or a run: none is written over.
+    A `ValueError` where there are not so many, or where `out` is not empty: nothing is written over.
     """
-    if any((out / name).exists() for name in (MANIFEST, NEXT, RECIPE, "training")):
-        raise ValueError(f"{out} holds a model or a run: choose another directory for --out")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"{out} is not empty: choose another directory for --out")
     model = Model.read(run)
-    checkpoints = Checkpoints(run / "training", keep=1)
+    checkpoints = Checkpoints(run / "training")
     there = checkpoints.steps()
-    steps = there[-last:] if last else sorted(chosen)
+    steps = there[-last:] if last else sorted(set(chosen))
     missing = sorted(set(steps) - set(there))
-    if not steps or missing:
-        wanted = f"of step {', '.join(map(str, missing))}" if missing else "to average"
-        raise ValueError(f"{run} has no checkpoint {wanted}; it has {', '.join(map(str, there)) or 'none'}")
+    if missing or len(steps) < (last or 1):
+        wanted = f"no checkpoint of step {', '.join(map(str, missing))}" if missing else f"no {last} checkpoints"
+        raise ValueError(
+            f"{run} has {wanted}; it has {', '.join(map(str, there)) or 'none'} (`training.keep` says how many stay)"
+        )
     which = Weights(kind="averaged", steps=tuple(steps))
     config = validated(Config, merged(model.config.as_dictionary(), {"weights": which.as_dictionary()}), place=str(run))
     recipe = validated(Recipe, read_yaml(run / RECIPE), place=str(run / RECIPE))

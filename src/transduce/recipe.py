@@ -77,7 +77,7 @@ def from_values(values: Mapping[str, Any], changes: Iterable[str] = (), *, place
 
 def expanded(values: Mapping[str, Any], *, place: str) -> dict[str, Any]:
     """`values` laid over the preset that its `model` names, `base` if none, and that over the defaults."""
-    named = values.get("model") or {}
+    named = {} if values.get("model") is None else values["model"]
     if not isinstance(named, Mapping):
         raise ValueError(f"{place}: `model` is {json.dumps(named)}: write `model: {{preset: NAME}}`, or the whole spec")
     model = dict(named)
@@ -216,6 +216,8 @@ def _as_mapping(change: str) -> dict[str, Any]:
     place = f"--set {change}" if len(change) < LONGEST_SHOWN else f"--set {change[:LONGEST_SHOWN]}…"
     if not equals or not all(key.split(".")):
         raise ValueError(f"{place}: write KEY=VALUE, such as --set training.steps=2000")
+    if not text.strip():
+        raise ValueError(f"{place}: there is no value; `null` is what switches a setting off")
     value = _from_yaml(os.fsencode(text), place=place)
     for part in reversed(key.split(".")):
         value = {part: value}

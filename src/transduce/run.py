@@ -14,8 +14,8 @@ from typing import NamedTuple
 import torch
 
 from transduce.alone import held
-from transduce.claim import claim, set_aside
-from transduce.corpus import Planner, Prepared, open_store, pieces_of_a_step
+from transduce.claim import check_free, claim, set_aside
+from transduce.corpus import Planner, Prepared, check_files, open_store, pieces_of_a_step
 from transduce.corpus import prepare as prepare_corpus
 from transduce.directory import Model, Weights, weights_of
 from transduce.journal import Journal
@@ -37,7 +37,7 @@ from transduce.training import (
     Precision,
     StepRecord,
     averaged,
-    returned,
+    one_more_return,
     training_steps,
     try_largest,
 )
@@ -75,9 +75,10 @@ def prepare(
 ) -> Prepared:
     """Learns the subwords, or takes those of the model to start from, and writes the store, unless it is there.
 
-    On all cores that this process may use, or as many as `threads`. A `ValueError` where a training has begun on the
-    store that is there and the data is no longer what that was made of.
+    On all cores that this process may use, or as many as `threads`. A `ValueError` where something else than a run
+    stands in `out`, or a training has begun on the store that is there and the data is no longer what that was made of.
     """
+    check_free(out)
     return prepare_corpus(
         recipe.data,
         recipe.subwords,
@@ -106,10 +107,11 @@ def train(recipe: Recipe, out: Path, options: Options = DEFAULTS, say: Say = pri
         stack.callback(together.close)
 
         def claimed() -> None:
+            _check_pieces(recipe, together.size)
             stack.enter_context(held(out, "training"))
             if options.restart:
+                check_files(recipe.data)
                 set_aside(out, say)
-            _check_pieces(recipe, together.size)
             claim(recipe, out)
             prepare(recipe, out, say, start_from, options.threads)
 
@@ -207,9 +209,12 @@ class Run:
             reason = self._loop()
         if self.training.average is not None:
             self.together.first(lambda: self.checkpoints.drop_damaged(self.say))
-        chosen = self._chosen()
-        self._finish(chosen)
-        return self._outcome(reason, chosen)
+        return self._outcome(reason, self._finish(self._chosen()))
+
+    @property
+    def _validates(self) -> bool:
+        """Whether validations on the way decide which weights the model directory holds."""
+        return self.validation is not None and self.training.validate_every is not None
 
     def _loop(self) -> str:
         """Steps, with what is due after each; gives the reason why it ended."""
@@ -265,7 +270,7 @@ class Run:
     def _go_back(self, record: StepRecord) -> None:
         """To the weights of the last checkpoint; the data moves on, for it may have been the reason."""
         state = self.saving.restored()
-        skips = returned(self.progress.skips, record, saved=state is not None)
+        skips = one_more_return(self.progress.skips, record, saved=state is not None)
         assert state is not None
         self.progress = self.progress._replace(step=state["step"], skips=skips)
         self.journal.happened(record.step, f"went back to the weights of step {state['step']}, on other data")
@@ -323,7 +328,7 @@ class Run:
         """Writes a checkpoint, and the model directory where no validation does it."""
         weights = self.optimiser.weights()
         self.progress = self.saving.save(self.progress, weights)
-        if self.validation is None or self.training.validate_every is None:
+        if not self._validates:
             self._publish(Weights(kind="last", steps=(self.progress.step,)), None, weights)
 
     def _publish(self, which: Weights, found: Validated | None, weights: Mapping[str, torch.Tensor]) -> None:
@@ -362,13 +367,16 @@ class Run:
         if self.training.average is not None:
             there = self.together.first(self.checkpoints.steps)
             return Weights(kind="averaged", steps=tuple(there[-self.training.average :]))
-        validating = self.validation is not None and self.training.validate_every is not None
-        if validating and self.progress.best_step is not None:
+        if self._validates and self.progress.best_step is not None:
             return Weights(kind="best", steps=(self.progress.best_step,))
         return Weights(kind="last", steps=(self.progress.step,))
 
-    def _finish(self, chosen: Weights) -> None:
-        """The last word on the model directory."""
+    def _finish(self, chosen: Weights) -> Weights:
+        """The last word on the model directory; gives the weights that it holds.
+
+        The best are those that a validation has published last. After a stop without a signal that may have been
+        later than the last checkpoint, from which the run went on.
+        """
         if chosen.kind == "averaged":
             means: dict[str, torch.Tensor] = {}
             kept = (self.checkpoints.weights(step) for step in chosen.steps)
@@ -383,8 +391,9 @@ class Run:
         elif chosen.kind == "last":
             self._publish(chosen, None, self.optimiser.weights())
         else:
-            # Written by a validation; if it is damaged since, this is the place to say so.
-            self.together.first(lambda: Model.read(self.out).config)
+            # If it is damaged since, this is the place to say so.
+            return self.together.first(lambda: Model.read(self.out).config.weights)
+        return chosen
 
     def _validation(self, smoothing: Smoothing) -> tuple[Corpus, Validation | None]:
         """The validation corpus and what measures it; a `ValueError` where one is needed and none is named."""

@@ -23,7 +23,7 @@ class Circumstances(NamedTuple):
     judge: list[Any]  # by which measure, on which corpus, validations are compared
 
     def warning(self, before: Mapping[str, Any]) -> str | None:
-        """That the promise of equal bits, which holds for an equal machine, is off; None where it holds."""
+        """What to say where this machine, and so the bits, differ from those of before; None where they do not."""
         changed = [
             f"{name} was {before[name]} and is {value}"
             for name, value in self.environment.items()

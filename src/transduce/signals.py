@@ -9,8 +9,8 @@ from typing import Any
 __all__ = ["ElsewhereError", "Interrupted", "caught_signals", "ended_by_signals"]
 
 
-class Interrupted(Exception):  # noqa: N818 - it is no error
-    """A signal, `number`, asked the run to stop; it has saved and left."""
+class Interrupted(BaseException):
+    """A signal, `number`, asked to stop; what was done is saved. No fault, as `KeyboardInterrupt` is none."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)

@@ -30,9 +30,9 @@ from transduce.search import (
 )
 from transduce.text.subwords import Subwords
 
-__all__ = ["Explanation", "Method", "Precision", "Translation", "Translator"]
+__all__ = ["Explanation", "Method", "Products", "Translation", "Translator"]
 
-Precision = Literal["float32", "bfloat16", "int8"]
+Products = Literal["float32", "bfloat16", "int8"]
 
 BATCH_TOKENS = 8192  # source positions translated at once
 SCORED_TOKENS = 4096  # and scored: every word stands before the readout at once
@@ -92,7 +92,7 @@ class Translator:
         source: Subwords,
         target: Subwords,
         decoding: Decoding,
-        precision: Precision = "float32",
+        precision: Products = "float32",
     ) -> None:
         self.models, self.source, self.target, self.decoding = tuple(models), source, target, decoding
         self.precision = precision
@@ -103,7 +103,7 @@ class Translator:
         self.longest = min([*limits, LONGEST])  # subwords of a sentence, without the end symbol
 
     @classmethod
-    def load(cls, *directories: Path | str, device: str = "cpu", precision: Precision = "float32") -> "Translator":
+    def load(cls, *directories: Path | str, device: str = "cpu", precision: Products = "float32") -> "Translator":
         """The model of one directory, or the ensemble of several; a `ValueError` where they do not fit together.
 
         In `int8` products are several times as fast, on a CPU, and a hair less exact; `bfloat16` is for a GPU.
@@ -177,10 +177,12 @@ class Translator:
 
     def untranslatable(self, lines: Sequence[str], prefixes: Sequence[str] | None = None) -> dict[int, str]:
         """The lines, by their place, that are too long, or their prefixes are, and what to do."""
-        sides = [*([self.target.encode(prefixes)] if prefixes else []), self.source.encode(lines)]
+        sides = [("", self.source.encode(lines))]
+        if prefixes:
+            sides.insert(0, ("is to begin with a prefix that ", self.target.encode(prefixes)))
         return {
-            place: self._too_long(words)
-            for side in sides
+            place: f"{which}{self._too_long(words)}"
+            for which, side in sides
             for place, words in enumerate(side)
             if len(words) > self.longest and lines[place].strip()
         }
@@ -253,10 +255,11 @@ class Translator:
         Of the first model; `ValueError` where that has none to show.
         """
         model, end = self._explicable(), self.symbols.end
-        if target is None:
-            written = self.translate([text])[0][0].words
+        if isinstance(target, str):
+            written = self.target.encode([target])[0]
         else:
-            written = self.target.encode([target])[0] if isinstance(target, str) else target
+            words = self.translate([text])[0][0].words if target is None else target
+            written = words[: self.longest]  # one that was cut at its bound may be a word longer than the positions
         source, words = [*self.source.encode([text])[0], end], [*written, end]
         with explicit_cores(model) as cores:
             rectangle = self._rectangle([source])

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from transduce.corpus import CorpusSpec, DataSpec, Hub, Tmx, name_of, pairs
+from transduce.corpus import CorpusSpec, DataSpec, Files, Hub, Tmx, Tsv, files_of, name_of, pairs
 from transduce.corpus.planner import sentence_batches
 from transduce.directory import RECIPE
-from transduce.measure import Score, metric_named, scores
+from transduce.measure import Score, metric_named, refuse_markup, scores
 from transduce.model import TranslationModel
 from transduce.model.readout import Smoothing
 from transduce.recipe import read_yaml
@@ -34,7 +34,7 @@ class Corpus(NamedTuple):
 
 
 def corpus_of(spec: CorpusSpec) -> Corpus:
-    """The corpus as text; a `ValueError` where it is empty, for then there is nothing to measure.
+    """The corpus as text; a `ValueError` where it is empty, for then there is nothing to measure, or is no plain text.
 
     Of a memory or a table what lacks a side is left out: there is nothing to translate, or to compare with.
     """
@@ -43,7 +43,12 @@ def corpus_of(spec: CorpusSpec) -> Corpus:
         lines = [pair for pair in lines if all(side.strip() for side in pair)]
     if not lines:
         raise ValueError(f"{name_of(spec)}: there is no line to validate or test on")
-    return Corpus([source for source, _ in lines], [target for _, target in lines])
+    corpus = Corpus([source for source, _ in lines], [target for _, target in lines])
+    if isinstance(spec, Files | Tsv):
+        files = files_of(spec)
+        for side, path in zip(corpus, (files[0], files[-1]), strict=True):
+            refuse_markup(side, str(path))
+    return corpus
 
 
 def named_corpus(run: Path, name: str) -> CorpusSpec:
@@ -56,7 +61,11 @@ def named_corpus(run: Path, name: str) -> CorpusSpec:
 
 
 class Validated(NamedTuple):
-    """What a validation found. Loss as training counts it; perplexity without smoothing, a subword, ends included."""
+    """What a validation found.
+
+    Loss is smoothed, as in training, but without what experts are penalised with; perplexity is not, and of a subword,
+    ends included.
+    """
 
     loss: float
     perplexity: float

@@ -1,6 +1,7 @@
 """In bulk: the same lines as at once, whatever stops it, and nothing of another text, model or option among them."""
 
 import json
+import os
 import random
 import re
 import shutil
@@ -20,6 +21,7 @@ from transduce.commands import main
 from transduce.forms import Form
 from transduce.measure import read_lines
 from transduce.search import Decoding, Sampling
+from transduce.signals import Interrupted
 from transduce.translator import Method, Translator
 
 LINES = 17
@@ -343,6 +345,22 @@ def test_a_line_that_is_too_long_is_named_and_no_shard_is_lost(job, text, tmp_pa
         said.clear()
 
 
+def test_a_prefix_that_is_too_long_is_told_as_one(fluent):
+    translator = Translator.load(fluent)
+    translator.longest = 8
+    assert list(translator.untranslatable(["owl", "pig"], ["owl", "owl " * 20])) == [1]
+    assert translator.untranslatable(["owl"], ["owl " * 20])[0].startswith("is to begin with a prefix that has ")
+
+
+def test_a_signal_while_the_model_is_read_is_no_damage(fluent, monkeypatch):
+    def interrupted(content):
+        raise Interrupted(signal.SIGINT)
+
+    monkeypatch.setattr("transduce.directory.load", interrupted)
+    with pytest.raises(Interrupted):
+        Translator.load(fluent)
+
+
 def test_where_memory_is_short_lines_are_translated_one_by_one(job, text, plain, tmp_path, monkeypatch):
     solved = Translator.solved
 
@@ -409,6 +427,8 @@ def test_two_at_once_are_refused(job, text, tmp_path):
         (["EMPTY", "--out", "OUT"], "a folder without files"),
         (["NESTED", "--out", "OUT"], "deep is no file"),
         (["NESTED/deep", "--out", "TEXT"], "is a file; the text is a folder"),
+        (["NESTED/deep", "--out", "NESTED/deep/de"], "would be taken for a text of it"),
+        (["PIPE", "--out", "OUT"], "a pipe or a device; with --engine a text is read twice"),
         (["NESTED/deep", "--out", "OUT", "--prefix", "SHORT"], "is a file; the text is a folder"),
         (["TEXT", "--out", "OUT", "--device", "tpu"], "choose auto, cpu or cuda"),
         (["TEXT", "--out", "."], "--out .: name the file or the folder itself"),
@@ -418,11 +438,12 @@ def test_what_does_not_fit(fluent, text, tmp_path, command, arguments, said):
     (tmp_path / "short").write_text("one\n")
     (tmp_path / "binary").write_bytes(b"a\nb\nc\n\xff\n")
     (tmp_path / "markup").write_bytes(b"a\nb\n<seg id=1>\n")
+    os.mkfifo(tmp_path / "pipe")
     for name in ("empty", "nested/empty", "nested/deep"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "nested" / "deep" / "a").write_text("owl\n")
     words = {"TEXT": str(text), "RUN": str(fluent), "OUT": str(tmp_path / "out")}
-    words |= {name.upper(): str(tmp_path / name) for name in ("short", "binary", "markup", "empty", "nested")}
+    words |= {name.upper(): str(tmp_path / name) for name in ("short", "binary", "markup", "pipe", "empty", "nested")}
     arguments = [re.sub("^[A-Z]+", lambda found: words[found[0]], argument) for argument in arguments]
     before = text.read_bytes()
     code, printed, told = command("translate", fluent, *arguments, "--engine", "local")

@@ -1,5 +1,6 @@
 """The verbs that read a model: what they print, and where."""
 
+import errno
 import json
 import math
 import shutil
@@ -7,6 +8,7 @@ import shutil
 import pytest
 
 from micro_run import forked
+from transduce.commands.written import write
 from transduce.directory import Model
 from transduce.forms import Form
 from transduce.translator import Translation, Translator
@@ -227,8 +229,21 @@ def test_an_average_is_written_over_no_model(trained, tmp_path):
     before = {path: path.read_bytes() for path in trained.iterdir() if path.is_file()}
     ended = forked("average", trained, "--last", 2, "--out", trained)
     assert (ended.code, ended.out) == (2, "")
-    assert f"{trained} holds a model or a run" in ended.error
+    assert f"{trained} is not empty" in ended.error
     assert {path: path.read_bytes() for path in trained.iterdir() if path.is_file()} == before
+    other = tmp_path / "model of another program"
+    other.mkdir()
+    (other / "config.json").write_text("{}")
+    assert forked("average", trained, "--last", 2, "--out", other).code == 2
+    assert (other / "config.json").read_text() == "{}"
+
+
+def test_an_average_is_of_as_many_as_were_asked_for_each_once(trained, tmp_path):
+    ended = forked("average", trained, "--last", 20, "--out", tmp_path / "mean")
+    assert (ended.code, ended.out) == (2, "")
+    assert "has no 20 checkpoints; it has 8, 12" in ended.error
+    twice = forked("average", trained, "--checkpoints", 8, 8, 12, "--out", tmp_path / "mean")
+    assert twice.out == f"{tmp_path / 'mean'}: average of steps 8, 12\n"
 
 
 def test_info(trained):
@@ -285,3 +300,27 @@ def test_scores_are_finite_numbers(fluent, tmp_path):
     ended = forked("score", fluent, "--source", tmp_path / "source", "--target", tmp_path / "target")
     assert ended.code == 2
     assert "has 3 lines" in ended.error
+
+
+def test_an_output_stays_until_the_next_is_whole(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    out.write_text("before\n")
+
+    def full(path):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr("transduce.durable.flush", full)
+    with pytest.raises(OSError, match="No space left"):
+        write("after\n", out)
+    assert out.read_text() == "before\n"
+    monkeypatch.undo()
+    (tmp_path / "link").symlink_to(out)
+    write("after\n", tmp_path / "link")
+    assert (out.read_text(), (tmp_path / "link").is_symlink()) == ("after\n", True)
+
+
+def test_a_corpus_that_was_fetched_is_no_model(tmp_path):
+    (tmp_path / "manifest.json").write_text(json.dumps({"version": 1, "parts": {"train": {"files": {}}}}))
+    ended = forked("info", tmp_path)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"{tmp_path} holds a corpus that `transduce fetch` has brought, and no model" in ended.error

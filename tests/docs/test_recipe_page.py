@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, Union
 
+import annotated_types
 import pytest
 from pydantic_core import PydanticUndefined
 from ruamel.yaml import YAML
 
 from transduce.presets import BASE, PRESETS, SYSTEMS
-from transduce.recipe import Recipe
+from transduce.recipe import Recipe, expanded
 from transduce.settings import Spec, merged
 
 PAGE = (Path(__file__).parents[2] / "docs" / "recipe.md").read_text("utf-8")
@@ -84,7 +85,12 @@ def test_the_table_has_the_keys_of_the_class_in_their_order(spec: type[Spec]) ->
 def test_the_table_has_the_defaults_of_the_class(spec: type[Spec]) -> None:
     for key, field in spec.model_fields.items():
         default = documented()[spec][key][1]
-        if field.is_required():
+        if (spec, key) == (Recipe, "model"):
+            assert (
+                expanded({}, place="here")["model"]
+                == expanded({"model": {"preset": default.strip("`")}}, place="")[key]
+            )
+        elif field.is_required():
             assert default == "required", key
         else:
             assert field.default is not PydanticUndefined or field.default_factory is not None
@@ -100,6 +106,30 @@ def test_the_table_has_the_choices_of_the_class_and_says_what_may_be_null(spec: 
         if choices:
             assert re.findall(r"`([^`]+)`", kind) == choices, key
         assert documented()[spec][key][2], f"{key} has no meaning"
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.__name__)
+def test_the_table_has_the_bounds_of_the_class(spec: type[Spec]) -> None:
+    for key, field in spec.model_fields.items():
+        kind = documented()[spec][key][0]
+        for bound in field.metadata:
+            assert any(words in kind for words in worded(bound)), (key, bound, kind)
+
+
+def worded(bound: Any) -> list[str]:
+    """How the page may say a bound; what cannot be said of one bound alone may be anything."""
+    match bound:
+        case annotated_types.MultipleOf():
+            return ["even"]
+        case annotated_types.Ge(ge=least):
+            return [f"at least {least:g}", f"{least:,} to", "even", "odd"]
+        case annotated_types.Gt(gt=below):
+            return [f"above {below:g}"]
+        case annotated_types.Le(le=most):
+            return [f"to {most:,}", f"at most {most:,}"]
+        case annotated_types.Lt(lt=above):
+            return [f"below {above:g}"]
+    return [""]
 
 
 def parts_of(annotation: Any) -> tuple[Any, ...]:

@@ -109,3 +109,9 @@ def test_other_encodings_are_refused_by_their_line(folder):
 def test_lines_end_at_line_feeds_only(folder, content, expected):
     (folder / "text").write_bytes(content.encode())
     assert read_lines("text") == expected
+
+
+def test_a_tokeniser_is_of_bleu(folder):
+    result = CliRunner().invoke(app, ["--reference", "reference", "--metric", "chrf", "--tokenize", "zh", "output"])
+    assert isinstance(result.exception, ValueError)
+    assert "--tokenize zh: it is for the metric bleu" in str(result.exception)

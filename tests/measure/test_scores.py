@@ -212,3 +212,8 @@ def test_tokenised_text_is_remarked_on(caplog):
 def test_measuring_needs_no_torch():
     program = "import sys, transduce.measure; sys.exit('torch' in sys.modules or 'sacremoses' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], timeout=60, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("language", ["zh", "zh-CN", "ZH_tw"])
+def test_a_language_of_a_region_is_cut_as_the_language(language):
+    assert "tok:zh" in scores(["一只猫"], [["一只狗"]], language=language)["bleu"].signature

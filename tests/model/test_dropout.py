@@ -53,3 +53,7 @@ def test_nothing_is_dropped_in_reading_or_at_probability_zero() -> None:
     inner = torch.randn(7, 31)
     assert Dropout(0.3).eval()(inner) is inner
     assert Dropout(0.0)(inner) is inner
+
+
+def test_a_probability_of_nearly_one_leaves_nearly_nothing() -> None:
+    assert (thinned(1 - 1e-9, 10, 99) == 0).double().mean() > 0.99

@@ -55,7 +55,9 @@ def test_as_many_matrices_of_the_vocabulary_as_are_not_shared(embeddings: str, r
 
 
 def test_vocabularies_of_two_sizes_cannot_share_their_embeddings() -> None:
-    with pytest.raises(ValueError, match=r"17 and 19 words: set `subwords\.shared: true` or `model\.embeddings: sep"):
+    with pytest.raises(
+        ValueError, match=r"17 and 19 subwords: set `subwords\.shared: true` or `model\.embeddings: sep"
+    ):
         TEXT.build(Vocabulary(source=17, target=19))
     model = changed(embeddings="separate").build(Vocabulary(source=17, target=19))
     assert (len(model.source_embedding.weight), len(model.readout.weight)) == (17, 19)
@@ -156,6 +158,15 @@ def test_normal_draws_every_matrix_with_a_deviation_of_two_hundredths_and_leaves
             assert torch.equal(weight, torch.ones_like(weight) if name.endswith("norm.weight") else weight * 0), name
 
 
+def test_however_matrices_are_drawn_a_compatibility_begins_as_one_that_works() -> None:
+    torch.manual_seed(1)
+    attention = {"heads": 2, "d_k": 32, "d_v": 32, "compatibility": {"kind": "bilinear"}}
+    model = changed(d_model=64, mixer=attention, initialisation="normal").build(Vocabulary(source=99, target=99))
+    for matrices in [layer.mixer.compatibility.weight for layer in model.encoder]:
+        for matrix in matrices:
+            assert matrix.diagonal().mean() == pytest.approx(1, abs=0.05)
+
+
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 def test_embeddings_begin_with_a_variance_of_one_in_d_model_and_biases_with_zero(positions: str) -> None:
     torch.manual_seed(1)
@@ -190,5 +201,5 @@ def test_a_model_knows_how_far_its_positions_reach() -> None:
     assert model.longest == 8
     source, visible, target_in = batch()
     model.start(source, visible, 8)
-    with pytest.raises(ValueError, match="9 words is longer than the 8 positions"):
+    with pytest.raises(ValueError, match="9 subwords is longer than the 8 positions"):
         model(source, visible, target_in)

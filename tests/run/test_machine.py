@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from transduce.machine import choose_device, compile_on_gpu, environment, keep_pages, processor, repeat_bits
+from transduce.machine import choose_device, compile_on_gpu, environment, keep_pages, machine_name, repeat_bits
 
 
 def test_repeatable_bits_fill_no_memory():
@@ -110,12 +110,12 @@ def test_idle_threads_do_not_spin_for_long(given, found):
 
 def test_the_environment_is_told_whole():
     found = environment(torch.device("cpu"))
-    assert found.keys() == {"torch", "threads", "device", "processor", "machine", "processes"}
+    assert found.keys() == {"torch", "threads", "device", "processor", "machine"}
     assert (found["torch"], found["device"]) == (torch.__version__, "cpu")
-    assert (found["processor"], found["machine"]) == (torch.backends.cpu.get_cpu_capability(), processor())
+    assert (found["processor"], found["machine"]) == (torch.backends.cpu.get_cpu_capability(), machine_name())
 
 
 @pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="the system has no /proc/cpuinfo")
 def test_the_processor_is_called_by_its_name():
-    assert processor()
-    assert processor() in Path("/proc/cpuinfo").read_text("utf-8") or processor() == platform.machine()
+    assert machine_name()
+    assert machine_name() in Path("/proc/cpuinfo").read_text("utf-8") or machine_name() == platform.machine()

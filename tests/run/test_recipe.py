@@ -108,7 +108,9 @@ def test_changes_are_yaml_and_may_be_nested(written):
     assert recipe.model.d_model == 128
 
 
-@pytest.mark.parametrize("change", ["training.steps", "=3", "training..steps=3", ".steps=3", "training.steps=[1"])
+@pytest.mark.parametrize(
+    "change", ["training.steps", "=3", "training..steps=3", ".steps=3", "training.steps=[1", "training.steps="]
+)
 def test_changes_of_a_wrong_form(written, change):
     message = refusal(written(), change)
     assert f"--set {change}" in message
@@ -133,6 +135,12 @@ def test_a_preset_and_what_differs(written):
     assert (recipe.training.schedule.peak, recipe.training.batch_tokens) == (5e-3, 4096)
     recipe = load(written("model: {preset: tiny}\ntraining: {batch_tokens: 900, schedule: {kind: paper, warmup: 9}}\n"))
     assert (recipe.training.batch_tokens, recipe.training.schedule.warmup, recipe.training.steps) == (900, 9, 8000)
+
+
+def test_a_test_set_cannot_hide_the_validation_corpus(written):
+    test = "test: {validation: {embedded: test}}"
+    message = refusal(written("", f"data: {{train: {{embedded: train}}, {test}}}\n"))
+    assert "`validation` is what `data.validation` is called" in message
 
 
 def test_a_dump_loads_as_the_same_recipe(written, tmp_path, monkeypatch):
@@ -171,6 +179,8 @@ def test_a_dump_loads_as_the_same_recipe(written, tmp_path, monkeypatch):
         ("training: {pieces: 0}\n", ["`training.pieces", "0"]),
         ("training: {optimiser: {betas: [0.9, 1.5]}}\n", ["betas", "1.5"]),
         ("model: tiny\n", ["model", "preset"]),
+        ("model: []\n", ["model", "preset"]),
+        ("model: false\n", ["model", "preset"]),
         ("subwords: {kind: bpe, size: 10}\n", ["`subwords.size`", "10"]),
     ],
 )

@@ -275,6 +275,59 @@ def test_a_folder_of_something_else_is_left_alone(micro, tmp_path):
     assert files(tmp_path) == {"letter.txt": b"dear"}
 
 
+@pytest.mark.parametrize("more", [(), ("--restart",)])
+def test_a_recipe_that_no_run_has_written_is_left_as_it_is(micro, tmp_path, more):
+    """`train mine/recipe.yaml --out mine`: comments and relative paths would be gone."""
+    (tmp_path / "recipe.yaml").write_text("# mine\n" + (micro / "recipe.yaml").read_text())
+    before = files(tmp_path)
+    ended = train(micro, tmp_path, *more)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"{tmp_path} holds a recipe.yaml that no run has written" in ended.error
+    assert files(tmp_path) == before
+
+
+def test_the_recipe_of_a_run_that_was_edited_is_not_taken_for_what_it_was_begun_with(copied):
+    text = (copied / "recipe.yaml").read_text()
+    (copied / "recipe.yaml").write_text(text.replace('"label_smoothing": 0.1', '"label_smoothing": 0.2'))
+    before = files(copied)
+    ended = forked("train", copied / "recipe.yaml", "--out", copied, "--set", "training.steps=14")
+    assert (ended.code, ended.out) == (2, "")
+    assert f"{copied / 'recipe.yaml'} was edited after the run had written it" in ended.error
+    assert files(copied) == before
+    (copied / "recipe.yaml").write_text(text)
+    assert forked("train", copied / "recipe.yaml", "--out", copied, "--set", "training.steps=14").code == 0
+
+
+def test_a_restart_moves_nothing_where_its_corpus_is_missing(micro, copied):
+    before = files(copied)
+    ended = train(micro, copied, "--restart", "--set", "data.train={source: nowhere.en, target: nowhere.de}")
+    assert (ended.code, ended.out) == (2, "")
+    assert "nowhere.en" in ended.error
+    assert files(copied) == before
+
+
+def test_nothing_is_prepared_into_a_folder_of_something_else(micro, tmp_path):
+    (tmp_path / "training").mkdir()
+    (tmp_path / "training" / "slides.txt").write_text("dear")
+    for verb in ("prepare", "train"):
+        ended = forked(verb, micro / "recipe.yaml", "--out", tmp_path)
+        assert (ended.code, ended.out) == (2, "")
+        assert f"{tmp_path} is not empty and holds no run" in ended.error
+    assert files(tmp_path) == {"training/slides.txt": b"dear"}
+
+
+def test_the_outcome_names_the_weights_that_are_there(micro, tmp_path):
+    """Killed after a validation that published, gone on with from the checkpoint before it, and ended earlier."""
+    changes = {"average": "null", "validate_by": "loss", "validate_every": 2, "log_every": 1}
+    changes = [f"--set=training.{key}={value}" for key, value in changes.items()]
+    train(micro, tmp_path, *changes, moment=Moment("step 11"))
+    assert (checkpoints(tmp_path), Model.read(tmp_path).config.weights.steps) == ([4, 8], (10,))
+    ended = train(micro, tmp_path, *changes, "--set", "training.steps=9")
+    assert ended.code == 0, ended.error
+    assert "weights: best of step 10" in ended.out
+    assert Model.read(tmp_path).config.weights.steps == (10,)
+
+
 def test_neither_saving_nor_validating_nor_logging_touches_the_bits(micro, trained, tmp_path):
     changes = ["save_every=3", "validate_every=5", "log_every=1", "keep=5"]
     assert train(micro, tmp_path, *(f"--set=training.{change}" for change in changes)).code == 0

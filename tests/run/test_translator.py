@@ -317,3 +317,17 @@ def test_alignment_with_one_layer_or_no_word():
     assert aligned_words(explanation(["▁a", "▁b", "</s>"], ["▁c", "</s>"], heads)) == [(1, 0)]
     assert aligned_words(explanation(["▁a", "</s>"], ["</s>"], [[[0.5, 0.5]]])) == []
     assert aligned_words(explanation(["</s>"], ["▁c", "</s>"], [[[1.0], [1.0]]])) == []
+    assert aligned_words(explanation(["▁", "</s>"], ["▁c", "</s>"], [[[0.5, 0.5], [0.5, 0.5]]])) == []
+
+
+def test_spaces_alone_are_no_word_to_align():
+    heads = [np.eye(4)[[2, 0, 1, 3]]]
+    found = aligned_words(explanation(["▁", "▁a", "▁b", "</s>"], ["▁c", "▁▁", "▁d", "</s>"], heads))
+    assert found == [(1, 0), (0, 1)]
+
+
+def test_what_was_cut_at_its_bound_is_explained_as_far_as_there_are_positions(fluent):
+    translator = Translator.load(fluent)
+    translator.longest = 3
+    assert len(translator.explain("owl", [5, 6, 7, 8]).target) == 4
+    assert len(translator.explain("owl", [5, 6, 7]).target) == 4

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from transduce.corpus import Files
+from transduce.corpus import Files, Tsv
 from transduce.directory import Model
 from transduce.model.readout import Smoothing
 from transduce.validation import Corpus, Validation, corpus_of, named_corpus, perplexity
@@ -102,3 +102,12 @@ def test_bleu_cuts_a_language_as_it_is_cut_everywhere(model):
     )
     assert "tok:zh" in chinese(model.module).bleu.signature
     assert "tok:13a" in validation(model)(model.module).bleu.signature
+
+
+def test_markup_is_no_text_to_be_measured_on(tmp_path):
+    for side in ("en", "de"):
+        (tmp_path / f"test.{side}").write_text('<seg id="1">An owl.</seg>\n')
+    (tmp_path / "test.tsv").write_text('An owl.\t<seg id="1">Eine Eule.</seg>\n')
+    for corpus in (Files(source=f"{tmp_path}/test.en", target=f"{tmp_path}/test.de"), Tsv(tsv=f"{tmp_path}/test.tsv")):
+        with pytest.raises(ValueError, match="line 1 is markup, not text"):
+            corpus_of(corpus)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from transduce.training import DivergedError, Divergence, Precision, Skips, returned
+from transduce.training import DivergedError, Divergence, Precision, Skips, one_more_return
 from transduce.training.divergence import RETURNS, TOLERATED
 
 
@@ -31,12 +31,12 @@ def test_several_in_a_row_are_too_many_and_one_good_step_forgives():
 def test_so_many_returns_and_then_no_more():
     skips = Skips(total=5, in_a_row=5)
     for number in range(RETURNS):
-        skips = returned(skips._replace(in_a_row=5), Record(9, True), saved=True)
+        skips = one_more_return(skips._replace(in_a_row=5), Record(9, True), saved=True)
         assert skips == Skips(5, 0, number + 1)
     with pytest.raises(DivergedError, match=r"step 9, and again after 3 returns .*training.clip"):
-        returned(skips, Record(9, True), saved=True)
+        one_more_return(skips, Record(9, True), saved=True)
     with pytest.raises(DivergedError, match=r"step 9, before there was a checkpoint: loss nan, gradient norm inf"):
-        returned(Skips(), Record(9, True), saved=False)
+        one_more_return(Skips(), Record(9, True), saved=False)
 
 
 def test_a_gpu_is_looked_at_a_step_late():

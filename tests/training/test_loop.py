@@ -50,7 +50,7 @@ class Given:
 
     def __init__(self, *pieces):
         words = sum(int((piece.target_out != 0).sum()) for piece in pieces)
-        self.planned = Planned(3, 1, list(pieces), len(pieces), words, Position(3, 2))
+        self.planned = Planned(3, list(pieces), len(pieces), words, Position(3, 2))
 
     def steps(self, start, rank, size):
         while True:

@@ -5,13 +5,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-
 from transduce.bulk.shards import Shard
 from transduce.directory import fingerprint
 from transduce.forms import Form
 from transduce.machine import choose_device, keep_pages, refused_memory, use_threads
-from transduce.translator import BATCH_TOKENS, Batch, Method, Precision, Translation, Translator
+from transduce.translator import BATCH_TOKENS, Batch, Method, Products, Translation, Translator
 
 __all__ = ["Job", "Outcome", "Worker", "local"]
 
@@ -26,7 +24,7 @@ class Job(NamedTuple):
     """Their fingerprints."""
     method: Method
     form: Form = Form()
-    precision: Precision = "float32"
+    precision: Products = "float32"
     batch_tokens: int = BATCH_TOKENS
     device: str = "auto"
     threads: int | None = None
@@ -109,7 +107,7 @@ class Worker:
         """What is written of a line; None where its alignment takes more memory than there is."""
         try:
             return self.job.form.lines(self.translator, [line], [best], before)
-        except (torch.OutOfMemoryError, RuntimeError) as error:
+        except RuntimeError as error:
             if not refused_memory(error):
                 raise
         return None
@@ -121,7 +119,7 @@ class Worker:
             numbered = batch._replace(numbers=[before + place for place in batch.numbers])
             yield from zip(batch.numbers, self.translator.solved(numbered, self.job.method), strict=True)
             return
-        except (torch.OutOfMemoryError, RuntimeError) as error:
+        except RuntimeError as error:
             if not refused_memory(error):
                 raise
         # Outside of the handler: the error holds on to what was computed so far.

@@ -64,6 +64,8 @@ def texts_of(source: Path, out: Path, prefix: Path | None, shard_lines: int) -> 
     for path in paths:
         if not path.is_file():
             raise ValueError(f"{path} is no file; a folder that is translated has nothing but texts in it")
+    if out.resolve().is_relative_to(source.resolve()):
+        raise ValueError(f"{out} lies in {source}, and would be taken for a text of it; choose a folder beside it")
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file; the text is a folder, and its translations want one too")
     if prefix is not None and not prefix.is_dir():
@@ -86,7 +88,14 @@ def _text(source: Path, out: Path, prefix: Path | None, shard_lines: int) -> Tex
 
 
 def _cut(path: Path, many: int) -> tuple[list[Span], str]:
-    """A file's lines, so many at a time, and the checksum of the whole, reading it once and never all of it."""
+    """A file's lines, so many at a time, and the checksum of the whole, reading it once and never all of it.
+
+    A `ValueError` for a pipe: every shard is read again when its turn comes.
+    """
+    if path.exists() and not path.is_file():
+        raise ValueError(
+            f"{path} is a folder, a pipe or a device; with --engine a text is read twice: write it down first"
+        )
     spans: list[Span] = []
     whole, before, offset = hashlib.sha256(), 0, 0
     with path.open("rb") as file:

@@ -44,7 +44,7 @@ def bench(
         int | None, typer.Option(min=1, help="That count: steps, 20, on a GPU 200, or translations of the whole, 5.")
     ] = None,
     vocabulary: Annotated[
-        int | None, typer.Option(min=1, help="Words a side of the model that is trained; as many as the text has.")
+        int | None, typer.Option(min=1, help="Subwords a side of the model that is trained; as many as the text has.")
     ] = None,
     change: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")] = [],  # noqa: B006
     precision: Annotated[Products | None, typer.Option(help="Of products while translating; float32.")] = None,

@@ -1,5 +1,6 @@
 """`transduce demo`."""
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ def demo(
     from transduce.run import Options
 
     def say(line: str) -> None:
-        print(line, flush=True)
+        with contextlib.suppress(OSError):  # where the reader has left, the training goes on
+            print(line, flush=True)
 
     demo(out, minutes, Options(device, threads), say)

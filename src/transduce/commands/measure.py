@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transduce.commands.options import refuse
+
 if TYPE_CHECKING:
     from transduce.measure import Comparison, Score
 
@@ -41,6 +43,8 @@ def measure(
     systems = [read_lines(path) for path in paths]
     references = [read_lines(path) for path in reference]
     metrics = [name.strip() for name in metric.split(",")]
+    if "bleu" not in metrics:
+        refuse({"--tokenize": tokenize}, "is for the metric bleu")
     if len(systems) == 1:
         found = scores(systems[0], references, metrics, language=language, tokenize=tokenize, bootstrap=bootstrap)
         _print_scores(found, as_json=as_json)

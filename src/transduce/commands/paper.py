@@ -21,6 +21,9 @@ class Experiment(StrEnum):
     ALL = "all"
 
 
+REPEATS = 5
+
+
 class At(StrEnum):
     """The size of corpus and models."""
 
@@ -37,7 +40,7 @@ def paper(
     minutes_per_row: Annotated[float | None, typer.Option(min=0.01, help="Bounds each training.")] = None,
     work: Annotated[Path, typer.Option(help="Where trainings are kept, and gone on with.")] = Path("runs/paper"),
     out: Annotated[Path, typer.Option(help="Where tables are written, and trainings known from.")] = Path("results"),
-    repeats: Annotated[int, typer.Option(min=1, help="Of Table 1: how often each time is taken.")] = 5,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Of Table 1: how often each time is taken.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or one of several: cuda:1.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
 ) -> None:
@@ -48,10 +51,12 @@ def paper(
     from transduce.paper.record import lay_out, take_in
     from transduce.run import Options
 
-    _check(experiment, scale, row, seeds, minutes_per_row)
+    _check(experiment, scale, row, seeds, minutes_per_row, repeats)
     use_threads(threads)
     keep_pages()
-    asked = Asked(scale.value, tuple(row), seeds or 1, minutes_per_row, work, repeats, Options(device, threads), say)
+    asked = Asked(
+        scale.value, tuple(row), seeds or 1, minutes_per_row, work, repeats or REPEATS, Options(device, threads), say
+    )
     out.mkdir(parents=True, exist_ok=True)
     lay_out(out, work)
     names = list(EXPERIMENTS) if experiment is Experiment.ALL else [experiment.value]
@@ -66,7 +71,9 @@ def paper(
         say(f"all of it on one page: {write_page(out)}")
 
 
-def _check(experiment: Experiment, scale: At, row: list[str], seeds: int | None, minutes: float | None) -> None:
+def _check(
+    experiment: Experiment, scale: At, row: list[str], seeds: int | None, minutes: float | None, repeats: int | None
+) -> None:
     """A `ValueError` for an option that means nothing to the experiment."""
     if row and experiment is Experiment.ALL:
         raise ValueError("--row: with it, name one table or argument instead of `all`")
@@ -74,5 +81,9 @@ def _check(experiment: Experiment, scale: At, row: list[str], seeds: int | None,
         raise ValueError(f"--seeds {seeds}: only Table 3 is trained under several; leave it out")
     if scale is At.PAPER_FRENCH and experiment is not Experiment.TABLE2:
         raise ValueError("--scale paper-en-fr: only Table 2 has that pair; give --scale paper")
+    if scale is not At.SMALL and experiment is Experiment.TABLE1:
+        raise ValueError(f"--scale {scale.value}: Table 1 has sizes of its own; leave it out")
+    if repeats is not None and experiment not in (Experiment.TABLE1, Experiment.ALL):
+        raise ValueError(f"--repeats {repeats}: only Table 1 takes times; leave it out")
     if minutes is not None and experiment is Experiment.TABLE1:
         raise ValueError(f"--minutes-per-row {minutes:g}: Table 1 trains nothing; leave it out")

@@ -82,9 +82,9 @@ def _runs_and_text(paths: list[Path], engine: Engine | None) -> tuple[list[Path]
         return (paths[:-1], paths[-1]) if len(paths) > 1 and not paths[-1].is_dir() else (paths, None)
     if len(paths) == 1:
         raise ValueError("--engine translates a file or a folder and no standard input: name it after the model")
-    from transduce.directory import MANIFEST
+    from transduce.directory import CONFIG, MANIFEST
 
-    if (paths[-1] / MANIFEST).exists():
+    if all((paths[-1] / name).exists() for name in (CONFIG, MANIFEST)):
         raise ValueError(f"{paths[-1]} is a model; with --engine the last path is the text, a file or a folder")
     return paths[:-1], paths[-1]
 

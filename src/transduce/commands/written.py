@@ -4,6 +4,8 @@ import os
 import sys
 from pathlib import Path
 
+from transduce.durable import write_text
+
 __all__ = ["ready", "write"]
 
 
@@ -23,5 +25,7 @@ def write(text: str, out: Path | None) -> None:
     if out is None:
         sys.stdout.write(text)
         sys.stdout.flush()
+    elif os.access(out.resolve().parent, os.W_OK) and (out.is_file() or not out.exists()):
+        write_text(out.resolve(), text)  # what was there stays until all of this is
     else:
-        out.write_text(text, "utf-8")
+        out.write_text(text, "utf-8")  # a pipe or a device, or a file in a folder that takes no other

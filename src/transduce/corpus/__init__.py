@@ -5,7 +5,7 @@ from transduce.corpus.data import DataSpec
 from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, Files, Hub, Tmx, Tsv, files_of, is_folder
 from transduce.corpus.planner import Piece, Planned, Planner, Position, pieces_of_a_step, sentence_batches
 from transduce.corpus.readers import pairs
-from transduce.corpus.store import Prepared, Store, open_store, prepare, subwords_files
+from transduce.corpus.store import Prepared, Store, check_files, open_store, prepare, subwords_files
 
 __all__ = [
     "PATHS",
@@ -24,6 +24,7 @@ __all__ = [
     "Store",
     "Tmx",
     "Tsv",
+    "check_files",
     "files_of",
     "is_folder",
     "name_of",

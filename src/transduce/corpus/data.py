@@ -23,9 +23,9 @@ class DataSpec(Spec):
     target_language: str | None = None
     train: Annotated[tuple[CorpusSpec, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
     validation: CorpusSpec | None = None
-    test: dict[str, CorpusSpec] = Field(default_factory=dict, description="test sets by name")
-    longest: int = Field(default=256, ge=1, description="subwords a side; longer pairs are dropped and counted")
-    ratio: float | None = Field(default=3.0, ge=1.0, description="longest proportion of the sides, in subwords")
+    test: dict[str, CorpusSpec] = Field(default_factory=dict)
+    longest: int = Field(default=256, ge=1)
+    ratio: float | None = Field(default=3.0, ge=1.0)
 
     @field_validator("train", "validation", "test")
     @classmethod
@@ -36,6 +36,8 @@ class DataSpec(Spec):
             case tuple():
                 return tuple(spoken(corpus, *languages) for corpus in value)
             case dict():
+                if "validation" in value:
+                    raise ValueError("`validation` is what `data.validation` is called: name the test set otherwise")
                 return {name: spoken(corpus, *languages) for name, corpus in value.items()}
             case None:
                 return None

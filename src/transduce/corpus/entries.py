@@ -21,7 +21,7 @@ __all__ = [
     "spoken",
 ]
 
-Weight = Annotated[float, Field(gt=0.0, le=10_000, description="uses an epoch: 2 is twice, 0.5 a random half")]
+Weight = Annotated[float, Field(gt=0.0, le=10_000)]
 
 
 def _as_two(value: Any) -> Any:

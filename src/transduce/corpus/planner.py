@@ -57,7 +57,6 @@ class Planned(NamedTuple):
     """A step: its pieces, the divisor of its loss, and where to go on after it."""
 
     epoch: int
-    step: int
     pieces: list[Piece]
     """Those of one process."""
     all_pieces: int
@@ -144,7 +143,7 @@ class Planner:
                 after = Position(epoch, step + 1, portion) if step + 1 < count else next_portion
                 words = sum(_words(store, piece) for piece in rows)
                 own = [_assembled(store, piece) for piece in rows[rank::size]]
-                yield Planned(epoch, step, own, len(rows), words, after)
+                yield Planned(epoch, own, len(rows), words, after)
             epoch, first, portion = next_portion
             del store, plan  # before the next are made
 

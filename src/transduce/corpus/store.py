@@ -26,7 +26,7 @@ from transduce.durable import flush, write_text
 from transduce.manifest import Entries, entries, faults
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
-__all__ = ["Prepared", "Store", "open_store", "prepare", "subwords_files"]
+__all__ = ["Prepared", "Store", "check_files", "open_store", "prepare", "subwords_files"]
 
 VERSION = 2
 DESCRIPTION, BEGUN = "store.json", "begun.json"
@@ -154,6 +154,13 @@ def prepare(
     for line in prepared.report.summary():
         say(line)
     return prepared
+
+
+def check_files(data: DataSpec) -> None:
+    """A `ValueError` or an `OSError` where a file of the training corpora cannot be read."""
+    for corpus in data.train:
+        for path in files_of(corpus):
+            opened(path).close()
 
 
 def _check_unchanged(directory: Path, fingerprint: str) -> None:

@@ -1,7 +1,17 @@
 """How good a text is, by the field's metrics: never a model in here, only texts and numbers."""
 
-from transduce.measure.lines import read_lines
+from transduce.measure.lines import read_lines, refuse_markup
 from transduce.measure.metrics import METRICS, metric_named
 from transduce.measure.scores import Comparison, Difference, Score, compare, scores
 
-__all__ = ["METRICS", "Comparison", "Difference", "Score", "compare", "metric_named", "read_lines", "scores"]
+__all__ = [
+    "METRICS",
+    "Comparison",
+    "Difference",
+    "Score",
+    "compare",
+    "metric_named",
+    "read_lines",
+    "refuse_markup",
+    "scores",
+]

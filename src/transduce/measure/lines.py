@@ -3,9 +3,10 @@
 import re
 import sys
 from codecs import BOM_UTF8
+from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["lines_of", "read_lines"]
+__all__ = ["lines_of", "read_lines", "refuse_markup"]
 
 _SGML = re.compile(r"\s*<(seg|refset|srcset|tstset|mteval)\b", re.IGNORECASE)
 
@@ -25,7 +26,7 @@ def lines_of(content: bytes, name: str, before: int = 0) -> list[str]:
     """The lines of a file's `content`, or of whole lines of it that have so many `before` them."""
     text = _decoded(content, name, before)
     lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
-    _refuse_markup(lines, name, before)
+    refuse_markup(lines, name, before)
     return lines
 
 
@@ -47,8 +48,8 @@ def _decoded(content: bytes, name: str, before: int) -> str:
         raise ValueError(f"{name}: line {number} is not UTF-8; convert the file to UTF-8") from None
 
 
-def _refuse_markup(lines: list[str], name: str, before: int) -> None:
-    """Stops WMT's `.sgm` and `.xml` files, whose markup would be scored as if it were words."""
+def refuse_markup(lines: Sequence[str], name: str, before: int = 0) -> None:
+    """A `ValueError` for WMT's `.sgm` and `.xml` files, whose markup would be scored as if it were words."""
     for number, line in enumerate(lines, start=before + 1):
         if _SGML.match(line):
             raise ValueError(

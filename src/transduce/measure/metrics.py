@@ -33,7 +33,11 @@ class Metric(NamedTuple):
 
 
 def metric_named(name: str, *, language: str | None, tokenize: str | None = None) -> Metric:
-    """The metric called `name`; `tokenize` is the tokeniser of `bleu`, `language` the language measured."""
+    """The metric called `name`; `tokenize` is the tokeniser of `bleu`, `language` the language measured.
+
+    Of a language as it is written in a region, such as `pt-BR`, the language counts.
+    """
+    language = re.split("[-_]", language)[0].lower() if language else None
     match name:
         case "bleu":
             return Metric(_bleu(language, tokenize))

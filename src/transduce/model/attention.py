@@ -1,7 +1,8 @@
 """Multi-head attention (section 3.2).
 
-A mask is True where one may look. The arithmetic of attention is a *core* without parameters, fused or explicit; the
-explicit one keeps its weights, and stands in for the fused one only where these are looked at.
+A mask is True where one may look, and the same for every head. The arithmetic of attention is a *core* without
+parameters, which is why it is given the compatibility that its attention owns; fused or explicit: the explicit one
+keeps its weights, and stands in for the fused one only where these are looked at.
 """
 
 import contextlib
@@ -15,13 +16,11 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transduce.model.compatibility import Compatibility, DotProduct, ScaledDot
+from transduce.model.compatibility import Compatibility, DotProduct, Keys, Queries, ScaledDot
 from transduce.model.past import Past
 from transduce.model.rows import Rows
 from transduce.settings import Spec
 
-Queries = Float[Tensor, "batch heads target d_k"]
-Keys = Float[Tensor, "batch heads source d_k"]
 Values = Float[Tensor, "batch heads source d_v"]
 Visible = Bool[Tensor, "#batch #target source"]
 
@@ -60,22 +59,25 @@ class FusedCore(nn.Module):
     def forward(
         self,
         compatibility: nn.Module,
-        query: Float[Tensor, "batch heads target d_k"],
+        query: Queries,
         keys: Keys,
         values: Values,
         visible: Visible | None,
         causal: bool,
         dropout: float,
     ) -> Float[Tensor, "batch heads target d_v"]:
-        """Equation 1, every head at once; `causal` stands for a triangle of `visible`."""
+        """Equation 1, every head at once.
+
+        `causal` stands for a triangle of `visible`; `dropout` is of the weights, and 0 but in training.
+        """
         if not query.is_cpu and isinstance(compatibility, DotProduct):
             mask = None if visible is None else visible.unsqueeze(1)
             query, scale = compatibility.turned(query), compatibility.scale
             return functional.scaled_dot_product_attention(
                 query, keys, values, attn_mask=mask, is_causal=causal, dropout_p=dropout, scale=scale
             )
-        # On a CPU torch's one call is made for long sentences: at a sentence's length it takes twice as long as this,
-        # and in bfloat16 its gradient takes twenty times as long.
+        # torch's one call is built for long sequences. On a CPU, at a sentence's length, it takes twice as long as
+        # these lines, and in bfloat16 its gradient twenty times as long.
         products = compatibility(query, keys)
         # In float32 at least: torch takes short rows of narrower numbers one by one.
         scores = products.to(torch.promote_types(products.dtype, torch.float32))
@@ -106,14 +108,14 @@ class ExplicitCore(nn.Module):
     def forward(
         self,
         compatibility: nn.Module,
-        query: Float[Tensor, "batch heads target d_k"],
+        query: Queries,
         keys: Keys,
         values: Values,
         visible: Visible | None,
         causal: bool,
         dropout: float,
     ) -> Float[Tensor, "batch heads target d_v"]:
-        """Equation 1, every head at once; `causal` stands for a triangle of `visible`."""
+        """As the fused core."""
         scores = compatibility(query, keys)
         if visible is not None:
             scores = scores.masked_fill(~visible.unsqueeze(1), -math.inf)

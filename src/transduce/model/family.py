@@ -108,7 +108,7 @@ def check_shared(spec: FamilySpec, vocabulary: Vocabulary) -> None:
     if spec.embeddings == "shared" and vocabulary.source != vocabulary.target:
         raise ValueError(
             f"embeddings cannot be shared between vocabularies of {vocabulary.source} and {vocabulary.target} "
-            "words: set `subwords.shared: true` or `model.embeddings: separate`"
+            "subwords: set `subwords.shared: true` or `model.embeddings: separate`"
         )
 
 

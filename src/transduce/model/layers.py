@@ -3,7 +3,8 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transduce.model.attention import Attention, Keys, Values, Visible
+from transduce.model.attention import Attention, Values, Visible
+from transduce.model.compatibility import Keys
 from transduce.model.experts import Network
 from transduce.model.mixers import Mixer
 from transduce.model.past import Past

@@ -16,7 +16,7 @@ class Cache:
     """What is kept of the words written so far, such as keys and values: one slot a word, by sentence.
 
     Appended in place, never reordered. Which slots belong to a hypothesis is a mask that the decoder's state carries
-    (`transformer.State.ancestors`): reordering a beam then moves a few bits and not the cache. What belongs to none
+    (`state.CachedState.ancestors`): reordering a beam then moves a few bits and not the cache. What belongs to none
     is thrown out now and then, as memory is by a collector.
     """
 

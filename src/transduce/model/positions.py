@@ -82,7 +82,7 @@ class LearnedPositions(nn.Module):
         """The vectors of positions `first` to `first + length − 1`, counted from 0."""
         if first + length > self.longest:
             raise ValueError(
-                f"a sentence of {first + length} words is longer than the {self.longest} positions this model has "
+                f"a sentence of {first + length} subwords is longer than the {self.longest} positions this model has "
                 "learned; shorten it, or train with as many"
             )
         return self.weight[first : first + length]

@@ -82,54 +82,57 @@ def beam_search(stepper: Stepper, problem: Problem, decoding: Decoding, n_best: 
     """
     found: list[list[Hypothesis]] = [[] for _ in problem.source]
     sentences = torch.arange(len(problem.source), device=problem.source.device)
-    bounds, places = problem.bounds, sentences  # places: where in the rectangle of what lives the stepper's rows stand
+    bounds, standing = problem.bounds, sentences  # standing: where in the rectangle of what lives the rows are
     look = LOOK[sentences.device.type]
     room = problem.room  # asked once: a GPU is waited for
     state = stepper.start(problem.source, problem.visible, room)
     live, finished = _open(problem, min(n_best, decoding.beam))
     for length in range(1, room + 1):
-        last = live.words[:, :, -1].flatten()[places].unsqueeze(1)
+        last = live.words[:, :, -1].flatten()[standing].unsqueeze(1)
         log_probabilities, state = stepper.step(last, state)
         # Twice the beam: at most one continuation of each hypothesis ends, so that `beam` that live on are among them.
-        candidates = _candidates(live, places, log_probabilities.squeeze(1), problem, 2 * decoding.beam)
+        candidates = _candidates(live, standing, log_probabilities.squeeze(1), problem, 2 * decoding.beam)
         live, rows, finished = _advance(candidates, finished, problem.end, decoding, length)
         live, finished = _close(live, finished, bounds <= length, decoding, length)
         live = _prune(live, finished, bounds, decoding)
-        if length % look and length < room:
-            places = torch.arange(rows.numel(), device=rows.device)
-            state = state.pick(rows.flatten())
-            continue
-        done = live.log_probabilities[:, 0].isneginf()
-        for place in done.nonzero().flatten().tolist():
-            found[int(sentences[place])] = _harvest(place, finished, problem.end)
-        if done.all():
-            break
-        kept = (~done).nonzero().flatten()
-        sentences, bounds, rows = sentences[kept], bounds[kept], rows[kept]
-        live, finished = Live(*(part[kept] for part in live)), Finished(*(part[kept] for part in finished))
-        alive = ~live.log_probabilities.isneginf() if look == 1 else torch.ones_like(rows, dtype=torch.bool)
-        places = alive.flatten().nonzero().flatten()
-        state = state.pick(rows.flatten()[places])
+        if length % look == 0 or length == room:
+            done = live.log_probabilities[:, 0].isneginf()
+            for place in done.nonzero().flatten().tolist():
+                found[int(sentences[place])] = _harvest(place, finished, problem.end)
+            if done.all():
+                break
+            kept = (~done).nonzero().flatten()
+            sentences, bounds, rows = sentences[kept], bounds[kept], rows[kept]
+            live, finished = Live(*(part[kept] for part in live)), Finished(*(part[kept] for part in finished))
+        standing = _standing(live, everywhere=look > 1)
+        state = state.pick(rows.flatten()[standing])
     return found
 
 
-def _open(problem: Problem, places: int) -> tuple[Live, Finished]:
-    """One live hypothesis a sentence, the begin symbol; no finished ones."""
+def _standing(live: Live, *, everywhere: bool) -> Int[Tensor, " rows"]:
+    """Where in the rectangle a hypothesis lives; or `everywhere`, where to know that is to wait for the device."""
+    if everywhere:
+        return torch.arange(live.log_probabilities.numel(), device=live.log_probabilities.device)
+    return (~live.log_probabilities.isneginf()).flatten().nonzero().flatten()
+
+
+def _open(problem: Problem, wanted: int) -> tuple[Live, Finished]:
+    """One live hypothesis a sentence, the begin symbol; no finished ones, and places for as many as are wanted."""
     batch, device = len(problem.source), problem.source.device
     words = torch.full((batch, 1, 1), problem.begin, device=device)
-    nothing = torch.full((batch, places), -math.inf, device=device)
-    finished = Finished(words.expand(batch, places, 1), nothing, nothing)
+    nothing = torch.full((batch, wanted), -math.inf, device=device)
+    finished = Finished(words.expand(batch, wanted, 1), nothing, nothing)
     return Live(words, torch.zeros(batch, 1, device=device)), finished
 
 
 def _candidates(
     live: Live,
-    places: Int[Tensor, " rows"],
+    standing: Int[Tensor, " rows"],
     log_probabilities: Float[Tensor, "rows vocabulary"],
     problem: Problem,
     many: int,
 ) -> Candidates:
-    """The `many` most probable continuations of each sentence's live hypotheses, which stand at `places`."""
+    """The `many` most probable continuations of each sentence's live hypotheses, whose rows stand there."""
     batch, width = live.log_probabilities.shape
     for word in problem.banned:
         log_probabilities[:, word] = -math.inf
@@ -137,11 +140,11 @@ def _candidates(
     each = best.shape[1]
     # Back into a rectangle: what the rows gave, at their places; nothing of the dead.
     totals = best.new_full((batch * width, each), -math.inf)
-    totals[places] = best + live.log_probabilities.flatten()[places].unsqueeze(1)
+    totals[standing] = best + live.log_probabilities.flatten()[standing].unsqueeze(1)
     following = words.new_full((batch * width, each), problem.end)
-    following[places] = words
-    numbers = places.new_zeros(batch * width)
-    numbers[places] = torch.arange(len(places), device=places.device)
+    following[standing] = words
+    numbers = standing.new_zeros(batch * width)
+    numbers[standing] = torch.arange(len(standing), device=standing.device)
     totals, chosen = totals.view(batch, -1).topk(min(many, width * each))
     parents = chosen // each
     written = torch.take_along_dim(live.words, parents.unsqueeze(-1), dim=1)

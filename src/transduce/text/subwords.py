@@ -68,19 +68,17 @@ class Bpe(Spec):
     """Byte-pair encoding: the most frequent pair of neighbours is joined, again and again."""
 
     kind: Literal["bpe"] = "bpe"
-    size: int = Field(default=10_000, ge=SMALLEST, le=LARGEST, description="ids a side, symbols and bytes included")
-    shared: bool = Field(default=True, description="one vocabulary for both sides")
-    dropout: float = Field(default=0.0, ge=0.0, lt=1.0, description="share of merges left out in training")
+    size: int = Field(default=10_000, ge=SMALLEST, le=LARGEST)
+    shared: bool = True
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
 
 
 class WordPiece(Spec):
     """Word-pieces: a word is cut into the longest pieces of a vocabulary, from left to right."""
 
     kind: Literal["wordpiece"] = "wordpiece"
-    size: int = Field(
-        default=10_000, ge=SMALLEST + 256, le=LARGEST, description="ids a side, symbols and bytes included"
-    )
-    shared: bool = Field(default=True, description="one vocabulary for both sides")
+    size: int = Field(default=10_000, ge=SMALLEST + 256, le=LARGEST)
+    shared: bool = True
 
 
 SubwordsSpec = Annotated[Bpe | WordPiece, Field(discriminator="kind")]

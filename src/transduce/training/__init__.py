@@ -6,7 +6,7 @@ Read `schedule` (5.3), `objective` (5.4), `optimiser` (5.3) and `loop` (a step);
 
 from transduce.training.averaging import averaged
 from transduce.training.checkpoint import Checkpoint, Checkpoints, DamagedError
-from transduce.training.divergence import DivergedError, Divergence, Skips, returned
+from transduce.training.divergence import DivergedError, Divergence, Skips, one_more_return
 from transduce.training.fitting import meet_shapes, try_largest
 from transduce.training.loop import StepRecord, training_steps
 from transduce.training.objective import LabelSmoothing
@@ -29,7 +29,7 @@ __all__ = [
     "Training",
     "averaged",
     "meet_shapes",
-    "returned",
+    "one_more_return",
     "training_steps",
     "try_largest",
 ]

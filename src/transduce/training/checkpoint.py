@@ -36,13 +36,13 @@ class Checkpoint(NamedTuple):
 
 
 class Checkpoints:
-    """The checkpoints of one run, in a folder each; the newest `keep` stay.
+    """The checkpoints of one run, in a folder each; where one is saved, the newest `keep` stay.
 
     Those at multiples of `every` are the run's own; one at another step, written because the run was stopped there, is
     gone as soon as the next is written, so that stopping leaves no trace in what is averaged later.
     """
 
-    def __init__(self, directory: Path, keep: int, every: int = 1) -> None:
+    def __init__(self, directory: Path, keep: int = 1, every: int = 1) -> None:
         self.directory, self.keep, self.every = directory, keep, every
 
     def steps(self) -> list[int]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from transduce.training.loop import StepRecord
 from transduce.training.precision import Precision
 
-__all__ = ["DivergedError", "Divergence", "Skips", "returned"]
+__all__ = ["DivergedError", "Divergence", "Skips", "one_more_return"]
 
 TOLERATED = 5  # skipped steps in a row after which the weights are those of the last checkpoint again
 RETURNS = 3  # that often, with no checkpoint saved in between
@@ -48,7 +48,7 @@ class Divergence:
         return looked
 
 
-def returned(skips: Skips, record: StepRecord, saved: bool) -> Skips:
+def one_more_return(skips: Skips, record: StepRecord, saved: bool) -> Skips:
     """After one more return to a checkpoint; a `DivergedError` where none is `saved`, or returning has not helped."""
     if saved and skips.returns < RETURNS:
         return skips._replace(in_a_row=0, returns=skips.returns + 1)

@@ -57,14 +57,14 @@ def _remedy(pieces: int | None, length: int) -> str:
     """What would do."""
     if pieces is None:
         return f", and not one pair does: set data.longest below {length}, or take a smaller model"
-    return f": set training.pieces: {pieces} (the same steps, made of smaller pieces)"
+    return f": set training.pieces: {pieces} (steps as large, made of smaller pieces)"
 
 
 def _fits(objective: LabelSmoothing, precision: Precision, rows: int, length: int) -> bool:
     """Whether the gradient of such a piece can be computed."""
     try:
         pushed_back(objective, _piece(rows, length), 1.0, precision)
-    except (torch.OutOfMemoryError, RuntimeError) as error:
+    except RuntimeError as error:
         if not refused_memory(error):
             raise
     else:

@@ -58,7 +58,7 @@ class StepRecord(NamedTuple):
 
     @property
     def loss(self) -> float:
-        """Smoothed, in nats a target word."""
+        """Smoothed, in nats a target word; what experts are penalised with is in it."""
         return self.figures.read()[0]
 
     @property

@@ -109,7 +109,9 @@ class ByteNetModel(TranslationModel):
         states, carried = self._write(words, columns, state.carried)
         return self.readout(states), state._replace(carried=carried, length=state.length + words.shape[1])
 
-    def _read(self, source: Tensor, visible: Tensor) -> Float[Tensor, "batch columns d_model"]:
+    def _read(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
+    ) -> Float[Tensor, "batch columns d_model"]:
         """The source's representation, stretched; zeros past its end."""
         longest = math.ceil(self.spec.stretch * source.shape[1])
         vectors = self.source_embedding(source) * visible.unsqueeze(2).to(self.source_embedding.weight.dtype)
@@ -124,7 +126,12 @@ class ByteNetModel(TranslationModel):
         columns: Tensor = self.encoder_norm(states) * present
         return columns
 
-    def _write(self, words: Tensor, columns: Tensor, carried: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def _write(
+        self,
+        words: Int[Tensor, "rows new"],
+        columns: Float[Tensor, "rows new d_model"],
+        carried: tuple[Float[Tensor, "rows _ inner"], ...],
+    ) -> tuple[Float[Tensor, "rows new d_model"], tuple[Float[Tensor, "rows _ inner"], ...]]:
         """The states after new words, each beside its column, and what every block has to remember."""
         states, after = self.join(torch.cat([self.target_embedding(words), columns], dim=-1)), []
         for block, past in zip(self.decoder, carried, strict=True):
@@ -133,7 +140,7 @@ class ByteNetModel(TranslationModel):
             states = block(states, padded)
         return self.decoder_norm(states), tuple(after)
 
-    def _nothing(self, rows: int) -> tuple[Tensor, ...]:
+    def _nothing(self, rows: int) -> tuple[Float[Tensor, "rows _ inner"], ...]:
         """What the decoder's blocks remember before the first word: zeros."""
         weight = self.target_embedding.weight
         return tuple(weight.new_zeros(rows, block.span, self.spec.d_model // 2) for block in self.decoder)

@@ -175,7 +175,7 @@ class ConvolutionalModel(TranslationModel):
         states, carried = self._write(words, state.length, (keys, values), visible, state.carried, state.rows)
         return self.readout(states), state._replace(carried=carried, length=state.length + words.shape[1])
 
-    def _read(self, source: Tensor, visible: Tensor) -> Memory:
+    def _read(self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]) -> Memory:
         """Keys z and values (z + e) √½."""
         vectors = self.dropout(self.source_embedding(source) + self.source_positions(0, source.shape[1]))
         stack, present = self.encoder, visible.unsqueeze(2).to(vectors.dtype)
@@ -189,13 +189,13 @@ class ConvolutionalModel(TranslationModel):
 
     def _write(
         self,
-        words: Tensor,
+        words: Int[Tensor, "rows new"],
         first: int,
         memory: Memory,
-        visible: Tensor,
-        carried: tuple[Tensor, ...],
+        visible: Bool[Tensor, "batch source"],
+        carried: tuple[Float[Tensor, "rows _ _"], ...],
         rows: Rows | None,
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    ) -> tuple[Float[Tensor, "rows new d_model"], tuple[Float[Tensor, "rows _ _"], ...]]:
         """The states after new words, and what each layer has to remember for those to come."""
         vectors = self.dropout(self.target_embedding(words) + self.target_positions(first, words.shape[1]))
         stack, after = self.decoder, []

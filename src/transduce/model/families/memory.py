@@ -104,7 +104,14 @@ class MemoryNetworkModel(TranslationModel):
         written = torch.cat([state.carried[0], words], dim=1)[:, -self.spec.span :]
         return self.readout(states), state._replace(carried=(written,), length=state.length + words.shape[1])
 
-    def _hops(self, source: Tensor, visible: Tensor, words: Tensor, before: Tensor, first: int) -> Tensor:
+    def _hops(
+        self,
+        source: Int[Tensor, "rows source"],
+        visible: Bool[Tensor, "rows source"],
+        words: Int[Tensor, "rows new"],
+        before: Int[Tensor, "rows span"],
+        first: int,
+    ) -> Float[Tensor, "rows new d_model"]:
         """u of the last hop at each of `words`; `before` are the `span` words written before them, 0 where none was."""
         spec, new = self.spec, words.shape[1]
         # Window i ends with word i itself.
@@ -128,18 +135,20 @@ class MemoryNetworkModel(TranslationModel):
         first = {"adjacent": hop, "layerwise": 0, "untied": 2 * hop}[self.spec.tying]
         return tables[first], tables[first + 1]
 
-    def _remembered(self, table: Table, source: Tensor, windows: Tensor) -> Remembered:
+    def _remembered(
+        self, table: Table, source: Int[Tensor, "rows source"], windows: Int[Tensor, "rows new span"]
+    ) -> Remembered:
         """Words and their places as vectors: a source word's place is counted from its sentence's beginning."""
         return Remembered(
             table.source(source) + NEAR * self.positions(0, source.shape[1]),
             table.target(windows.flatten(1)).unflatten(1, windows.shape[1:]) + table.ago,
         )
 
-    def _bent(self, states: Tensor) -> Tensor:
+    def _bent(self, states: Float[Tensor, "rows new d_model"]) -> Float[Tensor, "rows new d_model"]:
         """ReLU on one half of the features (section 5 of that paper)."""
         straight, bent = states.chunk(2, dim=-1)
         return torch.cat([straight, functional.relu(bent)], dim=-1)
 
-    def _nothing(self, rows: int, like: Tensor) -> Int[Tensor, "rows span"]:
+    def _nothing(self, rows: int, like: Int[Tensor, "batch source"]) -> Int[Tensor, "rows span"]:
         """No word written."""
         return like.new_full((rows, self.spec.span), self.spec.symbols.pad)

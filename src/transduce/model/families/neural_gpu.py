@@ -118,7 +118,9 @@ class NeuralGpuModel(TranslationModel):
         states, memory, tape = self._write(words, state.length, memory, tape, columns)
         return self.readout(states), state._replace(carried=(memory, tape), length=state.length + words.shape[1])
 
-    def _read(self, source: Tensor, visible: Tensor) -> tuple[Image, Int[Tensor, " rows"]]:
+    def _read(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
+    ) -> tuple[Image, Int[Tensor, " rows"]]:
         """The memory after as many steps as a sentence has columns, and how many these are."""
         # In float64, as Python has it: 1.2 · 25 is 30 there, and more than 30 in float32.
         columns = torch.ceil(self.spec.stretch * visible.sum(1).double()).long() + self.spec.extra
@@ -136,8 +138,8 @@ class NeuralGpuModel(TranslationModel):
         return memory, columns
 
     def _write(
-        self, words: Tensor, first: int, memory: Image, tape: Image, columns: Tensor
-    ) -> tuple[Tensor, Image, Image]:
+        self, words: Int[Tensor, "rows new"], first: int, memory: Image, tape: Image, columns: Int[Tensor, " rows"]
+    ) -> tuple[Float[Tensor, "rows new d_model"], Image, Image]:
         """The state of each new word, and memory and tape after the last."""
         present, vectors, given = self._present(columns, memory), self.target_embedding(words), []
         for number in range(words.shape[1]):

@@ -122,7 +122,11 @@ class SourceAttention(nn.Module):
         return self.key(encoded), encoded
 
     def forward(
-        self, states: Float[Tensor, "rows new d_model"], memory: Memory, visible: Tensor, rows: Rows | None = None
+        self,
+        states: Float[Tensor, "rows new d_model"],
+        memory: Memory,
+        visible: Bool[Tensor, "batch source"],
+        rows: Rows | None = None,
     ) -> Float[Tensor, "rows new outputs"]:
         """a or s̄ for each state."""
         query = self.query(states)
@@ -200,7 +204,7 @@ class RecurrentModel(TranslationModel):
         states, carried = self._write(words, (keys, values), visible, state.carried, state.rows)
         return self.readout(states), state._replace(carried=carried)
 
-    def _read(self, source: Tensor, visible: Tensor) -> tuple[Memory, Past]:
+    def _read(self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]) -> tuple[Memory, Past]:
         """What is attended to, and what is carried to the first word: zeros attended to, a state for each layer."""
         states = self.dropout(self.source_embedding(source))
         for number, layer in enumerate(self.encoder):
@@ -213,8 +217,13 @@ class RecurrentModel(TranslationModel):
         return self.attention.remember(states), tuple(carried)
 
     def _write(
-        self, words: Tensor, memory: Memory, visible: Tensor, carried: Past, rows: Rows | None
-    ) -> tuple[Tensor, Past]:
+        self,
+        words: Int[Tensor, "rows new"],
+        memory: Memory,
+        visible: Bool[Tensor, "batch source"],
+        carried: Past,
+        rows: Rows | None,
+    ) -> tuple[Float[Tensor, "rows new d_model"], Past]:
         """The last states of each new word and what is carried after them; a layer that no step feeds runs along."""
         inputs = self.dropout(self.target_embedding(words))
         below = slice(1 if self.spec.attending == "bottom" else None)
@@ -232,8 +241,12 @@ class RecurrentModel(TranslationModel):
         return self._along(slice(1, None), torch.cat(states, dim=1), carried, torch.cat(attended, dim=1))
 
     def _along(
-        self, layers: slice, states: Tensor, carried: Past, attended: Tensor | None = None
-    ) -> tuple[Tensor, Past]:
+        self,
+        layers: slice,
+        states: Float[Tensor, "rows new inputs"],
+        carried: Past,
+        attended: Float[Tensor, "rows new annotation"] | None = None,
+    ) -> tuple[Float[Tensor, "rows new outputs"], Past]:
         """Some layers of the decoder along the new words, each of which reads what was `attended` to as well."""
         after = list(carried)
         for number, cell in list(enumerate(self.decoder))[layers]:
@@ -243,6 +256,8 @@ class RecurrentModel(TranslationModel):
             states = self._added(states, self.dropout(raised), number)
         return states, tuple(after)
 
-    def _added(self, states: Tensor, raised: Tensor, number: int) -> Tensor:
+    def _added(
+        self, states: Float[Tensor, "rows length inputs"], raised: Float[Tensor, "rows length outputs"], number: int
+    ) -> Float[Tensor, "rows length outputs"]:
         """With the layer's input added, where the spec says so and both are as wide."""
         return states + raised if self.spec.residual and number >= 2 else raised
