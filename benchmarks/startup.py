@@ -20,7 +20,7 @@ def main() -> None:
     transduce = [sys.executable, "-m", "transduce"]
     commands = {
         'python -c "import torch"': ([sys.executable, "-c", "import torch"], 0),
-        "one line translated": ([*transduce, "translate", asked.model], 0),
+        "one line translated": ([*transduce, "translate", asked.model, "--device", "cpu"], 0),
         "transduce --help": ([*transduce, "--help"], 0),
         "an error of usage": ([*transduce, "translate"], 2),
     }

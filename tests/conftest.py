@@ -4,6 +4,8 @@ import os
 import signal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Tests are of a CPU, whose bits repeat, wherever they run.
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook

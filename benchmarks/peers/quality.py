@@ -44,6 +44,7 @@ def ours(folder: Path, minutes: float) -> Curve:
     every = EVERY["transduce"]
     changes = [f"minutes={minutes}", "steps=null", f"validate_every={every}", "patience=null", "average=null"]
     command = [sys.executable, "-m", "transduce", "train", str(RECIPE), "--out", str(run), "--set", "decoding.beam=1"]
+    command += ["--device", "cpu"]
     command += [part for change in changes for part in ("--set", f"training.{change}")]
     with (folder / "transduce.log").open("w", encoding="utf-8") as log:
         subprocess.run(command, check=True, stdout=log, stderr=subprocess.STDOUT)

@@ -64,7 +64,7 @@ def measured(system: System, settings: Mapping[str, str], seconds: float, log: P
 def ours(work: Workload, seconds: float, precision: str) -> dict[str, Any]:
     """`transduce bench train` on the same corpus."""
     corpus = work.recipe.data.train[0].as_dictionary()
-    command = [sys.executable, "-m", "transduce", "bench", "train", "--preset", "tiny", "--json"]
+    command = [sys.executable, "-m", "transduce", "bench", "train", "--preset", "tiny", "--json", "--device", "cpu"]
     command += ["--data", f"{corpus['source']},{corpus['target']}", "--steps", str(max(20, int(2 * seconds)))]
     for change in (
         "training.batch_tokens=4096",

@@ -7,6 +7,7 @@ from pathlib import Path
 from transduce import pictures
 from transduce.embedded import Example, split
 from transduce.embedded.baselines import translation_memory, word_by_word
+from transduce.machine import choose_device
 from transduce.measure import Score, scores
 from transduce.presets import Values
 from transduce.recipe import Recipe, from_values
@@ -51,7 +52,7 @@ def demo(out: Path, minutes: float, options: Options, say: Say) -> dict[str, dic
     began = time.monotonic()
     say(f"training for {minutes:g} minutes on 40,000 embedded sentence pairs, into {out}")
     train(demo_recipe(minutes), out, options, say)
-    translator = Translator.load(out)
+    translator = Translator.load(out, device=str(choose_device(options.device)))
     training = list(split("train"))
     found = {name: _measured(translator, training, name) for name in ("test", "novel")}
     say(f"\nsacreBLEU ({found['test']['model'].signature})")

@@ -14,9 +14,13 @@ __all__ = ["flush", "replace", "write_tensors", "write_text"]
 def replace(path: Path, write: Callable[[Path], object]) -> None:
     """Has `write` fill a file beside `path`, sees it onto the disk, and puts it in `path`'s place."""
     aside = path.with_name(f".{path.name}.writing")
-    write(aside)
-    flush(aside)
-    aside.replace(path)
+    try:
+        write(aside)
+        flush(aside)
+        aside.replace(path)
+    except BaseException:
+        aside.unlink(missing_ok=True)  # it would keep a full disk full
+        raise
     flush(path.parent)
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -121,7 +122,7 @@ class Journal:
         size = self.size
         try:
             with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(values) + "\n")
+                file.write(json.dumps({name: _plain(value) for name, value in values.items()}, allow_nan=False) + "\n")
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.truncate(self.path, size)
@@ -151,3 +152,8 @@ class Journal:
         from torch.utils.tensorboard import SummaryWriter
 
         return SummaryWriter(str(self._events), purge_step=purge)
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON has it, which knows no infinite number and nothing that is none."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from transduce.model import TranslationModel
+from transduce.model.experts import MixtureOfExperts
 
 __all__ = [
     "choose_device",
@@ -104,9 +105,11 @@ def compile_on_gpu(model: TranslationModel, device: torch.device, say: Callable[
     """Has torch fuse what is between the matrix products, on a GPU, where launching each alone would cost the most.
 
     The second shape makes the compiled code general, so that it is compiled twice and not for each shape. A model
-    without blocks may loop over words, which would be compiled for each number of them: it is left as it is.
+    without blocks may loop over words, which would be compiled for each number of them, and of experts the host must
+    know how many words each is sent: these models are left as they are.
     """
-    if device.type != "cuda" or not model.blocks():
+    chooses = any(isinstance(module, MixtureOfExperts) for module in model.modules())
+    if device.type != "cuda" or not model.blocks() or chooses:
         return
     if not _can_compile():
         say(
@@ -126,12 +129,14 @@ def _can_compile() -> bool:
     return compiler is not None and headers and bool(has_triton())
 
 
-def repeat_bits() -> None:
-    """The same input gives the same bits, on the same machine with the same threads.
+def repeat_bits(device: torch.device) -> None:
+    """The same input gives the same bits on a CPU, on the same machine with the same threads.
 
-    On a GPU as far as torch does so without refusing anything: the gradients of its attention add up in any order.
+    Nothing is asked of a GPU: the gradients of its attention add up in any order whatever is asked, and those of
+    embeddings, which could be had in order, would take much longer.
     """
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when a GPU is used for the first time
+    if device.type == "cuda":
+        return
     # As use_deterministic_algorithms(True, warn_only=True), which also imports the compiler: a second and more.
     torch.set_deterministic_debug_mode("warn")
     # The flag would also fill all fresh memory with NaN, to show reads of it, at each allocation.

@@ -8,6 +8,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,10 +102,10 @@ def train(recipe: Recipe, out: Path, options: Options = DEFAULTS, say: Say = pri
     start_from = Model.read(options.start_from) if options.start_from else None
     use_threads(options.threads)
     keep_pages()
-    repeat_bits()
+    repeat_bits(device)
     speak = say if together.leads else _silent
     with contextlib.ExitStack() as stack:
-        stack.callback(together.close)
+        stack.push(partial(_let_go, together))
 
         def claimed() -> None:
             _check_pieces(recipe, together.size)
@@ -118,6 +119,12 @@ def train(recipe: Recipe, out: Path, options: Options = DEFAULTS, say: Say = pri
         together.first(claimed, patient=True)
         prepared = open_store(out / "training" / "store")
         return Run(recipe, out, prepared, device, speak, together).train(start_from)
+
+
+def _let_go(together: Together, kind: type[BaseException] | None, *_: object) -> None:
+    """Leaves the other processes, which leave too; where this one has failed, by itself perhaps, it may not wait."""
+    if kind is None or issubclass(kind, Interrupted):
+        together.close()
 
 
 def _check_pieces(recipe: Recipe, processes: int) -> None:
@@ -234,12 +241,15 @@ class Run:
                 elapsed, since, number = self.together.agree(now - began, now - saved, caught[0] if caught else 0)
                 self.progress = self.progress._replace(elapsed=elapsed)
                 reason = self._finished()
-                if reason or number:
+                stopped = bool(number) and not reason
+                if reason or (stopped and not self.progress.skips.in_a_row):
                     self._save()
-                elif self.saving.is_due(self.progress, since) and self._saved():
+                elif not stopped and self.saving.is_due(self.progress, since, record) and self._saved():
                     saved = time.monotonic()
-                if number and not reason:
-                    self.say(f"stopped after step {record.step}; the same command goes on from there")
+                if stopped:
+                    # To weights that may be diverging nobody should go back: as if it had been killed.
+                    there = "its last checkpoint" if self.progress.skips.in_a_row else "there"
+                    self.say(f"stopped after step {record.step}; the same command goes on from {there}")
                     raise Interrupted(int(number))
                 if reason:
                     return reason

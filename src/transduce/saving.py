@@ -8,7 +8,7 @@ from torch import Tensor
 from transduce.journal import Journal
 from transduce.progress import Progress
 from transduce.together import Together
-from transduce.training import Checkpoint, Checkpoints, Optimiser, Precision, Training
+from transduce.training import Checkpoint, Checkpoints, Optimiser, Precision, StepRecord, Training
 
 __all__ = ["Circumstances", "Saving"]
 
@@ -52,7 +52,7 @@ class Saving:
         self._circumstances = circumstances
         self._retry: int | None = None  # the step after which a checkpoint that failed is tried again
 
-    def is_due(self, progress: Progress, since: float) -> bool:
+    def is_due(self, progress: Progress, since: float, record: StepRecord) -> bool:
         """Every so many steps or, `since` the last, seconds, as the recipe says; later where that was no moment."""
         steps, seconds = self._training.save_steps, self._training.save_seconds
         if steps is not None:
@@ -61,7 +61,8 @@ class Saving:
             due = since >= (seconds or 0) and progress.step >= (self._retry or 0)
         if not due:
             return False
-        if progress.skips.in_a_row:  # to weights that diverge nobody should go back
+        # To weights that diverge nobody should go back; on a GPU `progress` does not know of this step's yet.
+        if progress.skips.in_a_row or (record.skipped and not self._precision.lowering):
             self._retry = progress.step + 1
             return False
         return True

@@ -12,7 +12,7 @@ import pytest
 from transduce.corpus import DataSpec, Fault, Hub, Tmx, pairs, prepare
 from transduce.recipe import load, wherever
 from transduce.settings import validated
-from transduce.text.subwords import Bpe
+from transduce.text.subwords import Bpe, Subwords, WordPiece
 from transduce.validation import corpus_of
 
 UNITS = """
@@ -179,6 +179,27 @@ def test_a_table_of_the_hub_is_trained_on(hub, tmp_path):
     made = prepare(data, Bpe(size=300), tmp_path, threads=1, say=lambda _: None)
     assert (made.report.read, made.report.kept) == (3, 2)
     assert made.report.places[Fault.EMPTY] == ["wmt/wmt14 train:3"]
+
+
+def test_rows_without_any_translation_are_empty_however_many_come_together(monkeypatch):
+    rows = [{"translation": row} for row in ({"en": "a", "de": "b"}, {"en": "c", "de": "d"}, None, None)]
+    package = SimpleNamespace(load_dataset=lambda *_, **__: Table(rows), disable_progress_bars=lambda: None)
+    monkeypatch.setitem(sys.modules, "datasets", package)
+    assert list(pairs(Hub(hub="x/y", languages=("en", "de")))) == [("a", "b"), ("c", "d"), ("", ""), ("", "")]
+
+
+def test_a_folder_where_one_stands_is_not_taken_for_a_table_of_the_hub(tmp_path, monkeypatch):
+    (tmp_path / "opus_books").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="is a folder of the directory where you stand"):
+        Hub(hub="opus_books", languages=("en", "de"))
+
+
+def test_word_pieces_of_another_model_have_no_merges_to_leave_out(tmp_path):
+    subwords = Subwords.learn(["a man", "two men"] * 9, WordPiece(size=600))
+    data = DataSpec(train=(Hub(hub="x/y"),), source_language="en", target_language="de")
+    with pytest.raises(ValueError, match=r"the subwords of --from are word-pieces, .* set subwords\.dropout: 0"):
+        prepare(data, Bpe(dropout=0.1), tmp_path, threads=1, say=print, given=(subwords, subwords))
 
 
 def test_columns_that_are_no_text_are_refused(monkeypatch):

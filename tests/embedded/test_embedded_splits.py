@@ -187,6 +187,13 @@ def test_other_seeds_and_counts_stay_in_their_splits() -> None:
     assert split("test", seed=2, count=5) != split("test", count=5)
 
 
+def test_the_same_adjective_twice_is_aligned_place_by_place(corpus: Corpus) -> None:
+    (example,) = [e for e in corpus["test"] if e.source.startswith("After the dangerous exam, the tired lawyer")]
+    pairs = [pair for pair in example.alignment if example.source_tokens[pair[0]] == "dangerous"]
+    assert len(pairs) == example.source_tokens.count("dangerous") == 2
+    assert len({source for source, _ in pairs}) == len({target for _, target in pairs}) == 2
+
+
 def digest(examples: list[Example]) -> str:
     text = "\n".join(f"{e.source}\t{e.target}\t{e.tree}\t{e.alignment}" for e in examples)
     return hashlib.sha256(text.encode()).hexdigest()

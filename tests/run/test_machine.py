@@ -14,7 +14,9 @@ from transduce.machine import choose_device, compile_on_gpu, environment, keep_p
 
 def test_repeatable_bits_fill_no_memory():
     try:
-        repeat_bits()
+        repeat_bits(torch.device("cuda"))
+        assert not torch.are_deterministic_algorithms_enabled()
+        repeat_bits(torch.device("cpu"))
         assert torch.are_deterministic_algorithms_enabled()
         assert torch.is_deterministic_algorithms_warn_only_enabled()
         assert not torch.utils.deterministic.fill_uninitialized_memory

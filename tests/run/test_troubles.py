@@ -17,8 +17,10 @@ from torch.utils.tensorboard import SummaryWriter
 from transduce import run as running
 from transduce import saving
 from transduce.directory import Model
+from transduce.journal import Journal
 from transduce.recipe import load
 from transduce.run import Options, train
+from transduce.signals import Interrupted
 from transduce.training import DivergedError, LabelSmoothing
 
 CPU = Options("cpu", 1)
@@ -108,6 +110,31 @@ def test_what_diverges_on_any_data_ends_and_leaves_what_was_saved(recipe, tmp_pa
     poisoned(monkeypatch, set())
     monkeypatch.undo()
     assert train(recipe, tmp_path / "run", CPU, lambda line: None).step == 12
+
+
+def test_a_stop_among_steps_without_a_gradient_saves_no_such_weights(recipe, tmp_path, monkeypatch, undisturbed):
+    """The same command goes on from the last checkpoint, as after a kill, and not from what may be diverging."""
+    poisoned(monkeypatch, {6, 7})
+    said = []
+
+    def say(line):
+        said.append(line)
+        if line.startswith("step 7: skipped"):
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(Interrupted):
+        train(recipe, tmp_path / "run", CPU, say)
+    assert "stopped after step 7; the same command goes on from its last checkpoint" in said
+    assert [path.name for path in (tmp_path / "run" / "training").glob("step-*")] == ["step-00000004"]
+    monkeypatch.undo()
+    assert train(recipe, tmp_path / "run", CPU, said.append).step == 12
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == undisturbed
+
+
+def test_a_loss_beyond_all_numbers_is_none_in_the_journal(tmp_path):
+    journal = Journal(tmp_path, lambda line: None, None)
+    journal._write({"step": 1, "perplexity": float("inf"), "loss": float("nan"), "rate": 0.5})
+    assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 1, "perplexity": null, "loss": null, "rate": 0.5}\n'
 
 
 def test_what_diverges_at_once_says_so(recipe, tmp_path, monkeypatch):

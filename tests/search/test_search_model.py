@@ -8,7 +8,7 @@ from oracles import exhaustive, greedy, released_beam_search
 from toys import PAD, assert_same, chosen, forced, small_model, table_of_model, toy_problem
 
 from transduce.model import TransformerModel
-from transduce.search import Decoding, Ensemble, Prefixed, beam_search, greedy_search
+from transduce.search import Decoding, Ensemble, Prefixed, beam, beam_search, greedy_search
 
 BOUNDS = [9, 4, 7, 2, 8]
 CHANGES: list[dict[str, object]] = [
@@ -73,3 +73,19 @@ def test_prefixes_and_ensembles_of_models(model: TransformerModel) -> None:
         for words, log_probability, _ in found[sentence]:
             assert words[: len(wanted)] == wanted
             assert log_probability == pytest.approx(forced(stepper.inner, problem, sentence, words), abs=1e-9)
+
+
+@pytest.mark.parametrize("look", [1, 3, 8])
+def test_a_search_that_does_not_wait_for_its_device_finds_the_same(
+    model: TransformerModel, look: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, where the rows stay a rectangle from look to look and nobody asks whose they are."""
+    problem = toy_problem(BOUNDS)
+    expected = beam_search(model, problem, Decoding(beam=3), n_best=3)
+    monkeypatch.setattr("transduce.model.state.WAITED_FOR", {"cpu"})
+    monkeypatch.setitem(beam.LOOK, "cpu", look)
+    for sentence, found in enumerate(beam_search(model, problem, Decoding(beam=3), n_best=3)):
+        assert_same(found, expected[sentence])
+    expected = greedy_search(model, problem)
+    for one, other in zip(greedy_search(model, problem), expected, strict=True):
+        assert_same([one], [other])

@@ -48,7 +48,7 @@ def bench_training(
     softmax are as large as if the text had so many; a `ValueError` where it has more.
     """
     keep_pages()
-    repeat_bits()
+    repeat_bits(device)
     precision = Precision(recipe.training.precision, device)
     with tempfile.TemporaryDirectory() as folder:
         prepared = prepare(recipe.data, recipe.subwords, Path(folder), threads=2, say=say)

@@ -16,7 +16,12 @@ ALONE = 100  # of the lines are translated one by one too
 
 
 def bench_translating(
-    translator: Translator, lines: Sequence[str], name: str, runs: int, method: Method
+    translator: Translator,
+    lines: Sequence[str],
+    name: str,
+    runs: int,
+    method: Method,
+    batch_tokens: int = BATCH_TOKENS,
 ) -> dict[str, Any]:
     """Translates `lines` once to warm up and `runs` times that count; medians, by the keys of `bench --json`."""
     if not any(line.strip() for line in lines):
@@ -24,7 +29,7 @@ def bench_translating(
     device, times, found = translator.device, [], []
     for number in range(runs + 1):
         began = waited(device)
-        found = translator.translate(lines, method)
+        found = translator.translate(lines, method, batch_tokens=batch_tokens)
         if number:
             times.append(waited(device) - began)
     seconds, lengths = statistics.median(times), [len(best[0].words) + 1 for best in found]
@@ -51,7 +56,7 @@ def bench_translating(
             precision=translator.precision,
             torch=torch.__version__,
             runs=runs,
-            batch_tokens=BATCH_TOKENS,
+            batch_tokens=batch_tokens,
             details={"greedy": True} if method.greedy else method.decoding.as_dictionary(),
         ).as_dictionary(),
     }

@@ -47,6 +47,7 @@ def bench(
         int | None, typer.Option(min=1, help="Subwords a side of the model that is trained; as many as the text has.")
     ] = None,
     change: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")] = [],  # noqa: B006
+    batch_tokens: Annotated[int | None, typer.Option(min=1, help="Source positions translated at once; 8192.")] = None,
     precision: Annotated[Products | None, typer.Option(help="Of products while translating; float32.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or one of several: cuda:1.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
@@ -60,11 +61,12 @@ def bench(
     chosen = choose_device(device)
     if work == Work.TRAIN:
         refuse({"--precision": precision}, "is for translating; --set training.precision=… is for training")
+        refuse({"--batch-tokens": batch_tokens}, "is for translating; --set training.batch_tokens=… is for training")
         recipe, name = _recipe(run, preset, data, change, chosen)
         found = _training(recipe, name, steps or STEPS[chosen.type], chosen, vocabulary)
     else:
         refuse({"--preset": preset, "--set": change or None, "--vocabulary": vocabulary}, "is for training")
-        found = _translating(run, data, steps or 5, chosen, precision or Products.FLOAT32)
+        found = _translating(run, data, steps or 5, chosen, precision or Products.FLOAT32, batch_tokens)
     if as_json:
         print(json.dumps(found, indent=2))
     else:
@@ -122,15 +124,18 @@ def _training(
     return bench_training(recipe, name, device, steps, say, vocabulary)
 
 
-def _translating(run: Path | None, data: str | None, runs: int, device: Any, precision: Products) -> dict[str, Any]:
+def _translating(
+    run: Path | None, data: str | None, runs: int, device: Any, precision: Products, batch_tokens: int | None
+) -> dict[str, Any]:
     """Translating with a trained model; random weights never end a sentence and would measure something else."""
     from transduce.bench import bench_translating
     from transduce.embedded import split
     from transduce.measure import read_lines
-    from transduce.translator import Method, Translator
+    from transduce.translator import BATCH_TOKENS, Method, Translator
 
     if run is None:
         raise ValueError("bench translate needs a trained model: name its directory, such as runs/demo of `make demo`")
     lines = read_lines(data) if data else [example.source for example in split("test")]
     translator = Translator.load(run, device=str(device), precision=precision.value)
-    return bench_translating(translator, lines, str(run), runs, Method(translator.decoding))
+    method = Method(translator.decoding)
+    return bench_translating(translator, lines, str(run), runs, method, batch_tokens or BATCH_TOKENS)

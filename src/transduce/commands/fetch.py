@@ -36,7 +36,7 @@ def fetch(
     for part in parts.values():
         for file, entry in part["files"].items():
             print(f"{folder / name / file}: {part['kept']:,} lines, {entry['bytes']:,} bytes")
-    if folder.resolve() != Path(os.environ.get("TRANSDUCE_DATA", "")).resolve():
+    if not os.environ.get("TRANSDUCE_DATA") or folder.resolve() != Path(os.environ["TRANSDUCE_DATA"]).resolve():
         say(f"the recipes look for it by TRANSDUCE_DATA: export TRANSDUCE_DATA={folder.resolve()}")
 
 

@@ -1,10 +1,11 @@
 """Where the result of a verb goes: a file that is known to take it before hours are spent, or standard output."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
-from transduce.durable import write_text
+from transduce.durable import replace
 
 __all__ = ["ready", "write"]
 
@@ -26,6 +27,13 @@ def write(text: str, out: Path | None) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     elif os.access(out.resolve().parent, os.W_OK) and (out.is_file() or not out.exists()):
-        write_text(out.resolve(), text)  # what was there stays until all of this is
+        replace(out.resolve(), lambda aside: _fill(aside, text, out))  # what was there stays until all of this is
     else:
         out.write_text(text, "utf-8")  # a pipe or a device, or a file in a folder that takes no other
+
+
+def _fill(aside: Path, text: str, out: Path) -> None:
+    """Writes the text; whoever may read what is to be replaced may read this."""
+    aside.write_text(text, "utf-8")
+    if out.exists():
+        shutil.copymode(out, aside)

@@ -8,6 +8,7 @@ climbed high enough above its lowest point, and that lowest point is where the f
 import re
 import zlib
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,9 @@ NUMBER = re.compile(rb"\d+")
 ENDINGS = b".?!:;,"
 
 
+MOST = 5_000_000  # lines: of longer files what is kept of them would no longer fit into a small machine
+
+
 class Parting(NamedTuple):
     """From `line` (counted from 0) on, the source fits the target's lines `shift` further down."""
 
@@ -37,8 +41,13 @@ class Parting(NamedTuple):
 
 
 def parting(source: Iterable[bytes], target: Iterable[bytes]) -> Parting | None:
-    """The first line from which the two sides run apart, judged by lengths, numbers and punctuation."""
-    left, right = _traits(source), _traits(target)
+    """The first line from which the two sides run apart, judged by lengths, numbers and punctuation.
+
+    None where nothing tells, or of more than `MOST` lines.
+    """
+    left, right = (_traits(islice(side, MOST + 1)) for side in (source, target))
+    if max(len(left), len(right)) > MOST:
+        return None
     both = min(len(left), len(right))
     middle = float(np.median(_proportion(left[:both], right[:both]))) if both else 0.0
     # At the end the shift is the difference of the lengths; before, some of these lines may not be lost yet.

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
 from transduce.settings import Spec
 
@@ -74,6 +74,17 @@ class Hub(Spec):
     languages: Languages | None = None
     weight: Weight = 1.0
 
+    @field_validator("hub")
+    @classmethod
+    def _is_not_where_one_stands(cls, value: str) -> str:
+        """Folders are looked for beside the recipe, and `datasets` looks in the working directory too."""
+        if not Path(value).is_absolute() and Path(value).is_dir():
+            raise ValueError(
+                "is a folder of the directory where you stand, and the recipe stands elsewhere: write the folder's "
+                "whole path; or, for the hub's table, give the command elsewhere"
+            )
+        return value
+
 
 class Embedded(Spec):
     """A split of the corpus that comes with the package."""
@@ -116,8 +127,8 @@ def files_of(corpus: CorpusSpec) -> list[Path]:
 
 
 def is_folder(hub: str) -> bool:
-    """Whether a table is a folder's, which goes before a name of the hub; one that was moved away was one too."""
-    return Path(hub).is_absolute() or Path(hub).is_dir()
+    """Whether a table is a folder's, whose place a recipe has in full; one that was moved away was one too."""
+    return Path(hub).is_absolute()
 
 
 def spoken(corpus: CorpusSpec, source: str | None, target: str | None) -> CorpusSpec:

@@ -35,7 +35,7 @@ def rows(found: Any, languages: Sequence[str], name: str) -> Iterator[list[str]]
     """
     number = 0
     for batch in found.iter(batch_size=BATCH):
-        columns = _columns(batch)
+        columns = _columns(batch, languages)
         if missing := [language for language in languages if language not in columns]:
             raise ValueError(f"{name} has no {', '.join(missing)}; it has {', '.join(columns)}")
         for row in zip(*(columns[language] for language in languages), strict=True):
@@ -45,9 +45,10 @@ def rows(found: Any, languages: Sequence[str], name: str) -> Iterator[list[str]]
             yield [side or "" for side in row]
 
 
-def _columns(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """A column a language, also where a row has all its languages in one."""
+def _columns(batch: dict[str, list[Any]], languages: Sequence[str]) -> dict[str, list[Any]]:
+    """A column a language, also where a row has all its languages in one, and where none of these rows has any."""
     together = [row or {} for row in batch.get(COLUMN, [])]
-    if not any(together) or not all(isinstance(row, dict) for row in together):
+    if not together or not all(isinstance(row, dict) for row in together) or set(languages) <= batch.keys():
         return batch
-    return {language: [row.get(language) for row in together] for language in {key for row in together for key in row}}
+    known = {key for row in together for key in row} or languages
+    return {language: [row.get(language) for row in together] for language in known}

@@ -40,7 +40,8 @@ def units(file: BufferedIOBase, languages: Languages, name: str) -> Iterator[tup
             whole = whole or all(unit)
             yield unit
             for part in root:  # the body keeps what it has read: all units would stay in memory
-                part.clear()
+                if _plain(part.tag) == "body":
+                    part.clear()
     if not whole:
         known = ", ".join(sorted(held)) or "no language"
         raise ValueError(f"{name} has no unit with text in both {languages[0]} and {languages[1]}; it has {known}")

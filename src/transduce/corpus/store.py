@@ -126,6 +126,9 @@ def prepare(
     a process that cuts was killed.
     """
     _limit_threads(threads)
+    if subwords.kind == "bpe" and subwords.dropout:
+        for side in given or ():
+            side.check_merges("the subwords of --from")
     sums = _checksums(data, directory)
     fingerprint = _fingerprint(data, subwords, given, sums)
     if done := _done(directory, fingerprint):

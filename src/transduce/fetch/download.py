@@ -111,7 +111,7 @@ def _request(mirror: str, archive: Archive, file: BufferedRandom, say: Callable[
         if begin and not (response.headers["Content-Range"] or "").startswith(f"bytes {begin}-"):
             raise _FailedError("it gives another range than was asked for")
         length = response.headers["Content-Length"]
-        total = begin + int(length) if length else archive.bytes
+        total = begin + int(length) if length and length.isdigit() else archive.bytes
         if archive.bytes is not None and total != archive.bytes:
             raise _FailedError(f"it has {total:,} bytes there where {archive.bytes:,} are expected")
         if start and not begin:
@@ -137,7 +137,7 @@ def _opened(mirror: str, start: int) -> HTTPResponse:
         if error.code == 416 and start:  # nothing follows what is here, and that is not whole: it is of no use
             return _opened(mirror, 0)
         raise _FailedError(f"HTTP {error.code} {error.reason}") from None
-    except (URLError, HTTPException, OSError) as error:
+    except (URLError, HTTPException, OSError, ValueError) as error:  # a redirection may lead to what is no address
         raise _FailedError(_reason(error)) from None
     return response
 

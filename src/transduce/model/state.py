@@ -11,6 +11,7 @@ from transduce.model.compatibility import Keys
 from transduce.model.past import Cache, room_for
 from transduce.model.rows import Rows
 
+WAITED_FOR = {"cuda"}  # devices that a search does not ask what lives: it keeps its rectangle from look to look
 SPARSE = 0.75  # the share of a state's sentences that have a row still, up to which the others are thrown out
 
 
@@ -32,14 +33,15 @@ class CachedState(NamedTuple):
     def pick(self, rows: Int[Tensor, " rows"]) -> "CachedState":
         """The state of the chosen rows, whose sentences are in their order.
 
-        On a GPU as many rows as before are taken to be as many of each sentence as before.
+        On a GPU as many rows as before are taken to be as many of each sentence as before: to check would be to wait.
         """
         sentences, ancestors = self.rows.sentences[rows], self.ancestors[rows]
-        if sentences.is_cuda and len(sentences) == len(self.ancestors):
-            # A search keeps its rectangle from look to look, and to check that would wait for the device.
+        waited_for = sentences.device.type in WAITED_FOR
+        if waited_for and len(sentences) == len(self.ancestors):
             return self._replace(ancestors=ancestors)
         kept = sentences.unique_consecutive()
-        if len(kept) <= SPARSE * self.rows.batch:
+        # Rows that do not fill their rectangle cost many small operations more in every step, which a GPU feels.
+        if len(kept) < self.rows.batch and (waited_for or len(kept) <= SPARSE * self.rows.batch):
             memory = tuple((_of(keys, kept), _of(values, kept)) for keys, values in self.memory)
             chosen = Rows.of(torch.searchsorted(kept, sentences), len(kept))
             picked = self._replace(memory=memory, visible=self.visible[kept], rows=chosen, ancestors=ancestors)
@@ -87,13 +89,14 @@ class CarriedState(NamedTuple):
 
     def pick(self, rows: Int[Tensor, " rows"]) -> "CarriedState":
         """The state of the chosen rows, whose sentences are in their order; a sentence without a row is gone."""
-        sentences = self.rows.sentences[rows]
+        sentences, carried = self.rows.sentences[rows], tuple(part[rows] for part in self.carried)
+        if sentences.device.type in WAITED_FOR and len(sentences) == len(self.rows.sentences):
+            return self._replace(carried=carried)  # as of a `CachedState`
         kept = sentences.unique_consecutive()
         memory, batch = self.memory, self.rows.batch
         if len(kept) < batch:
             memory, batch = tuple(part[kept] for part in memory), len(kept)
             sentences = torch.searchsorted(kept, sentences)
-        carried = tuple(part[rows] for part in self.carried)
         return self._replace(memory=memory, rows=Rows.of(sentences, batch), carried=carried)
 
 

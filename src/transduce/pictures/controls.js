@@ -55,8 +55,9 @@ function markControls() {
   document.getElementById("heads").hidden = state.view === "map"; // the large map has steps of its own
 }
 
-/** Shows the choices. Words are built anew only when they change, so that the keyboard keeps its place. */
+/** Shows the choices. The keyboard keeps its place: words are built anew only when they change, and buttons refocused. */
 function show() {
+  const held = document.activeElement?.closest("#stage button, #weights button");
   markControls();
   const { title, reading, layers } = attention();
   const layer = `layer ${state.layer + 1} of ${layers.length}`;
@@ -70,6 +71,17 @@ function show() {
   if (words && stage.dataset.words !== words) buildLines(stage);
   stage.dataset.words = words;
   if (words) updateLines();
+  if (held && !held.isConnected) refocus(stage, nameOf(held));
+}
+
+/** Puts the keyboard on the button of that name, or on the picture where there is none now. */
+function refocus(stage, name) {
+  const same = [...stage.querySelectorAll("button:enabled")].find((button) => nameOf(button) === name);
+  (same ?? stage).focus();
+}
+
+function nameOf(button) {
+  return button.getAttribute("aria-label") ?? button.textContent;
 }
 
 /** Left and right go through the layers wherever they have no meaning of their own. */

@@ -58,7 +58,8 @@ def _style() -> Iterator[None]:
         "font.family": [name for name in FONTS if name in installed],
     }
     with mpl.rc_context(style), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        for message in ("Glyph .* missing from", "Matplotlib currently does not support"):
+            warnings.filterwarnings("ignore", message=message, category=UserWarning)
         yield
 
 

@@ -64,7 +64,7 @@ function walk(event, button) {
   if (!step) return;
   event.preventDefault();
   if (!next) return;
-  button.tabIndex = -1;
+  button.closest("ol").querySelector('[tabindex="0"]').tabIndex = -1;
   next.tabIndex = 0;
   next.focus();
 }

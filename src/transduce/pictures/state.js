@@ -75,7 +75,7 @@ function settle() {
 }
 
 function within(place, count) {
-  return Math.min(Math.max(place || 0, 0), count - 1);
+  return Math.min(Math.max(Math.trunc(place) || 0, 0), count - 1);
 }
 
 /** Changes the choices, shows them, and puts them into the address. */

@@ -97,13 +97,14 @@ def beam_search(stepper: Stepper, problem: Problem, decoding: Decoding, n_best: 
         live = _prune(live, finished, bounds, decoding)
         if length % look == 0 or length == room:
             done = live.log_probabilities[:, 0].isneginf()
-            for place in done.nonzero().flatten().tolist():
-                found[int(sentences[place])] = _harvest(place, finished, problem.end)
-            if done.all():
-                break
-            kept = (~done).nonzero().flatten()
-            sentences, bounds, rows = sentences[kept], bounds[kept], rows[kept]
-            live, finished = Live(*(part[kept] for part in live)), Finished(*(part[kept] for part in finished))
+            if done.any():
+                gone, kept = Finished(*(part[done].cpu() for part in finished)), (~done).nonzero().flatten()
+                for place, sentence in enumerate(sentences[done].tolist()):
+                    found[sentence] = _harvest(place, gone, problem.end)
+                if not len(kept):
+                    break
+                sentences, bounds, rows = sentences[kept], bounds[kept], rows[kept]
+                live, finished = Live(*(part[kept] for part in live)), Finished(*(part[kept] for part in finished))
         standing = _standing(live, everywhere=look > 1)
         state = state.pick(rows.flatten()[standing])
     return found

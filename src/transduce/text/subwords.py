@@ -211,11 +211,15 @@ class Subwords:
             start=start,
         )
 
+    def check_merges(self, whose: str) -> None:
+        """A `ValueError` where there is no merge to leave out of these subwords, which are called `whose`."""
+        if json.loads(self._tokenizer.to_str())["model"]["type"] != "BPE":
+            raise ValueError(f"{whose} are word-pieces, and have no merges to leave out: set subwords.dropout: 0")
+
     @cached_property
     def _merges(self) -> Merges:
+        self.check_merges("these subwords")
         model = json.loads(self._tokenizer.to_str())["model"]
-        if model["type"] != "BPE":
-            raise ValueError("subwords.dropout leaves out merges, and word-pieces have none; take subwords.kind bpe")
         ids = model["vocab"]
         return Merges([(ids[left], ids[right], ids[left + right]) for left, right in model["merges"]])
 

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from transduce.embedded.lexicon import Noun, Number, Verb
+from transduce.embedded.lexicon import Noun, Number
 
 IRREGULAR = {
     "be": {"VBZ": "is", "VBP": "are", "VBD": "was", "VBN": "been"},
@@ -37,11 +37,6 @@ def verb(word: str, tag: str, past: str = "", participle: str = "") -> str:
     if tag in ("VBD", "VBN"):
         return (past if tag == "VBD" else participle) or regular_past(word)
     return word
-
-
-def inflected(word: Verb, tag: str) -> str:
-    """A verb of the lexicon in the form that a Penn tag names."""
-    return verb(word.english, tag, word.past, word.participle)
 
 
 def third_person(word: str) -> str:

@@ -118,8 +118,9 @@ def _undetermined(noun: Noun, role: str) -> list[tuple[Determination, float]]:
 def quality(pairs: Pairs, noun: Noun) -> Choice[Quality | None]:
     """No adjective, or one that goes with the noun."""
     fitting = [word for word in ADJECTIVES if noun in word.nouns and pairs.allow(word, noun)]
-    plain = Pick([Quality(word, False) for word in fitting])
-    very = Pick([Quality(word, True) for word in fitting if "absolute" not in word.traits])
+    # Made anew for each phrase: what is aligned is told apart by which object it is.
+    plain = Each(Quality, Pick(fitting), Pick([False]))
+    very = Each(Quality, Pick([word for word in fitting if "absolute" not in word.traits]), Pick([True]))
     # Few adjectives are held out for any one noun: without this, `novel` would have hardly any.
     share = 0.7 if pairs.kind == "held out" else 0.38
     return maybe(share, OneOf((8.0, plain), (1.0, very)))
