@@ -64,7 +64,7 @@ def _draw(
 def _follow(stepper: Stepper, problem: Problem, choose: Choice) -> list[Hypothesis]:
     """One word after another, chosen by `choose`, until each sentence has ended; ended sentences leave the batch."""
     written: list[list[int]] = [[] for _ in problem.source]
-    totals = [0.0] * len(written)
+    totals, numbers = [0.0] * len(written), list(range(len(written)))
     sentences = torch.arange(len(written), device=problem.source.device)
     state = stepper.start(problem.source, problem.visible, problem.room)
     words = torch.full((len(written), 1), problem.begin, device=problem.source.device)
@@ -75,14 +75,19 @@ def _follow(stepper: Stepper, problem: Problem, choose: Choice) -> list[Hypothes
             log_probabilities[:, word] = -math.inf
         chosen = choose(log_probabilities, sentences, step)
         gained = log_probabilities.gather(1, chosen.unsqueeze(1)).squeeze(1)
-        for sentence, word, gain in zip(sentences.tolist(), chosen.tolist(), gained.tolist(), strict=True):
+        goes_on = (chosen != problem.end) & (problem.bounds[sentences] > step + 1)
+        # Asked once a step: a GPU is waited for.
+        told = torch.stack([chosen.double(), gained.double(), goes_on.double()]).tolist()
+        for sentence, word, gain in zip(numbers, *told[:2], strict=True):
             totals[sentence] += gain
             if word != problem.end:
-                written[sentence].append(word)
-        kept = ((chosen != problem.end) & (problem.bounds[sentences] > step + 1)).nonzero().flatten()
-        if not len(kept):
+                written[sentence].append(int(word))
+        kept = [place for place, lives in enumerate(told[2]) if lives]
+        if not kept:
             break
-        if len(kept) < len(sentences):
-            state = state.pick(kept)
-        sentences, words = sentences[kept], chosen[kept].unsqueeze(1)
+        if len(kept) < len(numbers):
+            places = torch.tensor(kept, device=chosen.device)
+            state, sentences, chosen = state.pick(places), sentences[places], chosen[places]
+            numbers = [numbers[place] for place in kept]
+        words = chosen.unsqueeze(1)
     return [Hypothesis(words, total, total) for words, total in zip(written, totals, strict=True)]
