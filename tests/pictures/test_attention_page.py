@@ -185,3 +185,29 @@ def test_a_browser_shows_every_heat_map_and_each_cell_of_a_large_one(explanation
     large = browse(tmp_path / "attention.html", "#cross-2&view=map&head=3", tmp_path / "profile")
     assert "Cross-attention, layer 2 of 2, head 3" in large
     assert large.count("<td ") == 6 * 9
+
+
+KEYBOARD = """<script>
+const told = [];
+const after = (action) => { action(); told.push(document.activeElement.id || nameOf(document.activeElement)); };
+const press = (name) => {
+  const button = [...document.querySelectorAll("#stage button")].find((each) => nameOf(each) === name);
+  button.focus();
+  button.click();
+};
+after(() => press("Head after"));
+after(() => press("Head after"));
+after(() => press("All heads"));
+after(() => press("Layer 1, head 1"));
+document.body.append(element("output", {}, told.join("; ")));
+</script></body>"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+def test_the_keyboard_keeps_its_place_where_buttons_are_made_anew(explanation: Explanation, tmp_path: Path) -> None:
+    path = tmp_path / "attention.html"
+    draw(explanation, path)
+    path.write_text(path.read_text(encoding="utf-8").replace("</body>", KEYBOARD), encoding="utf-8")
+    # Head 2.5 is none, and read as 2; of the four of this layer the fourth is the last, and has no button after it.
+    document = browse(path, "#encoder-1&view=map&head=2.5", tmp_path / "profile")
+    assert "<output>Head after; stage; stage; stage</output>" in document
