@@ -10,6 +10,8 @@ import pytest
 import torch
 
 from transduce.machine import choose_device, compile_on_gpu, environment, keep_pages, machine_name, repeat_bits
+from transduce.model import FeedForward
+from transduce.model.experts import Experts
 
 
 def test_repeatable_bits_fill_no_memory():
@@ -57,8 +59,11 @@ def test_a_gpu_plans_no_attention_anew_for_each_shape(monkeypatch):
 class Compiled:
     """A model of so many blocks, as far as compiling goes."""
 
-    def __init__(self, blocks=1):
-        self.many, self.done = blocks, False
+    def __init__(self, blocks=1, part=None):
+        self.many, self.part, self.done = blocks, part, False
+
+    def modules(self):
+        return [self.part]
 
     def blocks(self):
         return [None] * self.many
@@ -76,6 +81,7 @@ def test_only_blocks_on_a_gpu_are_compiled_and_only_with_a_compiler(monkeypatch,
     for model, device, compiled in (
         (Compiled(), "cpu", False),
         (Compiled(0), "cuda", False),
+        (Compiled(part=Experts(expert=FeedForward(d_ff=4)).build(4)), "cuda", False),
         (Compiled(), "cuda", True),
     ):
         compile_on_gpu(model, torch.device(device), said.append)

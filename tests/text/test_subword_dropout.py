@@ -69,7 +69,7 @@ def test_merges_are_left_out_with_the_given_probability() -> None:
 
 def test_word_pieces_have_no_merges_to_leave_out() -> None:
     pieces = Subwords.learn(LINES, WordPiece(size=600))
-    with pytest.raises(ValueError, match=r"take subwords\.kind bpe"):
+    with pytest.raises(ValueError, match=r"have no merges to leave out: set subwords\.dropout: 0"):
         pieces.encode_with_dropout(LINES, 0.1, KEYS)
 
 
