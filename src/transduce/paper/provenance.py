@@ -41,11 +41,15 @@ def program() -> str:
 
 
 def _commit() -> str:
-    """The commit of a working copy; nothing where the package does not lie in one."""
-    folder = Path(transduce.__file__).parent
+    """The commit of a working copy, and whether the program differs from it; nothing where it lies in none."""
     try:
-        asked = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--exclude", "*"]
-        found = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+        commit, changed = _git("rev-parse", "--short", "HEAD"), _git("status", "--porcelain", "--", ".")
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return f" at {found}"
+    return f" at {commit}{'-dirty' if changed else ''}"
+
+
+def _git(*asked: str) -> str:
+    """What git says of the package's folder."""
+    command = ["git", "-C", str(Path(transduce.__file__).parent), *asked]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
