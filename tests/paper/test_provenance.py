@@ -1,0 +1,29 @@
+"""Where a result comes from: the program's commit, and whether the program was another."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import transduce
+from transduce.paper.provenance import program
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_what_makes_a_commit_dirty_is_the_program_and_not_what_it_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, table = tmp_path / "src" / "__init__.py", tmp_path / "table.md"
+    source.parent.mkdir()
+    source.write_text("")
+    monkeypatch.setattr(transduce, "__file__", str(source))
+    assert program() == transduce.__version__
+    for command in (["init"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-m", "first"]):
+        subprocess.run(["git", "-C", str(tmp_path), *command], check=True, capture_output=True)
+    table.write_text("new")
+    clean = program()
+    assert clean.startswith(f"{transduce.__version__} at ")
+    assert not clean.endswith("-dirty")
+    source.write_text("changed = True\n")
+    assert program() == f"{clean}-dirty"
