@@ -108,8 +108,9 @@ def compile_on_gpu(model: TranslationModel, device: torch.device, say: Callable[
     without blocks may loop over words, which would be compiled for each number of them, and of experts the host must
     know how many words each is sent: these models are left as they are.
     """
-    chooses = any(isinstance(module, MixtureOfExperts) for module in model.modules())
-    if device.type != "cuda" or not model.blocks() or chooses:
+    if device.type != "cuda" or not model.blocks():
+        return
+    if any(isinstance(module, MixtureOfExperts) for module in model.modules()):
         return
     if not _can_compile():
         say(

@@ -213,7 +213,7 @@ class Subwords:
 
     def check_merges(self, whose: str) -> None:
         """A `ValueError` where there is no merge to leave out of these subwords, which are called `whose`."""
-        if json.loads(self._tokenizer.to_str())["model"]["type"] != "BPE":
+        if not isinstance(self._tokenizer.model, models.BPE):
             raise ValueError(f"{whose} are word-pieces, and have no merges to leave out: set subwords.dropout: 0")
 
     @cached_property
