@@ -48,10 +48,14 @@ class Publisher:
         )
         publish(self._out, recipe, config, weights, self._subwords, found.bleu if found else None)
 
+    def read(self) -> Weights:
+        """Which weights the directory holds; a `ValueError` where there is no model, or not a whole one."""
+        return Model.read(self._out).config.weights
+
     def published(self) -> Weights | None:
-        """Which weights the directory holds; None where there is no model, or not a whole one."""
+        """As `read`, but None where there is no model, or not a whole one."""
         try:
-            return Model.read(self._out).config.weights
+            return self.read()
         except ValueError:
             return None
 

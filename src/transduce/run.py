@@ -5,9 +5,8 @@ was stopped, by a signal or by `kill −9`, and ends with the bits of a run that
 """
 
 import contextlib
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from transduce.claim import check_free, claim, set_aside
 from transduce.corpus import Planner, Prepared, check_files, open_store, pieces_of_a_step
 from transduce.corpus import prepare as prepare_corpus
 from transduce.directory import Model, Weights, weights_of
+from transduce.holding import Holding
 from transduce.journal import Journal
 from transduce.machine import choose_device, compile_on_gpu, cores, environment, keep_pages, repeat_bits, use_threads
 from transduce.model import TranslationModel, Vocabulary, blank
@@ -37,12 +37,11 @@ from transduce.training import (
     Optimiser,
     Precision,
     StepRecord,
-    averaged,
     one_more_return,
     training_steps,
     try_largest,
 )
-from transduce.validation import Corpus, Validated, Validation, corpus_of
+from transduce.validation import Validation, corpus_of
 
 __all__ = ["Options", "Outcome", "prepare", "train"]
 
@@ -169,12 +168,20 @@ class Run:
         )
         self.checkpoints = Checkpoints(out / "training", training.kept, training.save_steps or 1)
         self.journal = Journal(out, say, training.steps, kept=together.leads)
-        self.publisher = Publisher(recipe, out, self.vocabulary, (prepared.source, prepared.target))
-        self.corpus, self.validation = self._validation(smoothing)
         self.progress = Progress()
         self.circumstances = self._circumstances(device)
         self.saving = Saving(
             self.checkpoints, training, self.optimiser, self.precision, self.circumstances, self.journal, together
+        )
+        self.holding = Holding(
+            training,
+            self._validation(smoothing),
+            self._readable,
+            self.optimiser,
+            self.checkpoints,
+            Publisher(recipe, out, self.vocabulary, (prepared.source, prepared.target)),
+            self.journal,
+            together,
         )
 
     def _placed(self, device: torch.device) -> Optimiser:
@@ -206,7 +213,7 @@ class Run:
         elif start_from is not None:
             self._begin_with(start_from)
         reason = self._finished()
-        if reason and (there := self._held()) is not None:
+        if reason and (there := self.holding.already(self.progress)) is not None:
             self.say(f"{self.out} is finished: {reason}")
             return self._outcome(reason, there)
         self.journal.cut(self.progress.journal, self.progress.step)
@@ -214,14 +221,7 @@ class Run:
             self._describe()
             try_largest(self.objective, self.optimiser, self.planner, self.precision)
             reason = self._loop()
-        if self.training.average is not None:
-            self.together.first(lambda: self.checkpoints.drop_damaged(self.say))
-        return self._outcome(reason, self._finish(self._chosen()))
-
-    @property
-    def _validates(self) -> bool:
-        """Whether validations on the way decide which weights the model directory holds."""
-        return self.validation is not None and self.training.validate_every is not None
+        return self._outcome(reason, self.holding.settled(self.progress))
 
     def _loop(self) -> str:
         """Steps, with what is due after each; gives the reason why it ended."""
@@ -287,32 +287,12 @@ class Run:
 
     def _log_and_validate(self, record: StepRecord) -> None:
         """Reports and validates where the recipe says so."""
-        if record.step % self.training.log_every == 0:
+        every = self.training.validate_every if self.holding.validates else None
+        due = every is not None and record.step % every == 0
+        if due or record.step % self.training.log_every == 0:
             self.journal.report()
-        every = self.training.validate_every
-        if self.validation is not None and every is not None and record.step % every == 0:
-            self.journal.report()
-            self._validate(self.validation)
-
-    def _validate(self, validation: Validation) -> None:
-        """Validates; weights that are better than all before become the model directory's."""
-        found = validation(self._readable())
-        self.journal.validated(self.progress.step, self.progress.elapsed, found, self.corpus)
-        by_bleu = self.training.validate_by == "bleu" and found.bleu is not None
-        score = found.bleu.score if by_bleu and found.bleu else -found.loss
-        if math.isnan(score) or (self.progress.best is not None and score <= self.progress.best):
-            self.progress = self.progress._replace(stale=self.progress.stale + 1)
-        elif self._published_best(found):
-            self.progress = self.progress._replace(best=score, best_step=self.progress.step, stale=0)
-
-    def _published_best(self, found: Validated) -> bool:
-        """Publishes the weights as the best; False where they cannot be written."""
-        try:
-            self._publish(Weights(kind="best", steps=(self.progress.step,)), found, self.optimiser.weights())
-        except OSError as error:
-            self.journal.happened(self.progress.step, f"could not write the model: {error}; the one before it stays")
-            return False
-        return True
+        if due:
+            self.progress = self.holding.validated(self.progress)
 
     def _finished(self) -> str | None:
         """Which of steps, minutes and patience is used up, in words."""
@@ -338,12 +318,15 @@ class Run:
         """Writes a checkpoint, and the model directory where no validation does it."""
         weights = self.optimiser.weights()
         self.progress = self.saving.save(self.progress, weights)
-        if not self._validates:
-            self._publish(Weights(kind="last", steps=(self.progress.step,)), None, weights)
+        self.holding.last(self.progress, weights)
 
-    def _publish(self, which: Weights, found: Validated | None, weights: Mapping[str, torch.Tensor]) -> None:
-        """The model directory has these weights."""
-        self.together.first(lambda: self.publisher(which, weights, found))
+    def _begin_with(self, other: Model) -> None:
+        """Begins with the weights of another model of the same shape; dropout and the like may differ."""
+        weights = weights_of(other.module)
+        shapes = {name: parameter.shape for name, parameter in self.model.named_parameters()}
+        if {name: tensor.shape for name, tensor in weights.items()} != shapes:
+            raise ValueError("--from: that model has another shape than `model` of this recipe: name the same preset")
+        self.optimiser.begin_with(weights)
 
     def _readable(self) -> TranslationModel:
         """The model as validation reads it: the one that is trained, or a whole copy of one that lies in shards."""
@@ -355,65 +338,15 @@ class Run:
                 parameter.copy_(weights[name])
         return copy.to(self.precision.device)
 
-    def _begin_with(self, other: Model) -> None:
-        """Begins with the weights of another model of the same shape; dropout and the like may differ."""
-        weights = weights_of(other.module)
-        shapes = {name: parameter.shape for name, parameter in self.model.named_parameters()}
-        if {name: tensor.shape for name, tensor in weights.items()} != shapes:
-            raise ValueError("--from: that model has another shape than `model` of this recipe: name the same preset")
-        self.optimiser.begin_with(weights)
-
-    def _held(self) -> Weights | None:
-        """Which weights the model directory of a finished run holds; None where it should hold others.
-
-        The best ones stay the run's, whatever is asked about validations after its end.
-        """
-        there = self.together.first(self.publisher.published)
-        best = there is not None and there.kind == "best" and self.training.average is None
-        return there if best or there == self._chosen() else None
-
-    def _chosen(self) -> Weights:
-        """Which weights the model directory of the run holds in the end: averaged, best or last."""
-        if self.training.average is not None:
-            there = self.together.first(self.checkpoints.steps)
-            return Weights(kind="averaged", steps=tuple(there[-self.training.average :]))
-        if self._validates and self.progress.best_step is not None:
-            return Weights(kind="best", steps=(self.progress.best_step,))
-        return Weights(kind="last", steps=(self.progress.step,))
-
-    def _finish(self, chosen: Weights) -> Weights:
-        """The last word on the model directory; gives the weights that it holds.
-
-        The best are those that a validation has published last. After a stop without a signal that may have been
-        later than the last checkpoint, from which the run went on.
-        """
-        if chosen.kind == "averaged":
-            means: dict[str, torch.Tensor] = {}
-            kept = (self.checkpoints.weights(step) for step in chosen.steps)
-            self.together.first(lambda: means.update(averaged(kept)))
-            self.optimiser.begin_with(means)
-            found = self.validation(self._readable()) if self.validation else None
-            if found is not None:
-                self.say(f"average of {len(chosen.steps)} checkpoints:")
-                with contextlib.closing(self.journal):
-                    self.journal.validated(self.progress.step, self.progress.elapsed, found, self.corpus)
-            self._publish(chosen, found, self.optimiser.weights())
-        elif chosen.kind == "last":
-            self._publish(chosen, None, self.optimiser.weights())
-        else:
-            # If it is damaged since, this is the place to say so.
-            return self.together.first(lambda: Model.read(self.out).config.weights)
-        return chosen
-
-    def _validation(self, smoothing: Smoothing) -> tuple[Corpus, Validation | None]:
-        """The validation corpus and what measures it; a `ValueError` where one is needed and none is named."""
+    def _validation(self, smoothing: Smoothing) -> Validation | None:
+        """What measures the model on the way; a `ValueError` where that is needed and no corpus is named."""
         if self.recipe.data.validation is None:
             if self.training.patience is not None:
                 raise ValueError("`training.patience` counts validations: name a corpus in `data.validation`")
-            return Corpus((), ()), None
-        corpus, prepared = corpus_of(self.recipe.data.validation), self.prepared
+            return None
+        prepared = self.prepared
         validation = Validation(
-            corpus,
+            corpus_of(self.recipe.data.validation),
             prepared.source,
             prepared.target,
             self.recipe.decoding,
@@ -422,7 +355,7 @@ class Run:
             self.recipe.data.target_language,
         )
         validation.check(self.model, bleu=self.training.validate_every is not None or self.training.average is not None)
-        return corpus, validation
+        return validation
 
     def _describe(self) -> None:
         """What is about to be trained, on what."""

@@ -160,9 +160,10 @@ def test_what_the_recipe_says_reaches_those_who_do_it(recipe, trained, tmp_path)
     torch.manual_seed(7)
     expected = chosen.model.build(run.vocabulary)
     assert all(map(torch.equal, run.model.parameters(), expected.parameters()))
-    assert run.objective.smoothing == run.validation.smoothing == Smoothing(epsilon=0.2, over="others")
-    assert "tok:zh" in run.validation(run.model).bleu.signature
-    assert run.validation.decoding == chosen.decoding != recipe().decoding
+    validation = run.holding.validation
+    assert run.objective.smoothing == validation.smoothing == Smoothing(epsilon=0.2, over="others")
+    assert "tok:zh" in validation(run.model).bleu.signature
+    assert validation.decoding == chosen.decoding != recipe().decoding
     run.optimiser.gradient.fill_(1.0)
     run.optimiser.update(0.0, torch.tensor(True))
     state = run.optimiser.state()
@@ -212,10 +213,11 @@ BEST = Weights(kind="best", steps=(4,))
 
 @pytest.mark.parametrize("changes", [["training.validate_by=loss"], ["data.validation=null"], []])
 def test_the_best_weights_of_a_finished_run_are_not_written_over(recipe, tmp_path, monkeypatch, changes):
-    monkeypatch.setattr("transduce.run.Run._chosen", lambda self: BEST)
-    monkeypatch.setattr(
-        "transduce.run.Run._finish", lambda self, chosen: self._publish(chosen, None, self.optimiser.weights())
-    )
+    def settled(self, progress):
+        self.publisher(BEST, self.optimiser.weights(), None)
+        return BEST
+
+    monkeypatch.setattr("transduce.holding.Holding.settled", settled)
     train(recipe(average=None, steps=6), tmp_path, say=silent)
     monkeypatch.undo()
     before, said = (tmp_path / "model.safetensors").read_bytes(), []
@@ -321,7 +323,7 @@ def test_the_card_says_what_was_measured(trained):
 
 
 def test_without_validations_there_is_a_model_from_the_first_checkpoint_on(recipe, tmp_path, monkeypatch):
-    monkeypatch.setattr("transduce.run.Run._finish", Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr("transduce.holding.Holding.settled", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         train(recipe(validate_every=None, save_every=4, steps=6), tmp_path, say=silent)
     assert Model.read(tmp_path).config.weights == Weights(kind="last", steps=(6,))
