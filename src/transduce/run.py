@@ -20,7 +20,16 @@ from transduce.corpus import prepare as prepare_corpus
 from transduce.directory import Model, Weights, weights_of
 from transduce.holding import Holding
 from transduce.journal import Journal
-from transduce.machine import choose_device, compile_on_gpu, cores, environment, keep_pages, repeat_bits, use_threads
+from transduce.machine import (
+    choose_device,
+    compile_on_gpu,
+    cores,
+    environment,
+    flush_subnormals,
+    keep_pages,
+    repeat_bits,
+    use_threads,
+)
 from transduce.model import TranslationModel, Vocabulary, blank
 from transduce.model.readout import Smoothing
 from transduce.progress import Progress
@@ -97,6 +106,7 @@ def train(recipe: Recipe, out: Path, options: Options = DEFAULTS, say: Say = pri
     data, and `Interrupted` after a signal; all that was saved stays. A checkpoint that cannot be written is told and
     tried again; an `OSError` is raised only where it was the last.
     """
+    flush_subnormals()
     together, device = begin(choose_device(options.device))
     start_from = Model.read(options.start_from) if options.start_from else None
     use_threads(options.threads)

@@ -124,3 +124,19 @@ def test_the_environment_is_told_whole():
 def test_the_processor_is_called_by_its_name():
     assert machine_name()
     assert machine_name() in Path("/proc/cpuinfo").read_text("utf-8") or machine_name() == platform.machine()
+
+
+SUBNORMAL = """
+import torch
+from transduce.machine import flush_subnormals
+{before}
+torch.set_num_threads(2)
+print(int((torch.full((2, 1_000_000), 1e-30) * 1e-10).count_nonzero()))
+"""
+
+
+@pytest.mark.parametrize(("before", "left"), [("", 2_000_000), ("flush_subnormals()", 0)])
+def test_subnormal_numbers_are_zero_in_all_threads(before, left):
+    script = SUBNORMAL.format(before=before)
+    found = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=120)
+    assert int(found.stdout) == left

@@ -12,7 +12,7 @@ import torch
 from transduce.bench.measured import Laps, Settings, matrix_rate, peak_memory
 from transduce.corpus import Planned, Planner, Prepared, prepare
 from transduce.describe import flops
-from transduce.machine import compile_on_gpu, keep_pages, repeat_bits
+from transduce.machine import compile_on_gpu, flush_subnormals, keep_pages, repeat_bits
 from transduce.model import Vocabulary
 from transduce.model.readout import Smoothing
 from transduce.recipe import Recipe
@@ -47,6 +47,7 @@ def bench_training(
     tokens, and about as many of the source, are a step of the paper (section 5.1). With `words` a side, embeddings and
     softmax are as large as if the text had so many; a `ValueError` where it has more.
     """
+    flush_subnormals()
     keep_pages()
     repeat_bits(device)
     precision = Precision(recipe.training.precision, device)
