@@ -11,6 +11,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 os.environ.pop("MKL_NUM_THREADS", None)
 os.environ.pop("RANK", None)
 os.environ.pop("WORLD_SIZE", None)
+os.environ.pop("TORCHELASTIC_RESTART_COUNT", None)
 os.environ.pop("RAY_ADDRESS", None)
 os.environ.pop("TRANSDUCE_DEBUG", None)
 
@@ -45,4 +46,5 @@ def taken_back():
             os.environ[name] = value
     if torch := sys.modules.get("torch"):
         torch.set_deterministic_debug_mode("default")
+        torch.set_flush_denormal(False)
         torch.utils.deterministic.fill_uninitialized_memory = True

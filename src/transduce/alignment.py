@@ -9,6 +9,8 @@ from transduce.translator import Explanation
 
 __all__ = ["aligned_words"]
 
+SPACES = ("▁", "\t", "\n")
+
 
 def aligned_words(explanation: Explanation) -> list[tuple[int, int]]:
     """(source word, target word) for each target word, words counted from 0 and cut at spaces.
@@ -27,12 +29,15 @@ def aligned_words(explanation: Explanation) -> list[tuple[int, int]]:
 
 
 def _words(pieces: Sequence[str]) -> dict[int, int]:
-    """The number of the word that each piece is part of, "▁" being a space; spaces alone are part of none."""
+    """The number of the word that each piece is part of, "▁" being a space; spaces alone are part of none.
+
+    A tab or a newline is written as a space.
+    """
     words: dict[int, int] = {}
     number, inside = -1, False
     for place, piece in enumerate(pieces):
-        inside = inside and not piece.startswith("▁")
-        if piece.strip("▁"):
+        inside = inside and not piece.startswith(SPACES)
+        if piece.strip("".join(SPACES)):
             number += not inside
-            words[place], inside = number, not piece.endswith("▁")
+            words[place], inside = number, not piece.endswith(SPACES)
     return words

@@ -79,9 +79,7 @@ def claim(recipe: Recipe, out: Path) -> None:
                 "Put it back, or begin anew with --restart (what is there is kept); changes belong into a recipe of "
                 "your own, or into --set"
             )
-        recipes = read_yaml(path), recipe.as_dictionary()
-        if any(_differences(*map(wherever, recipes))):
-            differences = _differences(*recipes)
+        if differences := list(_differences(wherever(read_yaml(path)), wherever(recipe.as_dictionary()))):
             raise ValueError(
                 f"{out} was begun with another recipe: {'; '.join(differences)}. Train into another directory, "
                 "or begin anew with --restart (what is there is kept)"

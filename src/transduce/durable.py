@@ -35,8 +35,11 @@ def write_tensors(tensors: Mapping[str, "Tensor"], path: Path) -> None:
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
+    path.touch()
+    mode = path.stat().st_mode
     try:
         save_file(dict(tensors), path)
+        path.chmod(mode)  # the library makes files that only their owner may read
     except SafetensorError as error:
         raise OSError(f"{path}: {str(error).removeprefix('Error while serializing: ')}") from None
 

@@ -5,18 +5,19 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from transduce.directory import Weights
 from transduce.journal import Journal
-from transduce.model import TranslationModel
+from transduce.model import ModelSpec, TranslationModel, Vocabulary
 from transduce.progress import Progress
 from transduce.publish import Publisher
 from transduce.together import Together
 from transduce.training import Checkpoints, Optimiser, Training, averaged
 from transduce.validation import Validated, Validation
 
-__all__ = ["Holding"]
+__all__ = ["Holding", "readable"]
 
 
 @dataclass(frozen=True)
@@ -46,26 +47,29 @@ class Holding:
         if math.isnan(score) or (progress.best is not None and score <= progress.best):
             return progress._replace(stale=progress.stale + 1)
         best = Weights(kind="best", steps=(progress.step,))
-        try:
-            self._publish(best, self.optimiser.weights(), found)
-        except OSError as error:
-            self.journal.happened(progress.step, f"could not write the model: {error}; the one before it stays")
+        if not self._published(best, self.optimiser.weights(), found):
             return progress
         return progress._replace(best=score, best_step=progress.step, stale=0)
 
     def last(self, progress: Progress, weights: Mapping[str, Tensor]) -> None:
         """The directory holds these, of the checkpoint just saved, unless validations decide."""
         if not self.validates:
-            self._publish(Weights(kind="last", steps=(progress.step,)), weights)
+            self._published(Weights(kind="last", steps=(progress.step,)), weights)
 
     def already(self, progress: Progress) -> Weights | None:
         """Which weights the directory of a finished run holds; None where it should hold others.
 
-        The best ones stay the run's, whatever is asked about validations after its end.
+        The best ones stay the run's, whatever is asked about validations after its end; the mean of its checkpoints
+        does, though somebody has deleted the older ones since.
         """
         there = self.together.first(self.publisher.published)
-        best = there is not None and there.kind == "best" and self.training.average is None
-        return there if best or there == self._chosen(progress) else None
+        if there is None:
+            return None
+        if self.training.average is None:
+            stays = there.kind == "best"
+        else:
+            stays = there.kind == "averaged" and there.steps[-1:] == (progress.step,)
+        return there if stays or there == self._chosen(progress) else None
 
     def settled(self, progress: Progress) -> Weights:
         """The last word on the directory of a run that has ended; gives the weights that it holds."""
@@ -107,6 +111,28 @@ class Holding:
         self.journal.validated(progress.step, progress.elapsed, found, validation.corpus)
         return found
 
+    def _published(self, which: Weights, weights: Mapping[str, Tensor], found: Validated | None = None) -> bool:
+        """As `_publish`; that a directory cannot be written on the way is told, and stops nothing."""
+        try:
+            self._publish(which, weights, found)
+        except OSError as error:
+            self.journal.happened(which.steps[-1], f"could not write the model: {error}; the one before it stays")
+            return False
+        return True
+
     def _publish(self, which: Weights, weights: Mapping[str, Tensor], found: Validated | None = None) -> None:
         """The directory holds these weights."""
         self.together.first(lambda: self.publisher(which, weights, found))
+
+
+def readable(
+    model: TranslationModel, spec: ModelSpec, vocabulary: Vocabulary, optimiser: Optimiser
+) -> TranslationModel:
+    """The model as validation reads it: the one that is trained, or a whole copy of one that lies in shards."""
+    if not optimiser.lockstep:
+        return model
+    copy, weights = spec.build(vocabulary), optimiser.weights()
+    with torch.no_grad():
+        for name, parameter in copy.named_parameters():
+            parameter.copy_(weights[name])
+    return copy.to(next(model.parameters()).device)

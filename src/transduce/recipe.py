@@ -56,6 +56,18 @@ class Recipe(Spec):
             raise ValueError(f"model.symbols must be pad {PAD}, begin {BEGIN}, end {END}, as the subwords have them")
         return self
 
+    @model_validator(mode="after")
+    def _one_table_is_of_one_vocabulary(self) -> "Recipe":
+        if not self.subwords.shared and self.model.embeddings == "shared":
+            raise ValueError("`subwords.shared: false` makes two vocabularies: set `model.embeddings: separate` too")
+        return self
+
+    @model_validator(mode="after")
+    def _patience_has_a_corpus(self) -> "Recipe":
+        if self.training.patience is not None and self.data.validation is None:
+            raise ValueError("`training.patience` counts validations: name a corpus in `data.validation`")
+        return self
+
 
 def load(path: Path, changes: Iterable[str] = ()) -> Recipe:
     """The recipe in `path` with each `KEY=VALUE` of `changes` laid over it.
@@ -129,9 +141,9 @@ def _from_yaml(content: bytes, *, place: str) -> Any:
     except RecursionError:
         raise ValueError(f"{place} is nested too deep: settings have at most {DEEPEST} levels") from None
     except Exception as error:  # the library lets through whatever its parts raise
-        raise ValueError(
-            f"{place} is no YAML: {(str(error).splitlines() or [''])[0]} {_line_of(error)}".rstrip()
-        ) from None
+        quotes = '; put "${NAME}" into quotes inside of braces' if b"${" in content else ""
+        found = f"{(str(error).splitlines() or [''])[0]} {_line_of(error)}".rstrip()
+        raise ValueError(f"{place} is no YAML: {found}{quotes}") from None
     check_plain(values, place=place)
     # Through JSON, so that every key is a text, and what an alias repeats is there twice.
     return json.loads(json.dumps(values))

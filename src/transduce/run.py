@@ -15,10 +15,10 @@ import torch
 
 from transduce.alone import held
 from transduce.claim import check_free, claim, set_aside
-from transduce.corpus import Planner, Prepared, check_files, open_store, pieces_of_a_step
+from transduce.corpus import Planner, Prepared, check_files, open_store, pieces_of_a_step, subwords_files
 from transduce.corpus import prepare as prepare_corpus
 from transduce.directory import Model, Weights, weights_of
-from transduce.holding import Holding
+from transduce.holding import Holding, readable
 from transduce.journal import Journal
 from transduce.machine import (
     choose_device,
@@ -30,6 +30,7 @@ from transduce.machine import (
     repeat_bits,
     use_threads,
 )
+from transduce.manifest import entries
 from transduce.model import TranslationModel, Vocabulary, blank
 from transduce.model.readout import Smoothing
 from transduce.progress import Progress
@@ -37,7 +38,7 @@ from transduce.publish import Publisher
 from transduce.recipe import Recipe
 from transduce.saving import Circumstances, Saving
 from transduce.signals import Interrupted, caught_signals
-from transduce.together import ALONE, Together, begin
+from transduce.together import ALONE, Together, attempt, begin
 from transduce.training import (
     Checkpoints,
     Divergence,
@@ -119,8 +120,8 @@ def train(recipe: Recipe, out: Path, options: Options = DEFAULTS, say: Say = pri
         def claimed() -> None:
             _check_pieces(recipe, together.size)
             stack.enter_context(held(out, "training"))
-            if options.restart:
-                check_files(recipe.data)
+            check_files(recipe.data)
+            if options.restart and attempt() == 0:
                 set_aside(out, say)
             claim(recipe, out)
             prepare(recipe, out, say, start_from, options.threads)
@@ -179,14 +180,15 @@ class Run:
         self.checkpoints = Checkpoints(out / "training", training.kept, training.save_steps or 1)
         self.journal = Journal(out, say, training.steps, kept=together.leads)
         self.progress = Progress()
+        self.validation = self._validation(smoothing)
         self.circumstances = self._circumstances(device)
         self.saving = Saving(
             self.checkpoints, training, self.optimiser, self.precision, self.circumstances, self.journal, together
         )
         self.holding = Holding(
             training,
-            self._validation(smoothing),
-            self._readable,
+            self.validation,
+            partial(readable, self.model, recipe.model, self.vocabulary, self.optimiser),
             self.optimiser,
             self.checkpoints,
             Publisher(recipe, out, self.vocabulary, (prepared.source, prepared.target)),
@@ -206,12 +208,17 @@ class Run:
 
     def _circumstances(self, device: torch.device) -> Circumstances:
         """What this run is made under."""
-        made = {**environment(device), "precision": self.precision.name, "processes": self.together.size}
-        if self.optimiser.lockstep:
-            made["parallel"] = "sharded"
-        corpus = self.recipe.data.validation
-        judge = [self.training.validate_by, corpus.as_dictionary() if corpus else None]
-        return Circumstances(made, self.prepared.fingerprint, judge)
+        made = {
+            **environment(device),
+            "precision": self.precision.name,
+            "processes": self.together.size,
+            "parallel": "sharded" if self.optimiser.lockstep else "replicated",
+        }
+        prepared = self.prepared
+        names = subwords_files(shared=prepared.source is prepared.target)
+        subwords = entries(prepared.directory / name for name in names)
+        judge = [self.training.validate_by, self.validation.corpus.checksum if self.validation else None]
+        return Circumstances(made, prepared.fingerprint, subwords, judge)
 
     def train(self, start_from: Model | None = None) -> Outcome:
         """Trains until steps, minutes or patience are used up."""
@@ -231,6 +238,8 @@ class Run:
             self._describe()
             try_largest(self.objective, self.optimiser, self.planner, self.precision)
             reason = self._loop()
+        if skipped := self.progress.skips.total:
+            self.say(f"steps skipped because their gradient was no number: {skipped}")
         return self._outcome(reason, self.holding.settled(self.progress))
 
     def _loop(self) -> str:
@@ -338,21 +347,9 @@ class Run:
             raise ValueError("--from: that model has another shape than `model` of this recipe: name the same preset")
         self.optimiser.begin_with(weights)
 
-    def _readable(self) -> TranslationModel:
-        """The model as validation reads it: the one that is trained, or a whole copy of one that lies in shards."""
-        if not self.optimiser.lockstep:
-            return self.model
-        copy, weights = self.recipe.model.build(self.vocabulary), self.optimiser.weights()
-        with torch.no_grad():
-            for name, parameter in copy.named_parameters():
-                parameter.copy_(weights[name])
-        return copy.to(self.precision.device)
-
     def _validation(self, smoothing: Smoothing) -> Validation | None:
-        """What measures the model on the way; a `ValueError` where that is needed and no corpus is named."""
+        """What measures the model on the way, where a corpus for that is named."""
         if self.recipe.data.validation is None:
-            if self.training.patience is not None:
-                raise ValueError("`training.patience` counts validations: name a corpus in `data.validation`")
             return None
         prepared = self.prepared
         validation = Validation(

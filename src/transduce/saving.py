@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from transduce.journal import Journal
+from transduce.manifest import Entries
 from transduce.progress import Progress
 from transduce.together import Together
 from transduce.training import Checkpoint, Checkpoints, Optimiser, Precision, StepRecord, Training
@@ -20,6 +21,7 @@ class Circumstances(NamedTuple):
 
     environment: dict[str, Any]  # what the bits depend on
     fingerprint: str  # of the training data
+    subwords: Entries  # the files that say what each id stands for
     judge: list[Any]  # by which measure, on which corpus, validations are compared
 
     def warning(self, before: Mapping[str, Any]) -> str | None:
@@ -99,7 +101,7 @@ class Saving:
             checkpoint = self._checkpoints.newest(self._journal.say)
             if checkpoint is None:
                 return None
-            self._check_data(checkpoint.state["fingerprint"])
+            self._check_data(checkpoint.state)
             self._checkpoints.tidy()
             found.append(checkpoint)
             return {**checkpoint.state, "step": checkpoint.step}
@@ -118,19 +120,21 @@ class Saving:
         state = self.restored()
         if state is None:
             return None
-        before = Circumstances(state["environment"], state["fingerprint"], state.get("judge", []))
-        if warning := self._circumstances.warning(before.environment):
+        if warning := self._circumstances.warning(state["environment"]):
             self._journal.say(warning)
         self._precision.scale, self._precision.steady = state["loss_scale"]
         progress = Progress.read(state["step"], state)
-        if before.judge != self._circumstances.judge:
-            progress = progress._replace(best=None, best_step=None, stale=0)
         self._journal.say(f"going on after step {progress.step}")
+        if state.get("judge") != self._circumstances.judge:
+            if progress.best is not None:
+                self._journal.say("validations have another measure or corpus from here on: the best is sought anew")
+            progress = progress._replace(best=None, best_step=None, stale=0)
         return progress
 
-    def _check_data(self, fingerprint: str) -> None:
+    def _check_data(self, state: Mapping[str, Any]) -> None:
         """A `ValueError` where the subwords or the pairs are not those that the weights were trained on."""
-        if fingerprint != self._circumstances.fingerprint:
+        now = self._circumstances
+        if state["fingerprint"] != now.fingerprint or state.get("subwords", now.subwords) != now.subwords:
             raise ValueError(
                 f"the training data of {self._checkpoints.directory.parent} has changed since the run was begun, or it "
                 "was begun with another --from; train into another directory, or begin anew with --restart (what is "

@@ -15,7 +15,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from transduce.signals import ElsewhereError
 
-__all__ = ["ALONE", "Together", "begin"]
+__all__ = ["ALONE", "Together", "attempt", "begin"]
 
 Result = TypeVar("Result")
 
@@ -103,6 +103,11 @@ class Together:
 ALONE = Together()
 
 
+def attempt() -> int:
+    """How often `torchrun` has started this command anew after a failure."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+
+
 def begin(device: torch.device) -> tuple[Together, torch.device]:
     """Joins the others where `torchrun` has started this process; gives the device that is this process's own."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
@@ -115,11 +120,10 @@ def begin(device: torch.device) -> tuple[Together, torch.device]:
         device = torch.device("cuda", number)
         torch.cuda.set_device(device)
     # torchrun keeps its store from one attempt to the next, and with it the addresses of processes that are no more.
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     store, rank, size = next(rendezvous("env://"))
     distributed.init_process_group(
         "nccl" if device.type == "cuda" else "gloo",
-        store=PrefixStore(f"attempt-{attempt}", store),
+        store=PrefixStore(f"attempt-{attempt()}", store),
         rank=rank,
         world_size=size,
         timeout=REPLY,

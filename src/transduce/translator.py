@@ -162,7 +162,7 @@ class Translator:
         """The lines that are not empty, cut into subwords, those of like length together, the longest first."""
         numbers = [number for number, line in enumerate(lines) if line.strip()]
         sources = self.source.encode([lines[number] for number in numbers])
-        forced = self.target.encode([prefixes[number] for number in numbers]) if prefixes else [[] for _ in numbers]
+        forced = self._forced([prefixes[number] for number in numbers]) if prefixes else [[] for _ in numbers]
         self._check_lengths(numbers, sources)
         self._check_lengths(numbers, forced, " of the prefixes")
         lengths = np.array([len(words) + 1 for words in sources], dtype=np.int64)
@@ -175,11 +175,15 @@ class Translator:
             for places in sentence_batches(lengths, batch_tokens)
         ]
 
+    def _forced(self, prefixes: Sequence[str]) -> list[list[int]]:
+        """What translations begin with; a space at its end belongs to the word that follows."""
+        return self.target.encode([prefix.rstrip() for prefix in prefixes])
+
     def untranslatable(self, lines: Sequence[str], prefixes: Sequence[str] | None = None) -> dict[int, str]:
         """The lines, by their place, that are too long, or their prefixes are, and what to do."""
         sides = [("", self.source.encode(lines))]
         if prefixes:
-            sides.insert(0, ("is to begin with a prefix that ", self.target.encode(prefixes)))
+            sides.insert(0, ("is to begin with a prefix that ", self._forced(prefixes)))
         return {
             place: f"{which}{self._too_long(words)}"
             for which, side in sides
@@ -201,7 +205,8 @@ class Translator:
         return beam_search(stepper, problem, method.decoding, method.n_best)
 
     def _problem(self, batch: Batch, method: Method) -> Problem:
-        """The batch as a search wants it: a translation has at most as many words as its source, plus extra."""
+        """The batch as a search wants it: a translation has at most as many words as its source, or the prefix, plus
+        extra."""
         source = self._rectangle([[*words, self.symbols.end] for words in batch.sources])
         extra = method.decoding.extra_length
         pairs = zip(batch.sources, batch.forced, strict=True)
@@ -244,9 +249,9 @@ class Translator:
                 scores[int(place)] = row[: len(target_ids[place]) + 1]
         return scores
 
-    def check_lengths(self, lines: Sequence[str], subwords: Subwords) -> None:
-        """A `ValueError` where a line of either side is too long for the models."""
-        self._check_lengths(range(len(lines)), subwords.encode(lines))
+    def check_lengths(self, lines: Sequence[str], subwords: Subwords, side: str) -> None:
+        """A `ValueError` where a line is too long for the models; `side` is what it calls them: " of the source"."""
+        self._check_lengths(range(len(lines)), subwords.encode(lines), side)
 
     @torch.inference_mode()
     def explain(self, text: str, target: str | list[int] | None = None) -> Explanation:
@@ -255,12 +260,15 @@ class Translator:
         Of the first model; `ValueError` where that has none to show.
         """
         model, end = self._explicable(), self.symbols.end
+        read = self.source.encode([text])[0]
+        self._check_lengths([0], [read], " of the source")
         if isinstance(target, str):
             written = self.target.encode([target])[0]
+            self._check_lengths([0], [written], " of the target")
         else:
             words = self.translate([text])[0][0].words if target is None else target
             written = words[: self.longest]  # one that was cut at its bound may be a word longer than the positions
-        source, words = [*self.source.encode([text])[0], end], [*written, end]
+        source, words = [*read, end], [*written, end]
         with explicit_cores(model) as cores:
             rectangle = self._rectangle([source])
             model(

@@ -11,6 +11,7 @@ from torch import Tensor
 from transduce.corpus import CorpusSpec, DataSpec, Files, Hub, Tmx, Tsv, files_of, name_of, pairs
 from transduce.corpus.planner import sentence_batches
 from transduce.directory import RECIPE
+from transduce.manifest import entry
 from transduce.measure import Score, metric_named, refuse_markup, scores
 from transduce.model import TranslationModel
 from transduce.model.readout import Smoothing
@@ -31,6 +32,12 @@ class Corpus(NamedTuple):
 
     source: Sequence[str]
     target: Sequence[str]
+
+    @property
+    def checksum(self) -> str:
+        """Of the text, wherever it lies."""
+        sums = [entry("\n".join(side).encode())["sha256"] for side in self]
+        return "-".join(sums)
 
 
 def corpus_of(spec: CorpusSpec) -> Corpus:
@@ -105,8 +112,8 @@ class Validation:
             metric_named("bleu", language=self.language)
         translator = Translator([model], self.source, self.target, self.decoding)
         try:
-            translator.check_lengths(self.corpus.source, self.source)
-            translator.check_lengths(self.corpus.target, self.target)
+            translator.check_lengths(self.corpus.source, self.source, " of the source")
+            translator.check_lengths(self.corpus.target, self.target, " of the target")
         except ValueError as error:
             raise ValueError(f"data.validation: {error}") from None
 

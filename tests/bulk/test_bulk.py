@@ -294,6 +294,13 @@ def test_no_output_of_another_is_overwritten(job, text, tmp_path):
     with pytest.raises(ValueError, match=r"out has .* move it away"):
         bulk(job, text, out)
     assert out.read_text() == "mended by hand\n"
+    (record,) = (tmp_path / "out.bulk" / "made").glob("*.json")
+    whole = record.read_text()
+    for damaged in (whole[:40], "[]", "{}"):
+        record.write_text(damaged)
+        with pytest.raises(ValueError, match="out is there already; move it away, or choose another --out"):
+            bulk(job, text, out)
+    record.write_text(whole)
     # One that was taken away is made again.
     out.unlink()
     bulk(job, text, out)
@@ -543,3 +550,11 @@ def test_an_empty_line_is_never_too_long(job, tmp_path):
     worker = Worker(job)
     worker.translator.longest = 3
     assert worker.translator.untranslatable([" " * 300, "owl"], ["an owl " * 9, ""]) == {}
+
+
+def test_a_link_stays_one(fluent, text, plain, tmp_path, command):
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    code, _, _ = command("translate", fluent, text, "--out", tmp_path / "link", "--engine", "local")
+    assert code == 0
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "out").read_text() == plain

@@ -211,10 +211,11 @@ def test_options_that_do_not_fit(fluent, tmp_path, options, said):
 def test_evaluating(fluent, micro, translations, tmp_path):
     options = ["--test", "spare", "--json", "--bootstrap", 20, "--out", tmp_path / "out"]
     report = json.loads(run("evaluate", fluent, *options))
-    assert report.keys() == {"bleu", "chrf", "weights", "sentences", "seconds", "tokens_per_second", "decoding"}
+    names = {"bleu", "chrf", "weights", "sentences", "seconds", "tokens_per_second", "decoding", "precision"}
+    assert report.keys() == names
     assert report["bleu"].keys() == {"score", "signature", "low", "high"}
     assert report["bleu"]["low"] <= report["bleu"]["score"] <= report["bleu"]["high"]
-    assert (report["weights"]["kind"], report["sentences"]) == ("best", 5)
+    assert (report["weights"]["kind"], report["sentences"], report["precision"]) == ("best", 5, "float32")
     assert report["decoding"] == {"beam": 2, "length_penalty": 0.6, "extra_length": 4, "margin": None}
     assert (tmp_path / "out").read_text() == "".join(f"{translation.text}\n" for translation in translations)
     measured = json.loads(run("measure", "--reference", micro / "test.de", "--json", tmp_path / "out"))
@@ -233,6 +234,38 @@ def test_evaluating_what_is_not_there(fluent, micro):
     ended = forked("evaluate", fluent, "--source", micro / "test.en", "--reference", micro / "validation.de")
     assert ended.code == 2
     assert "5 lines and" in ended.error
+
+
+def test_evaluating_in_a_language_that_the_model_does_not_say(fluent, command):
+    options = ["--test", "spare", "--metric", "bleu-paper", "--language", "en"]
+    code, printed, _ = command("evaluate", fluent, *options)
+    assert code == 0
+    assert "paper-en-" in printed
+
+
+def test_a_folder_of_text_wants_an_engine(fluent, tmp_path, command):
+    (tmp_path / "texts").mkdir()
+    code, printed, told = command("translate", fluent, tmp_path / "texts")
+    assert (code, printed) == (2, "")
+    assert f"{tmp_path / 'texts'} is no model; for a folder of text add --engine local" in told
+
+
+@pytest.mark.parametrize("verb", [["evaluate", "RUN", "--test", "spare"], ["bench", "train", "RUN"]])
+def test_a_run_that_is_not_there_is_no_missing_recipe(tmp_path, command, verb):
+    missing = tmp_path / "missing"
+    code, printed, told = command(*(str(missing) if word == "RUN" else word for word in verb))
+    assert (code, printed) == (2, "")
+    assert f"there is no model directory {missing}" in told
+
+
+def test_no_margin_is_asked_for_as_an_infinite_one(fluent, micro, translations, command):
+    code, printed, _ = command("translate", fluent, micro / "test.en", "--margin", "inf")
+    assert (code, printed) == (0, "".join(f"{translation.text}\n" for translation in translations))
+
+
+def test_a_model_may_be_read_by_whoever_may_read_its_recipe(fluent):
+    modes = {(fluent / name).stat().st_mode for name in ("model.safetensors", "recipe.yaml")}
+    assert len(modes) == 1
 
 
 def test_a_metric_that_does_not_exist_is_told_before_anything_is_translated(fluent, tmp_path):

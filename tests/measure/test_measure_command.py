@@ -115,3 +115,20 @@ def test_a_tokeniser_is_of_bleu(folder):
     result = CliRunner().invoke(app, ["--reference", "reference", "--metric", "chrf", "--tokenize", "zh", "output"])
     assert isinstance(result.exception, ValueError)
     assert "--tokenize zh: it is for the metric bleu" in str(result.exception)
+
+
+def test_standard_input_is_read_once(folder):
+    with pytest.raises(ValueError, match="standard input can be read once"):
+        run("--reference", "-", "-", given="one\n")
+
+
+def test_a_tokeniser_that_lacks_its_package_is_named(folder, monkeypatch):
+    class Missing:
+        TOKENIZERS = ("ja-mecab",)
+
+        def __init__(self, **settings):
+            raise RuntimeError("needs a package")
+
+    monkeypatch.setattr("transduce.measure.metrics.BLEU", Missing)
+    with pytest.raises(ValueError, match="cannot tokenise 'ja-mecab': needs a package"):
+        run("--reference", "reference", "--tokenize", "ja-mecab", "--language", "de", "output")

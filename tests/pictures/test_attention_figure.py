@@ -87,6 +87,10 @@ def test_labels_tell_the_beginning_of_a_word_from_what_goes_on() -> None:
     assert labels(pieces) == ("un", "paint", "·able", ".", "▁", ".", "␊", "</s>")
 
 
+def test_what_begins_with_a_mark_goes_on_with_a_word() -> None:
+    assert labels(("▁ह", "िन", "्द", "ी", "</s>")) == ("ह", "·िन", "·्द", "·ी", "</s>")
+
+
 @pytest.mark.parametrize("heads", [1, 8, 16, 32])
 def test_colours_are_distinct_and_seen_on_white_and_on_black(heads: int) -> None:
     colours = head_colours(heads)

@@ -170,6 +170,8 @@ def test_a_dump_loads_as_the_same_recipe(written, tmp_path, monkeypatch):
         ('training: {steps: "4"}\n', ["`training.steps`", '"4"', "integer"]),
         ("training: {steps: 0}\n", ["`training.steps`", "0", "greater than or equal to 1"]),
         ("training: {save_every: 10 minutes}\n", ["`training.save_every`", '"10 min"']),
+        ("training: {save_every: ² min}\n", ["`training.save_every`", '"10 min"']),
+        (f"training: {{save_every: {'9' * 400} min}}\n", ["`training.save_every`", '"10 min"']),
         ("training: {schedule: {kind: cosine}}\n", ["cosine", "paper", "inverse_square_root"]),
         ("training: {precision: float8}\n", ["`training.precision`", "float8", "bfloat16"]),
         ("model: {preset: bas}\n", ["no preset `bas`", "did you mean `base`", "released-2017"]),
@@ -202,6 +204,7 @@ def test_what_people_get_wrong(written, text, words):
         ("data: {train: {tsv: a}}\ntraining:\n  seed: 1\n  steps: 3\n  steps: 4\n", ["steps", "keep one"]),
         ("data: {train: [a\nb: 3\n", ["no YAML", "line 2"]),
         ("data: [\t}\n", ["no YAML"]),
+        ("data: {train: {source: ${DATA}/a, target: b}}\n", ["no YAML", 'put "${NAME}" into quotes']),
     ],
 )
 def test_what_is_no_recipe(written, first, words):

@@ -172,6 +172,15 @@ def test_a_changed_recipe_is_refused(micro, copied, change, difference):
     assert files(copied) == before
 
 
+def test_what_has_moved_is_no_difference_to_name(micro, copied, tmp_path):
+    for side in ("en", "de"):
+        shutil.copy(micro / f"train.{side}", tmp_path / f"moved.{side}")
+    moved = f"data.train={{source: {tmp_path}/moved.en, target: {tmp_path}/moved.de}}"
+    ended = train(micro, copied, "--set", moved, "--set", "training.seed=3")
+    assert "`training.seed` was 1 and is 3" in ended.error
+    assert "data.train" not in ended.error
+
+
 def test_what_may_change(micro, copied, tmp_path):
     write_corpus(tmp_path, "other", 4)
     free = {
@@ -246,6 +255,13 @@ def test_other_threads_are_a_warning(micro, copied):
     ended = train(micro, copied, "--set", "training.steps=13", "--threads", "2")
     assert ended.code == 0
     assert "warning: threads was 1 and is 2" in ended.error
+
+
+def test_shards_in_the_place_of_replicas_are_a_warning(copied):
+    recipe, said = load(copied / "recipe.yaml"), []
+    run = Run(recipe, copied, prepare(recipe, copied, said.append), torch.device("cpu"), said.append)
+    before = {**run.circumstances.environment, "parallel": "sharded"}
+    assert "parallel was sharded and is replicated" in run.circumstances.warning(before)
 
 
 def test_another_precision_is_a_warning(copied, monkeypatch):

@@ -1,8 +1,11 @@
 """When a run stops, and which weights it leaves."""
 
+import gc
 import itertools
 import json
 import math
+import shutil
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -12,8 +15,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+import transduce.publish
 from transduce.corpus import Planner, open_store
 from transduce.directory import Model, Weights
+from transduce.manifest import entries
 from transduce.measure import Score
 from transduce.model.readout import Smoothing
 from transduce.recipe import load
@@ -256,9 +261,110 @@ def test_patience_wants_validations(recipe):
         recipe(patience=3, validate_every=None)
 
 
-def test_patience_wants_a_validation(recipe, tmp_path):
+def test_patience_wants_a_validation(recipe):
     with pytest.raises(ValueError, match=r"`training.patience`.*`data.validation`"):
-        train(recipe("data.validation=null", patience=3), tmp_path, say=silent)
+        recipe("data.validation=null", patience=3)
+
+
+def test_two_vocabularies_want_two_tables(recipe):
+    with pytest.raises(ValueError, match=r"two vocabularies: set `model.embeddings: separate`"):
+        recipe("subwords.shared=false")
+    assert not recipe("subwords.shared=false", "model.embeddings=separate").subwords.shared
+
+
+def test_a_missing_validation_is_told_before_anything_is_prepared(recipe, tmp_path):
+    said = []
+    with pytest.raises(OSError, match="nowhere"):
+        train(recipe("data.validation={source: nowhere.en, target: nowhere.de}"), tmp_path, say=said.append)
+    assert said == []
+
+
+def test_a_training_that_has_ended_leaves_nothing_in_memory(recipe, tmp_path, monkeypatch):
+    """What a cycle holds stays until it is looked for: a model, its gradient and two moments a training."""
+    runs = []
+
+    def watched(self, *arguments, begin=Run.__init__):
+        runs.append(weakref.ref(self))
+        begin(self, *arguments)
+
+    monkeypatch.setattr(Run, "__init__", watched)
+    gc.disable()
+    try:
+        train(recipe(steps=1, average=None), tmp_path, say=silent)
+        assert [run() for run in runs] == [None]
+    finally:
+        gc.enable()
+
+
+def test_the_best_stays_the_best_where_the_validation_has_moved(micro, recipe, tmp_path, losses):
+    settings = {"validate_every": 1, "validate_by": "loss", "save_every": 1, "average": None}
+    for side in ("en", "de"):
+        shutil.copy(micro / f"validation.{side}", tmp_path / f"moved.{side}")
+    losses += [3.0, 4.0]
+    train(recipe(steps=1, **settings), tmp_path / "run", say=silent)
+    moved = f"data.validation={{source: {tmp_path}/moved.en, target: {tmp_path}/moved.de}}"
+    outcome = train(recipe(moved, steps=2, **settings), tmp_path / "run", say=silent)
+    assert outcome.weights == Weights(kind="best", steps=(1,))
+    (tmp_path / "moved.en").write_text((tmp_path / "moved.en").read_text().replace("ant", "bee").replace("owl", "pig"))
+    said, losses[:] = [], [5.0]
+    outcome = train(recipe(moved, steps=3, **settings), tmp_path / "run", say=said.append)
+    assert outcome.weights == Weights(kind="best", steps=(3,))
+    assert any("the best is sought anew" in line for line in said)
+
+
+def test_a_restart_is_one_however_often_torchrun_begins_again(recipe, tmp_path, monkeypatch):
+    train(recipe(steps=4), tmp_path, say=silent)
+    train(recipe(steps=4), tmp_path, Options(restart=True), silent)
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    said = []
+    train(recipe(steps=6), tmp_path, Options(restart=True), said.append)
+    assert "going on after step 4" in said
+    assert [path.name for path in tmp_path.glob("before-restart-*")] == ["before-restart-1"]
+
+
+def test_a_run_needs_the_model_it_was_begun_with_no_more(recipe, trained, tmp_path):
+    begun = shutil.copytree(trained, tmp_path / "begun")
+    tuned = ["data.longest=9"]  # other pairs, so that the subwords are those of no store of this text
+    train(recipe(*tuned, steps=4, average=None), tmp_path / "run", Options(start_from=begun), silent)
+    shutil.rmtree(begun)
+    said = []
+    assert train(recipe(*tuned, steps=6, average=None), tmp_path / "run", say=said.append).step == 6
+    assert "going on after step 4" in said
+
+
+def test_a_finished_average_stays_where_older_checkpoints_were_deleted(recipe, tmp_path):
+    settings = {"steps": 6, "save_every": 2, "keep": 3, "average": 3}
+    before = train(recipe(**settings), tmp_path, say=silent).weights
+    shutil.rmtree(tmp_path / "training" / "step-00000002")
+    assert train(recipe(**settings), tmp_path, say=silent).weights == before == Model.read(tmp_path).config.weights
+
+
+def test_weights_do_not_go_on_with_other_subwords(recipe, tmp_path):
+    train(recipe(steps=2, save_every=2), tmp_path, say=silent)
+    state = tmp_path / "training" / "step-00000002" / "state.json"
+    known = json.loads(state.read_text())
+    known["subwords"]["tokenizer.json"]["sha256"] = "of another"
+    state.write_text(json.dumps(known))
+    manifest = state.with_name("manifest.json")
+    listed = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**listed, **entries([state])}))
+    with pytest.raises(ValueError, match=r"training data .* has changed"):
+        train(recipe(steps=4, save_every=2), tmp_path, say=silent)
+
+
+def test_a_model_that_cannot_be_written_on_the_way_is_no_checkpoint_that_failed(recipe, tmp_path, monkeypatch):
+    publish, said, times = transduce.publish.publish, [], itertools.count(1)
+
+    def refused(*arguments):
+        if next(times) == 1:
+            raise OSError("no space left")
+        publish(*arguments)
+
+    monkeypatch.setattr("transduce.publish.publish", refused)
+    train(recipe(validate_every=None, average=None, save_every=4), tmp_path, say=said.append)
+    told = [line for line in said if "could not" in line]
+    assert told == ["step 4: could not write the model: no space left; the one before it stays"]
+    assert Model.read(tmp_path).config.weights == Weights(kind="last", steps=(12,))
 
 
 def test_beginning_with_the_weights_of_another(recipe, trained, tmp_path):

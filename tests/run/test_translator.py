@@ -166,6 +166,13 @@ def test_prefixes(translator):
     assert found[0][0].log_probability < free[0][0].log_probability
 
 
+def test_a_space_at_the_end_of_a_prefix_belongs_to_the_word_that_follows(translator):
+    lines, prefixes = ["cat dog", "gnu hen ibis"], ["ibis kite", ""]
+    found = translator.translate(lines, prefixes=prefixes)
+    assert translator.translate(lines, prefixes=[f"{prefix} " for prefix in prefixes]) == found
+    assert texts(found) != texts(translator.translate(lines, prefixes=["", ""]))
+
+
 def test_an_ensemble_is_the_mean_of_its_members(pieces):
     one, other = (model_of(seed, pieces.size) for seed in (1, 2))
     both = Translator([one, other], pieces, pieces, DECODING)
@@ -241,6 +248,10 @@ def test_a_line_longer_than_the_learned_positions_is_named(pieces):
         short.score(["cat", "dog"], ["hen", long])
     with pytest.raises(ValueError, match="line 2 of the prefixes has"):
         short.translate(["cat", "dog"], prefixes=["hen", long])
+    with pytest.raises(ValueError, match=r"line 1 of the source has .* positions for 8"):
+        short.explain(long, "hen")
+    with pytest.raises(ValueError, match=r"line 1 of the target has .* positions for 8"):
+        short.explain("hen", long)
 
 
 def test_it_translates(translator, sides):
@@ -336,6 +347,12 @@ def test_alignment_with_one_layer_or_no_word():
 def test_spaces_alone_are_no_word_to_align():
     heads = [np.eye(4)[[2, 0, 1, 3]]]
     found = aligned_words(explanation(["▁", "▁a", "▁b", "</s>"], ["▁c", "▁▁", "▁d", "</s>"], heads))
+    assert found == [(1, 0), (0, 1)]
+
+
+def test_a_tab_is_a_space_between_words_to_align():
+    heads = [np.eye(4)[[1, 2, 0, 3]]]
+    found = aligned_words(explanation(["▁a", "▁b", "▁c", "</s>"], ["▁d", "\t", "e", "</s>"], heads))
     assert found == [(1, 0), (0, 1)]
 
 

@@ -186,3 +186,9 @@ def test_sentences_that_have_ended_leave_the_batch() -> None:
     assert stepper.shapes[0] == (5, 5)
     assert all(batch == rows for batch, rows in stepper.shapes)
     assert stepper.shapes[1][0] <= 4
+
+
+def test_next_to_no_temperature_draws_the_most_probable_word() -> None:
+    problem = toy_problem([7, 4])
+    sharpest = sample(Hashed(6, 3), problem, Sampling(temperature=1e-320), draws(problem))
+    assert [found.words for found in sharpest] == [found.words for found in greedy_search(Hashed(6, 3), problem)]

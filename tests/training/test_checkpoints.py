@@ -9,7 +9,7 @@ from transduce.training import Checkpoint, Checkpoints, DamagedError
 
 def of(step):
     draw = torch.Generator().manual_seed(step)
-    weights = {"table": torch.randn(5, 3, generator=draw).T, "bias": torch.randn(2, generator=draw)}
+    weights = {"table": torch.randn(3, 5, generator=draw), "bias": torch.randn(2, generator=draw)}
     optimiser = {"exp_avg": torch.randn(17, generator=draw), "step": torch.tensor(float(step))}
     return Checkpoint(step, weights, optimiser, {"best": None, "position": [2, step], "elapsed": step / 7})
 

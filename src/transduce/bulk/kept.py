@@ -72,9 +72,9 @@ class Kept:
         if not text.out.exists():
             return False
         remedy = "move it away, or choose another --out"
-        if not self._record(text).exists():
+        record = self._known(text)
+        if record is None:
             raise ValueError(f"{text.out} is there already; {remedy}")
-        record = json.loads(self._record(text).read_text("utf-8"))
         if found := faults(text.out.parent, {text.out.name: record}):
             raise ValueError(f"{text.out.parent / found[0]}; {remedy}")
         mine = self._origin(text)
@@ -84,11 +84,20 @@ class Kept:
 
     def faults(self, text: Text) -> list[tuple[int, str]]:
         """The lines of a finished text that could not be translated, and why."""
-        return [(number, why) for number, why in json.loads(self._record(text).read_text("utf-8"))["faults"]]
+        return [(number, why) for number, why in (self._known(text) or {"faults": []})["faults"]]
 
     def drop_shards(self) -> None:
         """Removes all shards: the outputs are there."""
         shutil.rmtree(self.shards)
+
+    def _known(self, text: Text) -> dict[str, Any] | None:
+        """What is written down of a text's output; None where that is missing or damaged."""
+        try:
+            found = json.loads(self._record(text).read_text("utf-8"))
+        except (FileNotFoundError, ValueError):
+            return None
+        whole = isinstance(found, dict) and {"bytes", "sha256", "faults", "origin"} <= found.keys()
+        return found if whole else None
 
     def _record(self, text: Text) -> Path:
         return self.made / f"{text.out.name}.json"

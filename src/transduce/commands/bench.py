@@ -88,7 +88,7 @@ def _recipe(
     run: Path | None, preset: str | None, data: str | None, changes: list[str], device: "torch.device"
 ) -> tuple["Recipe", str]:
     """What is trained, and its name: the recipe of a run, or a preset on the embedded corpus; or on two files."""
-    from transduce.directory import RECIPE
+    from transduce.directory import RECIPE, Model
     from transduce.recipe import from_values, read_yaml
 
     source, comma, target = (data or "").partition(",")
@@ -96,6 +96,7 @@ def _recipe(
         raise ValueError(f"--data {data}: name both sides, SOURCE,TARGET")
     if run is not None:
         refuse({"--preset": preset}, "is another model than that of the run")
+        Model.read_config(run)  # a folder that is no model is told as one
         values: dict[str, Any] = dict(read_yaml(run / RECIPE))
     else:
         values = {"data": {"train": _usual_text()}, "model": {"preset": preset or "tiny"}}

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from transduce.commands.said import say
+from transduce.commands.written import ready
 
 __all__ = ["draw"]
 
@@ -21,6 +22,7 @@ def draw(
 
     # A wrong name is told before the model is read.
     pictures.picture_format(out)
+    ready(out)
 
     from transduce.translator import Translator
 

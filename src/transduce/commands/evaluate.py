@@ -22,6 +22,9 @@ def evaluate(
     reference: Annotated[str | None, typer.Option(help="What its translation should be.")] = None,
     test: Annotated[str | None, typer.Option(help="A test set that the recipe names, or `validation`.")] = None,
     metric: Annotated[str, typer.Option(help="Metrics, as in `transduce measure`.")] = "bleu,chrf",
+    language: Annotated[
+        str | None, typer.Option(help="Of the translations, such as de; the model's target language if not given.")
+    ] = None,
     bootstrap: Annotated[int | None, typer.Option(min=2, help="Resamples for intervals.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the translations here.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -39,11 +42,12 @@ def evaluate(
 
     use_threads(threads)
     keep_pages()
+    configs = [Model.read_config(each) for each in run]
     corpus = _corpus(run[0], source, reference, test)
-    config = Model.read_config(run[0])
+    language = language or configs[0].target_language
     names = [name.strip() for name in metric.split(",")]
     for name in names:  # a wrong one is told now, not after hours of translating
-        metric_named(name, language=config.target_language)
+        metric_named(name, language=language)
     ready(out)
     translator = Translator.load(*run, device=str(choose_device(device)), precision=precision.value)
     began = time.perf_counter()
@@ -52,39 +56,41 @@ def evaluate(
     outputs = [translation.text for translation in translations]
     if out is not None:
         write("".join(f"{line}\n" for line in outputs), out)
-    found = scores(outputs, [corpus.target], names, language=config.target_language, bootstrap=bootstrap)
+    found = scores(outputs, [corpus.target], names, language=language, bootstrap=bootstrap)
+    weights = [config.weights.as_dictionary() for config in configs]
     report = {
-        "weights": config.weights.as_dictionary(),
+        "weights": weights[0] if len(weights) == 1 else weights,
         "sentences": len(outputs),
         "seconds": seconds,
         "tokens_per_second": sum(len(translation.words) + 1 for translation in translations) / seconds,
         "decoding": translator.decoding.as_dictionary(),
+        "precision": precision.value,
     }
     if as_json:
         print(json.dumps({name: score._asdict() for name, score in found.items()} | report, indent=2))
     else:
-        _print(found, report)
+        _print(found, report, ", ".join(each["kind"] for each in weights))
 
 
-def _print(found: "dict[str, Score]", report: dict[str, Any]) -> None:
+def _print(found: "dict[str, Score]", report: dict[str, Any], weights: str) -> None:
     """A line a metric on standard output; how long it took on standard error."""
     for name, score in found.items():
         interval = f"  [{score.low:.2f}, {score.high:.2f}]" if score.low is not None else ""
         print(f"{name}  {score.score:.2f}{interval}  {score.signature}")
     speed = f"{report['sentences']:,} sentences in {report['seconds']:.1f} s"
-    say(f"{speed} ({report['tokens_per_second']:,.0f} subwords/s), {report['weights']['kind']} weights")
+    say(f"{speed} ({report['tokens_per_second']:,.0f} subwords/s), {weights} weights")
 
 
 def _corpus(run: Path, source: str | None, reference: str | None, test: str | None) -> "Corpus":
     """The test set: two files, or one that the run's recipe names."""
-    from transduce.measure import read_lines
+    from transduce.measure import read_texts
     from transduce.validation import Corpus, corpus_of, named_corpus
 
     if test is not None and source is None and reference is None:
         return corpus_of(named_corpus(run, test))
     if source is None or reference is None or test is not None:
         raise ValueError("name what to evaluate on: --source FILE --reference FILE, or --test NAME")
-    corpus = Corpus(read_lines(source), read_lines(reference))
+    corpus = Corpus(*read_texts(source, reference))
     if len(corpus.source) != len(corpus.target):
         counts = f"{len(corpus.source)} lines and {reference} has {len(corpus.target)}"
         raise ValueError(f"{source} has {counts}: they must be equally many")

@@ -8,7 +8,9 @@ import typer
 
 def info(
     what: Annotated[str, typer.Argument(metavar="PRESET|RECIPE|RUN", help="A preset's name, a recipe, or a run.")],
-    vocabulary: Annotated[int | None, typer.Option(min=4, max=10**9, help="Subwords a side; else 37,000.")] = None,
+    vocabulary: Annotated[
+        int | None, typer.Option(min=4, max=10**9, help="Subwords a side; else its own, a preset's 37,000.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Shows the shape, the parameters and the arithmetic of a model."""

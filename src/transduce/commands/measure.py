@@ -37,11 +37,11 @@ def measure(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Score outputs; two or more are compared by paired bootstrap, the first being the baseline."""
-    from transduce.measure import compare, read_lines, scores
+    from transduce.measure import compare, read_texts, scores
 
     paths = outputs or ["-"]
-    systems = [read_lines(path) for path in paths]
-    references = [read_lines(path) for path in reference]
+    texts = read_texts(*paths, *reference)
+    systems, references = texts[: len(paths)], texts[len(paths) :]
     metrics = [name.strip() for name in metric.split(",")]
     if "bleu" not in metrics:
         refuse({"--tokenize": tokenize}, "is for the metric bleu")

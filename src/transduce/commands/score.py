@@ -15,11 +15,11 @@ def score(
 ) -> None:
     """Prints the log-probability of each given translation, the end symbol included."""
     from transduce.machine import choose_device, keep_pages
-    from transduce.measure import read_lines
+    from transduce.measure import read_texts
     from transduce.translator import Translator
 
     keep_pages()
-    sources, targets = read_lines(source), read_lines(target)
+    sources, targets = read_texts(source, target)
     if len(sources) != len(targets):
         raise ValueError(
             f"{source} has {len(sources)} lines and {target} has {len(targets)}: they must be equally many"

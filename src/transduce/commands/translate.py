@@ -1,6 +1,7 @@
 """`transduce translate`."""
 
 import functools
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,11 +24,15 @@ def translate(
     out: Annotated[Path | None, typer.Option(help="Write here instead of standard output.")] = None,
     beam: Annotated[int | None, typer.Option(min=1, help="Width of the beam; the model's own if not given.")] = None,
     length_penalty: Annotated[float | None, typer.Option(min=0, help="α of the length penalty.")] = None,
-    margin: Annotated[float | None, typer.Option(help="Drop hypotheses so many nats behind: faster, a bet.")] = None,
+    margin: Annotated[
+        float | None, typer.Option(help="Drop hypotheses so many nats behind: faster, a bet; inf: none.")
+    ] = None,
     greedy: Annotated[bool, typer.Option(help="The most probable word at each step.")] = False,
-    n_best: Annotated[int, typer.Option(min=1, help="Translations a line, as TSV.")] = 1,
-    scores: Annotated[bool, typer.Option(help="TSV: line, text, log-probability, penalised score.")] = False,
-    alignments: Annotated[bool, typer.Option(help="TSV: text, then source-target pairs of words.")] = False,
+    n_best: Annotated[int, typer.Option(min=1, help="At most so many translations a line, as TSV.")] = 1,
+    scores: Annotated[bool, typer.Option(help="TSV: line, text, log-probability, the score it was chosen by.")] = False,
+    alignments: Annotated[
+        bool, typer.Option(help="TSV: text, then source-target pairs of words, by the first run.")
+    ] = False,
     sample: Annotated[bool, typer.Option(help="Draw from the model's distribution.")] = False,
     temperature: Annotated[float | None, typer.Option(help="Of the draw, 1 if not given; lower is sharper.")] = None,
     top_k: Annotated[int | None, typer.Option(min=1, help="Draw from the k most probable words.")] = None,
@@ -78,15 +83,19 @@ def _runs_and_text(paths: list[Path], engine: Engine | None) -> tuple[list[Path]
 
     In bulk the last path is the text, else where it is no directory.
     """
-    if engine is None:
-        return (paths[:-1], paths[-1]) if len(paths) > 1 and not paths[-1].is_dir() else (paths, None)
-    if len(paths) == 1:
-        raise ValueError("--engine translates a file or a folder and no standard input: name it after the model")
     from transduce.directory import CONFIG, MANIFEST
 
-    if all((paths[-1] / name).exists() for name in (CONFIG, MANIFEST)):
-        raise ValueError(f"{paths[-1]} is a model; with --engine the last path is the text, a file or a folder")
-    return paths[:-1], paths[-1]
+    last = paths[-1]
+    is_model = all((last / name).exists() for name in (CONFIG, MANIFEST))
+    if engine is None:
+        if len(paths) > 1 and last.is_dir() and not is_model and not (last / "training").exists():
+            raise ValueError(f"{last} is no model; for a folder of text add --engine local and --out")
+        return (paths[:-1], last) if len(paths) > 1 and not last.is_dir() else (paths, None)
+    if len(paths) == 1:
+        raise ValueError("--engine translates a file or a folder and no standard input: name it after the model")
+    if is_model:
+        raise ValueError(f"{last} is a model; with --engine the last path is the text, a file or a folder")
+    return paths[:-1], last
 
 
 def _decoding(run: Path, asked: dict[str, Any]) -> "Decoding":
@@ -96,6 +105,8 @@ def _decoding(run: Path, asked: dict[str, Any]) -> "Decoding":
     from transduce.settings import merged, validated
 
     changes = {key: value for key, value in asked.items() if value is not None}
+    if changes.get("margin") == math.inf:
+        changes["margin"] = None
     return validated(Decoding, merged(Model.read_config(run).decoding.as_dictionary(), changes), place="options")
 
 
@@ -122,11 +133,11 @@ def _method(
 
 def _translated(job: "Job", text: Path | None, prefix: Path | None) -> str:
     """The whole at once."""
-    from transduce.measure import read_lines
+    from transduce.measure import read_texts
 
     translator = job.load()
-    lines = read_lines(str(text or "-"))
-    prefixes = read_lines(str(prefix)) if prefix else None
+    lines, *more = read_texts(str(text or "-"), *([str(prefix)] if prefix else []))
+    prefixes = more[0] if more else None
     if prefixes is not None and len(prefixes) != len(lines):
         raise ValueError(f"{prefix} has {len(prefixes)} lines, the text has {len(lines)}: one prefix a line, or none")
     found = translator.translate(lines, job.method, prefixes=prefixes, batch_tokens=job.batch_tokens)
@@ -156,6 +167,7 @@ def _in_bulk(
         raise ValueError(f"--out {out}: name the file or the folder itself, such as translated/")
     if engine is Engine.LOCAL:
         refuse({"--actors": actors}, "is for --engine ray")
+    out = out.resolve()  # what a link leads to is written, and not the link
     with ended_by_signals():
         texts = texts_of(text, out, prefix, shard_lines)
         work = local if engine is Engine.LOCAL else functools.partial(on_ray, actors=actors, say=say)

@@ -130,15 +130,17 @@ def prepare(
     """Learns subwords for `data.train` and writes its pairs as ids to `directory`; returns at once if it was done.
 
     Where subwords are `given`, those of another model, none are learnt: `subwords` then says only its dropout.
-    A directory made from other data or settings is made anew, or refused where it is `in_use`; what was interrupted is
-    gone on with. Nothing in it counts until all is written. `threads` are the cores that cut; for learning, those of
-    the first call of a process hold. `ValueError` and `OSError` for what is wrong with the files, `RuntimeError` where
-    a process that cuts was killed.
+    A directory made from other data or settings is made anew, or refused where it is `in_use`; one in
+    use keeps the subwords that it was given. What was interrupted is gone on with. Nothing in it counts until all is
+    written.
+    `threads` are the cores that cut; for learning, those of the first call of a process hold. `ValueError` and
+    `OSError` for what is wrong with the files, `RuntimeError` where a process that cuts was killed.
     """
     _limit_threads(threads)
     if subwords.kind == "bpe" and subwords.dropout:
         for side in given or ():
             side.check_merges("the subwords of --from")
+    given = given or (_given(directory) if in_use else None)
     sums = _checksums(data, directory)
     fingerprint = _fingerprint(data, subwords, given, sums)
     if done := _done(directory, fingerprint):
@@ -158,6 +160,7 @@ def prepare(
         "longest": state.longest,
         "report": state.report.as_dictionary(),
         "shared": begun.shared,
+        "given": given is not None,
         "dropout": subwords.dropout if subwords.kind == "bpe" else 0.0,
         "fingerprint": fingerprint,
         "made_of": sums,
@@ -169,9 +172,18 @@ def prepare(
     return prepared
 
 
+def _given(directory: Path) -> tuple[Subwords, Subwords] | None:
+    """The subwords of another model that a whole store was made with, if it was."""
+    try:
+        values = _description(directory)
+        return _subwords(directory, shared=values["shared"]) if values.get("given") else None
+    except (ValueError, OSError):
+        return None
+
+
 def check_files(data: DataSpec) -> None:
-    """A `ValueError` or an `OSError` where a file of the training corpora cannot be read."""
-    for corpus in data.train:
+    """A `ValueError` or an `OSError` where a file of the corpora of training or of validation cannot be read."""
+    for corpus in (*data.train, *([data.validation] if data.validation else [])):
         for path in files_of(corpus):
             opened(path).close()
 

@@ -1,6 +1,6 @@
 """How good a text is, by the field's metrics: never a model in here, only texts and numbers."""
 
-from transduce.measure.lines import read_lines, refuse_markup
+from transduce.measure.lines import read_lines, read_texts, refuse_markup
 from transduce.measure.metrics import METRICS, metric_named
 from transduce.measure.scores import Comparison, Difference, Score, compare, scores
 
@@ -12,6 +12,7 @@ __all__ = [
     "compare",
     "metric_named",
     "read_lines",
+    "read_texts",
     "refuse_markup",
     "scores",
 ]

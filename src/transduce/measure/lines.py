@@ -6,7 +6,7 @@ from codecs import BOM_UTF8
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["lines_of", "read_lines", "refuse_markup"]
+__all__ = ["lines_of", "read_lines", "read_texts", "refuse_markup"]
 
 _SGML = re.compile(r"\s*<(seg|refset|srcset|tstset|mteval)\b", re.IGNORECASE)
 
@@ -20,6 +20,13 @@ def read_lines(path: str) -> list[str]:
     if path == "-":
         return lines_of(_standard_input(), "standard input")
     return lines_of(Path(path).read_bytes(), path)
+
+
+def read_texts(*paths: str) -> list[list[str]]:
+    """The lines of several texts, as `read_lines` has them; standard input can be one of them, and not two."""
+    if paths.count("-") > 1:
+        raise ValueError("-: standard input can be read once; name a file for the other text")
+    return [read_lines(path) for path in paths]
 
 
 def lines_of(content: bytes, name: str, before: int = 0) -> list[str]:

@@ -61,7 +61,7 @@ def _bleu(language: str | None, tokenize: str | None) -> BLEU:
         return BLEU(tokenize=tokenize, trg_lang=language or "", force=True)
     except (ImportError, RuntimeError) as error:
         message = " ".join(str(error).split())
-        raise ValueError(f"sacreBLEU cannot tokenise {language or tokenize!r}: {message}") from None
+        raise ValueError(f"sacreBLEU cannot tokenise {tokenize or language!r}: {message}") from None
 
 
 def _bleu_lowercased_tokenised(language: str) -> Metric:

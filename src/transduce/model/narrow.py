@@ -31,7 +31,7 @@ class NarrowLinear(nn.Module):
         self.bias = None if bias is None else bias.detach()
 
     def forward(self, states: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
-        """The product, in the states' own precision."""
+        """The product, of states in float32 and in float32."""
         rows = states.reshape(-1, self.inputs)
         farthest = torch.maximum(rows.amax(1, keepdim=True), -rows.amin(1, keepdim=True))
         steps = farthest.div_(LARGEST).clamp_(min=torch.finfo(rows.dtype).tiny)
@@ -63,7 +63,10 @@ class NarrowReadout(nn.Module):
 
 @torch.no_grad()
 def narrow(model: TranslationModel) -> None:
-    """Has every product with a matrix of `model` run in int8 from now on. It can no longer be trained or written."""
+    """Has every linear map of `model` and its readout run in int8 from now on, convolutions and bilinear forms not.
+
+    It can no longer be trained or written.
+    """
     for module in list(model.modules()):
         for name, part in list(module.named_children()):
             if isinstance(part, nn.Linear):

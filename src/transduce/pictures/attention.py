@@ -1,5 +1,6 @@
 """The three attentions of a translation, made ready to be drawn: their words as people read them, their colours."""
 
+import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -70,7 +71,8 @@ def _label(piece: str, *, first: bool) -> str:
     plain = piece.removeprefix(WORD_START)
     if not plain:
         return WORD_START
-    continues = plain == piece and not first and plain[0].isalnum()
+    # As where text is cut into words, whose letters many scripts write with marks.
+    continues = plain == piece and not first and unicodedata.category(plain[0])[0] in "LMN"
     return displayed(f"·{plain}" if continues else plain)
 
 

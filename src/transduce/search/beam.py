@@ -76,7 +76,7 @@ def length_penalty(length: int | Int[Tensor, " batch"], alpha: float) -> float |
 
 
 def beam_search(stepper: Stepper, problem: Problem, decoding: Decoding, n_best: int = 1) -> list[list[Hypothesis]]:
-    """For each sentence its `n_best` (at most `beam`) hypotheses, best first.
+    """For each sentence its `n_best` (at most `beam`) hypotheses, best first; fewer where fewer have ended.
 
     Sentences that are done leave the batch, and only what lives is stepped.
     """

@@ -48,7 +48,9 @@ def _draw(
     log_probabilities: Float[Tensor, "batch vocabulary"], sampling: Sampling, draws: Float[Tensor, " batch"]
 ) -> Int[Tensor, " batch"]:
     """The word at which the running sum of probabilities, most probable first, passes the draw."""
-    scaled = (log_probabilities.double() / sampling.temperature).log_softmax(-1)
+    # The greatest is taken away first: divided by next to nothing, all would be −∞.
+    below = log_probabilities.double() - log_probabilities.amax(-1, keepdim=True)
+    scaled = (below / sampling.temperature).log_softmax(-1)
     best, words = scaled.sort(dim=-1, descending=True, stable=True)
     if sampling.top_k is not None:
         best[:, sampling.top_k :] = -math.inf

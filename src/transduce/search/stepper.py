@@ -15,7 +15,8 @@ class State(Protocol):
     def pick(self, rows: Int[Tensor, " rows"]) -> "State":
         """The state of the chosen rows, in that order: those of a sentence side by side, sentences as they were.
 
-        A row may be chosen several times or not at all; a sentence without a row is gone.
+        A row may be chosen several times or not at all; a sentence without a row is gone. On a GPU, where to look
+        would be to wait, as many rows as before may be taken to be as many of each sentence as before.
         """
         ...
 

@@ -8,7 +8,7 @@ import errno
 import json
 import re
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ class Checkpoint(NamedTuple):
     """One moment of a training."""
 
     step: int
-    weights: dict[str, Tensor]
+    weights: dict[str, Tensor]  # each with storage of its own, on the CPU
     optimiser: dict[str, Tensor]
     state: dict[str, Any]  # position in the data, best score, patience, loss scale, environment …
 
@@ -69,8 +69,8 @@ class Checkpoints:
         aside = self.directory / f"writing-{checkpoint.step}"
         self._forget_begun()
         aside.mkdir(parents=True)
-        write_tensors(_contiguous(checkpoint.weights), aside / WEIGHTS)
-        write_tensors(_contiguous(checkpoint.optimiser), aside / OPTIMISER)
+        write_tensors(checkpoint.weights, aside / WEIGHTS)
+        write_tensors(checkpoint.optimiser, aside / OPTIMISER)
         (aside / STATE).write_text(json.dumps({"step": checkpoint.step, **checkpoint.state}, indent=1), "utf-8")
         files = [aside / name for name in (WEIGHTS, OPTIMISER, STATE)]
         (aside / MANIFEST).write_text(json.dumps(entries(files), indent=1), "utf-8")
@@ -158,8 +158,3 @@ class Checkpoints:
         """A name in the folder that nothing has yet."""
         names = chain([name], (f"{name}-{number}" for number in count(2)))
         return next(place for place in map(self.directory.joinpath, names) if not place.exists())
-
-
-def _contiguous(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors as safetensors wants them: each with storage of its own."""
-    return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}

@@ -1,5 +1,6 @@
 """The recipe's `training` section."""
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -39,7 +40,7 @@ class Training(Spec):
         if isinstance(value, int) and value >= 1:
             return value
         number, _, unit = str(value).partition(" ")
-        if unit != "min" or not number.replace(".", "", 1).isdigit() or float(number) <= 0:
+        if unit != "min" or not number.replace(".", "", 1).isdecimal() or not 0 < float(number) < math.inf:
             raise ValueError('must be a number of steps, or minutes such as "10 min"')
         return value
 
