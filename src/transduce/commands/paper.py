@@ -48,12 +48,14 @@ def paper(
     from transduce.machine import choose_device, keep_pages, use_threads
     from transduce.paper.experiments import EXPERIMENTS, Asked
     from transduce.paper.page import write_page
+    from transduce.paper.provenance import program
     from transduce.paper.record import lay_out, take_in
     from transduce.run import Options
 
     _check(experiment, scale, row, seeds, minutes_per_row, repeats)
     use_threads(threads)
     keep_pages()
+    program()  # asked now: a training of hours is by the code that it began with
     asked = Asked(
         scale.value, tuple(row), seeds or 1, minutes_per_row, work, repeats or REPEATS, Options(device, threads), say
     )

@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,9 @@ def on(machine: Mapping[str, Any]) -> str:
     return f"{threads} of {name}"
 
 
+@cache
 def program() -> str:
-    """The version of this package, and the commit."""
+    """The version of this package, and the commit; as they were when it was asked first, whatever is pulled since."""
     return f"{transduce.__version__}{_commit()}"
 
 
