@@ -69,7 +69,9 @@ def test_a_line_that_would_fill_the_memory_is_named(translator):
             call()
 
 
-@pytest.mark.parametrize(("source", "said"), [("", "there is no line to validate or test on"), ("a", "line 1 of the source has")])
+@pytest.mark.parametrize(
+    ("source", "said"), [("", "there is no line to validate or test on"), ("a", "line 1 of the source has")]
+)
 def test_a_validation_that_cannot_be_is_told_before_the_training(micro, tmp_path, source, said):
     """It was told after the first 500 steps, by a division by zero or by the memory's end."""
     (tmp_path / "v").write_text(source * 2 * LONGEST)
