@@ -103,10 +103,9 @@ def keep_pages() -> None:
 
 
 def flush_subnormals() -> None:
-    """Has a CPU take numbers below 1e-38 for 0: it computes with them a hundred times as slowly as with others.
+    """Has a CPU take numbers below 1e-38 for 0: it is slow with them.
 
-    A softmax that has all its weight on one word is full of them. In force in this thread, and in those that torch
-    starts from it later: to be called before it computes anything.
+    In force in this thread, and in those that torch starts from it later: to be called before it computes anything.
     """
     torch.set_flush_denormal(True)
 

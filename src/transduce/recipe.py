@@ -141,18 +141,21 @@ def _from_yaml(content: bytes, *, place: str) -> Any:
     except RecursionError:
         raise ValueError(f"{place} is nested too deep: settings have at most {DEEPEST} levels") from None
     except Exception as error:  # the library lets through whatever its parts raise
-        quotes = '; put "${NAME}" into quotes inside of braces' if b"${" in content else ""
-        found = f"{(str(error).splitlines() or [''])[0]} {_line_of(error)}".rstrip()
-        raise ValueError(f"{place} is no YAML: {found}{quotes}") from None
+        found = f"{(str(error).splitlines() or [''])[0]} {_line_of(error, content)}".rstrip()
+        raise ValueError(f"{place} is no YAML: {found}") from None
     check_plain(values, place=place)
     # Through JSON, so that every key is a text, and what an alias repeats is there twice.
     return json.loads(json.dumps(values))
 
 
-def _line_of(error: Exception) -> str:
+def _line_of(error: Exception, content: bytes) -> str:
     """Where in the file a YAML error stands."""
     mark = getattr(error, "problem_mark", None)
-    return f"(line {mark.line + 1}: {getattr(error, 'problem', '')})" if mark else ""
+    if mark is None:
+        return ""
+    lines = content.split(b"\n")[mark.line : mark.line + 1]
+    remedy = '; inside of braces put "${NAME}" into quotes' if any(b"${" in line for line in lines) else ""
+    return f"(line {mark.line + 1}: {getattr(error, 'problem', '')}{remedy})"
 
 
 def _filled(value: Any, path: Path) -> Any:

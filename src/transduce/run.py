@@ -216,7 +216,7 @@ class Run:
         }
         prepared = self.prepared
         names = subwords_files(shared=prepared.source is prepared.target)
-        subwords = entries(prepared.directory / name for name in names)
+        subwords = entries(prepared.directory / name for name in {*names})
         judge = [self.training.validate_by, self.validation.corpus.checksum if self.validation else None]
         return Circumstances(made, prepared.fingerprint, subwords, judge)
 

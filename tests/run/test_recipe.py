@@ -205,6 +205,7 @@ def test_what_people_get_wrong(written, text, words):
         ("data: {train: [a\nb: 3\n", ["no YAML", "line 2"]),
         ("data: [\t}\n", ["no YAML"]),
         ("data: {train: {source: ${DATA}/a, target: b}}\n", ["no YAML", 'put "${NAME}" into quotes']),
+        ("data:\n  train: {tsv: a}\n  hub: ${A}\nmodel: [}\n", ["no YAML", "line 4: ", "'}')"]),
     ],
 )
 def test_what_is_no_recipe(written, first, words):

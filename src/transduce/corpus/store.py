@@ -130,9 +130,8 @@ def prepare(
     """Learns subwords for `data.train` and writes its pairs as ids to `directory`; returns at once if it was done.
 
     Where subwords are `given`, those of another model, none are learnt: `subwords` then says only its dropout.
-    A directory made from other data or settings is made anew, or refused where it is `in_use`; one in
-    use keeps the subwords that it was given. What was interrupted is gone on with. Nothing in it counts until all is
-    written.
+    A directory made from other data or settings is made anew, or refused where it is `in_use`; one in use keeps the
+    subwords that it was given. What was interrupted is gone on with. Nothing in it counts until all is written.
     `threads` are the cores that cut; for learning, those of the first call of a process hold. `ValueError` and
     `OSError` for what is wrong with the files, `RuntimeError` where a process that cuts was killed.
     """

@@ -31,7 +31,7 @@ class NarrowLinear(nn.Module):
         self.bias = None if bias is None else bias.detach()
 
     def forward(self, states: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
-        """The product, of states in float32 and in float32."""
+        """The product of states in float32, in float32."""
         rows = states.reshape(-1, self.inputs)
         farthest = torch.maximum(rows.amax(1, keepdim=True), -rows.amin(1, keepdim=True))
         steps = farthest.div_(LARGEST).clamp_(min=torch.finfo(rows.dtype).tiny)

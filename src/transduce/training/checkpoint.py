@@ -30,7 +30,7 @@ class Checkpoint(NamedTuple):
     """One moment of a training."""
 
     step: int
-    weights: dict[str, Tensor]  # each with storage of its own, on the CPU
+    weights: dict[str, Tensor]  # each contiguous, with storage of its own, on the CPU
     optimiser: dict[str, Tensor]
     state: dict[str, Any]  # position in the data, best score, patience, loss scale, environment …
 
