@@ -96,7 +96,8 @@ class Translator:
     ) -> None:
         self.models, self.source, self.target, self.decoding = tuple(models), source, target, decoding
         self.precision = precision
-        self.stepper: Stepper = models[0] if len(models) == 1 else Ensemble(models)
+        steppers: list[Stepper] = [narrow(model) if precision == "int8" else model for model in models]
+        self.stepper = steppers[0] if len(models) == 1 else Ensemble(steppers)
         self.symbols = models[0].spec.symbols
         self.device = next(models[0].parameters()).device
         limits = [model.longest - 1 for model in models if model.longest is not None]
@@ -123,8 +124,6 @@ class Translator:
         for module in modules:
             if precision == "bfloat16":
                 module.bfloat16()
-            elif precision == "int8":
-                narrow(module)
         return cls(modules, first.source, first.target, first.config.decoding, precision)
 
     def translate(

@@ -5,12 +5,19 @@ product, with a scale for each of theirs. No scale looks at more than one row, s
 not depend on its companions. Sums are exact, in int32.
 """
 
+from importlib.util import find_spec
+from typing import Any
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
+from transduce.model.attention import Attention
+from transduce.model.compatibility import Dot, ScaledDot
 from transduce.model.family import TranslationModel
+from transduce.model.feed_forward import FeedForward
 from transduce.model.readout import Readout
+from transduce.model.transformer import TransformerModel
 
 LARGEST = 127
 ZERO = 128
@@ -39,13 +46,16 @@ class NarrowLinear(nn.Module):
         # ROUNDING has no bits left for fractions: it is rounded, and its last byte is the number wanted.
         whole = (rows * steps.reciprocal()).add_(ROUNDING + ZERO)
         narrow = whole.view(torch.int32).to(torch.uint8)
-        product = torch.ops.onednn.qlinear_pointwise(
-            narrow, 1.0, ZERO, self.weight, self.scales, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
-        )
-        scaled = product.mul_(steps)
+        scaled = self.product(narrow).mul_(steps)
         if self.bias is not None:
             scaled.add_(self.bias)  # two passes over whole vectors: torch's one takes numbers one by one
         return scaled.view(*states.shape[:-1], self.outputs)
+
+    def product(self, narrow: UInt8[Tensor, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
+        """The product of states in bytes, `ZERO` standing for 0, without the steps of their rows and the bias."""
+        return torch.ops.onednn.qlinear_pointwise(
+            narrow, 1.0, ZERO, self.weight, self.scales, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
+        )
 
 
 class NarrowReadout(nn.Module):
@@ -62,14 +72,30 @@ class NarrowReadout(nn.Module):
 
 
 @torch.no_grad()
-def narrow(model: TranslationModel) -> None:
+def narrow(model: TranslationModel) -> Any:
     """Has every linear map of `model` and its readout run in int8 from now on, convolutions and bilinear forms not.
 
-    It can no longer be trained or written.
+    It can no longer be trained or written. Gives the stepper to search with, which is the model; for a Transformer of
+    the paper's own parts, where numba is installed, a faster one.
     """
+    stepper = _fused(model)
     for module in list(model.modules()):
         for name, part in list(module.named_children()):
             if isinstance(part, nn.Linear):
                 setattr(module, name, NarrowLinear(part.weight, part.bias))
             elif isinstance(part, Readout):
                 setattr(module, name, NarrowReadout(part.weight))
+    return stepper or model
+
+
+def _fused(model: TranslationModel) -> Any:
+    """The faster stepper, where there is one."""
+    if not isinstance(model, TransformerModel) or find_spec("numba") is None:
+        return None
+    network, attentions = model.spec.feed_forward, (model.spec.mixer, model.spec.cross)
+    plain = all(isinstance(part, Attention) and isinstance(part.compatibility, ScaledDot | Dot) for part in attentions)
+    if not plain or not isinstance(network, FeedForward) or network.activation != "relu":
+        return None
+    from transduce.model.fused import FusedTransformer  # here: numba takes half a second
+
+    return FusedTransformer(model)
