@@ -60,7 +60,10 @@ def use_threads(threads: int) -> None:
 
 @_inlined
 def _exponential(x: np.float32) -> np.float32:
-    """e^x of x ≤ 0, to 2 units in the last place: 2^whole, and a polynomial of what is left."""
+    """e^x of x ≤ 0, and no less than e^`LEAST`: 2^whole, and a polynomial of what is left.
+
+    Wrong by at most 7e-7 of itself down to −10, and 4e-6 further on, where it adds little to any sum.
+    """
     scaled = max(x, LEAST) * _float(1.44269504)
     whole = np.rint(scaled)
     rest = scaled - whole

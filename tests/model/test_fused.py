@@ -117,6 +117,12 @@ def test_attention_gathers_what_equation_1_says(heads: int, d_k: int, d_v: int) 
     close_to(whole, steps, torch.stack(wanted))
 
 
+def test_the_exponential_is_as_exact_as_it_says() -> None:
+    for x in -np.concatenate([np.linspace(0, 10, 1001), np.linspace(10, 60, 501)]).astype(np.float32):
+        assert passes._exponential(x) == pytest.approx(math.exp(x), rel=7e-7 if x >= -10 else 4e-6)
+    assert passes._exponential(np.float32(-1000)) == pytest.approx(math.exp(-60), rel=4e-6)
+
+
 def model_of(name: str) -> TransformerModel:
     torch.manual_seed(1)
     spec = VARIANTS[name]
