@@ -182,46 +182,30 @@ def rectified(product: Floats, steps: Floats, bias: Floats, whole: Bytes, next_s
         next_steps[r] = _narrowed(row, whole[r])
 
 
-@_pass("void(f4[:,::1], f4[::1], f4[::1], f4[:,::1], f4[::1], f4[::1], f4, u1[:,::1], f4[::1])")
-def added_and_normalised(
+@_pass("void(f4[:,::1], f4[::1], f4[::1], f4[:,::1], b1, f4[::1], f4[::1], f4, u1[:,::1], f4[::1])")
+def joined(
     product: Floats,
     steps: Floats,
     bias: Floats,
     states: Floats,
+    before: bool,
     gain: Floats,
     shift: Floats,
     epsilon: np.float32,
     whole: Bytes,
     next_steps: Floats,
 ) -> None:
-    """LayerNorm(x + Sublayer(x)) in the place of x, `states`, and for the next; of a sub-layer's last product."""
+    """LayerNorm(x + Sublayer(x)) in the place of x, `states`, and for the next product; of a sub-layer's last product.
+
+    With the norm `before` the next sub-layer, x + Sublayer(x) in the place of x, and its norm only for the product.
+    """
     for r in prange(product.shape[0]):
         row, state, step = product[r], states[r], steps[r]
         for i in range(row.shape[0]):
             state[i] += row[i] * step + bias[i]
-        _normalised(state, gain, shift, epsilon, state)
-        next_steps[r] = _narrowed(state, whole[r])
-
-
-@_pass("void(f4[:,::1], f4[::1], f4[::1], f4[:,::1], f4[::1], f4[::1], f4, u1[:,::1], f4[::1])")
-def added_then_normalised(
-    product: Floats,
-    steps: Floats,
-    bias: Floats,
-    states: Floats,
-    gain: Floats,
-    shift: Floats,
-    epsilon: np.float32,
-    whole: Bytes,
-    next_steps: Floats,
-) -> None:
-    """x + Sublayer(LayerNorm(x)) in the place of x, `states`, and its norm for the next; the last product is lost."""
-    for r in prange(product.shape[0]):
-        row, state, step = product[r], states[r], steps[r]
-        for i in range(row.shape[0]):
-            state[i] += row[i] * step + bias[i]
-        _normalised(state, gain, shift, epsilon, row)
-        next_steps[r] = _narrowed(row, whole[r])
+        out = row if before else state
+        _normalised(state, gain, shift, epsilon, out)
+        next_steps[r] = _narrowed(out, whole[r])
 
 
 @_pass("void(f4[:,::1], f4[::1])")

@@ -62,9 +62,9 @@ class Stack:
 
     def __init__(self, wrappers: Iterable[nn.Module], last: nn.Module) -> None:
         norms: list[Any] = [wrapper.norm for wrapper in wrappers]
-        self.first, self.join_by = None, passes.added_and_normalised
-        if isinstance(last, nn.LayerNorm):  # pre-norm: a sub-layer leaves what the next one's norm makes of the states
-            self.first, self.join_by = _values(norms.pop(0)), passes.added_then_normalised
+        self.first, self.before = None, isinstance(last, nn.LayerNorm)
+        if self.before:  # pre-norm: a sub-layer leaves what the next one's norm makes of the states
+            self.first = _values(norms.pop(0))
             norms.append(last)
         self.norms = [_values(norm) for norm in norms]
 
@@ -80,7 +80,7 @@ class Stack:
     def join(self, number: int, product: Product, inner: Narrowed, states: Floats) -> Narrowed:
         """Adds the last product of sub-layer `number` to `states`, in their place; gives what the next multiplies."""
         narrowed = Narrowed.room(*states.shape)
-        self.join_by(*product(inner), states, *self.norms[number], *narrowed)
+        passes.joined(*product(inner), states, self.before, *self.norms[number], *narrowed)
         return narrowed
 
 
