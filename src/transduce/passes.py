@@ -11,6 +11,7 @@ from typing import Any
 
 import numba
 import numpy as np
+import torch
 from numba import njit, prange
 from numpy.typing import NDArray
 
@@ -18,6 +19,9 @@ _CONFIG: Any = numba.config
 try:  # OpenMP's threads may be shared by a process's own; the others that numba may have may not
     importlib.import_module("numba.np.ufunc.omppool")
     _CONFIG.THREADING_LAYER, THREADED = "omp", True
+    _told = torch.get_num_threads()
+    numba.get_num_threads()  # begins them, and tells OpenMP as many as there are cores: torch would follow
+    torch.set_num_threads(_told)
 except ImportError:
     THREADED = False
 

@@ -2,6 +2,8 @@
 
 import copy
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -218,3 +220,16 @@ def test_threads_change_no_bit() -> None:
     finally:
         torch.set_num_threads(threads)
     assert torch.equal(*found)
+
+
+def test_torch_keeps_the_threads_that_it_was_told() -> None:
+    """Numba, when it begins, tells OpenMP a number of its own."""
+    code = """
+import torch
+torch.set_num_threads(1)
+before = torch.get_num_threads()
+import transduce.passes
+print(before, torch.get_num_threads())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "1 1\n"
