@@ -121,6 +121,8 @@ def curves_of(work: Workload, minutes: float) -> dict[str, quality.Curve]:
             say(f"{name}: {minutes:g} minutes")
             curve = train()
             quality.keep(name, folder, minutes, curve)
+        else:
+            say(f"{name}: its {minutes:g} minutes are those of an earlier call; without {folder} it is trained anew")
         curves[name] = curve
     return curves
 

@@ -1,4 +1,4 @@
-"""What stands between two products of a search in int8, each in one pass over its rows; compiled by numba at first use.
+"""What stands between two products of a search in int8, each in one pass over its rows; compiled by numba.
 
 A product comes without the scale of its rows, their `steps`, and without its bias: both are applied where it is read.
 What goes into the next product is left in bytes, 128 standing for 0, with `steps` of its own; `model/narrow.py` says
@@ -44,7 +44,7 @@ def _pass(signature: str) -> Callable[[Any], Any]:
     def compiled(function: Any) -> Any:
         try:
             return njit(signature, cache=True, **_OPTIONS)(function)
-        except RuntimeError:  # nowhere to keep it: no folder of the user's can be written
+        except Exception:  # nowhere to keep it, no room for it, or what was kept is damaged
             return njit(signature, **_OPTIONS)(function)
 
     return compiled

@@ -114,7 +114,7 @@ class Translator:
         for other, directory in zip(models[1:], directories[1:], strict=True):
             if other.config.vocabulary != first.config.vocabulary or not _same_subwords(first, other):
                 raise ValueError(f"{directory} and {directories[0]} have different subwords; an ensemble shares them")
-        if precision == "int8" and device != "cpu":
+        if precision == "int8" and torch.device(device).type != "cpu":
             raise ValueError(f"--precision int8 is for a CPU, not for {device}: leave it out, or add --device cpu")
         if precision == "int8" and not torch.backends.mkldnn.is_available():
             raise ValueError(

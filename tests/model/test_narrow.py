@@ -1,12 +1,17 @@
 """Products in int8: exact sums of rounded numbers, near the float32 products, and each row by itself."""
 
+import os
+import platform
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import Tensor, nn
 from variants import VARIANTS
 
 from transduce.model import Vocabulary
-from transduce.model.narrow import NarrowLinear, NarrowReadout, narrow
+from transduce.model.narrow import NarrowLinear, NarrowReadout, largest_weight, narrow
 
 SIZES = [(1, 16, 8), (7, 24, 40), (33, 512, 100)]
 
@@ -18,11 +23,11 @@ def numbers(*shape: int, seed: int = 1) -> Tensor:
 def by_hand(states: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """The same in float64, from the definition: a scale a row on both sides, whole numbers between."""
 
-    def whole(matrix: Tensor) -> tuple[Tensor, Tensor]:
-        scale = matrix.abs().amax(1, keepdim=True) / 127
+    def whole(matrix: Tensor, largest: int) -> tuple[Tensor, Tensor]:
+        scale = matrix.abs().amax(1, keepdim=True) / largest
         return (matrix / scale).add(128.5).floor().sub(128).double(), scale.double()
 
-    (one, its), (other, others) = whole(states), whole(weight)
+    (one, its), (other, others) = whole(states, 127), whole(weight, largest_weight())
     product = (one @ other.T) * its * others.T
     return product if bias is None else product + bias
 
@@ -40,6 +45,20 @@ def test_the_product_is_that_of_whole_numbers_with_a_scale_a_row(
     torch.testing.assert_close(found.double(), by_hand(states, weight, bias), rtol=1e-5, atol=1e-6)
     exact = nn.functional.linear(states, weight, bias)
     assert float((found - exact).norm() / exact.norm()) < 0.02
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="of x86 processors")
+def test_sums_are_exact_without_vnni() -> None:
+    """There two products are added in 16 bits, which is too few for weights of eight."""
+    code = """
+import torch
+from transduce.model.narrow import NarrowLinear, largest_weight
+found = NarrowLinear(torch.ones(100, 512), None)(torch.ones(7, 512))
+print(largest_weight(), bool(((found - 512).abs() < 1).all()))
+"""
+    variables = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
+    assert done.stdout == "64 True\n"
 
 
 def test_a_row_does_not_depend_on_its_companions() -> None:

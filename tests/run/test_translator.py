@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -51,6 +52,12 @@ def translator(fluent):
     return Translator.load(fluent)
 
 
+@pytest.fixture(scope="module", params=["float32", "int8"])
+def either(request, fluent):
+    """The same model, with products of either kind: by its modules, and by the stepper that int8 has."""
+    return Translator.load(fluent, precision=request.param)
+
+
 @pytest.fixture(scope="module")
 def pieces(translator):
     return translator.target
@@ -79,10 +86,10 @@ METHODS = {
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_companions_do_not_matter(translator, method):
+def test_companions_do_not_matter(either, method):
     """Law 2: the same text for batches of one sentence and of all."""
-    found = translator.translate(LINES, METHODS[method], batch_tokens=10_000)
-    alone = translator.translate(LINES, METHODS[method], batch_tokens=1)
+    found = either.translate(LINES, METHODS[method], batch_tokens=10_000)
+    alone = either.translate(LINES, METHODS[method], batch_tokens=1)
     assert texts(found) == texts(alone)
     for best, other in zip(found, alone, strict=True):
         for one, same in zip(best, other, strict=True):
@@ -91,14 +98,14 @@ def test_companions_do_not_matter(translator, method):
     assert len(set(map(tuple, texts(found)))) >= 8
 
 
-def test_lines_stay_in_order_and_alone_are_as_in_company(translator):
-    found = texts(translator.translate(LINES))
+def test_lines_stay_in_order_and_alone_are_as_in_company(either):
+    found = texts(either.translate(LINES))
     assert len(found) == len(LINES)
     for line, best in zip(LINES, found, strict=True):
-        assert texts(translator.translate([line])) == [best]
+        assert texts(either.translate([line])) == [best]
     order = [7, 3, 1, 9, 0]
-    assert texts(translator.translate([LINES[place] for place in order])) == [found[place] for place in order]
-    assert translator.translate([]) == []
+    assert texts(either.translate([LINES[place] for place in order])) == [found[place] for place in order]
+    assert either.translate([]) == []
 
 
 def test_empty_lines_stay_empty(translator):
@@ -114,9 +121,9 @@ def test_one_line_in_is_one_line_out(translator, pieces, monkeypatch):
     assert texts(translator.translate(["x"], METHODS["greedy"])) == [["a b  c"]]
 
 
-def test_n_best_are_different_and_best_first(translator):
-    single = translator.translate(LINES, METHODS["beam"])
-    for line, best, one in zip(LINES, translator.translate(LINES, METHODS["n-best"]), single, strict=True):
+def test_n_best_are_different_and_best_first(either):
+    single = either.translate(LINES, METHODS["beam"])
+    for line, best, one in zip(LINES, either.translate(LINES, METHODS["n-best"]), single, strict=True):
         assert best[0].text == one[0].text
         if line.strip():
             assert len({tuple(found.words) for found in best}) == 3
@@ -127,17 +134,17 @@ def test_n_best_are_different_and_best_first(translator):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_what_is_said_of_a_translation_is_what_scoring_says(translator, pieces, method):
+def test_what_is_said_of_a_translation_is_what_scoring_says(either, pieces, method):
     """Where the text is cut into the words that were written; where it is cut otherwise, it has another probability."""
     sources, targets, said = [], [], []
-    for line, best in zip(LINES, translator.translate(LINES, METHODS[method]), strict=True):
+    for line, best in zip(LINES, either.translate(LINES, METHODS[method]), strict=True):
         for one in best:
             ended = len(one.words) < len(pieces.encode([line])[0]) + 1 + DECODING.extra_length
             if line.strip() and ended and pieces.encode([one.text]) == [one.words]:
                 sources, targets, said = [*sources, line], [*targets, one.text], [*said, one.log_probability]
     assert len(said) >= 4
-    assert translator.score(sources, targets) == pytest.approx(said, abs=1e-4)
-    assert translator.score(sources, targets, batch_tokens=1) == pytest.approx(said, abs=1e-4)
+    assert either.score(sources, targets) == pytest.approx(said, abs=1e-4)
+    assert either.score(sources, targets, batch_tokens=1) == pytest.approx(said, abs=1e-4)
 
 
 def test_scores_are_sums_over_words_end_included(translator, pieces):
@@ -154,15 +161,15 @@ def test_scores_are_sums_over_words_end_included(translator, pieces):
     assert found[2] == pytest.approx(expected.double().numpy(), abs=1e-4)
 
 
-def test_prefixes(translator):
+def test_prefixes(either):
     lines = ["cat dog", "pig", "gnu hen ibis", "owl"]
     prefixes = ["ibis kite", "", "a", "lark mole newt owl pig hen jay"]
-    free = translator.translate(lines)
-    found = translator.translate(lines, prefixes=prefixes)
+    free = either.translate(lines)
+    found = either.translate(lines, prefixes=prefixes)
     for prefix, best in zip(prefixes, found, strict=True):
         assert best[0].text.startswith(prefix)
     assert found[1][0].text == free[1][0].text
-    assert texts(found) == texts(translator.translate(lines, prefixes=prefixes, batch_tokens=1))
+    assert texts(found) == texts(either.translate(lines, prefixes=prefixes, batch_tokens=1))
     assert found[0][0].log_probability < free[0][0].log_probability
 
 
@@ -277,6 +284,20 @@ def test_narrow_products_translate_nearly_as_well(fluent, sides, precision):
     assert score > 8  # else this would say little
     assert bleu(rough, target) > score - 2
     assert [best[0].log_probability for best in rough] != [best[0].log_probability for best in whole]
+
+
+def test_several_threads_may_translate_at_once(either):
+    expected = either.translate(LINES)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: either.translate(LINES), range(12)):
+            assert found == expected
+
+
+def test_an_ensemble_may_have_members_in_int8(fluent):
+    alone, twice = (Translator.load(*[fluent] * members, precision="int8") for members in (1, 2))
+    for best, same in zip(alone.translate(LINES), twice.translate(LINES), strict=True):
+        assert same[0].text == best[0].text
+        assert same[0].log_probability == pytest.approx(best[0].log_probability, abs=1e-4)
 
 
 def test_in_int8_no_sentence_depends_on_its_companions(fluent, sides):

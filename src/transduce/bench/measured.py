@@ -2,6 +2,7 @@
 
 import resource
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -84,4 +85,5 @@ def peak_memory(device: torch.device) -> int:
     """Bytes: the device's where it has memory of its own, else the process's."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -55,10 +55,9 @@ def bench_training(
         prepared = prepare(recipe.data, recipe.subwords, Path(folder), threads=2, say=say)
         vocabulary = _vocabulary(prepared, words)
         dtype = torch.float32 if precision.name == "float32" else getattr(torch, precision.name)
-        rates = [matrix_rate(device, dtype)]
+        before = matrix_rate(device, dtype)
         measured = _measured(recipe, prepared, vocabulary, precision, runs, say)
-    # Before and after: a machine with neighbours is not always as fast.
-    rate = statistics.fmean([*rates, matrix_rate(device, dtype)])
+    rate = (before + matrix_rate(device, dtype)) / 2  # a machine with neighbours is not always as fast
     read, written = flops(recipe.model, vocabulary, _length(measured.planned))
     work = sum(3 * (read * _source_words(planned) + written * planned.words) for planned in measured.planned)
     trained, total = sum(record.words for record in measured.records), sum(measured.seconds)

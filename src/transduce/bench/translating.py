@@ -12,7 +12,7 @@ from transduce.translator import BATCH_TOKENS, Method, Translator
 
 __all__ = ["bench_translating"]
 
-ALONE = 100  # of the lines are translated one by one too
+ALONE = 100  # of the lines, at most, are translated one by one too
 
 
 def bench_translating(
@@ -33,7 +33,7 @@ def bench_translating(
         if number:
             times.append(waited(device) - began)
     seconds, lengths = statistics.median(times), [len(best[0].words) + 1 for best in found]
-    words, alone = sum(lengths), _alone(translator, lines[:: max(1, len(lines) // ALONE)], method)
+    words, alone = sum(lengths), _alone(translator, lines[:: -(-len(lines) // ALONE)], method)
     return {
         "tokens_per_second": words / seconds,
         "sentences_per_second": len(lines) / seconds,

@@ -42,8 +42,7 @@ class Product:
     def __init__(self, *maps: nn.Linear) -> None:
         """Of several maps of the same states, side by side."""
         self.linear = NarrowLinear(torch.cat([part.weight.detach() for part in maps]), None)
-        none = [part.weight.new_zeros(part.out_features) for part in maps]
-        biases = [zeros if part.bias is None else part.bias.detach() for part, zeros in zip(maps, none, strict=True)]
+        biases = [torch.zeros(part.out_features) if part.bias is None else part.bias.detach() for part in maps]
         self.bias: Floats = torch.cat(biases).numpy()
 
     def __call__(self, states: Narrowed) -> tuple[Floats, Floats, Floats]:
@@ -62,19 +61,19 @@ class Stack:
 
     def __init__(self, wrappers: Iterable[nn.Module], last: nn.Module) -> None:
         norms: list[Any] = [wrapper.norm for wrapper in wrappers]
-        self.first, self.before = None, isinstance(last, nn.LayerNorm)
+        self.first_norm, self.before = None, isinstance(last, nn.LayerNorm)
         if self.before:  # pre-norm: a sub-layer leaves what the next one's norm makes of the states
-            self.first = _values(norms.pop(0))
+            self.first_norm = _values(norms.pop(0))
             norms.append(last)
         self.norms = [_values(norm) for norm in norms]
 
     def begin(self, states: Floats) -> Narrowed:
         """What the first sub-layer multiplies."""
         narrowed = Narrowed.room(*states.shape)
-        if self.first is None:
+        if self.first_norm is None:
             passes.narrowed(states, *narrowed)
         else:
-            passes.normalised(states, *self.first, *narrowed)
+            passes.normalised(states, *self.first_norm, *narrowed)
         return narrowed
 
     def join(self, number: int, product: Product, inner: Narrowed, states: Floats) -> Narrowed:
@@ -106,7 +105,7 @@ class Network:
 class Known(NamedTuple):
     """What attention looks at: in each row, from feature `first` on, every head's keys and then every head's values.
 
-    Whose they are: of an owner the first so many, as `counts` says, of its `slots`.
+    Owner o knows the rows `slots[o, : counts[o]]`.
     """
 
     rows: Floats

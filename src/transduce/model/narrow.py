@@ -2,10 +2,11 @@
 
 A matrix W is kept as whole numbers from −127 to 127 and a scale for each of its rows; the states are narrowed at each
 product, with a scale for each of theirs. No scale looks at more than one row, so that a sentence's translation does
-not depend on its companions. Sums are exact, in int32.
+not depend on its companions. Sums are exact, in int32: where a processor's are not with weights of eight bits, they
+have seven.
 """
 
-from importlib.util import find_spec
+from functools import cache
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from transduce.model.readout import Readout
 from transduce.model.transformer import TransformerModel
 
 LARGEST = 127
+LARGEST_OF_SEVEN_BITS = 64  # 2 · 255 · 64 is less than 2¹⁵
 ZERO = 128
 ROUNDING = 1.5 * 2**23  # of float32, which has 24 bits
 
@@ -27,9 +29,15 @@ ROUNDING = 1.5 * 2**23  # of float32, which has 24 bits
 class NarrowLinear(nn.Module):
     """x Wᵀ + b with x and W in int8."""
 
-    def __init__(self, weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None) -> None:
+    def __init__(
+        self,
+        weight: Float[Tensor, "outputs inputs"],
+        bias: Float[Tensor, " outputs"] | None,
+        largest: int | None = None,
+    ) -> None:
+        """The greatest weight of each row becomes `largest`; if not given, what this processor is exact with."""
         super().__init__()
-        scales = weight.abs().amax(1).clamp(min=torch.finfo(weight.dtype).tiny) / LARGEST
+        scales = weight.abs().amax(1).clamp(min=torch.finfo(weight.dtype).tiny) / (largest or largest_weight())
         whole = (weight / scales.unsqueeze(1)).round().to(torch.int8)
         self.inputs, self.outputs = weight.shape[1], weight.shape[0]
         self.weight = torch.ops.onednn.qlinear_prepack(whole, None)
@@ -56,6 +64,17 @@ class NarrowLinear(nn.Module):
         return torch.ops.onednn.qlinear_pointwise(
             narrow, 1.0, ZERO, self.weight, self.scales, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
         )
+
+
+@cache
+def largest_weight() -> int:
+    """`LARGEST` where products with such weights are exact, which is tried; else that of seven bits.
+
+    An x86 processor without instructions for it (VNNI) adds two products in 16 bits, and cuts what is greater.
+    """
+    size = 64
+    tried = NarrowLinear(torch.ones(size, size), None, LARGEST).product(torch.full((size, size), 255).to(torch.uint8))
+    return LARGEST if float((tried - (255 - ZERO) * size).abs().max()) < 1 else LARGEST_OF_SEVEN_BITS
 
 
 class NarrowReadout(nn.Module):
@@ -90,12 +109,16 @@ def narrow(model: TranslationModel) -> Any:
 
 def _fused(model: TranslationModel) -> Any:
     """The faster stepper, where there is one."""
-    if not isinstance(model, TransformerModel) or find_spec("numba") is None:
+    if not isinstance(model, TransformerModel):
         return None
     network, attentions = model.spec.feed_forward, (model.spec.mixer, model.spec.cross)
     plain = all(isinstance(part, Attention) and isinstance(part.compatibility, ScaledDot | Dot) for part in attentions)
     if not plain or not isinstance(network, FeedForward) or network.activation != "relu":
         return None
-    from transduce.model.fused import FusedTransformer  # here: numba takes half a second
+    try:
+        import numba  # noqa: F401  # here: it takes half a second
+    except ImportError:  # it is not installed, or older than the NumPy that is
+        return None
+    from transduce.model.fused import FusedTransformer
 
     return FusedTransformer(model)

@@ -64,10 +64,10 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, first: int, length: int) -> Float[Tensor, "length d_model"]:
         """The vectors of positions `first` to `first + length − 1`, counted from 0."""
-        if first + length > len(self.table):
-            grown = sinusoids(2 * (first + length), self.d_model, self.layout)
-            self.table = grown.to(self.table)
-        return self.table[first : first + length]
+        table = self.table  # read once: another thread may put a shorter one in its place
+        if first + length > len(table):
+            self.table = table = sinusoids(2 * (first + length), self.d_model, self.layout).to(table)
+        return table[first : first + length]
 
 
 class LearnedPositions(nn.Module):
