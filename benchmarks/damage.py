@@ -10,9 +10,9 @@ from pathlib import Path
 
 from small_run import trained
 
-from transduce.directory import MANIFEST, Model, verify
-from transduce.manifest import entries
-from transduce.training import Checkpoints, DamagedError
+from transduce.model_directory import MANIFEST, Model, verify
+from transduce.storage.checksums import entries
+from transduce.trainer.checkpoints import Checkpoints, DamagedError
 
 
 def found(run: Path, path: Path) -> bool:

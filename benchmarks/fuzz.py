@@ -23,9 +23,9 @@ from dirt import VALUES, WORDS, FindingError, damaged, gzipped, ran, replaced
 from small_run import RECIPE
 
 from transduce.corpus import Files, Planner, Position, Tsv, open_store, readers
-from transduce.directory import MANIFEST
 from transduce.embedded import split
-from transduce.manifest import entry
+from transduce.model_directory import MANIFEST
+from transduce.storage.checksums import entry
 from transduce.text.subwords import END, Subwords
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import torch
 
-from transduce.machine import keep_pages
 from transduce.model import Attention, FeedForward, Transformer, Vocabulary
 from transduce.model.readout import Smoothing
+from transduce.runtime.device import keep_pages
 from transduce.search import Decoding, Problem, beam_search
 from transduce.training import FlatAdam, LabelSmoothing
 from transduce.training.optimiser import Adam

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"
 # Tests are of a CPU, whose bits repeat, wherever they run.
@@ -23,8 +24,11 @@ from jaxtyping import install_import_hook
 os.environ.pop("PYTHONUNBUFFERED", None)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Every annotated shape of these rooms is checked at run time in the tests.
-install_import_hook(["transduce.model", "transduce.search"], "beartype.beartype")
+# Every annotated shape of these rooms is checked at run time in the tests; what numba compiles cannot be wrapped.
+MODEL = Path(__file__).parents[1] / "src" / "transduce" / "model"
+MODULES = [path.relative_to(MODEL).with_suffix("") for path in MODEL.rglob("*.py") if path.stem != "__init__"]
+CHECKED = [".".join(("transduce", "model", *path.parts)) for path in MODULES if path.stem != "kernels"]
+install_import_hook([*CHECKED, "transduce.search"], "beartype.beartype")
 
 settings.register_profile(
     "tests", derandomize=True, max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]

@@ -90,7 +90,9 @@ def transduce(*arguments: object, given: str | bytes = b"", **environment: str) 
 def forked(*arguments: object, moment: Moment | None = None, given: bytes = b"", **environment: str) -> Ended:
     """The same in a process that begins with everything imported, and may be sent a signal at a moment."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch._dynamo", "torch._inductor", "torch.utils.tensorboard", "transduce.run"])
+    context.set_forkserver_preload(
+        ["torch._dynamo", "torch._inductor", "torch.utils.tensorboard", "transduce.trainer.trainer"]
+    )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "in").write_bytes(given)

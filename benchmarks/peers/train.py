@@ -23,7 +23,7 @@ from peers import FOLDER, RELEASES, SHIPPED, TUNED, environment, machine, spread
 from systems import System, systems
 from workload import Workload, workload
 
-from transduce.machine import multiplies_bfloat16
+from transduce.runtime.device import multiplies_bfloat16
 
 NEVER = 1_000_000  # steps
 PRECISIONS = ("bfloat16", "float32")

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 from peers import FOLDER, INSIDE, TUNED, environment, machine, python_of, spread, table
 from workload import ROOT
 
-from transduce.directory import Model
 from transduce.measure import scores
+from transduce.model_directory import Model
 
 METRIC = "bleu"
 VALIDATION = "validation"

@@ -7,12 +7,12 @@ from pathlib import Path
 from transduce import pictures
 from transduce.embedded import Example, split
 from transduce.embedded.baselines import translation_memory, word_by_word
-from transduce.machine import choose_device
 from transduce.measure import Score, scores
-from transduce.presets import Values
 from transduce.recipe import Recipe, from_values
-from transduce.run import Options, train
-from transduce.translator import Translator
+from transduce.recipe.presets import Values
+from transduce.runtime.device import choose_device
+from transduce.trainer.trainer import Options, train
+from transduce.translation.translator import Translator
 
 __all__ = ["demo", "demo_recipe"]
 

@@ -8,7 +8,7 @@ from transduce.bench.measured import Laps, median_seconds
 from transduce.commands import bench as commands_bench
 from transduce.corpus import Embedded, Files, Planner
 from transduce.recipe import from_values
-from transduce.translator import Method, Translator
+from transduce.translation.translator import Method, Translator
 
 KEYS = {
     "tokens_per_second",

@@ -11,18 +11,18 @@ from types import SimpleNamespace
 import pytest
 
 from micro_run import WORDS, Moment, forked
-from transduce import pace
-from transduce.alone import held
 from transduce.bulk import whole
 from transduce.bulk.job import Job, Worker, local
 from transduce.bulk.shards import texts_of
 from transduce.bulk.whole import translate_all
 from transduce.commands import main
-from transduce.forms import Form
 from transduce.measure import read_lines
+from transduce.runtime import rate as pace
+from transduce.runtime.signals import Interrupted
 from transduce.search import Decoding, Sampling
-from transduce.signals import Interrupted
-from transduce.translator import Method, Translator
+from transduce.storage.locks import held
+from transduce.translation.output_format import Form
+from transduce.translation.translator import Method, Translator
 
 LINES = 17
 METHOD = Method(Decoding(beam=2, extra_length=4))
@@ -399,7 +399,7 @@ def test_a_signal_while_the_model_is_read_is_no_damage(fluent, monkeypatch):
     def interrupted(content):
         raise Interrupted(signal.SIGINT)
 
-    monkeypatch.setattr("transduce.directory.load", interrupted)
+    monkeypatch.setattr("transduce.model_directory.load", interrupted)
     with pytest.raises(Interrupted):
         Translator.load(fluent)
 

@@ -17,7 +17,7 @@ from transduce.bulk.on_ray import on_ray
 from transduce.bulk.shards import texts_of
 from transduce.bulk.whole import translate_all
 from transduce.search import Decoding
-from transduce.translator import Method
+from transduce.translation.translator import Method
 
 METHOD = Method(Decoding(beam=2, extra_length=4))
 

@@ -13,7 +13,7 @@ from micro_run import forked
 from transduce.commands import main
 from transduce.measure import read_lines
 from transduce.search import Decoding
-from transduce.translator import LONGEST, Method, Translator
+from transduce.translation.translator import LONGEST, Method, Translator
 
 TEXT = st.lists(st.sampled_from([*PIECES, "owl", "pig "]), max_size=12).map("".join)
 

@@ -11,11 +11,11 @@ from safetensors.torch import load_file
 
 from micro_run import forked
 from transduce.commands import main
-from transduce.commands.written import write
-from transduce.directory import Model
-from transduce.forms import Form
-from transduce.publish import average
-from transduce.translator import Method, Translation, Translator
+from transduce.commands.output import write
+from transduce.model_directory import Model
+from transduce.trainer.publishing import average
+from transduce.translation.output_format import Form
+from transduce.translation.translator import Method, Translation, Translator
 
 
 @pytest.fixture(scope="module")
@@ -432,7 +432,7 @@ def test_an_output_stays_until_the_next_is_whole(tmp_path, monkeypatch):
     def full(path):
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
-    monkeypatch.setattr("transduce.durable.flush", full)
+    monkeypatch.setattr("transduce.storage.atomic.flush", full)
     with pytest.raises(OSError, match="No space left"):
         write("after\n", out)
     assert out.read_text() == "before\n"

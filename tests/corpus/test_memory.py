@@ -8,7 +8,8 @@ from pathlib import Path
 SCRIPT = """
 import json, resource, sys
 from pathlib import Path
-from transduce.corpus import DataSpec, Tsv, cutting, prepare, store
+from transduce.corpus import DataSpec, Tsv, prepare, store
+from transduce.corpus import encode as cutting
 from transduce.text import subwords
 from transduce.text.subwords import Bpe
 

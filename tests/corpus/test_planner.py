@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import transduce.corpus.planner as planner_module
 from transduce.corpus.planner import Planned, Planner, Position, fitted_rungs, scattered, sentence_batches
-from transduce.corpus.sentences import FILES, Packed, Part, Store, StoreWriter
+from transduce.corpus.token_store import FILES, Packed, Part, Store, StoreWriter
 from transduce.text.subwords import BEGIN, END, PAD
 
 

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import transduce.corpus.store as store_module
-from transduce.corpus import DataSpec, Fault, Files, Prepared, Report, Tsv, cutting, open_store, prepare
-from transduce.corpus.sentences import FILES
+from transduce.corpus import DataSpec, Fault, Files, Prepared, Report, Tsv, open_store, prepare
+from transduce.corpus import encode as cutting
+from transduce.corpus.token_store import FILES
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
 PAIRS = [

@@ -14,8 +14,8 @@ import pytest
 from pydantic_core import PydanticUndefined
 from ruamel.yaml import YAML
 
-from transduce.presets import BASE, PRESETS, SYSTEMS
 from transduce.recipe import Recipe, expanded
+from transduce.recipe.presets import BASE, PRESETS, SYSTEMS
 from transduce.settings import Spec, merged
 
 PAGE = (Path(__file__).parents[2] / "docs" / "recipe.md").read_text("utf-8")

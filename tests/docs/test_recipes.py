@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from transduce.describe import described
 from transduce.fetch import read_catalogue
-from transduce.presets import PRESETS
 from transduce.recipe import Recipe, load, read_yaml
+from transduce.recipe.model_summary import described
+from transduce.recipe.presets import PRESETS
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))

@@ -14,10 +14,10 @@ import pytest
 from fetch_world import PAIRS, archive_of, as_member, tar
 
 import transduce.fetch
-from transduce.alone import held
 from transduce.corpus import files_of
 from transduce.fetch import Unavailable
 from transduce.recipe import load
+from transduce.storage.locks import held
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 CORPORA = ["wmt14-en-de", "wmt14-en-fr", "multi30k"]

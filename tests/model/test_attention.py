@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from transduce.model import Attention, ExplicitCore
 from transduce.model.attention import FusedCore, MultiHeadAttention
-from transduce.model.compatibility import Compatibility, DotProduct
+from transduce.model.attention_scores import Compatibility, DotProduct
 from transduce.settings import validated
 
 TARGET, SOURCE, D_MODEL = 9, 7, 14

@@ -2,7 +2,7 @@
 
 import torch
 
-from transduce.model.families.bytenet import ResidualBlock
+from transduce.model.baselines.bytenet import ResidualBlock
 
 D_MODEL, KERNEL, DILATION = 8, 3, 2
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from transduce.model.families.cells import FactorisedLstm, Gru, Lstm, Plain, ran
+from transduce.model.baselines.cells import FactorisedLstm, Gru, Lstm, Plain, ran
 
 INPUTS, D_MODEL, ROWS, LENGTH = 5, 7, 3, 6
 

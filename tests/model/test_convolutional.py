@@ -9,8 +9,8 @@ from pydantic import TypeAdapter
 from torch import nn
 
 from transduce.model import ModelSpec, Vocabulary, blank
-from transduce.model.families.convolutional import AttentionStep
-from transduce.presets import PRESETS
+from transduce.model.baselines.convolutional import AttentionStep
+from transduce.recipe.presets import PRESETS
 
 HALF = math.sqrt(0.5)
 SOURCE = torch.tensor([[5, 9, 3, 7, 4, 11], [8, 3, 6, 0, 0, 0]])

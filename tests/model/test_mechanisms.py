@@ -8,14 +8,14 @@ import torch
 from pydantic import TypeAdapter
 from torch import nn
 
-from transduce.describe import described
 from transduce.model import Attention, FeedForward, ModelSpec, Vocabulary
-from transduce.model.compatibility import Dot
+from transduce.model.attention_scores import Dot
+from transduce.model.baselines.recurrent import SourceAttention
 from transduce.model.experts import Experts
-from transduce.model.families.recurrent import SourceAttention
 from transduce.model.mixers import LocalAttention
 from transduce.paper.counting import counted
-from transduce.presets import PRESETS
+from transduce.recipe.model_summary import described
+from transduce.recipe.presets import PRESETS
 
 WORDS = Vocabulary(source=50, target=50)
 GRU = {"kind": "gru"}

@@ -13,7 +13,7 @@ from transduce.paper.printed import distance as printed_distance
 from transduce.paper.printed import scaling as printed_scaling
 from transduce.paper.recall import MIXERS, Recalled, Recaller
 from transduce.paper.systems import System
-from transduce.run import Options
+from transduce.trainer.trainer import Options
 
 CPU = Options("cpu", 1)
 

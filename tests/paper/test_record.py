@@ -2,8 +2,8 @@
 
 import multiprocessing
 
-from transduce.alone import in_turn
 from transduce.paper.record import Record, add_record, lay_out, records, take_in
+from transduce.storage.locks import in_turn
 
 
 def _adds(folder, names):

@@ -12,9 +12,9 @@ from transduce.paper.printed import table2 as printed
 from transduce.paper.scales import scale
 from transduce.paper.systems import PUBLISHED, SYSTEMS, System
 from transduce.paper.trials import run_trial
-from transduce.presets import PRESETS
-from transduce.run import Options
+from transduce.recipe.presets import PRESETS
 from transduce.settings import validated
+from transduce.trainer.trainer import Options
 
 PAPER = {
     "ByteNet": (23.75, None),

@@ -11,8 +11,8 @@ from transduce.paper.printed import table3 as printed
 from transduce.paper.record import Record, add_record
 from transduce.paper.scales import scale
 from transduce.paper.table3 import Ordering, Row, difference, orderings, recipe_of, shrunk
-from transduce.presets import PRESETS
-from transduce.run import Options
+from transduce.recipe.presets import PRESETS
+from transduce.trainer.trainer import Options
 
 # Perplexity, BLEU, and millions of parameters where the paper prints them.
 PAPER = """
@@ -57,8 +57,8 @@ def test_sizes_shrink_in_proportion(row, small):
 
 
 def test_a_head_of_the_whole_width_costs_what_eight_cost(small):
-    from transduce.describe import flops
     from transduce.model import Vocabulary
+    from transduce.model.flops import flops
 
     sizes = Vocabulary(source=4000, target=4000)
     counts = {row: flops(recipe_of(small, row, 1).model, sizes) for row in ("base", "A1", "A2", "A3", "A4")}

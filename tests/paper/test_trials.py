@@ -6,14 +6,14 @@ from unittest.mock import Mock
 import pytest
 from paper_fixtures import TRANSFORMER
 
-from transduce.alone import held
-from transduce.directory import Weights
+from transduce.model_directory import Weights
 from transduce.paper.printed.cells import trainings
 from transduce.paper.record import add_record, lay_out, records, take_in
 from transduce.paper.trials import Budget, Trial, holds, operations_a_step, read_trial, run_trial, shared_store, spread
 from transduce.recipe import from_values
-from transduce.run import Options, Outcome
 from transduce.settings import merged
+from transduce.storage.locks import held
+from transduce.trainer.trainer import Options, Outcome
 from transduce.training import DivergedError
 
 CPU = Options("cpu", 1)
@@ -243,8 +243,8 @@ def test_trials_share_one_store(trial, tmp_path):
 
 def test_arithmetic_of_a_step_is_that_of_its_words(trial, tmp_path):
     prepared = shared_store(trial.recipe, tmp_path, lambda line: None)
-    from transduce.describe import flops
     from transduce.model import Vocabulary
+    from transduce.model.flops import flops
 
     store, pairs = prepared.train, 300
     words = [int(lengths.sum()) + pairs for lengths in (store.source_lengths, store.target_lengths)]

@@ -6,7 +6,7 @@ import pytest
 
 from transduce.commands.draw import draw as draw_command
 from transduce.pictures import draw
-from transduce.translator import Explanation, Translator
+from transduce.translation.translator import Explanation, Translator
 
 
 @pytest.mark.parametrize("name", ["attention.pdf", "attention", "html"])

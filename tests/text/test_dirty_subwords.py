@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from transduce.settings import validated
-from transduce.text.dropout import hashed
+from transduce.text.bpe_dropout import hashed
 from transduce.text.subwords import END, Bpe, Subwords, WordPiece
 
 SPECS = [Bpe(size=300), WordPiece(size=560)]

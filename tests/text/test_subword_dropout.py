@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.text.dropout import Merges, Symbols, hashed
+from transduce.text.bpe_dropout import Merges, Symbols, hashed
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
 LINES = [

@@ -15,15 +15,8 @@ from transduce.corpus import DataSpec, Files, Piece, Planned, Planner, Position,
 from transduce.model import Transformer, Vocabulary
 from transduce.model.readout import Smoothing
 from transduce.text.subwords import Bpe
-from transduce.training import (
-    Checkpoint,
-    Checkpoints,
-    FlatAdam,
-    LabelSmoothing,
-    Precision,
-    Training,
-    training_steps,
-)
+from transduce.trainer.checkpoints import Checkpoint, Checkpoints
+from transduce.training import FlatAdam, LabelSmoothing, Precision, Training, training_steps
 from transduce.training.loop import _ahead
 from transduce.training.optimiser import Adam
 

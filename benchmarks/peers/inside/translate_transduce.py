@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from timed import task
 
-from transduce.machine import keep_pages
-from transduce.translator import Method, Translator
+from transduce.runtime.device import keep_pages
+from transduce.translation.translator import Method, Translator
 
 asked = task()
 keep_pages()

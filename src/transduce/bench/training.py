@@ -11,11 +11,11 @@ import torch
 
 from transduce.bench.measured import Laps, Settings, matrix_rate, peak_memory
 from transduce.corpus import Planned, Planner, Prepared, prepare
-from transduce.describe import flops
-from transduce.machine import compile_on_gpu, flush_subnormals, keep_pages, repeat_bits
 from transduce.model import Vocabulary
+from transduce.model.flops import flops
 from transduce.model.readout import Smoothing
 from transduce.recipe import Recipe
+from transduce.runtime.device import compile_on_gpu, flush_subnormals, keep_pages, repeat_bits
 from transduce.training import FlatAdam, LabelSmoothing, Precision, StepRecord, meet_shapes, training_steps
 
 __all__ = ["bench_training"]
@@ -101,7 +101,8 @@ def _measured(
     objective = LabelSmoothing(model, smoothing).train()
     planner = Planner(prepared.train, batch_tokens=training.batch_tokens, pieces=training.pieces, seed=training.seed)
     optimiser = FlatAdam(model, training.optimiser)
-    compile_on_gpu(model, device, say)
+    if model.is_compilable:
+        compile_on_gpu(model, device, say)
     if device.type == "cuda":
         meet_shapes(objective, optimiser, planner, precision)
     steps = training_steps(objective, optimiser, planner, training, precision)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from transduce.bench.measured import Settings, matrix_rate, peak_memory, waited
-from transduce.translator import BATCH_TOKENS, Method, Translator
+from transduce.translation.translator import BATCH_TOKENS, Method, Translator
 
 __all__ = ["bench_translating"]
 

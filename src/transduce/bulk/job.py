@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from transduce.bulk.shards import Shard
-from transduce.directory import fingerprint
-from transduce.forms import Form
-from transduce.machine import choose_device, keep_pages, refused_memory, use_threads
-from transduce.translator import BATCH_TOKENS, Batch, Method, Products, Translation, Translator
+from transduce.model_directory import fingerprint
+from transduce.runtime.device import choose_device, keep_pages, refused_memory, use_threads
+from transduce.translation.output_format import Form
+from transduce.translation.translator import BATCH_TOKENS, Batch, Method, Products, Translation, Translator
 
 __all__ = ["Job", "Outcome", "Worker", "local"]
 

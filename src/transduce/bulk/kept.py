@@ -9,8 +9,8 @@ from typing import Any
 
 from transduce.bulk.job import Outcome
 from transduce.bulk.shards import Shard, Text
-from transduce.durable import replace, write_text
-from transduce.manifest import entries, faults
+from transduce.storage.atomic import replace, write_text
+from transduce.storage.checksums import entries, faults
 
 __all__ = ["Kept"]
 

@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from transduce.measure.lines import lines_of
+from transduce.text.lines import lines_of
 
 __all__ = ["Shard", "Span", "Text", "texts_of"]
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Generator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from transduce.alone import held
 from transduce.bulk.job import Job, Outcome
 from transduce.bulk.kept import Kept
 from transduce.bulk.shards import Shard, Text
-from transduce.pace import Pace
+from transduce.runtime.rate import Pace
+from transduce.storage.locks import held
 
 __all__ = ["Engine", "translate_all"]
 

@@ -17,8 +17,8 @@ from typer.core import TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
-from transduce.commands.said import let_go, say
-from transduce.signals import ElsewhereError, Interrupted
+from transduce.commands.console import let_go, say
+from transduce.runtime.signals import ElsewhereError, Interrupted
 
 VERBS = {
     "demo": "Train on the embedded corpus, measure, translate, draw: everything once, in ten minutes.",

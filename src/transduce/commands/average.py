@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from transduce.commands.said import say
+from transduce.commands.console import say
 
 
 def average(
@@ -21,7 +21,7 @@ def average(
     ] = [],  # noqa: B006
 ) -> None:
     """Averages weights, and writes them as a model directory of their own."""
-    from transduce.publish import average
+    from transduce.trainer.publishing import average
 
     if (last is None) == (not checkpoints) or (more and not checkpoints):
         raise ValueError("say which checkpoints to average: either --last N, or --checkpoints and their steps")

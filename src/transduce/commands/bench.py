@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transduce.commands.console import say
 from transduce.commands.options import Products, refuse
-from transduce.commands.said import say
 
 if TYPE_CHECKING:
     import torch
@@ -54,7 +54,7 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measures the speed of training steps, or of translating with a trained model."""
-    from transduce.machine import choose_device, keep_pages, use_threads
+    from transduce.runtime.device import choose_device, keep_pages, use_threads
 
     use_threads(threads)
     keep_pages()
@@ -88,7 +88,7 @@ def _recipe(
     run: Path | None, preset: str | None, data: str | None, changes: list[str], device: "torch.device"
 ) -> tuple["Recipe", str]:
     """What is trained, and its name: the recipe of a run, or a preset on the embedded corpus; or on two files."""
-    from transduce.directory import RECIPE, Model
+    from transduce.model_directory import RECIPE, Model
     from transduce.recipe import from_values, read_yaml
 
     source, comma, target = (data or "").partition(",")
@@ -132,7 +132,7 @@ def _translating(
     from transduce.bench import bench_translating
     from transduce.embedded import split
     from transduce.measure import read_lines
-    from transduce.translator import BATCH_TOKENS, Method, Translator
+    from transduce.translation.translator import BATCH_TOKENS, Method, Translator
 
     if run is None:
         raise ValueError("bench translate needs a trained model: name its directory, such as runs/demo of `make demo`")

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from transduce.commands.said import say
-from transduce.commands.written import ready
+from transduce.commands.console import say
+from transduce.commands.output import ready
 
 __all__ = ["draw"]
 
@@ -24,7 +24,7 @@ def draw(
     pictures.picture_format(out)
     ready(out)
 
-    from transduce.translator import Translator
+    from transduce.translation.translator import Translator
 
     explanation = Translator.load(run).explain(sentence, target=target)
     pictures.draw(explanation, out)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transduce.commands.console import say
 from transduce.commands.options import Products
-from transduce.commands.said import say
-from transduce.commands.written import ready, write
+from transduce.commands.output import ready, write
 
 if TYPE_CHECKING:
     from transduce.measure import Score
-    from transduce.validation import Corpus
+    from transduce.trainer.validation import Corpus
 
 
 def evaluate(
@@ -35,10 +35,10 @@ def evaluate(
     ] = Products.FLOAT32,
 ) -> None:
     """Translates a test set and measures the result."""
-    from transduce.directory import Model
-    from transduce.machine import choose_device, keep_pages, use_threads
     from transduce.measure import metric_named, scores
-    from transduce.translator import Translator
+    from transduce.model_directory import Model
+    from transduce.runtime.device import choose_device, keep_pages, use_threads
+    from transduce.translation.translator import Translator
 
     use_threads(threads)
     keep_pages()
@@ -84,7 +84,7 @@ def _print(found: "dict[str, Score]", report: dict[str, Any], weights: str) -> N
 def _corpus(run: Path, source: str | None, reference: str | None, test: str | None) -> "Corpus":
     """The test set: two files, or one that the run's recipe names."""
     from transduce.measure import read_texts
-    from transduce.validation import Corpus, corpus_of, named_corpus
+    from transduce.trainer.validation import Corpus, corpus_of, named_corpus
 
     if test is not None and source is None and reference is None:
         return corpus_of(named_corpus(run, test))

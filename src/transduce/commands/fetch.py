@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from transduce.commands.said import say
+from transduce.commands.console import say
 
 
 def fetch(

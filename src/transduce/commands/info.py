@@ -14,7 +14,7 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Shows the shape, the parameters and the arithmetic of a model."""
-    from transduce.describe import described
+    from transduce.recipe.model_summary import described
 
     found = described(what, vocabulary)
     if as_json:

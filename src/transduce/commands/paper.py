@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from transduce.commands.said import say
+from transduce.commands.console import say
 
 
 class Experiment(StrEnum):
@@ -45,12 +45,12 @@ def paper(
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
 ) -> None:
     """Reproduces a table of the paper, or an argument of it: what it states beside what is found."""
-    from transduce.machine import choose_device, keep_pages, use_threads
     from transduce.paper.experiments import EXPERIMENTS, Asked
     from transduce.paper.page import write_page
     from transduce.paper.provenance import program
     from transduce.paper.record import lay_out, take_in
-    from transduce.run import Options
+    from transduce.runtime.device import choose_device, keep_pages, use_threads
+    from transduce.trainer.trainer import Options
 
     _check(experiment, scale, row, seeds, minutes_per_row, repeats)
     use_threads(threads)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from transduce.commands.said import say
+from transduce.commands.console import say
 
 
 def prepare(
@@ -14,9 +14,9 @@ def prepare(
     change: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")] = [],  # noqa: B006
 ) -> None:
     """Learns the subwords and writes the store; `train --out` the same directory finds them there."""
-    from transduce.alone import held
     from transduce.recipe import load
-    from transduce.run import prepare
+    from transduce.storage.locks import held
+    from transduce.trainer.trainer import prepare
 
     loaded = load(recipe, change)
     with held(out, "training"):

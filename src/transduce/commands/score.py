@@ -14,9 +14,9 @@ def score(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or one of several: cuda:1.")] = "auto",
 ) -> None:
     """Prints the log-probability of each given translation, the end symbol included."""
-    from transduce.machine import choose_device, keep_pages
     from transduce.measure import read_texts
-    from transduce.translator import Translator
+    from transduce.runtime.device import choose_device, keep_pages
+    from transduce.translation.translator import Translator
 
     keep_pages()
     sources, targets = read_texts(source, target)

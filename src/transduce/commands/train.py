@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from transduce.commands.said import say
+from transduce.commands.console import say
 
 
 def train(
@@ -22,7 +22,7 @@ def train(
 ) -> None:
     """Trains; the same command again goes on where it stopped."""
     from transduce.recipe import load
-    from transduce.run import Options, train
+    from transduce.trainer.trainer import Options, train
 
     outcome = train(load(recipe, change), out, Options(device, threads, restart, start_from), say)
     if os.environ.get("RANK", "0") != "0":  # under torchrun, one of many that end alike

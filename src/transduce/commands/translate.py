@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transduce.commands.console import say
 from transduce.commands.options import Engine, Products, refuse
-from transduce.commands.said import say
-from transduce.commands.written import ready, write
+from transduce.commands.output import ready, write
 
 if TYPE_CHECKING:
     from transduce.bulk.job import Job
     from transduce.search import Decoding
-    from transduce.translator import Method
+    from transduce.translation.translator import Method
 
 SHARD_LINES = 2000
 
@@ -56,7 +56,7 @@ def translate(
 ) -> None:
     """Translates lines; one line in is one line out, and an empty line stays empty."""
     from transduce.bulk.job import Job
-    from transduce.forms import Form
+    from transduce.translation.output_format import Form
 
     runs, text = _runs_and_text(run, engine)
     decoding = _decoding(runs[0], {"beam": beam, "length_penalty": length_penalty, "margin": margin})
@@ -83,7 +83,7 @@ def _runs_and_text(paths: list[Path], engine: Engine | None) -> tuple[list[Path]
 
     In bulk the last path is the text, else where it is no directory.
     """
-    from transduce.directory import CONFIG, MANIFEST
+    from transduce.model_directory import CONFIG, MANIFEST
 
     last = paths[-1]
     is_model = all((last / name).exists() for name in (CONFIG, MANIFEST))
@@ -100,7 +100,7 @@ def _runs_and_text(paths: list[Path], engine: Engine | None) -> tuple[list[Path]
 
 def _decoding(run: Path, asked: dict[str, Any]) -> "Decoding":
     """The model's own, changed as asked."""
-    from transduce.directory import Model
+    from transduce.model_directory import Model
     from transduce.search import Decoding
     from transduce.settings import merged, validated
 
@@ -116,7 +116,7 @@ def _method(
     """How to search; `drawn` is how to sample, where that was asked for."""
     from transduce.search import Sampling
     from transduce.settings import validated
-    from transduce.translator import Method
+    from transduce.translation.translator import Method
 
     if greedy and drawn is not None:
         raise ValueError("--greedy and --sample: each is a way of its own; choose one")
@@ -158,7 +158,7 @@ def _in_bulk(
     from transduce.bulk.on_ray import on_ray
     from transduce.bulk.shards import texts_of
     from transduce.bulk.whole import translate_all
-    from transduce.signals import ended_by_signals
+    from transduce.runtime.signals import ended_by_signals
 
     assert text is not None
     if out is None:

@@ -9,8 +9,8 @@ import typer
 def verify(run: Annotated[Path, typer.Argument(help="A model directory.")]) -> None:
     """Checks a model directory, its checkpoints and its prepared corpus; exit code 2 where a file has changed."""
     from transduce.corpus import verify_store
-    from transduce.directory import verify
-    from transduce.training.checkpoint import Checkpoints
+    from transduce.model_directory import verify
+    from transduce.trainer.checkpoints import Checkpoints
 
     checkpoints, found = Checkpoints(run / "training"), verify(run)
     for step in checkpoints.steps():

@@ -16,8 +16,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.corpus.sentences import SIDES, Part, Store
-from transduce.text.dropout import hashed
+from transduce.corpus.token_store import SIDES, Part, Store
+from transduce.text.bpe_dropout import hashed
 from transduce.text.subwords import BEGIN, END
 
 __all__ = ["Piece", "Planned", "Planner", "Position", "fitted_rungs", "scattered", "sentence_batches"]

@@ -10,9 +10,10 @@ from io import BufferedIOBase, BufferedReader
 from itertools import zip_longest
 from pathlib import Path
 
-from transduce.corpus import hub, memory
-from transduce.corpus.drift import parting
+from transduce.corpus import hub
+from transduce.corpus import tmx as memory
 from transduce.corpus.entries import CorpusSpec, Embedded, Files, Hub, Languages, Tmx, Tsv, files_of
+from transduce.corpus.misalignment import parting
 
 __all__ = ["bytes_of_pairs", "lines_of", "opened", "pairs"]
 

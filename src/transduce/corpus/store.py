@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transduce.corpus.checks import Report, name_of, readable_pairs
-from transduce.corpus.cutting import STATE, State, cut
 from transduce.corpus.data import DataSpec
-from transduce.corpus.dropout import Dropout, DroppingStore
+from transduce.corpus.encode import STATE, State, cut
 from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, Hub, files_of, is_folder
 from transduce.corpus.readers import bytes_of_pairs, opened
-from transduce.corpus.sentences import FILES, OFFSET, SIDES, Part, Store
-from transduce.durable import flush, write_text
-from transduce.manifest import Entries, entries, faults
+from transduce.corpus.subword_dropout import Dropout, DroppingStore
+from transduce.corpus.token_store import FILES, OFFSET, SIDES, Part, Store
+from transduce.storage.atomic import flush, write_text
+from transduce.storage.checksums import Entries, entries, faults
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
 __all__ = ["Prepared", "Store", "check_files", "open_store", "prepare", "subwords_files", "verify_store"]

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from transduce.alone import held
 from transduce.fetch.catalogue import Catalogue, Corpus, Part, read_catalogue
 from transduce.fetch.clean import Account, cleaned
 from transduce.fetch.download import Unavailable
@@ -13,6 +12,7 @@ from transduce.fetch.landing import Landing
 from transduce.fetch.meter import readable
 from transduce.fetch.origins import Folder, Mirrors
 from transduce.fetch.sources import Archives, Hub, Source
+from transduce.storage.locks import held
 
 __all__ = ["Catalogue", "Unavailable", "fetch", "read_catalogue"]
 

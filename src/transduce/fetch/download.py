@@ -11,10 +11,10 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import transduce
-from transduce.alone import held
-from transduce.durable import flush
 from transduce.fetch.catalogue import Archive
 from transduce.fetch.meter import Meter
+from transduce.storage.atomic import flush
+from transduce.storage.locks import held
 
 __all__ = ["Unavailable", "download", "fault"]
 

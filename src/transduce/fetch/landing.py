@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from transduce.durable import flush, write_text
-from transduce.manifest import entries, faults
+from transduce.storage.atomic import flush, write_text
+from transduce.storage.checksums import entries, faults
 
 __all__ = ["Landing"]
 

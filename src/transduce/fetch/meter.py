@@ -5,7 +5,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from transduce.pace import Pace
+from transduce.runtime.rate import Pace
 
 __all__ = ["Meter", "readable"]
 

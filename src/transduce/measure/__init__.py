@@ -1,8 +1,8 @@
 """How good a text is, by the field's metrics: never a model in here, only texts and numbers."""
 
-from transduce.measure.lines import read_lines, read_texts, refuse_markup
 from transduce.measure.metrics import METRICS, metric_named
 from transduce.measure.scores import Comparison, Difference, Score, compare, scores
+from transduce.text.lines import read_lines, read_texts, refuse_markup
 
 __all__ = [
     "METRICS",

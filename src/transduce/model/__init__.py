@@ -10,12 +10,12 @@ and `state` what they have in common with the Transformer; `narrow` is int8, for
 """
 
 from transduce.model.attention import Attention, ExplicitCore
-from transduce.model.family import TranslationModel, blank
 from transduce.model.feed_forward import FeedForward
 from transduce.model.positions import Learned, Sinusoidal
 from transduce.model.readout import Separate, Tied
 from transduce.model.spec import ModelSpec, Symbols, Vocabulary
 from transduce.model.transformer import Transformer, TransformerModel
+from transduce.model.translation_model import TranslationModel, blank
 
 __all__ = [
     "Attention",

@@ -16,9 +16,9 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transduce.model.compatibility import Compatibility, DotProduct, Keys, Queries, ScaledDot
-from transduce.model.past import Past
-from transduce.model.rows import Rows
+from transduce.model.attention_scores import Compatibility, DotProduct, Keys, Queries, ScaledDot
+from transduce.model.hypothesis_rows import Rows
+from transduce.model.kv_cache import Past
 from transduce.settings import Spec
 
 Values = Float[Tensor, "batch heads source d_v"]

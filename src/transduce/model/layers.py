@@ -4,10 +4,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transduce.model.attention import Attention, Values, Visible
-from transduce.model.compatibility import Keys
+from transduce.model.attention_scores import Keys
 from transduce.model.experts import Network
+from transduce.model.kv_cache import Past
 from transduce.model.mixers import Mixer
-from transduce.model.past import Past
 from transduce.model.residual import WRAPPERS
 from transduce.settings import Spec
 

@@ -4,13 +4,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from transduce.model.families.bytenet import ByteNet
-from transduce.model.families.convolutional import Convolutional
-from transduce.model.families.memory import MemoryNetwork
-from transduce.model.families.neural_gpu import NeuralGpu
-from transduce.model.families.recurrent import Recurrent
-from transduce.model.family import Symbols, Vocabulary
+from transduce.model.baselines.bytenet import ByteNet
+from transduce.model.baselines.convolutional import Convolutional
+from transduce.model.baselines.memory_network import MemoryNetwork
+from transduce.model.baselines.neural_gpu import NeuralGpu
+from transduce.model.baselines.recurrent import Recurrent
 from transduce.model.transformer import Transformer
+from transduce.model.translation_model import Symbols, Vocabulary
 
 __all__ = ["ModelSpec", "Symbols", "Vocabulary"]
 

@@ -10,22 +10,22 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from transduce.model.attention import Attention, Values
-from transduce.model.compatibility import Keys
+from transduce.model.attention_scores import Keys
+from transduce.model.decoder_state import CachedState
 from transduce.model.embedding import Embedding
 from transduce.model.experts import Network
-from transduce.model.family import FamilySpec, Layers, TranslationModel, Vocabulary, embeddings, stack
+from transduce.model.hypothesis_rows import Rows
 from transduce.model.initialisation import Initialisation, initialise
+from transduce.model.kv_cache import Cache, Past
 from transduce.model.layers import DecoderLayer, EncoderLayer, LayerSpec
 from transduce.model.mixers import Mixer
-from transduce.model.past import Cache, Past
 from transduce.model.positions import Learned, PositionsSpec, Sinusoidal
 from transduce.model.readout import ReadoutSpec, Tied
-from transduce.model.rows import Rows
-from transduce.model.state import CachedState
+from transduce.model.translation_model import FamilySpec, Layers, TranslationModel, Vocabulary, embeddings, stack
 
 
 class Transformer(FamilySpec):
-    """The settings of section 3 and of Table 3's columns; the values of `base` are in `transduce.presets`."""
+    """The settings of section 3 and of Table 3's columns; the values of `base` are in `transduce.recipe.presets`."""
 
     kind: Literal["transformer"] = "transformer"
     d_model: int = Field(ge=2, multiple_of=2)

@@ -7,9 +7,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from transduce.alone import in_turn
-from transduce.durable import replace, write_text
-from transduce.machine import choose_device
 from transduce.paper import lengths, recall, scaling, sequences, table1, table2, table3
 from transduce.paper.printed import distance as printed_distance
 from transduce.paper.printed import scaling as printed_scaling
@@ -20,7 +17,10 @@ from transduce.paper.provenance import provenance
 from transduce.paper.scales import ScaleName, scale
 from transduce.paper.systems import SYSTEMS
 from transduce.paper.trials import Say
-from transduce.run import Options
+from transduce.runtime.device import choose_device
+from transduce.storage.atomic import replace, write_text
+from transduce.storage.locks import in_turn
+from transduce.trainer.trainer import Options
 
 __all__ = ["EXPERIMENTS", "Asked", "Result"]
 

@@ -8,8 +8,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from transduce.model.attention import FusedCore
-from transduce.model.compatibility import DotProduct
-from transduce.model.families.cells import PlainCell, ran
+from transduce.model.attention_scores import DotProduct
+from transduce.model.baselines.cells import PlainCell, ran
 from transduce.model.mixers.convolution import Convolution, SeparableConvolution
 from transduce.model.mixers.local import LocalAttention, NeighbourAttention
 

@@ -5,15 +5,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from transduce.directory import Model
 from transduce.measure import scores
+from transduce.model_directory import Model
 from transduce.paper.scales import Scale
 from transduce.paper.table3 import recipe_of
 from transduce.paper.trials import RESAMPLES, Budget, Found, Say, Trial, read_trial, run_trial, shared_store
 from transduce.recipe import Recipe
-from transduce.run import Options
 from transduce.settings import merged, validated
-from transduce.validation import corpus_of
+from transduce.trainer.trainer import Options
+from transduce.trainer.validation import corpus_of
 
 POSITIONS = {"sinusoids": "base", "learned": "E"}
 LONGEST = 14  # subwords a side, in training

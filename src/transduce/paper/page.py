@@ -4,7 +4,7 @@ import html
 import re
 from pathlib import Path
 
-from transduce.durable import write_text
+from transduce.storage.atomic import write_text
 
 __all__ = ["write_page"]
 

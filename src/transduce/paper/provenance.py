@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 import transduce
-from transduce.machine import environment
+from transduce.runtime.device import environment
 
 __all__ = ["on", "program", "provenance"]
 

@@ -11,16 +11,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transduce.alone import BusyError, held
-from transduce.machine import environment
 from transduce.model import Attention, FeedForward
-from transduce.model.families.cells import Cell, FactorisedLstm, Gru, Lstm, Plain, RecurrentCell, ran
+from transduce.model.baselines.cells import Cell, FactorisedLstm, Gru, Lstm, Plain, RecurrentCell, ran
 from transduce.model.layers import EncoderLayer, LayerSpec
 from transduce.model.mixers import Convolution, LocalAttention, Mixer, SeparableConvolution
 from transduce.model.positions import Sinusoidal
 from transduce.paper.provenance import on, program
 from transduce.paper.record import Record, add_record, records
+from transduce.runtime.device import environment
 from transduce.settings import validated
+from transduce.storage.locks import BusyError, held
 
 D_MODEL, LAYERS, SYMBOLS = 64, 4, 16
 DISTANCES = (4, 8, 16, 32, 64, 128)

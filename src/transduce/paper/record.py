@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from transduce.alone import in_turn
-from transduce.durable import write_text
-from transduce.plain import check_plain
+from transduce.settings import check_plain
+from transduce.storage.atomic import write_text
+from transduce.storage.locks import in_turn
 
 __all__ = ["Record", "add_record", "lay_out", "records", "take_in", "trials"]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from transduce.corpus import CorpusSpec
-from transduce.presets import Values
 from transduce.recipe import Recipe, from_values
+from transduce.recipe.presets import Values
 from transduce.settings import merged
 
 __all__ = ["Scale", "ScaleName", "scale"]

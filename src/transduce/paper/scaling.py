@@ -11,17 +11,17 @@ from torch import Tensor
 
 from transduce.bench.measured import median_seconds
 from transduce.corpus import Prepared
-from transduce.corpus.sentences import SIDES
-from transduce.directory import Model
-from transduce.machine import choose_device
+from transduce.corpus.token_store import SIDES
 from transduce.model import Attention, TranslationModel, Vocabulary
 from transduce.model.attention import explicit_cores
+from transduce.model_directory import Model
 from transduce.paper.scales import Scale
 from transduce.paper.trials import Budget, Found, Say, Trial, read_trial, run_trial, shared_store
-from transduce.presets import Values
 from transduce.recipe import Recipe
-from transduce.run import Options
+from transduce.recipe.presets import Values
+from transduce.runtime.device import choose_device
 from transduce.settings import validated
+from transduce.trainer.trainer import Options
 
 KINDS = {"scaled_dot": "q · k / √d_k", "dot": "q · k", "bilinear": "qᵀ M k / √d_k", "additive": "v · tanh(q + k)"}
 WIDTHS = (8, 16, 32, 64, 128, 256, 512)

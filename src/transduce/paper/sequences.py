@@ -12,18 +12,18 @@ from typing import Literal, NamedTuple
 
 import torch
 
-from transduce.alone import in_turn
 from transduce.corpus import Files
 from transduce.corpus.planner import sentence_batches
-from transduce.corpus.sentences import SIDES
-from transduce.directory import Model
-from transduce.durable import write_text
+from transduce.corpus.token_store import SIDES
+from transduce.model_directory import Model
 from transduce.paper.systems import SYSTEMS, System
 from transduce.paper.trials import Budget, Found, Say, Trial, read_trial, run_trial, shared_store
-from transduce.presets import Values
 from transduce.recipe import Recipe, from_values
-from transduce.run import Options
+from transduce.recipe.presets import Values
 from transduce.search import rectangle
+from transduce.storage.atomic import write_text
+from transduce.storage.locks import in_turn
+from transduce.trainer.trainer import Options
 
 Task = Literal["copying", "agreement"]
 TASKS: tuple[Task, ...] = ("copying", "agreement")

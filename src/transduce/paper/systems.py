@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from transduce.presets import PRESETS, Values
+from transduce.recipe.presets import PRESETS, Values
 from transduce.settings import merged
 
 __all__ = ["PUBLISHED", "SYSTEMS", "Published", "System"]

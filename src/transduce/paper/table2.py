@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from transduce.machine import choose_device
 from transduce.measure import Score, scores
 from transduce.model import ModelSpec, Vocabulary
 from transduce.paper.counting import longest_chain
@@ -25,12 +24,13 @@ from transduce.paper.trials import (
     run_trial,
     shared_store,
 )
-from transduce.presets import PRESETS
 from transduce.recipe import Recipe
-from transduce.run import Options
+from transduce.recipe.presets import PRESETS
+from transduce.runtime.device import choose_device
 from transduce.settings import merged, validated
-from transduce.translator import Translator
-from transduce.validation import corpus_of
+from transduce.trainer.trainer import Options
+from transduce.trainer.validation import corpus_of
+from transduce.translation.translator import Translator
 
 ARITHMETIC, TIME = "arithmetic", "time"
 ENSEMBLE, MEMBERS = "ensemble", 3

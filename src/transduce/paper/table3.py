@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from transduce.describe import flops
 from transduce.model import Vocabulary
+from transduce.model.flops import flops
 from transduce.paper.record import trials
 from transduce.paper.scales import Scale
 from transduce.paper.trials import Budget, Found, Say, Trial, read_trial, run_trial, shared_store, student
-from transduce.presets import PRESETS, TABLE_3, Values
 from transduce.recipe import Recipe
-from transduce.run import Options
+from transduce.recipe.presets import PRESETS, TABLE_3, Values
 from transduce.settings import merged
+from transduce.trainer.trainer import Options
 
 Metric = Literal["perplexity", "bleu"]
 METRICS: tuple[Metric, ...] = ("perplexity", "bleu")

@@ -14,24 +14,24 @@ from typing import Any, NamedTuple
 
 import torch
 
-from transduce.alone import BusyError, held, in_turn
 from transduce.bench.measured import matrix_rate
-from transduce.claim import has_saved
 from transduce.corpus import PATHS, CorpusSpec, Planner, Prepared, open_store, prepare
-from transduce.describe import flops
-from transduce.directory import RECIPE, Model, fingerprint
-from transduce.durable import write_text
-from transduce.machine import choose_device, cores, environment
 from transduce.measure import scores
 from transduce.model import Vocabulary
+from transduce.model.flops import flops
 from transduce.model.readout import Smoothing
+from transduce.model_directory import RECIPE, Model, fingerprint
 from transduce.paper.provenance import program
 from transduce.paper.record import Record, add_record, records
 from transduce.recipe import Recipe, read_yaml
-from transduce.run import Options, Outcome, train
+from transduce.runtime.device import choose_device, cores, environment
 from transduce.settings import merged, validated
+from transduce.storage.atomic import write_text
+from transduce.storage.locks import BusyError, held, in_turn
+from transduce.trainer.run_directory import has_saved
+from transduce.trainer.trainer import Options, Outcome, train
+from transduce.trainer.validation import Validation, corpus_of
 from transduce.training import DivergedError, Precision
-from transduce.validation import Validation, corpus_of
 
 __all__ = [
     "Budget",

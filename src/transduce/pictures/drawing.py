@@ -7,7 +7,7 @@ from transduce.pictures.attention import attentions, displayed
 from transduce.pictures.page import page
 
 if TYPE_CHECKING:
-    from transduce.translator import Explanation
+    from transduce.translation.translator import Explanation
 
 __all__ = ["draw", "picture_format"]
 

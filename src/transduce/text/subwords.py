@@ -21,7 +21,7 @@ from pydantic import Field
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from transduce.settings import Spec
-from transduce.text.dropout import Merges, Symbols
+from transduce.text.bpe_dropout import Merges, Symbols
 
 __all__ = ["BEGIN", "END", "PAD", "Bpe", "Subwords", "SubwordsSpec", "WordPiece"]
 

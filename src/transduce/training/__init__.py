@@ -5,7 +5,6 @@ Read `schedule` (5.3), `objective` (5.4), `optimiser` (5.3) and `loop` (a step);
 """
 
 from transduce.training.averaging import averaged
-from transduce.training.checkpoint import Checkpoint, Checkpoints, DamagedError
 from transduce.training.divergence import DivergedError, Divergence, Skips, one_more_return
 from transduce.training.fitting import meet_shapes, try_largest
 from transduce.training.loop import StepRecord, training_steps
@@ -15,9 +14,6 @@ from transduce.training.precision import Precision
 from transduce.training.spec import Training
 
 __all__ = [
-    "Checkpoint",
-    "Checkpoints",
-    "DamagedError",
     "DivergedError",
     "Divergence",
     "FlatAdam",

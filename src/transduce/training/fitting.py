@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from transduce.corpus import Piece, Planner
-from transduce.machine import refused_memory
+from transduce.runtime.device import refused_memory
 from transduce.training.loop import pushed_back
 from transduce.training.objective import LabelSmoothing
 from transduce.training.optimiser import Optimiser

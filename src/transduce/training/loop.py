@@ -13,8 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transduce.corpus import Piece, Planned, Planner, Position
+from transduce.runtime.distributed import ALONE, Together
 from transduce.text.subwords import END
-from transduce.together import ALONE, Together
 from transduce.training.objective import LabelSmoothing
 from transduce.training.optimiser import Optimiser
 from transduce.training.precision import Precision

@@ -12,8 +12,8 @@ from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor, nn
 
+from transduce.runtime.distributed import ALONE, Together
 from transduce.settings import Spec
-from transduce.together import ALONE, Together
 
 ALIGNMENT = 16  # elements: a matrix that begins at a cache line is multiplied faster
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from transduce.machine import multiplies_bfloat16
+from transduce.runtime.device import multiplies_bfloat16
 
 
 class Precision:

@@ -14,7 +14,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
-from transduce.together import Together
+from transduce.runtime.distributed import Together
 from transduce.training.objective import LabelSmoothing
 from transduce.training.optimiser import MOMENTS, Adam, Layout, step
 

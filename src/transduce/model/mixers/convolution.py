@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from transduce.model.attention import Visible
-from transduce.model.past import Past, Slots
+from transduce.model.kv_cache import Past, Slots
 from transduce.settings import Spec
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from transduce.model.attention import AttentionSpec, MultiHeadAttention, Visible
-from transduce.model.past import Past
+from transduce.model.kv_cache import Past
 
 
 class LocalAttention(AttentionSpec):

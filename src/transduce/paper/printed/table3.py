@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
-from transduce.describe import LENGTH
+from transduce.model.flops import LENGTH
 from transduce.paper.printed.cells import steps, table, trainings, with_spread, within
 from transduce.paper.table3 import Ordering, Row
 

@@ -1,0 +1,169 @@
+"""Extended Neural GPU: convolutional gated recurrence on a memory, an active output tape (Kaiser and Bengio 2016)."""
+
+import math
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import Field, field_validator
+from torch import Tensor, nn
+
+from transduce.model.baselines.token_vectors import WordVectors
+from transduce.model.decoder_state import CarriedState
+from transduce.model.dropout import Dropout
+from transduce.model.readout import ReadoutSpec, Tied
+from transduce.model.translation_model import FamilySpec, Layers, TranslationModel, Vocabulary, embeddings, stack
+
+Image = Float[Tensor, "rows d_model columns height"]
+
+
+class NeuralGpu(FamilySpec):
+    """A memory of `height` rows and one column a word, on which `layers` gated convolutions work again and again.
+
+    The memory is `stretch` times as long as the source and `extra` columns more; a translation that is longer writes
+    on in its last column.
+    """
+
+    kind: Literal["neural_gpu"] = "neural_gpu"
+    layers: Layers = 2
+    height: int = Field(default=4, ge=1)
+    kernel: int = Field(default=3, ge=1)
+    stretch: float = Field(default=1.2, ge=1)
+    extra: int = Field(default=4, ge=0)
+    readout: ReadoutSpec = Tied()
+
+    @field_validator("kernel")
+    @classmethod
+    def _has_a_middle(cls, value: int) -> int:
+        """A convolution of even width would change the size of the memory."""
+        if value % 2 == 0:
+            raise ValueError("must be odd")
+        return value
+
+    def build(self, vocabulary: Vocabulary) -> "NeuralGpuModel":
+        """The model with fresh weights, drawn from torch's generator."""
+        return NeuralGpuModel(self, vocabulary)
+
+    def products(self, length: int) -> tuple[int | float, int | float]:
+        """As `FamilySpec.products`: each step works on the whole memory."""
+        columns = math.ceil(self.stretch * length) + self.extra
+        step = self.layers * columns * self.height * self.kernel**2 * self.d_model**2
+        return columns * 3 * step / length, 6 * step
+
+
+class GatedConvolution(nn.Module):
+    """u ⊙ s + (1 − u) ⊙ tanh(U ∗ (r ⊙ s) + W ∗ p + B): a gated recurrent unit whose maps are convolutions.
+
+    The gates u and r are sigmoids of such maps, too, of the memory s and of the tape p.
+    """
+
+    def __init__(self, spec: NeuralGpu, tape: bool) -> None:
+        super().__init__()
+        width, padding = spec.d_model, spec.kernel // 2
+        self.gates = nn.Conv2d(width, 2 * width, spec.kernel, padding=padding)
+        self.new = nn.Conv2d(width, width, spec.kernel, padding=padding)
+        self.from_tape = nn.Conv2d(width, 3 * width, spec.kernel, padding=padding, bias=False) if tape else None
+        self.dropout = Dropout(spec.dropout)
+
+    def forward(self, memory: Image, present: Tensor, tape: Image | None = None) -> Image:
+        """The memory one step later, zero where a sentence has no column."""
+        update, reset = self.gates(memory).chunk(2, 1)
+        if tape is None or self.from_tape is None:
+            added: Tensor | float = 0.0
+        else:
+            update_by_tape, reset_by_tape, added = self.from_tape(tape).chunk(3, 1)
+            update, reset = update + update_by_tape, reset + reset_by_tape
+        u, r = torch.sigmoid(update), torch.sigmoid(reset)
+        new = torch.tanh(self.new(r * memory) + added)
+        stepped: Tensor = (u * memory + (1 - u) * self.dropout(new)) * present
+        return stepped
+
+
+class NeuralGpuModel(TranslationModel):
+    """The whole memory is active in every step; what was written stands on a tape of its shape."""
+
+    def __init__(self, spec: NeuralGpu, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self.spec, self.vocabulary = spec, vocabulary
+        source, target = embeddings(spec, vocabulary)
+        deviation = spec.d_model**-0.5
+        self.source_embedding, self.target_embedding = WordVectors(source, deviation), WordVectors(target, deviation)
+        self.encoder = stack(GatedConvolution(spec, tape=False) for _ in range(spec.layers))
+        self.decoder = stack(GatedConvolution(spec, tape=True) for _ in range(spec.layers))
+        self.readout = spec.readout.build(target, spec.symbols.pad)
+
+    def forward(
+        self,
+        source: Int[Tensor, "batch source"],
+        visible: Bool[Tensor, "batch source"],
+        target_in: Int[Tensor, "batch target"],
+    ) -> Float[Tensor, "batch target d_model"]:
+        """The memory's column of each word after the step that reads it."""
+        memory, columns = self._read(source, visible)
+        states, _, _ = self._write(target_in, 0, memory, torch.zeros_like(memory), columns)
+        return states
+
+    def start(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], room: int
+    ) -> CarriedState:
+        """The state before the first word: the memory after reading, and an empty tape."""
+        memory, columns = self._read(source, visible)
+        return CarriedState.of((columns,), (memory, torch.zeros_like(memory)))
+
+    def step(
+        self, words: Int[Tensor, "rows new"], state: CarriedState
+    ) -> tuple[Float[Tensor, "rows new vocabulary"], CarriedState]:
+        """Log-probabilities of the word after each of `words`, and the state with them written."""
+        columns, (memory, tape) = state.memory[0][state.rows.sentences], state.carried
+        states, memory, tape = self._write(words, state.length, memory, tape, columns)
+        return self.readout(states), state._replace(carried=(memory, tape), length=state.length + words.shape[1])
+
+    def _read(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
+    ) -> tuple[Image, Int[Tensor, " rows"]]:
+        """The memory after as many steps as a sentence has columns, and how many these are."""
+        # In float64, as Python has it: 1.2 · 25 is 30 there, and more than 30 in float32.
+        columns = torch.ceil(self.spec.stretch * visible.sum(1).double()).long() + self.spec.extra
+        longest = math.ceil(self.spec.stretch * source.shape[1]) + self.spec.extra
+        weight = self.source_embedding.weight
+        vectors = self.source_embedding(source) * visible.unsqueeze(2).to(weight.dtype)
+        memory = weight.new_zeros(len(source), self.spec.d_model, longest, self.spec.height)
+        memory[:, :, : source.shape[1], 0] = vectors.transpose(1, 2)
+        present = self._present(columns, memory)
+        for step in range(longest):
+            following = memory
+            for layer in self.encoder:
+                following = layer(following, present)
+            memory = torch.where((columns > step).view(-1, 1, 1, 1), following, memory)
+        return memory, columns
+
+    def _write(
+        self, words: Int[Tensor, "rows new"], first: int, memory: Image, tape: Image, columns: Int[Tensor, " rows"]
+    ) -> tuple[Float[Tensor, "rows new d_model"], Image, Image]:
+        """The state of each new word, and memory and tape after the last."""
+        present, vectors, given = self._present(columns, memory), self.target_embedding(words), []
+        for number in range(words.shape[1]):
+            here = (columns - 1).clamp(max=first + number)
+            place = _at(here, memory.shape[2], memory.dtype)
+            tape = tape * (1 - place) + place * vectors[:, number, :, None, None] * _top(memory)
+            for layer in self.decoder:
+                memory = layer(memory, present, tape)
+            given.append((memory * place)[:, :, :, 0].sum(2))
+        return torch.stack(given, dim=1), memory, tape
+
+    def _present(self, columns: Tensor, memory: Image) -> Tensor:
+        """One where a sentence has a column."""
+        numbers = torch.arange(memory.shape[2], device=memory.device)
+        return (numbers < columns.unsqueeze(1)).view(len(columns), 1, -1, 1).to(memory.dtype)
+
+
+def _at(places: Int[Tensor, " rows"], columns: int, kind: torch.dtype) -> Tensor:
+    """[rows 1 columns 1]: one in the column of each row, zero elsewhere."""
+    return torch.nn.functional.one_hot(places, columns).to(kind).view(len(places), 1, columns, 1)
+
+
+def _top(memory: Image) -> Tensor:
+    """One in the first row of the memory, where words stand, zero in the others."""
+    top = memory.new_zeros(memory.shape[3])
+    top[0] = 1
+    return top

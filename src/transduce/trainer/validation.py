@@ -1,0 +1,175 @@
+"""Validation: loss, perplexity, accuracy and BLEU of a model on a corpus that it is not trained on."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from transduce.corpus import CorpusSpec, DataSpec, Files, Hub, Tmx, Tsv, files_of, name_of, pairs
+from transduce.corpus.planner import sentence_batches
+from transduce.measure import Score, metric_named, refuse_markup, scores
+from transduce.model import TranslationModel
+from transduce.model.readout import Smoothing
+from transduce.model_directory import RECIPE
+from transduce.recipe import read_yaml
+from transduce.runtime.distributed import ALONE, Together
+from transduce.search import Decoding, rectangle
+from transduce.settings import validated
+from transduce.storage.checksums import entry
+from transduce.text.subwords import Subwords
+from transduce.translation.translator import Method, Translator
+
+__all__ = ["Corpus", "Validated", "Validation", "corpus_of", "named_corpus", "perplexity"]
+
+BATCH_TOKENS = 2048
+
+
+class Corpus(NamedTuple):
+    """Lines of text, side by side."""
+
+    source: Sequence[str]
+    target: Sequence[str]
+
+    @property
+    def checksum(self) -> str:
+        """Of the text, wherever it lies."""
+        sums = [entry("\n".join(side).encode())["sha256"] for side in self]
+        return "-".join(sums)
+
+
+def corpus_of(spec: CorpusSpec) -> Corpus:
+    """The corpus as text; a `ValueError` where it is empty, for then there is nothing to measure, or is no plain text.
+
+    Of a memory or a table what lacks a side is left out: there is nothing to translate, or to compare with.
+    """
+    lines = list(pairs(spec))
+    if isinstance(spec, Tmx | Hub):
+        lines = [pair for pair in lines if all(side.strip() for side in pair)]
+    if not lines:
+        raise ValueError(f"{name_of(spec)}: there is no line to validate or test on")
+    corpus = Corpus([source for source, _ in lines], [target for _, target in lines])
+    if isinstance(spec, Files | Tsv):
+        files = files_of(spec)
+        for side, path in zip(corpus, (files[0], files[-1]), strict=True):
+            refuse_markup(side, str(path))
+    return corpus
+
+
+def named_corpus(run: Path, name: str) -> CorpusSpec:
+    """The test set `name` of the recipe that `run` was trained by, or its `validation`."""
+    data = validated(DataSpec, read_yaml(run / RECIPE).get("data", {}), place=str(run / RECIPE))
+    named = {**data.test, **({"validation": data.validation} if data.validation else {})}
+    if name not in named:
+        raise ValueError(f"--test {name}: {run / RECIPE} names {', '.join(named) or 'no test set'}")
+    return named[name]
+
+
+class Validated(NamedTuple):
+    """What a validation found.
+
+    Loss is smoothed, as in training, but without what experts are penalised with; perplexity is not, and of a subword,
+    ends included.
+    """
+
+    loss: float
+    perplexity: float
+    accuracy: float  # share of subwords that are the most probable, all before them given
+    bleu: Score | None
+    outputs: list[str]
+
+
+def perplexity(loss: float) -> float:
+    """e^loss, of a loss a word; infinite where it would not fit a float."""
+    return math.exp(loss) if loss < 700 else math.inf
+
+
+class Validation:
+    """Measures models on one corpus."""
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        source: Subwords,
+        target: Subwords,
+        decoding: Decoding,
+        smoothing: Smoothing,
+        together: Together = ALONE,
+        language: str | None = None,
+    ) -> None:
+        self.corpus, self.source, self.target = corpus, source, target
+        self.decoding, self.smoothing, self.together = decoding, smoothing, together
+        self.language = language  # of the target: BLEU cuts some languages in a way of their own
+
+    def check(self, model: TranslationModel, *, bleu: bool = True) -> None:
+        """A `ValueError` where a line is too long for `model`, or `bleu` is wanted and cannot be had.
+
+        Before a training, and not at its first validation.
+        """
+        if bleu:
+            metric_named("bleu", language=self.language)
+        translator = Translator([model], self.source, self.target, self.decoding)
+        try:
+            translator.check_lengths(self.corpus.source, self.source, " of the source")
+            translator.check_lengths(self.corpus.target, self.target, " of the target")
+        except ValueError as error:
+            raise ValueError(f"data.validation: {error}") from None
+
+    @torch.inference_mode()
+    def __call__(self, model: TranslationModel, *, translate: bool = True) -> Validated:
+        """Validates `model`, which is left in the mode it came in."""
+        training = model.training
+        model.eval()
+        try:
+            smoothed, unsmoothed, right, words = self._sums(model)
+            outputs = self._outputs(model) if translate else []
+        finally:
+            model.train(training)
+        bleu = scores(outputs, [self.corpus.target], language=self.language)["bleu"] if translate else None
+        return Validated(smoothed / words, perplexity(unsmoothed / words), right / words, bleu, outputs)
+
+    def _outputs(self, model: TranslationModel) -> list[str]:
+        """The model's translations of the source."""
+        translator = Translator([model], self.source, self.target, self.decoding)
+        batches = translator.batches(self.corpus.source)
+        mine = [
+            translator.solved(batch, Method(self.decoding))
+            for batch in batches[self.together.rank :: self.together.size]
+        ]
+        outputs = ["" for _ in self.corpus.source]
+        for batch, best in zip(batches, self.together.joined(mine), strict=True):
+            for number, translations in zip(batch.numbers, best, strict=True):
+                outputs[number] = translations[0].text
+        return outputs
+
+    def _sums(self, model: TranslationModel) -> tuple[float, float, float, int]:
+        """Smoothed loss, unsmoothed loss, words predicted right, words: summed over the corpus."""
+        source, target = self.source.encode(self.corpus.source), self.target.encode(self.corpus.target)
+        lengths = torch.tensor([max(len(one), len(other)) + 1 for one, other in zip(source, target, strict=True)])
+        batches = list(sentence_batches(lengths.numpy(), BATCH_TOKENS))
+        mine = [
+            self._batch_sums(model, [(source[place], target[place]) for place in places])
+            for places in batches[self.together.rank :: self.together.size]
+        ]
+        totals = torch.zeros(3, dtype=torch.float64)
+        for sums in self.together.joined(mine):  # in the order of one process, so that the sum has its bits
+            totals += sums
+        smoothed, unsmoothed, right = totals.tolist()
+        return smoothed, unsmoothed, right, sum(len(words) + 1 for words in target)
+
+    def _batch_sums(self, model: TranslationModel, batch: Sequence[tuple[list[int], list[int]]]) -> Tensor:
+        """The three sums of a batch."""
+        symbols, device = model.spec.symbols, next(model.parameters()).device
+        source = rectangle([[*left, symbols.end] for left, _ in batch], symbols.pad, device)
+        target_in = rectangle([[symbols.begin, *right] for _, right in batch], symbols.pad, device)
+        target_out = rectangle([[*right, symbols.end] for _, right in batch], symbols.pad, device)
+        # `forward` itself: what is compiled of a model is compiled for the shapes of training.
+        log_probabilities = model.readout(model.forward(source, source != symbols.pad, target_in))
+        present = target_out != symbols.pad
+        right = log_probabilities.gather(2, target_out.unsqueeze(2)).squeeze(2)[present]
+        extra, share = self.smoothing.shares(log_probabilities.shape[-1])
+        smoothed = -extra * right.sum() - share * log_probabilities.sum(-1)[present].sum()
+        hits = (log_probabilities.argmax(-1) == target_out)[present].sum()
+        return torch.stack([smoothed, -right.sum(), hits]).double().cpu()

@@ -1,0 +1,253 @@
+"""Translation memories and tables of the hub: which text of which language a pair is, and what is refused."""
+
+import gzip
+import json
+import sys
+import tracemalloc
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from transduce.corpus import DataSpec, Fault, Hub, Tmx, pairs, prepare
+from transduce.recipe import load, wherever
+from transduce.settings import validated
+from transduce.text.subwords import Bpe, Subwords, WordPiece
+from transduce.trainer.validation import corpus_of
+
+UNITS = """
+<tu tuid="1"><note>of a menu</note>
+  <tuv xml:lang="EN-us"><prop type="x">no text</prop><seg>Open the <bpt i="1">&lt;b&gt;</bpt>file<ept i="1">&lt;/b&gt;</ept>.</seg></tuv>
+  <tuv xml:lang="de"><seg>
+    Öffne die <it pos="begin">b</it>
+    <hi>Datei<ut>u</ut></hi><ph>%s</ph>.
+  </seg></tuv>
+  <tuv xml:lang="fr"><seg>Ouvrez le fichier.</seg></tuv></tu>
+<tu><tuv xml:lang="de-AT"><seg>Grüß
+Gott &amp; Servus</seg></tuv><tuv xml:lang="en-GB"><seg>Hello</seg></tuv><tuv xml:lang="en"><seg> </seg></tuv>
+<tuv xml:lang="en"><seg>Good day</seg></tuv></tu>
+<tu><tuv lang="fr"><seg>seul</seg></tuv><tuv lang="eng"><seg>not en</seg></tuv></tu>
+"""  # noqa: E501
+TMX = '<?xml version="1.0" encoding="{}"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4"><header/>'
+READ = [("Open the file.", "Öffne die Datei."), ("Good day", "Grüß Gott & Servus"), ("", "")]
+
+
+def memory(path: Path, units: str = UNITS, encoding: str = "utf-8", *, zipped: bool = False) -> Tmx:
+    content = f"{TMX.format(encoding)}<body>{units}</body></tmx>".encode(encoding)
+    path.write_bytes(gzip.compress(content) if zipped else content)
+    return Tmx(tmx=str(path), languages=("en", "de"))
+
+
+@pytest.mark.parametrize(("encoding", "zipped"), [("utf-8", False), ("utf-8", True), ("utf-16", False)])
+def test_a_memory_gives_the_text_of_both_languages(tmp_path: Path, encoding: str, zipped: bool) -> None:
+    corpus = memory(tmp_path / "a.tmx", encoding=encoding, zipped=zipped)
+    assert list(pairs(corpus)) == READ
+    assert list(pairs(corpus.model_copy(update={"languages": ("fr", "eng")}))) == [
+        ("Ouvrez le fichier.", ""),
+        ("", ""),
+        ("seul", "not en"),
+    ]
+
+
+def test_the_units_of_a_namespace_are_units(tmp_path: Path) -> None:
+    corpus = memory(tmp_path / "a.tmx")
+    plain = (tmp_path / "a.tmx").read_text("utf-8")
+    (tmp_path / "a.tmx").write_text(plain.replace("<tmx ", '<tmx xmlns="http://www.lisa.org/tmx14" '), "utf-8")
+    assert list(pairs(corpus)) == READ
+
+
+def test_a_memory_is_trained_on(tmp_path: Path) -> None:
+    named = {"train": {"tmx": memory(tmp_path / "a.tmx").tmx}, "source_language": "en", "target_language": "de"}
+    data = validated(DataSpec, named, place="r")
+    assert data.train == (memory(tmp_path / "a.tmx"),)
+    store = tmp_path / "store"
+    made = prepare(data, Bpe(size=300), store, threads=1, say=lambda _: None)
+    assert (made.report.read, made.report.kept) == (3, 2)
+    assert made.report.places[Fault.EMPTY] == ["a.tmx:3"]
+    other = data.model_copy(update={"train": (data.train[0].model_copy(update={"languages": ("en", "fr")}),)})
+    with pytest.raises(ValueError, match="has changed since"):
+        prepare(other, Bpe(size=300), store, threads=1, say=lambda _: None, in_use=True)
+    memory(tmp_path / "a.tmx", UNITS.replace("Good day", "Good bye"))
+    with pytest.raises(ValueError, match="has changed since"):
+        prepare(data, Bpe(size=300), store, threads=1, say=lambda _: None, in_use=True)
+
+
+def test_of_a_test_set_what_lacks_a_side_is_left_out(tmp_path: Path) -> None:
+    assert corpus_of(memory(tmp_path / "a.tmx")) == (["Open the file.", "Good day"], [READ[0][1], READ[1][1]])
+
+
+def test_a_memory_stands_beside_its_recipe_and_may_be_moved(tmp_path: Path) -> None:
+    said = "data: {train: {tmx: a.tmx}, source_language: en, target_language: de}\n"
+    (tmp_path / "recipe.yaml").write_text(said, "utf-8")
+    recipe = load(tmp_path / "recipe.yaml")
+    assert recipe.data.train == (Tmx(tmx=str(tmp_path / "a.tmx"), languages=("en", "de")),)
+    changed = load(tmp_path / "recipe.yaml", ["data.train={tmx: /b.tmx}"])
+    assert changed.data.train == (Tmx(tmx="/b.tmx", languages=("en", "de")),)
+    assert wherever(recipe.as_dictionary()) == wherever(changed.as_dictionary())
+
+
+@pytest.mark.parametrize(
+    ("units", "message"),
+    [
+        ("<tu><tuv xml:lang='en'><seg>a</seg></tuv><tuv xml:lang='pt'/></tu>", "no unit with text in both en and de; it has en, pt"),  # noqa: E501
+        ("", "no unit with text in both en and de; it has no language"),
+        ("<tu>", "is no whole XML: mismatched tag: line 3, column .*; mend that place"),
+        ("<tu><tuv xml:lang='en'><seg>" + "<hi>" * 5000 + "</hi>" * 5000 + "</seg></tuv></tu>", "nested too deep"),
+    ],
+)  # fmt: skip
+def test_what_is_no_memory_of_both_languages_is_refused(tmp_path: Path, units: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        list(pairs(memory(tmp_path / "a.tmx", units)))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a\tb\n", "no whole XML: syntax error: line 1"),
+        (b"", "no whole XML: no element found"),
+        (b"<html></html>", "is no TMX: its outermost element is <html>"),
+        (gzip.compress(b"<tmx>" * 1000, mtime=0)[:-9], "is a damaged gzip file"),
+        (b"BZh91AY&SY12", "is compressed with bzip2; unpack it"),
+        (b"<?xml version='1.0' encoding='gb2312'?><tmx/>", "cannot be read: multi-byte.*iconv -t UTF-8"),
+        (b"<?xml version='1.0' encoding='none'?><tmx/>", "cannot be read: unknown encoding.*iconv -t UTF-8"),
+    ],
+)
+def test_what_is_no_memory_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "a.tmx").write_bytes(content)
+    with pytest.raises(ValueError, match=rf"a\.tmx.*{message}"):
+        list(pairs(Tmx(tmx=str(tmp_path / "a.tmx"), languages=("en", "de"))))
+
+
+def test_a_memory_is_read_unit_by_unit(tmp_path: Path) -> None:
+    many = "<tu><tuv xml:lang='en'><seg>a b c</seg></tuv><tuv xml:lang='de'><seg>x y z</seg></tuv></tu>" * 20_000
+    corpus = memory(tmp_path / "a.tmx", many)
+    tracemalloc.start()
+    assert sum(1 for _ in pairs(corpus)) == 20_000
+    assert tracemalloc.get_traced_memory()[1] < 2**20  # its elements together take sixty times that
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("named", [{"tmx": "a.tmx"}, {"hub": "wmt/wmt14", "config": "de-en"}])
+def test_a_corpus_of_several_languages_is_told_which(named: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"`test`.*say `source_language` and `target_language`.*or `languages"):
+        validated(DataSpec, {"train": {"tsv": "a"}, "test": {"one": named}, "source_language": "en"}, place="r")
+    own = validated(DataSpec, {"train": {**named, "languages": ["de", "en"]}, "source_language": "fr"}, place="r")
+    assert own.train[0].languages == ("de", "en")
+    both = validated(DataSpec, {"train": named, "source_language": "en", "target_language": "de"}, place="r")
+    assert both.train[0].languages == ("en", "de")
+    assert validated(DataSpec, both.as_dictionary(), place="again") == both
+
+
+@pytest.mark.parametrize("languages", [["en"], ["en", "en"], ["en", ""], ["en", 3], "en", ["en", "de", "fr"]])
+def test_languages_are_two(languages: object) -> None:
+    with pytest.raises(ValueError, match=r"`train.languages`: write two codes.* such as \[en, de\]"):
+        validated(DataSpec, {"train": {"tmx": "a", "languages": languages}}, place="r")
+
+
+class Table(list):
+    def iter(self, batch_size):
+        for start in range(0, len(self), 2):
+            yield {key: [row[key] for row in self[start : start + 2]] for key in self[0]}
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """A package that gives one table, and remembers what it was asked for."""
+    asked = []
+    rows = [{"en": "a\nman", "de": " ein\r\n Mann"}, {"en": "two", "de": "zwei"}, {"en": "three", "de": None}]
+
+    def load_dataset(dataset, config, split, revision):
+        asked.append((dataset, config, split, revision))
+        return Table(rows if config is None else [{"translation": row} for row in rows])
+
+    package = SimpleNamespace(load_dataset=load_dataset, disable_progress_bars=lambda: None)
+    monkeypatch.setitem(sys.modules, "datasets", package)
+    return asked
+
+
+@pytest.mark.parametrize("config", [None, "de-en"])
+def test_a_table_of_the_hub(hub, config):
+    corpus = Hub(hub="wmt/wmt14", config=config, languages=("en", "de"), revision="v1")
+    assert list(pairs(corpus)) == [("a man", "ein Mann"), ("two", "zwei"), ("three", "")]
+    assert hub == [("wmt/wmt14", config, "train", "v1")]
+    with pytest.raises(ValueError, match=r"wmt/wmt14 has no fr; it has (en, de|de, en)"):
+        list(pairs(corpus.model_copy(update={"languages": ("en", "fr")})))
+
+
+def test_a_table_of_the_hub_is_trained_on(hub, tmp_path):
+    data = DataSpec(train=(Hub(hub="wmt/wmt14"),), source_language="en", target_language="de")
+    made = prepare(data, Bpe(size=300), tmp_path, threads=1, say=lambda _: None)
+    assert (made.report.read, made.report.kept) == (3, 2)
+    assert made.report.places[Fault.EMPTY] == ["wmt/wmt14 train:3"]
+
+
+def test_rows_without_any_translation_are_empty_however_many_come_together(monkeypatch):
+    rows = [{"translation": row} for row in ({"en": "a", "de": "b"}, {"en": "c", "de": "d"}, None, None)]
+    package = SimpleNamespace(load_dataset=lambda *_, **__: Table(rows), disable_progress_bars=lambda: None)
+    monkeypatch.setitem(sys.modules, "datasets", package)
+    assert list(pairs(Hub(hub="x/y", languages=("en", "de")))) == [("a", "b"), ("c", "d"), ("", ""), ("", "")]
+
+
+def test_a_folder_where_one_stands_is_not_taken_for_a_table_of_the_hub(tmp_path, monkeypatch):
+    (tmp_path / "opus_books").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="is a folder of the directory where you stand"):
+        Hub(hub="opus_books", languages=("en", "de"))
+
+
+def test_word_pieces_of_another_model_have_no_merges_to_leave_out(tmp_path):
+    subwords = Subwords.learn(["a man", "two men"] * 9, WordPiece(size=600))
+    data = DataSpec(train=(Hub(hub="x/y"),), source_language="en", target_language="de")
+    with pytest.raises(ValueError, match=r"the subwords of --from are word-pieces, .* set subwords\.dropout: 0"):
+        prepare(data, Bpe(dropout=0.1), tmp_path, threads=1, say=print, given=(subwords, subwords))
+
+
+def test_columns_that_are_no_text_are_refused(monkeypatch):
+    rows = [{"en": "a", "de": "b", "translation": "c"}, {"en": ["a"], "de": 3, "translation": None}]
+    package = SimpleNamespace(load_dataset=lambda *_, **__: Table(rows), disable_progress_bars=lambda: None)
+    monkeypatch.setitem(sys.modules, "datasets", package)
+    with pytest.raises(ValueError, match=r"x/y: row 2 has no text in en, de: \(\['a'\], 3\)"):
+        list(pairs(Hub(hub="x/y", languages=("en", "de"))))
+
+
+def test_whatever_the_package_raises_is_a_message(monkeypatch):
+    def load_dataset(*_, **__):
+        raise RuntimeError("Dataset scripts are no longer supported")
+
+    package = SimpleNamespace(load_dataset=load_dataset, disable_progress_bars=lambda: None)
+    monkeypatch.setitem(sys.modules, "datasets", package)
+    with pytest.raises(OSError, match=r"`datasets` does not give x/y, de-en, train: Dataset scripts are no longer"):
+        list(pairs(Hub(hub="x/y", config="de-en", languages=("en", "de"))))
+
+
+def test_a_folder_of_tables_is_known_by_its_content(hub, tmp_path):
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    (folder / "train.jsonl").write_text("{}\n", "utf-8")
+    said = "data: {train: {hub: tables}, source_language: en, target_language: de}\n"
+    (tmp_path / "recipe.yaml").write_text(said, "utf-8")
+    data = load(tmp_path / "recipe.yaml").data
+    assert data.train == (Hub(hub=str(folder), languages=("en", "de")),)
+    prepare(data, Bpe(size=300), tmp_path / "store", threads=1, say=lambda _: None)
+    prepare(data, Bpe(size=300), tmp_path / "store", threads=1, say=lambda _: None, in_use=True)
+    (folder / "train.jsonl").write_text("{} \n", "utf-8")
+    with pytest.raises(ValueError, match="has changed since"):
+        prepare(data, Bpe(size=300), tmp_path / "store", threads=1, say=lambda _: None, in_use=True)
+
+
+def test_without_the_package_a_corpus_of_the_hub_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(ValueError, match=r"the corpus \{hub: wmt/wmt14\} needs the package `datasets`: `pip install"):
+        list(pairs(Hub(hub="wmt/wmt14", languages=("en", "de"))))
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_package_itself_gives_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))  # read when the package is imported
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    pytest.importorskip("datasets", reason="needs the extra hub")
+    folder = tmp_path / "table"
+    folder.mkdir()
+    row = json.dumps({"translation": {"de": "zwei", "en": "two"}})
+    (folder / "validation.jsonl").write_text(f"{row}\n", "utf-8")
+    assert list(pairs(Hub(hub=str(folder), split="validation", languages=("en", "de")))) == [("two", "zwei")]

@@ -1,0 +1,298 @@
+"""What every family keeps: no look-ahead, step by step = blocks = whole, padding and company without effect."""
+
+import json
+import typing
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from pydantic import TypeAdapter
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+from variants import BEGIN, VARIANTS, batch
+
+from transduce.model import ModelSpec, Vocabulary
+from transduce.model.dropout import Dropout
+from transduce.model.mixers.local import LocalAttention
+from transduce.model.translation_model import TranslationModel
+from transduce.settings import Spec
+
+SHARED = {"d_model": 14, "dropout": 0.1}
+TRANSFORMER = {
+    "kind": "transformer",
+    "d_model": 14,
+    "encoder_layers": 2,
+    "decoder_layers": 3,
+    "mixer": {"kind": "attention", "heads": 3, "d_k": 5, "d_v": 6},
+    "cross": {"kind": "attention", "heads": 2, "d_k": 4, "d_v": 8},
+    "feed_forward": {"kind": "feed_forward", "d_ff": 22},
+}
+LOCAL = {"kind": "local_attention", "heads": 3, "d_k": 5, "d_v": 6}
+RECURRENT = {"kind": "recurrent", "encoder_layers": 3, "decoder_layers": 3, "cell": {"kind": "gru"}, **SHARED}
+BLOCKS = [{"layers": 2, "width": 10, "kernel": 3}, {"layers": 1, "width": 12, "kernel": 2}]
+MEMORY = {"kind": "memory_network", "hops": 3, "span": 4, **SHARED}
+
+MEMBERS = {
+    **{
+        f"transformer-{kind}": {**TRANSFORMER, "cross": {**TRANSFORMER["cross"], "compatibility": {"kind": kind}}}
+        for kind in ("dot", "bilinear", "additive")
+    },
+    "transformer-additive-everywhere": {
+        **TRANSFORMER,
+        "mixer": {**TRANSFORMER["mixer"], "compatibility": {"kind": "additive"}},
+    },
+    **{f"transformer-local-{reach}": {**TRANSFORMER, "mixer": {**LOCAL, "neighbours": reach}} for reach in (1, 3, 20)},
+    **{
+        f"transformer-{kind}-{kernel}": {**TRANSFORMER, "mixer": {"kind": kind, "kernel": kernel}}
+        for kind in ("convolution", "separable_convolution")
+        for kernel in (1, 3, 4)
+    },
+    "transformer-experts": {
+        **TRANSFORMER,
+        "feed_forward": {"kind": "experts", "expert": {"d_ff": 22}, "number": 3, "chosen": 2},
+    },
+    **{
+        f"recurrent-{kind}": {**RECURRENT, "cell": {"kind": kind, **more}}
+        for kind, more in (("plain", {}), ("lstm", {}), ("factorised_lstm", {"rank": 5}), ("gru", {}))
+    },
+    "recurrent-forwards": {**RECURRENT, "directions": "forwards"},
+    "recurrent-gnmt": {**RECURRENT, "directions": "both_first", "residual": True},
+    "recurrent-not-fed": {**RECURRENT, "input_feeding": False},
+    **{
+        f"recurrent-attending-below{name}": {**RECURRENT, "attending": "bottom", "input_feeding": feeding}
+        for name, feeding in (("", True), ("-not-fed", False))
+    },
+    **{
+        f"recurrent-{kind}": {**RECURRENT, "compatibility": {"kind": kind}}
+        for kind in ("scaled_dot", "bilinear", "additive")
+    },
+    "convolutional": {"kind": "convolutional", "encoder": BLOCKS, "decoder": BLOCKS, "longest": 20, **SHARED},
+    "bytenet": {"kind": "bytenet", "sets": 2, "dilations": [1, 2], **SHARED},
+    "neural_gpu": {"kind": "neural_gpu", "layers": 2, "height": 3, **SHARED},
+    **{f"memory_network-{tying}": {**MEMORY, "tying": tying} for tying in ("adjacent", "layerwise", "untied")},
+    "recurrent-separate-readout": {**RECURRENT, "embeddings": "separate", "readout": {"kind": "separate"}},
+}
+MEMBERS |= {
+    f"{kind}-separate": {**MEMBERS[kind], "embeddings": "separate"}
+    for kind in ("convolutional", "bytenet", "neural_gpu", "memory_network-adjacent")
+}
+
+# What a formula leaves out: half of masked attention, the bridge to the decoder once a sentence, padding of a memory.
+LOOSE = {"transformer": 0.2, "recurrent": 0.2}
+
+
+def offered(annotation: Any) -> Iterator[tuple[str, str, Any]]:
+    """Every choice of settings: (spec, field, value) of each member of a union, each literal, both ways of a switch."""
+    if isinstance(annotation, type) and issubclass(annotation, Spec):
+        for name, field in annotation.model_fields.items():
+            values = typing.get_args(field.annotation) if typing.get_origin(field.annotation) is typing.Literal else ()
+            yield from ((annotation.__name__, name, value) for value in values)
+            if field.annotation is bool:
+                yield from ((annotation.__name__, name, value) for value in (False, True))
+            yield from offered(field.annotation)
+    elif typing.get_origin(annotation) is not typing.Literal:
+        for member in typing.get_args(annotation):
+            yield from offered(member)
+
+
+def taken(spec: Spec) -> Iterator[tuple[str, str, Any]]:
+    """The choices that a spec made."""
+    for name in type(spec).model_fields:
+        value = getattr(spec, name)
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, Spec):
+                yield from taken(one)
+        if isinstance(value, bool | str):
+            yield type(spec).__name__, name, value
+
+
+def test_every_choice_that_a_family_offers_is_held_to_the_contract():
+    specs = [validated_member(spec) for spec in MEMBERS.values()]
+    made = {choice for spec in [*specs, *VARIANTS.values()] for choice in taken(spec)}
+    assert not set(offered(ModelSpec)) - made
+
+
+every_member = pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in MEMBERS.items()])
+
+
+def validated_member(spec: dict[str, object]) -> Any:
+    return TypeAdapter(ModelSpec).validate_json(json.dumps(spec), strict=True)
+
+
+def build(spec: dict[str, object]) -> TranslationModel:
+    torch.manual_seed(1)
+    source = 17 if spec.get("embeddings", "shared") == "shared" else 19
+    model = validated_member(spec).build(Vocabulary(source=source, target=17))
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn_like(weight), alpha=0.1)
+    return model.double().eval()
+
+
+def log_probabilities(model: TranslationModel, source: Tensor, visible: Tensor, target_in: Tensor) -> Tensor:
+    return model.readout(model(source, visible, target_in))
+
+
+def close(one: Tensor, other: Tensor) -> None:
+    torch.testing.assert_close(one, other, rtol=0, atol=1e-11)
+
+
+@every_member
+def test_a_word_changes_what_is_after_it_and_nothing_before(spec):
+    model, (source, visible, target_in) = build(spec), batch()
+    expected = log_probabilities(model, source, visible, target_in)
+    for place in range(1, 9):
+        changed = target_in.clone()
+        changed[:, place] = torch.where(changed[:, place] == 5, 6, 5)
+        found = log_probabilities(model, source, visible, changed)
+        close(found[:, :place], expected[:, :place])
+        assert (found[:, place] - expected[:, place]).abs().amax(-1).gt(1e-9).all()
+
+
+@every_member
+def test_the_source_is_heard(spec):
+    model, (source, visible, target_in) = build(spec), batch()
+    expected = log_probabilities(model, source, visible, target_in)
+    for place in range(7):
+        changed = source.clone()
+        changed[:, place] = torch.where(changed[:, place] == 5, 6, 5)
+        found = log_probabilities(model, torch.where(visible, changed, source), visible, target_in)
+        moved = (found - expected).abs().amax((1, 2)) > 1e-9
+        assert torch.equal(moved, visible[:, place])
+
+
+@every_member
+def test_whatever_lies_under_padding_is_invisible(spec):
+    model, (source, visible, target_in) = build(spec), batch()
+    expected = log_probabilities(model, source, visible, target_in)
+    generator = torch.Generator().manual_seed(4)
+    wider = torch.nn.functional.pad(visible, (0, 2))
+    rubbish = torch.randint(0, 17, wider.shape, generator=generator)
+    rubbish = torch.where(wider, torch.nn.functional.pad(source, (0, 2)), rubbish)
+    longer = torch.cat([target_in, torch.randint(3, 17, (4, 3), generator=generator)], dim=1)
+    close(log_probabilities(model, rubbish, wider, longer)[:, :9], expected)
+
+
+@every_member
+def test_a_sentence_alone_is_as_in_company(spec):
+    model, (source, visible, target_in) = build(spec), batch()
+    together = log_probabilities(model, source, visible, target_in)
+    for sentence, present in enumerate(visible):
+        one = slice(sentence, sentence + 1)
+        close(log_probabilities(model, source[one, present], visible[one, present], target_in[one]), together[one])
+
+
+@every_member
+def test_step_by_step_is_blocks_is_whole(spec):
+    model, (source, visible, target_in) = build(spec), batch()
+    whole = log_probabilities(model, source, visible, target_in)
+    for blocks in [[1] * 9, [9], [4, 3, 2], [1, 6, 1, 1]]:
+        state, steps = model.start(source, visible, 9), []
+        for words in target_in.split(blocks, dim=1):
+            given, state = model.step(words, state)
+            steps.append(given)
+        close(torch.cat(steps, dim=1), whole)
+
+
+WALK = [
+    ([3, 3, 3, 3], 1),
+    ([5, 1, 2, 4], 1),
+    ([4, 2, 0, 2], 2),
+    ([2, 1, 0, 1], 1),
+    ([0, 2, 0, 1], 1),
+    ([0, 6, 0, 3], 3),
+    ([0, 0, 0, 1], 1),
+]
+
+
+@every_member
+def test_rows_picked_as_a_beam_picks_them_are_as_from_scratch(spec):
+    model, (source, visible, _) = build(spec), batch()
+    generator = torch.Generator().manual_seed(5)
+    state, owners, written = model.start(source, visible, 12), torch.arange(4), torch.full((4, 1), BEGIN)
+    given, state = model.step(written, state)
+    for counts, new in WALK:
+        chosen = []
+        for sentence, count in enumerate(counts):
+            mine = (owners == sentence).nonzero().flatten()
+            chosen.append(mine[torch.randint(0, max(len(mine), 1), (count,), generator=generator)])
+        rows = torch.cat(chosen)
+        state, owners = state.pick(rows), owners[rows]
+        added = torch.randint(3, 17, (len(rows), new), generator=generator)
+        written = torch.cat([written[rows], added], dim=1)
+        given, state = model.step(added, state)
+        close(given, log_probabilities(model, source[owners], visible[owners], written)[:, -new:])
+
+
+@every_member
+def test_every_weight_learns(spec):
+    model, (source, visible, target_in) = build(spec).train(), batch()
+    torch.manual_seed(3)
+    model(source, visible, target_in).square().sum().backward()
+    silent = [name for name, weight in model.named_parameters() if weight.grad is None or not weight.grad.any()]
+    # The noise of experts is heard by the penalty alone; a separate readout by the loss.
+    assert [name for name in silent if ".noise." not in name and not name.startswith("readout")] == []
+
+
+def thinned(values: Any, probability: float) -> Any:
+    """The settings with every `dropout` in them at `probability`."""
+    if isinstance(values, dict):
+        return {key: probability if key == "dropout" else thinned(value, probability) for key, value in values.items()}
+    return [thinned(value, probability) for value in values] if isinstance(values, list | tuple) else values
+
+
+@every_member
+def test_dropout_is_everywhere_as_strong_as_the_spec_says_and_while_training_alone(spec):
+    model = build(thinned(validated_member(spec).as_dictionary(), 0.5))
+    dropouts = [module for module in model.modules() if isinstance(module, Dropout)]
+    assert {dropout.probability for dropout in dropouts} == {0.5}
+    called = []
+    for dropout in dropouts:
+        dropout.register_forward_hook(lambda module, given, states: called.append(module))
+
+    def seeded(seed):
+        torch.manual_seed(seed)
+        return log_probabilities(model, *batch())
+
+    read = seeded(1)
+    assert torch.equal(seeded(2), read)
+    model.train()
+    called.clear()
+    trained = seeded(1)
+    assert set(called) == set(dropouts)
+    assert torch.equal(seeded(1), trained)
+    assert not torch.allclose(seeded(2), trained)
+    assert not torch.allclose(trained, read)
+
+
+def test_neighbours_are_on_both_sides_in_the_encoder_and_before_in_the_decoder():
+    local = LocalAttention(heads=1, d_k=3, d_v=5, neighbours=4)
+    plain = local.products(8, 0)
+    assert local.products(8, 100) == plain + 9 * 8
+    assert local.products(8, 100, causal=True) == plain + 5 * 8
+    assert local.products(8, 3, causal=True) == plain + 3 * 8
+
+
+@every_member
+def test_the_products_are_those_that_torch_counts(spec):
+    """Of a whole sentence: the Transformer's masked self-attention is worked out whole and counted by its half."""
+    model, length = build(spec), 6
+    spec = model.spec
+    source = torch.arange(3, 3 + length).unsqueeze(0)
+    with FlopCounterMode(display=False) as counted:
+        model.readout(model(source, torch.ones_like(source, dtype=torch.bool), source))
+    read, written = spec.products(length)
+    own = 2 * length * (read + written + spec.d_model * 17)
+    assert own == pytest.approx(counted.get_total_flops(), rel=LOOSE.get(spec.kind, 0.02))
+
+
+@pytest.mark.parametrize("name", ["bytenet", "neural_gpu"])
+def test_a_sentence_of_25_words_has_the_same_room_alone_as_in_company(name):
+    """1.2 · 25 is 30, but for float32, which has more."""
+    model, generator = build(MEMBERS[name]), torch.Generator().manual_seed(11)
+    source, visible = torch.randint(3, 17, (2, 27), generator=generator), torch.ones(2, 27, dtype=torch.bool)
+    visible[0, 25:] = False
+    target_in = torch.randint(3, 17, (2, 36), generator=generator)
+    together = log_probabilities(model, source, visible, target_in)
+    close(log_probabilities(model, source[:1, :25], visible[:1, :25], target_in[:1]), together[:1])

@@ -1,0 +1,93 @@
+"""Products in int8: exact sums of rounded numbers, near the float32 products, and each row by itself."""
+
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import Tensor, nn
+from variants import VARIANTS
+
+from transduce.model import Vocabulary
+from transduce.model.int8.quantise import NarrowLinear, NarrowReadout, largest_weight, narrow
+
+SIZES = [(1, 16, 8), (7, 24, 40), (33, 512, 100)]
+
+
+def numbers(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def by_hand(states: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The same in float64, from the definition: a scale a row on both sides, whole numbers between."""
+
+    def whole(matrix: Tensor, largest: int) -> tuple[Tensor, Tensor]:
+        scale = matrix.abs().amax(1, keepdim=True) / largest
+        return (matrix / scale).add(128.5).floor().sub(128).double(), scale.double()
+
+    (one, its), (other, others) = whole(states, 127), whole(weight, largest_weight())
+    product = (one @ other.T) * its * others.T
+    return product if bias is None else product + bias
+
+
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), SIZES)
+@pytest.mark.parametrize("biased", [True, False])
+def test_the_product_is_that_of_whole_numbers_with_a_scale_a_row(
+    rows: int, inputs: int, outputs: int, biased: bool
+) -> None:
+    # Rows and columns of very different sizes: one scale for all of a side would lose the small ones.
+    states = numbers(rows, inputs) * 10.0 ** torch.arange(rows).remainder(5).sub(2).unsqueeze(1)
+    weight = numbers(outputs, inputs, seed=2) * 10.0 ** torch.arange(outputs).remainder(3).sub(1).unsqueeze(1)
+    bias = numbers(outputs, seed=3) if biased else None
+    found = NarrowLinear(weight, bias)(states)
+    torch.testing.assert_close(found.double(), by_hand(states, weight, bias), rtol=1e-5, atol=1e-6)
+    exact = nn.functional.linear(states, weight, bias)
+    assert float((found - exact).norm() / exact.norm()) < 0.02
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="of x86 processors")
+def test_sums_are_exact_without_vnni() -> None:
+    """There two products are added in 16 bits, which is too few for weights of eight."""
+    code = """
+import torch
+from transduce.model.int8.quantise import NarrowLinear, largest_weight
+found = NarrowLinear(torch.ones(100, 512), None)(torch.ones(7, 512))
+print(largest_weight(), bool(((found - 512).abs() < 1).all()))
+"""
+    variables = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
+    assert done.stdout == "64 True\n"
+
+
+def test_a_row_does_not_depend_on_its_companions() -> None:
+    layer, states = NarrowLinear(numbers(40, 64), numbers(40, seed=4)), numbers(9, 64, seed=2)
+    together = layer(states)
+    assert torch.equal(torch.cat([layer(row) for row in states.split(1)]), together)
+    crowded = layer(torch.cat([states, 1000 * numbers(30, 64, seed=3)]))
+    assert torch.equal(crowded[:9], together)
+    assert torch.equal(layer(states.view(3, 3, 64)), together.view(3, 3, 40))
+
+
+def test_a_row_of_zeros_gives_the_bias() -> None:
+    bias = numbers(8)
+    assert torch.equal(NarrowLinear(numbers(8, 16), bias)(torch.zeros(2, 16)), bias.expand(2, -1))
+    assert torch.equal(NarrowLinear(torch.zeros(8, 16), bias)(numbers(2, 16)), bias.expand(2, -1))
+
+
+@pytest.mark.parametrize("name", ["text", "norm-pre"])
+def test_a_narrow_model_says_nearly_the_same(name: str) -> None:
+    torch.manual_seed(1)
+    model = VARIANTS[name].build(Vocabulary(source=17, target=17)).eval().requires_grad_(False)
+    source, target = torch.randint(3, 17, (4, 6)), torch.randint(3, 17, (4, 5))
+    visible = torch.ones_like(source, dtype=torch.bool)
+    exact = model.readout(model(source, visible, target))
+    whole = model.step(target, model.start(source, visible, 5))[0]
+    narrow(model)
+    assert not any(isinstance(module, nn.Linear) for module in model.modules())
+    assert isinstance(model.readout, NarrowReadout)
+    found = model.step(target, model.start(source, visible, 5))[0]
+    assert not torch.equal(found, whole)
+    assert float((found - exact).abs().max()) < 0.2
+    torch.testing.assert_close(found.exp().sum(-1), torch.ones(4, 5))

@@ -1,0 +1,24 @@
+"""What a model says of itself to those who run it."""
+
+import pytest
+from variants import VARIANTS
+
+from transduce.model import Vocabulary, blank
+from transduce.model.baselines.cells import Lstm
+from transduce.model.baselines.recurrent import Recurrent
+from transduce.model.experts import Experts
+from transduce.model.feed_forward import FeedForward
+
+
+@pytest.mark.parametrize(
+    ("spec", "compilable"),
+    [
+        (VARIANTS["text"], True),
+        (VARIANTS["text"].model_copy(update={"feed_forward": Experts(expert=FeedForward(d_ff=4), number=4)}), False),
+        (Recurrent(d_model=4, encoder_layers=1, decoder_layers=1, cell=Lstm()), False),
+    ],
+    ids=["transformer", "experts", "recurrent"],
+)
+def test_only_a_model_of_blocks_without_experts_is_compiled(spec, compilable):
+    model = blank(spec, Vocabulary(source=9, target=9))
+    assert model.is_compilable == compilable

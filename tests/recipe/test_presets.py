@@ -1,0 +1,186 @@
+"""The paper's models by name, against the counts of its Table 3 and of its text."""
+
+import pytest
+import torch
+
+from transduce.model import Transformer, Vocabulary
+from transduce.model.flops import flops
+from transduce.recipe import Recipe, expanded
+from transduce.recipe.model_summary import described
+from transduce.recipe.presets import PRESETS, TABLE_3
+from transduce.settings import validated
+
+# Millions of parameters of the text's model at 37,000 and at 41,200 subwords.
+TEXT = {
+    "base": (63.0, 65.2),
+    **{f"A{row}": (63.0, 65.2) for row in (1, 2, 3, 4)},
+    "B1": (56.0, 58.1),
+    "B2": (58.3, 60.5),
+    "C1": (33.6, 35.8),
+    "C2": (48.3, 50.5),
+    "C3": (77.7, 79.9),
+    "C4": (26.8, 27.9),
+    "C5": (163.8, 168.1),
+    "C6": (50.4, 52.6),
+    "C7": (88.2, 90.4),
+    **{f"D{row}": (63.0, 65.2) for row in (1, 2, 3, 4)},
+    "big": (214.2, 218.5),
+}
+
+# The column of Table 3, which counts the biases of the released code at its 40,960 subwords.
+COLUMN = {"B1": 58, "B2": 60, "C1": 36, "C2": 50, "C3": 80, "C4": 28, "C5": 168, "C6": 53, "C7": 90}
+
+
+def parameters(spec, vocabulary):
+    with torch.device("meta"):
+        model = spec.build(Vocabulary(source=vocabulary, target=vocabulary))
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def spec_of(preset, **changes):
+    return validated(Transformer, {**PRESETS[preset]["model"], **changes}, place=preset)
+
+
+@pytest.mark.parametrize("preset", TEXT)
+def test_parameters_of_the_text(preset):
+    found = tuple(described(preset, size)["parameters"] / 1e6 for size in (37_000, 41_200))
+    # C6 has 50,450,432 at 37,000, which the list has as 50.4.
+    assert found == pytest.approx(TEXT[preset], abs=0.0505)
+
+
+def test_learned_positions_add_their_tables():
+    assert described("E", 37_000)["parameters"] - described("base", 37_000)["parameters"] in (512 * 512, 2 * 512 * 512)
+
+
+def test_the_released_base_is_the_papers_65_million():
+    assert round(described("released-2017", 40_960)["parameters"] / 1e6) == 65
+
+
+@pytest.mark.parametrize("row", COLUMN)
+def test_rows_counted_as_released_are_the_papers_column(row):
+    attention = {name: {**PRESETS[row]["model"][name], "bias": True} for name in ("mixer", "cross")}
+    assert round(parameters(spec_of(row, **attention), 40_960) / 1e6) == COLUMN[row]
+
+
+def test_every_row_of_table_3_is_there():
+    rows = {f"{letter}{row}" for letter, last in (("A", 4), ("B", 2), ("C", 7), ("D", 4)) for row in range(1, last + 1)}
+    assert set(TABLE_3) == rows | {"E"}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_and_a_corpus_are_a_recipe(preset):
+    values = {"data": {"train": {"embedded": "train"}}, "model": {"preset": preset}}
+    recipe = validated(Recipe, expanded(values, place="here"), place="here")
+    assert recipe.model.kind == PRESETS[preset]["model"]["kind"]
+
+
+@pytest.mark.parametrize("preset", ["base", "big", "released-2017", "E", "experts"])
+def test_projections_are_drawn_as_the_released_code_draws_them(preset):
+    values = {"data": {"train": {"embedded": "train"}}, "model": {"preset": preset}}
+    assert validated(Recipe, expanded(values, place="here"), place="here").model.initialisation == "fused-glorot"
+
+
+def test_what_the_rows_vary():
+    """Table 3, entry by entry: what differs from base is what the row says, and nothing else."""
+
+    def entries(preset):
+        values = {"data": {"train": {"embedded": "train"}}, "model": {"preset": preset}}
+        recipe = validated(Recipe, expanded(values, place="here"), place="here")
+        model, training = recipe.model, recipe.training
+        heads = (model.mixer.heads, model.mixer.d_k, model.mixer.d_v)
+        assert model.cross == model.mixer
+        assert model.encoder_layers == model.decoder_layers
+        return {
+            "N": model.encoder_layers,
+            "d_model": model.d_model,
+            "d_ff": model.feed_forward.d_ff,
+            "h d_k d_v": heads,
+            "dropout": model.dropout,
+            "smoothing": training.label_smoothing,
+            "positions": model.positions.kind,
+            "steps": training.steps,
+            "average": training.average,
+            "rest": (model.norm, model.mixer.bias, model.mixer.dropout, model.feed_forward.dropout, model.embeddings),
+        }
+
+    base = entries("base")
+    assert base == {
+        "N": 6,
+        "d_model": 512,
+        "d_ff": 2048,
+        "h d_k d_v": (8, 64, 64),
+        "dropout": 0.1,
+        "smoothing": 0.1,
+        "positions": "sinusoidal",
+        "steps": 100_000,
+        "average": 5,
+        "rest": ("post", False, 0.0, 0.0, "shared"),
+    }
+    differences = {
+        row: {name: value for name, value in entries(row).items() if value != base[name]} for row in [*TABLE_3, "big"]
+    }
+    # Averaging is not in Table 3.
+    assert all(differences[row].pop("average", 0) is None for row in TABLE_3)
+    assert differences == {
+        "A1": {"h d_k d_v": (1, 512, 512)},
+        "A2": {"h d_k d_v": (4, 128, 128)},
+        "A3": {"h d_k d_v": (16, 32, 32)},
+        "A4": {"h d_k d_v": (32, 16, 16)},
+        "B1": {"h d_k d_v": (8, 16, 64)},
+        "B2": {"h d_k d_v": (8, 32, 64)},
+        "C1": {"N": 2},
+        "C2": {"N": 4},
+        "C3": {"N": 8},
+        "C4": {"d_model": 256, "h d_k d_v": (8, 32, 32)},
+        "C5": {"d_model": 1024, "h d_k d_v": (8, 128, 128)},
+        "C6": {"d_ff": 1024},
+        "C7": {"d_ff": 4096},
+        "D1": {"dropout": 0.0},
+        "D2": {"dropout": 0.2},
+        "D3": {"smoothing": 0.0},
+        "D4": {"smoothing": 0.2},
+        "E": {"positions": "learned"},
+        "big": {
+            "d_model": 1024,
+            "d_ff": 4096,
+            "h d_k d_v": (16, 64, 64),
+            "dropout": 0.3,
+            "steps": 300_000,
+            "average": 20,
+        },
+    }
+
+
+def test_tiny():
+    model = spec_of("tiny")
+    assert (model.encoder_layers, model.decoder_layers, model.d_model, model.feed_forward.d_ff) == (4, 4, 128, 256)
+    assert (model.mixer.heads, model.cross.heads) == (4, 4)
+
+
+def test_the_arithmetic_of_base():
+    assert described("base", 37_000)["flops_per_target_token"] == pytest.approx(127.5e6, rel=0.01)
+
+
+def test_the_arithmetic_of_a_toy_counted_by_hand():
+    spec = Transformer(
+        d_model=6,
+        encoder_layers=2,
+        decoder_layers=1,
+        mixer={"kind": "attention", "heads": 3, "d_k": 2, "d_v": 5},
+        cross={"heads": 2, "d_k": 4, "d_v": 1},
+        feed_forward={"kind": "feed_forward", "d_ff": 11},
+    )
+    # Multiplications: to 3·2 queries, 3·2 keys, 3·5 values and back; scores and sums over 10 words.
+    self_attention = 6 * (6 + 6 + 15) + 15 * 6
+    network = 6 * 11 + 11 * 6
+    keys_and_values = 6 * (8 + 2)
+    queries_and_back = 6 * 8 + 2 * 6
+    read = 2 * (self_attention + network + 10 * (6 + 15)) + keys_and_values
+    written = self_attention + 10 * (6 + 15) // 2 + queries_and_back + 10 * (8 + 2) + network + 6 * 9
+    assert flops(spec, Vocabulary(source=7, target=9), length=10) == (2 * read, 2 * written)
+
+
+def test_parameters_by_part_are_all_parameters():
+    for preset in ("tiny", "E", "released-2017"):
+        found = described(preset, 1000)
+        assert sum(found["parameters_by_part"].values()) == found["parameters"]

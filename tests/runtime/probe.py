@@ -1,0 +1,70 @@
+"""Under `torchrun` or alone: some steps of a training, of which the first process writes down gradients and weights.
+
+    python probe.py RECIPE STORE OUT STEPS PIECES PARALLEL [mean]
+
+`mean` plants a bug: the processes' gradients are averaged where they have to be added.
+"""
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch.distributed.tensor import DTensor
+
+from transduce.corpus import open_store
+from transduce.recipe import load
+from transduce.runtime.distributed import Together, begin
+from transduce.trainer.trainer import Run
+from transduce.training import training_steps
+
+
+class Constant(NamedTuple):
+    """A rate that stays."""
+
+    value: float = 1e-3
+
+    def rate(self, step: int, d_model: int) -> float:
+        return self.value
+
+
+def whole(gradient):
+    return gradient.full_tensor() if isinstance(gradient, DTensor) else gradient
+
+
+def mine(parameter):
+    return parameter.to_local() if isinstance(parameter, DTensor) else parameter
+
+
+def main(recipe: str, store: str, out: str, steps: str, pieces: str, parallel: str, bug: str = "") -> None:
+    together, device = begin(torch.device("cpu"))
+    if bug == "mean":
+        add = Together.add
+
+        def averaged(self, *tensors):
+            add(self, *tensors)
+            for tensor in tensors:
+                tensor.div_(self.size)
+
+        Together.add = averaged
+    changes = [f"training.pieces={pieces}", f"training.parallel={parallel}"]
+    loaded = load(Path(recipe), [*changes, "training.batch_tokens=2048", "model.dropout=0.3"])
+    training = loaded.training.model_copy(update={"schedule": Constant()})
+    run = Run(loaded, Path(out).parent / "unused", open_store(Path(store)), device, lambda line: None, together)
+    names, norms, first = dict(run.model.named_parameters()), [], {}
+    records = training_steps(run.objective, run.optimiser, run.planner, training, run.precision, together=together)
+    for record in records:
+        norms.append(record.gradient_norm)
+        if record.step == 1:
+            first = {name: whole(parameter.grad).clone() for name, parameter in names.items()}
+        if record.step == int(steps):
+            break
+    weights = run.optimiser.weights()
+    kept = sum(mine(parameter).numel() for parameter in names.values())
+    if together.leads:
+        torch.save({"first": first, "norms": norms, "weights": weights, "kept": kept}, out)
+    together.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,129 @@
+"""What the machine is told."""
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from transduce.runtime.device import choose_device, compile_on_gpu, environment, keep_pages, machine_name, repeat_bits
+
+
+def test_repeatable_bits_fill_no_memory():
+    repeat_bits(torch.device("cuda"))
+    assert not torch.are_deterministic_algorithms_enabled()
+    repeat_bits(torch.device("cpu"))
+    assert torch.are_deterministic_algorithms_enabled()
+    assert torch.is_deterministic_algorithms_warn_only_enabled()
+    assert not torch.utils.deterministic.fill_uninitialized_memory
+
+
+@pytest.fixture
+def cudnn_again():
+    yield
+    torch.backends.cuda.enable_cudnn_sdp(True)
+
+
+@pytest.mark.usefixtures("cudnn_again")
+def test_auto_is_a_gpu_where_there_is_one(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert choose_device("auto").type == "cuda"
+    used = []
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr("torch.cuda.set_device", used.append)
+    assert choose_device("cuda:1") == torch.device("cuda", 1)
+    assert used == [1]
+    with pytest.raises(ValueError, match="there is no GPU 2 here: they are counted from 0, and there are 2"):
+        choose_device("cuda:2")
+
+
+@pytest.mark.usefixtures("cudnn_again")
+def test_a_gpu_plans_no_attention_anew_for_each_shape(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    choose_device("cpu")
+    assert torch.backends.cuda.cudnn_sdp_enabled()
+    choose_device("cuda")
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
+
+
+class Compiled:
+    """A model that remembers whether it was compiled."""
+
+    done = False
+
+    def compile(self):
+        self.done = True
+
+
+def test_a_model_is_compiled_on_a_gpu_alone_and_only_with_a_compiler(monkeypatch, tmp_path):
+    said = []
+    monkeypatch.setenv("CC", "cc")
+    monkeypatch.setattr("transduce.runtime.device.sysconfig.get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr("torch.utils._triton.has_triton", lambda: True)
+    (tmp_path / "Python.h").touch()
+    for device, compiled in (("cpu", False), ("cuda", True)):
+        model = Compiled()
+        compile_on_gpu(model, torch.device(device), said.append)
+        assert (model.done, said) == (compiled, [])
+    (tmp_path / "Python.h").unlink()
+    model = Compiled()
+    compile_on_gpu(model, torch.device("cuda"), said.append)
+    (tmp_path / "Python.h").touch()
+    monkeypatch.setattr("torch.utils._triton.has_triton", lambda: False)  # as on a GPU that it does not know
+    compile_on_gpu(model, torch.device("cuda"), said.append)
+    assert not model.done
+    assert len(said) == 2
+    assert all(line.startswith("slower than it could be: torch fuses operations for a GPU with") for line in said)
+
+
+@pytest.mark.parametrize("platform", ["darwin", "win32"])
+def test_memory_is_left_alone_where_the_library_is_another(monkeypatch, platform):
+    monkeypatch.setattr("transduce.runtime.device.sys.platform", platform)
+    monkeypatch.setattr("transduce.runtime.device.ctypes.CDLL", lambda name: pytest.fail(f"loads {name}"))
+    keep_pages()
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [({}, "5000"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "None"), ({"GOMP_SPINCOUNT": "7"}, "7")],
+)
+def test_idle_threads_do_not_spin_for_long(given, found):
+    """The variable counts only if it is set before torch is first imported, and is the user's where they set one."""
+    script = "import os, sys, transduce; assert 'torch' not in sys.modules; print(os.environ.get('GOMP_SPINCOUNT'))"
+    own = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+    printed = subprocess.check_output([sys.executable, "-c", script], timeout=60, env={**own, **given}, text=True)
+    assert printed == f"{found}\n"
+
+
+def test_the_environment_is_told_whole():
+    found = environment(torch.device("cpu"))
+    assert found.keys() == {"torch", "threads", "device", "processor", "machine"}
+    assert (found["torch"], found["device"]) == (torch.__version__, "cpu")
+    assert (found["processor"], found["machine"]) == (torch.backends.cpu.get_cpu_capability(), machine_name())
+
+
+@pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="the system has no /proc/cpuinfo")
+def test_the_processor_is_called_by_its_name():
+    assert machine_name()
+    assert machine_name() in Path("/proc/cpuinfo").read_text("utf-8") or machine_name() == platform.machine()
+
+
+SUBNORMAL = """
+import torch
+from transduce.runtime.device import flush_subnormals
+{before}
+torch.set_num_threads(2)
+print(int((torch.full((2, 1_000_000), 1e-30) * 1e-10).count_nonzero()))
+"""
+
+
+@pytest.mark.parametrize(("before", "left"), [("", 2_000_000), ("flush_subnormals()", 0)])
+def test_subnormal_numbers_are_zero_in_all_threads(before, left):
+    script = SUBNORMAL.format(before=before)
+    found = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=120)
+    assert int(found.stdout) == left

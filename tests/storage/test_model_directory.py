@@ -1,0 +1,215 @@
+"""A model directory: read only as it was written, and every change told by name."""
+
+import errno
+import json
+import shutil
+from unittest.mock import Mock
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from transduce.model import Transformer, Vocabulary
+from transduce.model_directory import Config, Model, Weights, verify, weights_of, write_model, write_recipe
+from transduce.text.subwords import Bpe, Subwords
+
+CHECKED = ["config.json", "model.safetensors", "recipe.yaml", "tokenizer.json"]
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    """A model directory to damage; a run without its training folder is one."""
+    return shutil.copytree(trained, tmp_path / "model", ignore=shutil.ignore_patterns("training"))
+
+
+def refusal(directory):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the caller looks at the message
+        Model.read(directory)
+    return str(caught.value)
+
+
+def test_the_manifest_names_every_file_that_is_no_journal_and_no_card(run):
+    files = {path.name for path in run.iterdir()} - {"README.md", "metrics.jsonl", "manifest.json"}
+    assert files == set(CHECKED)
+    assert list(json.loads((run / "manifest.json").read_text())["files"]) == CHECKED
+
+
+def test_what_is_read_is_what_was_trained(trained):
+    model = Model.read(trained)
+    stored = load_file(trained / "model.safetensors")
+    assert {name: tuple(weight.shape) for name, weight in model.module.named_parameters()} == {
+        name: tuple(weight.shape) for name, weight in stored.items()
+    }
+    assert all(torch.equal(weight, stored[name]) for name, weight in model.module.named_parameters())
+    assert model.config.weights == Weights(kind="averaged", steps=(8, 12))
+    assert (model.config.source_language, model.config.target_language, model.config.decoding.beam) == ("en", "de", 2)
+    assert model.source is model.target
+    assert not model.module.training
+    assert model.module.target_embedding.weight is model.module.source_embedding.weight is model.module.readout.weight
+    assert Model.read_config(trained) == model.config
+
+
+def test_config_is_whole(trained):
+    values = json.loads((trained / "config.json").read_text())
+    assert values == Model.read(trained).config.as_dictionary()
+    assert values["version"] == 1
+    assert values["model"]["positions"] == {"kind": "sinusoidal", "layout": "interleaved"}
+    assert values["model"]["readout"] == {"kind": "tied"}
+    assert values["model"]["symbols"] == {"pad": 0, "begin": 1, "end": 2}
+    assert values["decoding"] == {"beam": 2, "length_penalty": 0.6, "extra_length": 4, "margin": None}
+
+
+def config(embeddings, source, target):
+    model = Transformer(
+        d_model=8,
+        encoder_layers=1,
+        decoder_layers=2,
+        mixer={"kind": "attention", "heads": 2, "d_k": 3, "d_v": 5},
+        cross={"heads": 1, "d_k": 4, "d_v": 2},
+        feed_forward={"kind": "feed_forward", "d_ff": 7},
+        embeddings=embeddings,
+    )
+    return Config(
+        model=model,
+        vocabulary=Vocabulary(source=source, target=target),
+        weights=Weights(kind="best", steps=(3,)),
+    )
+
+
+def test_separate_subwords_come_back_to_their_sides(tmp_path):
+    source = Subwords.learn(["hello hello hello world"] * 9, Bpe(size=262))
+    target = Subwords.learn(["guten guten Tag guten Tag"] * 9, Bpe(size=265))
+    written = config("separate", source.size, target.size)
+    module = written.model.build(written.vocabulary)
+    write_model(tmp_path / "a" / "b", written, weights_of(module), (source, target), {"README.md": "mine"})
+    read = Model.read(tmp_path / "a" / "b")
+    assert (read.source.size, read.target.size) == (source.size, target.size)
+    assert source.size != target.size
+    assert read.source.encode(["hello guten"]) == source.encode(["hello guten"]) != read.target.encode(["hello guten"])
+    assert read.config == written
+    assert all(map(torch.equal, read.module.parameters(), module.parameters()))
+    assert (tmp_path / "a" / "b" / "README.md").read_text() == "mine"
+
+
+def test_the_card_belongs_to_its_owner(run):
+    (run / "README.md").write_text("# What I say")
+    assert verify(run) == []
+    model = Model.read(run)
+    write_model(
+        run, model.config, weights_of(model.module), (model.source, model.target), {"README.md": "the program's"}
+    )
+    assert (run / "README.md").read_text() == "# What I say"
+    (run / "README.md").unlink()
+    assert verify(run) == []
+
+
+def test_a_card_that_nobody_edited_goes_with_the_weights(run):
+    model = Model.read(run)
+    for card in ("first", "second"):
+        (run / "README.md").unlink()
+        for text in ("earlier", card):
+            write_model(run, model.config, weights_of(model.module), (model.source, model.target), {"README.md": text})
+        assert (run / "README.md").read_text() == card
+
+
+def test_weights_that_could_not_be_written_leave_the_card_of_those_that_are_there(run, monkeypatch):
+    model = Model.read(run)
+
+    def write(card):
+        write_model(run, model.config, weights_of(model.module), (model.source, model.target), {"README.md": card})
+
+    write("first")
+    with monkeypatch.context() as full:
+        full.setattr(
+            "transduce.model_directory.write_tensors", Mock(side_effect=OSError(errno.ENOSPC, "no space left"))
+        )
+        with pytest.raises(OSError, match="no space left"):
+            write("second")
+    assert (run / "README.md").read_text() == "first"
+    with monkeypatch.context() as cut_short:
+        cut_short.setattr("transduce.model_directory.flush", Mock(side_effect=OSError))
+        with pytest.raises(OSError):  # noqa: PT011 - once everything is in its place but for the manifest
+            write("third")
+    write("fourth")
+    assert (run / "README.md").read_text() == "fourth"
+
+
+def test_the_recipe_of_a_run_that_goes_on_is_no_damage(run):
+    write_recipe(run, "{}")
+    assert (run / "recipe.yaml").read_text() == "{}"
+    assert verify(run) == []
+    Model.read(run)
+
+
+@pytest.mark.parametrize("name", CHECKED)
+@pytest.mark.parametrize("place", [0, 0.5, -1])
+def test_a_flipped_bit_is_found(run, name, place):
+    content = bytearray((run / name).read_bytes())
+    content[int(place * len(content)) if place > 0 else place] ^= 4
+    (run / name).write_bytes(content)
+    assert verify(run) == [f"{name} has changed since it was written (its checksum differs)"]
+    message = refusal(run)
+    assert f"{run} is damaged: {name}; " in message
+    assert f"transduce verify {run}" in message
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_a_file_cut_short_or_gone_is_found(run, name):
+    content = (run / name).read_bytes()
+    (run / name).write_bytes(content[:-1])
+    assert verify(run) == [f"{name} has {len(content) - 1:,} bytes where the manifest says {len(content):,}"]
+    assert f"is damaged: {name};" in refusal(run)
+    (run / name).unlink()
+    assert verify(run) == [f"{name} is missing"]
+    assert f"is damaged: {name};" in refusal(run)
+
+
+def test_all_that_is_wrong_is_told(run):
+    (run / "config.json").unlink()
+    (run / "recipe.yaml").write_text("")
+    assert [fault.split()[0] for fault in verify(run)] == ["config.json", "recipe.yaml"]
+    assert "config.json, recipe.yaml" in refusal(run)
+
+
+def test_what_is_no_model_directory(tmp_path, trained):
+    assert f"there is no model directory {tmp_path / 'x'}" in refusal(tmp_path / "x")
+    assert "transduce train" in refusal(tmp_path / "x")
+    assert f"{trained / 'README.md'} is a file" in refusal(trained / "README.md")
+    assert f"{tmp_path} is no model directory: it has no manifest.json" in refusal(tmp_path)
+    (tmp_path / "training").mkdir()
+    assert "its training has written no model yet" in refusal(tmp_path)
+    with pytest.raises(ValueError, match="no model directory"):
+        verify(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"files": 3', "\udcff".encode("utf-8", "surrogateescape")])
+def test_a_manifest_that_is_none(run, content):
+    (run / "manifest.json").write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert f"{run / 'manifest.json'} is damaged" in refusal(run)
+
+
+def test_another_version_is_not_guessed_at(run):
+    manifest = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps({**manifest, "version": 7}))
+    assert "version 7; this program reads version 1" in refusal(run)
+
+
+def test_weights_of_another_model_are_refused(run):
+    model = Model.read(run)
+    weights = weights_of(model.module)
+    del weights["encoder.1.feed_forward.inner.bias"]
+    write_model(run, model.config, weights, (model.source, model.target), {})
+    assert "does not hold the weights that config.json describes" in refusal(run)
+    weights = weights_of(model.module) | {"encoder.1.feed_forward.inner.bias": torch.zeros(41)}
+    write_model(run, model.config, weights, (model.source, model.target), {})
+    assert "does not hold the weights that config.json describes" in refusal(run)
+
+
+def test_nothing_of_a_write_that_fails_is_seen(run, monkeypatch):
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    model = Model.read(run)
+    monkeypatch.setattr("safetensors.torch.save_file", lambda weights, path: path.write_bytes(b"half") / 0)
+    with pytest.raises(ZeroDivisionError):
+        write_model(run, model.config, weights_of(model.module), (model.source, model.target), {})
+    assert {name: (run / name).read_bytes() for name in before} == before
+    assert verify(run) == []

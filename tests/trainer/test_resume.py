@@ -1,0 +1,432 @@
+"""Killed, stopped, and told the same again, a run ends with the bits of one that was never stopped."""
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from micro_run import Moment, forked, write_corpus
+from transduce.model_directory import Model
+from transduce.recipe import load
+from transduce.storage.locks import held
+from transduce.trainer.trainer import Run, prepare
+
+TIMES = ("tokens_per_second", "waiting", "elapsed")
+
+
+def train(micro, out, *changes, moment=None):
+    return forked("train", micro / "recipe.yaml", "--out", out, *changes, moment=moment)
+
+
+def weights(run):
+    return (run / "model.safetensors").read_bytes()
+
+
+def records(run):
+    """The journal without what the clock says."""
+    lines = (run / "metrics.jsonl").read_text().rstrip("\n").split("\n")
+    return [{name: value for name, value in json.loads(line).items() if name not in TIMES} for line in lines]
+
+
+def checkpoints(run):
+    return sorted(int(path.name.removeprefix("step-")) for path in (run / "training").glob("step-*"))
+
+
+def files(run):
+    """Every file of a run but TensorBoard's, by name."""
+    return {
+        str(path.relative_to(run)): path.read_bytes()
+        for path in run.rglob("*")
+        if path.is_file() and "tensorboard" not in path.parts
+    }
+
+
+@pytest.fixture
+def copied(trained, tmp_path):
+    """A run of one's own that is finished."""
+    return shutil.copytree(trained, tmp_path / "copied")
+
+
+def assert_as_if_never_killed(micro, trained, out, moments):
+    for moment in moments:
+        train(micro, out, moment=moment)
+    ended = train(micro, out)
+    assert ended.code == 0, ended.error
+    assert weights(out) == weights(trained)
+    assert records(out) == records(trained)
+    assert checkpoints(out) == [8, 12]
+    # What stays behind of a write that was cut short would stay for ever.
+    assert files(out).keys() == files(trained).keys()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_again_and_again(micro, trained, tmp_path, seed):
+    drawn = random.Random(seed)
+    moments = [Moment(drawn.randint(1, 90)) for _ in range(3)]
+    assert train(micro, tmp_path / "first", moment=moments[0]).code == -signal.SIGKILL
+    assert_as_if_never_killed(micro, trained, tmp_path / "first", moments[1:])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "learning subwords",
+        "validation after step 3",  # before there is any checkpoint, with a record in the journal already
+        "step 12/12",
+        "average of",  # all is trained and saved, and nothing averaged
+    ],
+)
+def test_killed_at_a_line(micro, trained, tmp_path, line):
+    assert train(micro, tmp_path / "run", moment=Moment(line)).code == -signal.SIGKILL
+    assert_as_if_never_killed(micro, trained, tmp_path / "run", [])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_killed_at_every_operation(micro, trained, tmp_path):
+    for operation in range(1, 2000):
+        out = tmp_path / str(operation)
+        if train(micro, out, moment=Moment(operation)).code == 0:
+            break
+        assert_as_if_never_killed(micro, trained, out, [])
+        shutil.rmtree(out)
+    assert operation > 100
+
+
+def test_killed_from_outside(micro, trained, tmp_path):
+    command = [sys.executable, "-m", "transduce", "train", micro / "recipe.yaml", "--out", tmp_path / "run"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        lines = random.Random(4).randint(20, 40)
+        for _ in range(lines):
+            process.stderr.readline()
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert_as_if_never_killed(micro, trained, tmp_path / "run", [])
+
+
+@pytest.mark.parametrize(("number", "code", "step"), [(signal.SIGTERM, 143, 9), (signal.SIGINT, 130, 6)])
+def test_a_signal_saves_between_the_steps_that_save(micro, trained, tmp_path, number, code, step):
+    out = tmp_path / "run"
+    ended = train(micro, out, moment=Moment(f"step {step}/12", number))
+    assert (ended.code, ended.out) == (code, "")
+    assert ended.error.endswith(f"stopped after step {step}; the same command goes on from there\n")
+    assert checkpoints(out)[-1] == step
+    ended = train(micro, out)
+    assert ended.code == 0
+    assert f"going on after step {step}\n" in ended.error
+    assert weights(out) == weights(trained)
+    assert checkpoints(out) == [8, 12]
+    reports = [record for record in records(out) if "loss" in record]
+    assert [record["step"] for record in reports] == sorted({record["step"] for record in reports})
+    assert sum(record["tokens"] for record in reports) == sum(r["tokens"] for r in records(trained) if "loss" in r)
+
+
+def test_a_second_signal_acts_at_once(micro, trained, tmp_path):
+    """Both come while one validation is told, before its step could be saved."""
+    ended = train(micro, tmp_path / "run", moment=Moment("  source", signal.SIGINT))
+    assert (ended.code, ended.out) == (130, "")
+    assert ended.error.count("  source") == 2
+    assert "stopped after" not in ended.error
+    assert checkpoints(tmp_path / "run") == []
+    assert_as_if_never_killed(micro, trained, tmp_path / "run", [])
+
+
+def test_a_finished_run_says_so_and_stays_as_it_is(micro, copied):
+    before = files(copied)
+    ended = train(micro, copied)
+    assert ended.code == 0
+    assert ended.error.endswith(f"{copied} is finished: 12 steps are done\n")
+    assert ended.out == f"{copied}: 12 steps are done; weights: averaged of step 8, 12\n"
+    assert files(copied) == before
+
+
+def test_a_finished_run_goes_on_with_more_steps(micro, copied, tmp_path):
+    assert train(micro, copied, "--set", "training.steps=14").code == 0
+    assert train(micro, tmp_path / "straight", "--set", "training.steps=14").code == 0
+    assert weights(copied) == weights(tmp_path / "straight")
+    assert checkpoints(copied) == checkpoints(tmp_path / "straight") == [12, 14]
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ("model.dropout=0.2", "`model.dropout` was 0.1 and is 0.2"),
+        ("training.optimiser.betas=[0.9, 0.99]", "`training.optimiser.betas` was [0.9, 0.98] and is [0.9, 0.99]"),
+        ("training.average=null", "`training.average` was 2 and is null"),
+        ("data.longest=100", "`data.longest` was 256 and is 100"),
+    ],
+)
+def test_a_changed_recipe_is_refused(micro, copied, change, difference):
+    before = files(copied)
+    ended = train(micro, copied, "--set", "training.steps=14", "--set", change)
+    assert (ended.code, ended.out) == (2, "")
+    assert difference in ended.error
+    assert "--restart" in ended.error
+    assert "steps" not in ended.error
+    assert files(copied) == before
+
+
+def test_what_has_moved_is_no_difference_to_name(micro, copied, tmp_path):
+    for side in ("en", "de"):
+        shutil.copy(micro / f"train.{side}", tmp_path / f"moved.{side}")
+    moved = f"data.train={{source: {tmp_path}/moved.en, target: {tmp_path}/moved.de}}"
+    ended = train(micro, copied, "--set", moved, "--set", "training.seed=3")
+    assert "`training.seed` was 1 and is 3" in ended.error
+    assert "data.train" not in ended.error
+
+
+def test_what_may_change(micro, copied, tmp_path):
+    write_corpus(tmp_path, "other", 4)
+    free = {
+        "steps": 14,
+        "minutes": 50,
+        "patience": 9,
+        "log_every": 3,
+        "validate_every": 2,
+        "validate_by": "loss",
+    }
+    changes = [f"--set=training.{key}={value}" for key, value in free.items()]
+    changes += [f"--set=data.validation={{source: {tmp_path}/other.en, target: {tmp_path}/other.de}}"]
+    changes += [f"--set=data.test={{more: {{source: {tmp_path}/other.en, target: {tmp_path}/other.de}}}}"]
+    ended = train(micro, copied, *changes)
+    assert ended.code == 0, ended.error
+    assert "validation after step 14" in ended.error
+    assert list(load(copied / "recipe.yaml").data.test) == ["more"]
+
+
+def test_a_run_goes_on_where_its_corpus_has_moved(micro, tmp_path):
+    (tmp_path / "old").mkdir()
+    for name, count in (("train", 40), ("validation", 3)):
+        write_corpus(tmp_path / "old", name, count)
+    shutil.copy(micro / "recipe.yaml", tmp_path / "old")
+    assert train(tmp_path / "old", tmp_path / "run", "--set", "training.steps=2").code == 0
+    (tmp_path / "old").rename(tmp_path / "new")
+    ended = train(tmp_path / "new", tmp_path / "run", "--set", "training.steps=4")
+    assert ended.code == 0, ended.error
+    assert "going on after step 2" in ended.error
+
+
+def test_other_data_under_the_same_name_is_refused(micro, tmp_path):
+    for name, count in (("train", 40), ("validation", 3)):
+        write_corpus(tmp_path, name, count)
+    shutil.copy(micro / "recipe.yaml", tmp_path)
+    out, text = tmp_path / "run", (tmp_path / "train.en").read_text()
+    assert train(tmp_path, out, "--set", "training.steps=2").code == 0
+    (tmp_path / "train.en").write_text(text.replace("ant", "bee", 1))
+    store = files(out / "training" / "store")
+    ended = train(tmp_path, out, "--set", "training.steps=4")
+    assert (ended.code, ended.out) == (2, "")
+    assert "training data" in ended.error
+    assert "has changed" in ended.error
+    assert files(out / "training" / "store") == store, "what the run was trained on is still there"
+    (tmp_path / "train.en").write_text(text)
+    assert train(tmp_path, out, "--set", "training.steps=4").code == 0
+
+
+def test_checkpoints_without_a_recipe_are_not_gone_on_with_and_are_kept_by_a_restart(micro, copied):
+    (copied / "recipe.yaml").unlink()
+    ended = train(micro, copied)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"{copied} holds checkpoints and no recipe.yaml" in ended.error
+    assert train(micro, copied, "--restart", "--set", "training.steps=2").code == 0
+    assert checkpoints(copied / "before-restart-1") == [8, 12]
+
+
+def test_restarting_keeps_what_was_there(micro, copied):
+    before = files(copied)
+    ended = train(micro, copied, "--restart", "--set", "training.seed=2", "--set", "training.steps=4")
+    assert ended.code == 0, ended.error
+    assert "going on" not in ended.error
+    assert f"kept in {copied / 'before-restart-1'}" in ended.error
+    assert files(copied / "before-restart-1") == before
+    assert train(micro, copied, "--restart", "--set", "training.steps=2").code == 0
+    assert files(copied / "before-restart-1") == before
+    assert checkpoints(copied / "before-restart-2") == [4]
+    assert not (copied / "before-restart-2" / "before-restart-1").exists()
+
+
+def test_other_threads_are_a_warning(micro, copied):
+    ended = train(micro, copied, "--set", "training.steps=13", "--threads", "2")
+    assert ended.code == 0
+    assert "warning: threads was 1 and is 2" in ended.error
+
+
+def test_shards_in_the_place_of_replicas_are_a_warning(copied):
+    recipe, said = load(copied / "recipe.yaml"), []
+    run = Run(recipe, copied, prepare(recipe, copied, said.append), torch.device("cpu"), said.append)
+    before = {**run.circumstances.environment, "parallel": "sharded"}
+    assert "parallel was sharded and is replicated" in run.circumstances.warning(before)
+
+
+def test_another_precision_is_a_warning(copied, monkeypatch):
+    """As `precision: auto` comes to be on a machine of another kind."""
+    recipe, said = load(copied / "recipe.yaml"), []
+    monkeypatch.setattr("transduce.training.precision.multiplies_bfloat16", lambda device: True)
+    wider = recipe.model_copy(update={"training": recipe.training.model_copy(update={"precision": "auto"})})
+    run = Run(wider, copied, prepare(recipe, copied, said.append), torch.device("cpu"), said.append)
+    run.saving.resumed()
+    assert any("precision was float32 and is bfloat16" in line for line in said)
+
+
+def test_without_its_training_folder_a_model_is_not_trained_over(micro, copied):
+    shutil.rmtree(copied / "training")
+    before = files(copied)
+    ended = train(micro, copied)
+    assert (ended.code, ended.out) == (2, "")
+    assert "--restart" in ended.error
+    assert files(copied) == before
+
+
+def test_a_folder_of_something_else_is_left_alone(micro, tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+    ended = train(micro, tmp_path)
+    assert ended.code == 2
+    assert f"{tmp_path} is not empty and holds no run" in ended.error
+    assert files(tmp_path) == {"letter.txt": b"dear"}
+
+
+@pytest.mark.parametrize("more", [(), ("--restart",)])
+def test_a_recipe_that_no_run_has_written_is_left_as_it_is(micro, tmp_path, more):
+    """`train mine/recipe.yaml --out mine`: comments and relative paths would be gone."""
+    (tmp_path / "recipe.yaml").write_text("# mine\n" + (micro / "recipe.yaml").read_text())
+    before = files(tmp_path)
+    ended = train(micro, tmp_path, *more)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"{tmp_path} holds a recipe.yaml that no run has written" in ended.error
+    assert files(tmp_path) == before
+
+
+def test_the_recipe_of_a_run_that_was_edited_is_not_taken_for_what_it_was_begun_with(copied):
+    text = (copied / "recipe.yaml").read_text()
+    (copied / "recipe.yaml").write_text(text.replace('"label_smoothing": 0.1', '"label_smoothing": 0.2'))
+    before = files(copied)
+    ended = forked("train", copied / "recipe.yaml", "--out", copied, "--set", "training.steps=14")
+    assert (ended.code, ended.out) == (2, "")
+    assert f"{copied / 'recipe.yaml'} was edited after the run had written it" in ended.error
+    assert files(copied) == before
+    (copied / "recipe.yaml").write_text(text)
+    assert forked("train", copied / "recipe.yaml", "--out", copied, "--set", "training.steps=14").code == 0
+
+
+def test_a_restart_moves_nothing_where_its_corpus_is_missing(micro, copied):
+    before = files(copied)
+    ended = train(micro, copied, "--restart", "--set", "data.train={source: nowhere.en, target: nowhere.de}")
+    assert (ended.code, ended.out) == (2, "")
+    assert "nowhere.en" in ended.error
+    assert files(copied) == before
+
+
+def test_nothing_is_prepared_into_a_folder_of_something_else(micro, tmp_path):
+    (tmp_path / "training").mkdir()
+    (tmp_path / "training" / "slides.txt").write_text("dear")
+    for verb in ("prepare", "train"):
+        ended = forked(verb, micro / "recipe.yaml", "--out", tmp_path)
+        assert (ended.code, ended.out) == (2, "")
+        assert f"{tmp_path} is not empty and holds no run" in ended.error
+    assert files(tmp_path) == {"training/slides.txt": b"dear"}
+
+
+def test_the_outcome_names_the_weights_that_are_there(micro, tmp_path):
+    """Killed after a validation that published, gone on with from the checkpoint before it, and ended earlier."""
+    changes = {"average": "null", "validate_by": "loss", "validate_every": 2, "log_every": 1}
+    changes = [f"--set=training.{key}={value}" for key, value in changes.items()]
+    train(micro, tmp_path, *changes, moment=Moment("step 11"))
+    assert (checkpoints(tmp_path), Model.read(tmp_path).config.weights.steps) == ([4, 8], (10,))
+    ended = train(micro, tmp_path, *changes, "--set", "training.steps=9")
+    assert ended.code == 0, ended.error
+    assert "weights: best of step 10" in ended.out
+    assert Model.read(tmp_path).config.weights.steps == (10,)
+
+
+def test_neither_saving_nor_validating_nor_logging_touches_the_bits(micro, trained, tmp_path):
+    changes = ["save_every=3", "validate_every=5", "log_every=1", "keep=5"]
+    assert train(micro, tmp_path, *(f"--set=training.{change}" for change in changes)).code == 0
+    name = "training/step-00000012/model.safetensors"
+    assert (tmp_path / name).read_bytes() == (trained / name).read_bytes()
+    assert checkpoints(tmp_path) == [3, 6, 9, 12]
+
+
+def test_another_seed_is_another_training(micro, trained, tmp_path):
+    assert train(micro, tmp_path, "--set", "training.seed=2").code == 0
+    assert weights(tmp_path) != weights(trained)
+
+
+def test_two_trainings_are_kept_out_of_one_directory_and_a_dead_one_keeps_nobody_out(micro, trained, tmp_path):
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "transduce", "train", micro / "recipe.yaml", "--out", out]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        try:
+            line = b"\n"
+            while line and not line.startswith(b"step"):
+                line = process.stderr.readline()
+            assert line, "the training has ended before its first step"
+            process.send_signal(signal.SIGSTOP)
+            before = files(out)
+            ended = train(micro, out)
+            assert (ended.code, ended.out) == (2, "")
+            assert f"another training is at work in {out}" in ended.error
+            restarted = train(micro, out, "--restart")
+            assert restarted.code == 2
+            assert files(out) == before
+        finally:
+            process.kill()
+    assert_as_if_never_killed(micro, trained, out, [])
+
+
+def test_a_damaged_checkpoint_is_told_and_the_one_before_it_gone_on_from(micro, trained, copied):
+    place = copied / "training" / "step-00000012" / "optimiser.safetensors"
+    content = place.read_bytes()
+    place.write_bytes(content[:-1] + bytes([content[-1] ^ 4]))
+    ended = train(micro, copied)
+    assert ended.code == 0, ended.error
+    assert "step-00000012 is damaged: optimiser.safetensors has changed" in ended.error
+    assert "going on after step 8\n" in ended.error
+    assert weights(copied) == weights(trained)
+    assert records(copied) == records(trained)
+    assert (copied / "training" / "damaged-00000012" / "optimiser.safetensors").exists()
+
+
+def test_a_damaged_checkpoint_is_left_out_of_the_average(micro, copied):
+    (copied / "training" / "step-00000008" / "model.safetensors").write_bytes(b"")
+    (copied / "manifest.json").unlink()
+    ended = train(micro, copied)
+    assert ended.code == 0, ended.error
+    assert "step-00000008 is damaged: model.safetensors" in ended.error
+    assert Model.read(copied).config.weights.steps == (12,)
+
+
+def test_preparing_keeps_out_of_a_directory_in_which_one_trains(micro, tmp_path):
+    with held(tmp_path / "run", "training"):
+        ended = forked("prepare", micro / "recipe.yaml", "--out", tmp_path / "run")
+    assert (ended.code, ended.out) == (2, "")
+    assert "another training is at work" in ended.error
+
+
+def test_who_watches_may_leave(micro, trained, tmp_path):
+    command = [sys.executable, "-m", "transduce", "train", micro / "recipe.yaml", "--out", tmp_path / "run"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as training:
+        training.stderr.readline()
+        training.stderr.close()
+        assert training.wait(60) == 0
+    assert weights(tmp_path / "run") == weights(trained)
+
+
+def test_a_full_disk_where_the_log_goes_does_not_stop_a_training(micro, trained, tmp_path):
+    command = [sys.executable, "-m", "transduce", "train", micro / "recipe.yaml", "--out", tmp_path / "run"]
+    with Path("/dev/full").open("w") as full:
+        assert subprocess.run(command, stdout=subprocess.DEVNULL, stderr=full, timeout=60).returncode == 0
+    assert weights(tmp_path / "run") == weights(trained)
+
+
+def test_verify_names_damage_in_checkpoints_too(copied):
+    assert forked("verify", copied).code == 0
+    (copied / "training" / "step-00000008" / "state.json").write_text("{}")
+    ended = forked("verify", copied)
+    assert ended.code == 2
+    assert "checkpoint 8: state.json has 2 bytes where the manifest says" in ended.error

@@ -1,0 +1,453 @@
+"""When a run stops, and which weights it leaves."""
+
+import gc
+import itertools
+import json
+import math
+import shutil
+import weakref
+from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import transduce.trainer.publishing
+from transduce.corpus import Planner, open_store
+from transduce.measure import Score
+from transduce.model.readout import Smoothing
+from transduce.model_directory import Model, Weights
+from transduce.recipe import load
+from transduce.storage.checksums import entries
+from transduce.trainer.checkpoints import Checkpoints
+from transduce.trainer.trainer import Options, Run, train
+from transduce.trainer.validation import Validated, Validation
+from transduce.training import Precision
+
+
+@pytest.fixture
+def recipe(micro):
+    """The micro recipe with changes to its training."""
+
+    def changed(*more, **changes):
+        return load(
+            micro / "recipe.yaml", [*(f"training.{key}={json.dumps(value)}" for key, value in changes.items()), *more]
+        )
+
+    return changed
+
+
+@pytest.fixture
+def losses(monkeypatch):
+    """What each validation is to find, instead of what it would."""
+    scripted = []
+
+    def validated(validation, model, translate=True):
+        loss = scripted.pop(0)
+        return loss if isinstance(loss, Validated) else Validated(loss, 2.0**loss, 0.5, None, ["", "", ""])
+
+    monkeypatch.setattr(Validation, "__call__", validated)
+    return scripted
+
+
+def measured(loss, bleu):
+    return Validated(loss, 2.0**loss, 0.5, Score(bleu, "signature", None, None), ["", "", ""])
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """What a run takes for the time: every look at it takes so many seconds."""
+    time = SimpleNamespace(now=1e6, look=60.0)
+
+    def monotonic():
+        time.now += time.look
+        return time.now
+
+    monkeypatch.setattr("transduce.trainer.trainer.time", SimpleNamespace(monotonic=monotonic))
+    return time
+
+
+def silent(line):
+    pass
+
+
+def weights_after(out, step):
+    return Checkpoints(out / "training", keep=1).weights(step)
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_patience_counts_validations_without_a_better_score(recipe, tmp_path, losses):
+    losses += [5.0, 6.0, 4.0, 4.5, 4.0, 3.9]
+    settings = {"validate_every": 1, "patience": 2, "validate_by": "loss", "save_every": 1, "keep": 9, "average": None}
+    outcome = train(recipe(**settings), tmp_path, say=silent)
+    assert (outcome.step, outcome.reason) == (5, "no better validation since step 3")
+    assert outcome.weights == Weights(kind="best", steps=(3,))
+    assert same(load_file(tmp_path / "model.safetensors"), weights_after(tmp_path, 3))
+    assert Model.read(tmp_path).config.weights == outcome.weights
+
+
+def test_patience_is_not_lost_by_a_stop(recipe, tmp_path, losses):
+    losses += [5.0, 4.0, 4.5, 4.0]
+    settings = {"validate_every": 1, "patience": 2, "validate_by": "loss", "save_every": 1, "average": None}
+    train(recipe(steps=3, **settings), tmp_path, say=silent)
+    outcome = train(recipe(steps=9, **settings), tmp_path, say=silent)
+    assert (outcome.step, outcome.weights.steps) == (4, (2,))
+
+
+def test_a_loss_that_is_no_number_is_never_the_best(recipe, tmp_path, losses):
+    losses += [math.nan, 5.0, math.nan, 4.0]
+    outcome = train(recipe(validate_every=3, validate_by="loss", average=None), tmp_path, say=silent)
+    assert outcome.weights == Weights(kind="best", steps=(12,))
+
+
+def test_every_better_score_is_published_and_no_worse_one(recipe, tmp_path, losses, monkeypatch):
+    losses += [5.0, 6.0, 4.0, 4.0]
+    published = []
+    monkeypatch.setattr(
+        "transduce.trainer.publishing.publish",
+        lambda out, recipe, config, *rest: published.append(config.weights.steps),
+    )
+    settings = {"validate_every": 3, "validate_by": "loss", "average": None, "keep": 9}
+    with pytest.raises(ValueError, match="no model directory"):
+        train(recipe(**settings), tmp_path, say=silent)  # nothing was written, which is told
+    assert published == [(3,), (9,)]
+
+
+def test_by_bleu_more_is_better(recipe, tmp_path, losses):
+    """The loss falls all the time, which would be no reason to stop."""
+    losses += [measured(9.0 - step, bleu) for step, bleu in enumerate([3.0, 5.0, 4.0, 6.0, 6.0, 5.5, 2.0, 7.0])]
+    settings = {"validate_every": 1, "patience": 3, "average": None, "save_every": 1, "keep": 9}
+    outcome = train(recipe(**settings), tmp_path, say=silent)
+    assert (outcome.step, outcome.reason) == (7, "no better validation since step 4")
+    assert outcome.weights == Weights(kind="best", steps=(4,))
+    assert same(load_file(tmp_path / "model.safetensors"), weights_after(tmp_path, 4))
+
+
+def test_the_average_is_of_the_last_checkpoints(trained):
+    first, second = (weights_after(trained, step) for step in (8, 12))
+    published = load_file(trained / "model.safetensors")
+    assert published.keys() == first.keys()
+    for name, weight in published.items():
+        assert torch.equal(weight, ((first[name].double() + second[name].double()) / 2).float())
+
+
+@pytest.mark.parametrize(
+    ("keep", "average", "averaged", "kept"), [(5, 2, (6, 8), [2, 4, 6, 8]), (1, 3, (4, 6, 8), [4, 6, 8])]
+)
+def test_as_many_checkpoints_are_kept_as_wished_and_as_are_averaged(recipe, tmp_path, keep, average, averaged, kept):
+    settings = {"steps": 8, "save_every": 2, "keep": keep, "average": average, "validate_every": None}
+    assert recipe(**settings).training.kept == max(keep, average)
+    outcome = train(recipe(**settings), tmp_path, say=silent)
+    assert outcome.weights == Weights(kind="averaged", steps=averaged)
+    assert Checkpoints(tmp_path / "training", keep=1).steps() == kept
+
+
+def test_what_the_recipe_says_reaches_those_who_do_it(recipe, trained, tmp_path):
+    settings = {
+        "seed": 7,
+        "batch_tokens": 300,
+        "pieces": 3,
+        "precision": "bfloat16",
+        "label_smoothing": 0.2,
+        "label_smoothing_over": "others",
+        "optimiser.betas": [0.5, 0.6],
+        "keep": 3,
+        "average": 4,
+        "save_every": 6,
+    }
+    chosen = recipe("data.target_language=zh", "decoding.beam=3", **settings)
+    prepared = open_store(trained / "training" / "store")
+    run = Run(chosen, tmp_path, prepared, torch.device("cpu"), silent)
+    torch.manual_seed(7)
+    expected = chosen.model.build(run.vocabulary)
+    assert all(map(torch.equal, run.model.parameters(), expected.parameters()))
+    validation = run.holding.validation
+    assert run.objective.smoothing == validation.smoothing == Smoothing(epsilon=0.2, over="others")
+    assert "tok:zh" in validation(run.model).bleu.signature
+    assert validation.decoding == chosen.decoding != recipe().decoding
+    run.optimiser.gradient.fill_(1.0)
+    run.optimiser.update(0.0, torch.tensor(True))
+    state = run.optimiser.state()
+    assert [float(state[name].max()) for name in ("exp_avg", "exp_avg_sq")] == pytest.approx([0.5, 0.4])
+    assert run.precision.name == "bfloat16"
+    planner = Planner(prepared.train, batch_tokens=300, pieces=3, seed=7)
+    for planned, other in zip(itertools.islice(planner.steps(), 5), run.planner.steps()):
+        assert len(planned.pieces) == 3
+        for piece, same_piece in zip(planned.pieces, other.pieces, strict=True):
+            assert all(map(np.array_equal, piece, same_piece))
+    assert (run.checkpoints.keep, run.checkpoints.every, run.journal.total) == (4, 6, 12)
+
+
+def test_minutes_over_all_starts(recipe, tmp_path, clock):
+    """A step looks at the clock twice; what lies between two starts does not count."""
+    changes = {"minutes": 30, "steps": None, "validate_every": None, "save_every": 99, "average": None}
+    straight = train(recipe(**changes), tmp_path / "straight", say=silent)
+    out = tmp_path / "stopped"
+    for steps in (3, 8):
+        assert train(recipe(**{**changes, "steps": steps}), out, say=silent).seconds == 120 * steps
+        clock.now += 60_000
+    outcome = train(recipe(**changes), out, say=silent)
+    for found in (straight, outcome):
+        assert (found.step, found.seconds, found.reason) == (15, 1800, "30 minutes are over, after 15 steps")
+
+
+def test_saving_by_the_clock(recipe, tmp_path, clock):
+    """A step takes a minute, and the clock runs anew from each checkpoint and each start."""
+    clock.look = 30.0
+    changes = {"save_every": "5 min", "keep": 99, "validate_every": None}
+    for steps, saved in ((7, [5, 7]), (24, [5, 7, 12, 17, 22, 24])):
+        train(recipe(steps=steps, **changes), tmp_path, say=silent)
+        assert Checkpoints(tmp_path / "training", keep=1).steps() == saved
+
+
+@pytest.mark.parametrize(
+    "validation", ["data.validation=null", "training.validate_every=null", "training.validate_every=50"]
+)
+def test_without_a_validation_the_last_weights_stay(recipe, tmp_path, validation):
+    outcome = train(recipe(validation, average=None, steps=6, save_every=4), tmp_path, say=silent)
+    assert outcome.weights == Model.read(tmp_path).config.weights == Weights(kind="last", steps=(6,))
+    assert same(load_file(tmp_path / "model.safetensors"), weights_after(tmp_path, 6))
+
+
+BEST = Weights(kind="best", steps=(4,))
+
+
+@pytest.mark.parametrize("changes", [["training.validate_by=loss"], ["data.validation=null"], []])
+def test_the_best_weights_of_a_finished_run_are_not_written_over(recipe, tmp_path, monkeypatch, changes):
+    def settled(self, progress):
+        self.publisher(BEST, self.optimiser.weights(), None)
+        return BEST
+
+    monkeypatch.setattr("transduce.trainer.model_selection.Holding.settled", settled)
+    train(recipe(average=None, steps=6), tmp_path, say=silent)
+    monkeypatch.undo()
+    before, said = (tmp_path / "model.safetensors").read_bytes(), []
+    outcome = train(recipe(*changes, average=None, steps=6), tmp_path, say=said.append)
+    assert (outcome.weights, (tmp_path / "model.safetensors").read_bytes()) == (BEST, before)
+    assert any("is finished" in line for line in said)
+
+
+def test_a_run_that_validates_no_more_ends_with_its_last_weights_and_says_so(recipe, tmp_path):
+    first = train(recipe(average=None, steps=4, validate_every=2, save_every=2), tmp_path, say=silent)
+    assert first.weights.kind == "best"
+    changes = ["training.validate_every=null", "training.steps=8"]
+    outcome = train(recipe(*changes, average=None, save_every=2), tmp_path, say=silent)
+    assert outcome.weights == Model.read(tmp_path).config.weights == Weights(kind="last", steps=(8,))
+
+
+def test_the_loss_scale_of_float16_goes_on_where_it_was(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr(Precision, "grows_after", 3)
+    changes = {"precision": "float16", "validate_every": None, "average": None, "save_every": 1}
+    for steps, scale in ((2, [2**15, 2]), (4, [2**16, 4])):
+        train(recipe(steps=steps, **changes), tmp_path, say=silent)
+        state = json.loads((tmp_path / "training" / f"step-{steps:08d}" / "state.json").read_text())
+        assert state["loss_scale"] == scale
+
+
+def test_a_recipe_that_could_not_be_read_again_is_not_begun(recipe, tmp_path):
+    loaded = recipe()
+    many = loaded.model_copy(update={"data": loaded.data.model_copy(update={"train": loaded.data.train * 1200})})
+    with pytest.raises(ValueError, match="name fewer corpora"):
+        train(many, tmp_path / "run", say=silent)
+    assert not (tmp_path / "run" / "recipe.yaml").exists()
+
+
+def test_patience_wants_validations(recipe):
+    with pytest.raises(ValueError, match="`patience` counts validations"):
+        recipe(patience=3, validate_every=None)
+
+
+def test_patience_wants_a_validation(recipe):
+    with pytest.raises(ValueError, match=r"`training.patience`.*`data.validation`"):
+        recipe("data.validation=null", patience=3)
+
+
+def test_two_vocabularies_want_two_tables(recipe):
+    with pytest.raises(ValueError, match=r"two vocabularies: set `model.embeddings: separate`"):
+        recipe("subwords.shared=false")
+    assert not recipe("subwords.shared=false", "model.embeddings=separate").subwords.shared
+
+
+def test_a_missing_validation_is_told_before_anything_is_prepared(recipe, tmp_path):
+    said = []
+    with pytest.raises(OSError, match="nowhere"):
+        train(recipe("data.validation={source: nowhere.en, target: nowhere.de}"), tmp_path, say=said.append)
+    assert said == []
+
+
+def test_a_training_that_has_ended_leaves_nothing_in_memory(recipe, tmp_path, monkeypatch):
+    """What a cycle holds stays until it is looked for: a model, its gradient and two moments a training."""
+    runs = []
+
+    def watched(self, *arguments, begin=Run.__init__):
+        runs.append(weakref.ref(self))
+        begin(self, *arguments)
+
+    monkeypatch.setattr(Run, "__init__", watched)
+    gc.disable()
+    try:
+        train(recipe(steps=1, average=None), tmp_path, say=silent)
+        assert [run() for run in runs] == [None]
+    finally:
+        gc.enable()
+
+
+def test_the_best_stays_the_best_where_the_validation_has_moved(micro, recipe, tmp_path, losses):
+    settings = {"validate_every": 1, "validate_by": "loss", "save_every": 1, "average": None}
+    for side in ("en", "de"):
+        shutil.copy(micro / f"validation.{side}", tmp_path / f"moved.{side}")
+    losses += [3.0, 4.0]
+    train(recipe(steps=1, **settings), tmp_path / "run", say=silent)
+    moved = f"data.validation={{source: {tmp_path}/moved.en, target: {tmp_path}/moved.de}}"
+    outcome = train(recipe(moved, steps=2, **settings), tmp_path / "run", say=silent)
+    assert outcome.weights == Weights(kind="best", steps=(1,))
+    (tmp_path / "moved.en").write_text((tmp_path / "moved.en").read_text().replace("ant", "bee").replace("owl", "pig"))
+    said, losses[:] = [], [5.0]
+    outcome = train(recipe(moved, steps=3, **settings), tmp_path / "run", say=said.append)
+    assert outcome.weights == Weights(kind="best", steps=(3,))
+    assert any("the best is sought anew" in line for line in said)
+
+
+def test_a_restart_is_one_however_often_torchrun_begins_again(recipe, tmp_path, monkeypatch):
+    train(recipe(steps=4), tmp_path, say=silent)
+    train(recipe(steps=4), tmp_path, Options(restart=True), silent)
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    said = []
+    train(recipe(steps=6), tmp_path, Options(restart=True), said.append)
+    assert "going on after step 4" in said
+    assert [path.name for path in tmp_path.glob("before-restart-*")] == ["before-restart-1"]
+
+
+def test_a_run_needs_the_model_it_was_begun_with_no_more(recipe, trained, tmp_path):
+    begun = shutil.copytree(trained, tmp_path / "begun")
+    tuned = ["data.longest=9"]  # other pairs, so that the subwords are those of no store of this text
+    train(recipe(*tuned, steps=4, average=None), tmp_path / "run", Options(start_from=begun), silent)
+    shutil.rmtree(begun)
+    said = []
+    assert train(recipe(*tuned, steps=6, average=None), tmp_path / "run", say=said.append).step == 6
+    assert "going on after step 4" in said
+
+
+def test_a_finished_average_stays_where_older_checkpoints_were_deleted(recipe, tmp_path):
+    settings = {"steps": 6, "save_every": 2, "keep": 3, "average": 3}
+    before = train(recipe(**settings), tmp_path, say=silent).weights
+    shutil.rmtree(tmp_path / "training" / "step-00000002")
+    assert train(recipe(**settings), tmp_path, say=silent).weights == before == Model.read(tmp_path).config.weights
+
+
+def test_weights_do_not_go_on_with_other_subwords(recipe, tmp_path):
+    train(recipe(steps=2, save_every=2), tmp_path, say=silent)
+    state = tmp_path / "training" / "step-00000002" / "state.json"
+    known = json.loads(state.read_text())
+    known["subwords"]["tokenizer.json"]["sha256"] = "of another"
+    state.write_text(json.dumps(known))
+    manifest = state.with_name("manifest.json")
+    listed = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**listed, **entries([state])}))
+    with pytest.raises(ValueError, match=r"training data .* has changed"):
+        train(recipe(steps=4, save_every=2), tmp_path, say=silent)
+
+
+def test_a_model_that_cannot_be_written_on_the_way_is_no_checkpoint_that_failed(recipe, tmp_path, monkeypatch):
+    publish, said, times = transduce.trainer.publishing.publish, [], itertools.count(1)
+
+    def refused(*arguments):
+        if next(times) == 1:
+            raise OSError("no space left")
+        publish(*arguments)
+
+    monkeypatch.setattr("transduce.trainer.publishing.publish", refused)
+    train(recipe(validate_every=None, average=None, save_every=4), tmp_path, say=said.append)
+    told = [line for line in said if "could not" in line]
+    assert told == ["step 4: could not write the model: no space left; the one before it stays"]
+    assert Model.read(tmp_path).config.weights == Weights(kind="last", steps=(12,))
+
+
+def test_beginning_with_the_weights_of_another(recipe, trained, tmp_path):
+    train(recipe(steps=1, average=None, **{"schedule.peak": 1e-30}), tmp_path, Options(start_from=trained), silent)
+    begun, other = weights_after(tmp_path, 1), load_file(trained / "model.safetensors")
+    assert all(torch.allclose(begun[name], other[name], atol=1e-12) for name in other)
+    with pytest.raises(ValueError, match=r"--from: that model has another shape"):
+        train(recipe("model.d_model=20"), tmp_path / "wide", Options(start_from=trained), silent)
+
+
+def test_other_text_is_trained_on_with_the_subwords_of_the_model_begun_with(recipe, trained, tmp_path):
+    (tmp_path / "other.en").write_text("quite other words zzz\n" * 30)
+    (tmp_path / "other.de").write_text("ganz andere Wörter zzz\n" * 30)
+    corpus = f"{{source: {tmp_path / 'other.en'}, target: {tmp_path / 'other.de'}}}"
+    out = tmp_path / "tuned"
+    tuned = recipe(f"data.train={corpus}", steps=1, average=None)
+    train(tuned, out, Options(start_from=trained), silent)
+    assert (out / "tokenizer.json").read_bytes() == (trained / "tokenizer.json").read_bytes()
+
+
+def test_a_device_that_is_not_there(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(ValueError, match=r"--device cuda: .* --device cpu"):
+        train(recipe(), tmp_path / "a", Options(device="cuda"), silent)
+    with pytest.raises(ValueError, match="--device tpu: choose auto, cpu or cuda"):
+        train(recipe(), tmp_path / "b", Options(device="tpu"), silent)
+
+
+def test_what_the_journal_says(trained, micro):
+    records = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().rstrip("\n").split("\n")]
+    reports = [record for record in records if "loss" in record]
+    assert [record["step"] for record in reports] == [2, 3, 4, 6, 8, 9, 10, 12]
+    names = ["step", "loss", "perplexity", "rate", "gradient_norm", "tokens", "tokens_per_second", "waiting"]
+    assert all(set(names) <= record.keys() for record in reports)
+    assert all(0 <= record["waiting"] < 1 < record["perplexity"] for record in reports)
+    validations = [record for record in records if "validation_loss" in record]
+    assert [record["step"] for record in validations] == [3, 6, 9, 12, 12]
+    names = ["step", "validation_loss", "validation_perplexity", "accuracy", "bleu"]
+    assert all(set(names) <= record.keys() for record in validations)
+    assert len(reports) + len(validations) == len(records)
+    assert list((trained / "training" / "tensorboard").glob("events*"))
+
+
+def test_what_people_see(trained, micro):
+    log = (micro / "trained.log").read_text()
+    assert "step 6/12  loss " in log
+    for shown in ("perplexity ", "rate ", "gradient ", " tokens/s", "waiting "):
+        assert shown in next(line for line in log.split("\n") if line.startswith("step 6/12"))
+    source = (micro / "validation.en").read_text().split("\n")
+    for place in (1, 3, 5):
+        assert log.count(f"  source     {source[place]}\n") == 5
+    assert "parameters on cpu in float32; 300 pairs" in log
+
+
+def test_the_card_says_what_was_measured(trained):
+    card = (trained / "README.md").read_text()
+    assert card.startswith("# en → de\n")
+    assert "averaged, of step 8, 12" in card
+    record = json.loads((trained / "metrics.jsonl").read_text().rstrip("\n").split("\n")[-1])
+    assert f"{record['bleu']:.2f} ({record['signature']})" in card
+    assert str(Path(trained).parent) not in card
+
+
+def test_without_validations_there_is_a_model_from_the_first_checkpoint_on(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr("transduce.trainer.model_selection.Holding.settled", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe(validate_every=None, save_every=4, steps=6), tmp_path, say=silent)
+    assert Model.read(tmp_path).config.weights == Weights(kind="last", steps=(6,))
+
+
+def test_a_run_that_goes_on_without_a_validation_has_no_best_weights(recipe, tmp_path):
+    settings = {"validate_every": 1, "save_every": 1, "average": None}
+    assert train(recipe(steps=2, **settings), tmp_path, say=silent).weights.kind == "best"
+    outcome = train(recipe("data.validation=null", steps=4, **settings), tmp_path, say=silent)
+    assert outcome.weights == Model.read(tmp_path).config.weights == Weights(kind="last", steps=(4,))
+
+
+def test_scores_of_another_measure_are_not_compared(recipe, tmp_path, losses):
+    """A BLEU of 0.3 would be better than any loss, which counts as a negative score."""
+    settings = {"validate_every": 1, "save_every": 1, "average": None}
+    losses += [measured(9.0, 0.3), 5.0, 6.0, 4.0]
+    first = train(recipe(steps=1, **settings), tmp_path, say=silent)
+    second = train(recipe(steps=4, validate_by="loss", **settings), tmp_path, say=silent)
+    assert (first.weights.steps, second.weights.steps) == ((1,), (4,))

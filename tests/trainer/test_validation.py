@@ -1,0 +1,136 @@
+"""Validation against the same figures made sentence by sentence."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional
+
+from transduce.corpus import Files, Tmx, Tsv
+from transduce.model.readout import Smoothing
+from transduce.model_directory import Model
+from transduce.trainer.validation import Corpus, Validation, corpus_of, named_corpus, perplexity
+
+LINES = Corpus(
+    ["ant bee cat", "owl", "gnu hen ibis jay kite lark mole", "pig pig"],
+    ["tna eeb tac.", "lwo.", "ung neh sibi yaj etik kral elom.", "gip gip"],
+)
+
+
+@pytest.fixture(scope="module")
+def model(fluent):
+    return Model.read(fluent)
+
+
+def validation(model, smoothing=None):
+    smoothing = smoothing or Smoothing(epsilon=0.1)
+    return Validation(LINES, model.source, model.target, model.config.decoding, smoothing)
+
+
+@pytest.mark.parametrize("smoothing", [Smoothing(), Smoothing(epsilon=0.1), Smoothing(epsilon=0.2, over="others")])
+def test_loss_perplexity_and_accuracy(model, smoothing):
+    smoothed = unsmoothed = right = words = 0.0
+    for source, target in zip(model.source.encode(LINES.source), model.target.encode(LINES.target), strict=True):
+        rectangle = torch.tensor([[*source, 2]])
+        with torch.no_grad():
+            states = model.module(rectangle, rectangle > 0, torch.tensor([[1, *target]]))
+            logits = (states[0] @ model.module.readout.weight.T).double()
+        expected = torch.tensor([*target, 2])
+        vocabulary = logits.shape[1]
+        others = vocabulary if smoothing.over == "all" else vocabulary - 1
+        share = torch.full_like(logits, smoothing.epsilon / others)
+        given = smoothing.epsilon / vocabulary if smoothing.over == "all" else 0.0
+        share[range(len(expected)), expected] = 1 - smoothing.epsilon + given
+        smoothed -= float((share * logits.log_softmax(-1)).sum())
+        unsmoothed += float(functional.cross_entropy(logits, expected, reduction="sum"))
+        right += int((logits.argmax(-1) == expected).sum())
+        words += len(expected)
+    found = validation(model, smoothing)(model.module)
+    assert found.loss == pytest.approx(smoothed / words, rel=1e-5)
+    assert found.perplexity == pytest.approx(math.exp(unsmoothed / words), rel=1e-5)
+    assert found.accuracy == right / words
+    assert 0.2 < found.accuracy < 1
+
+
+def test_bleu_is_of_the_translations(model):
+    found = validation(model)(model.module)
+    assert len(found.outputs) == 4
+    assert 0 < found.bleu.score < 100
+    silent = validation(model)(model.module, translate=False)
+    assert (silent.bleu, silent.outputs, silent.loss) == (None, [], found.loss)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_model_is_left_in_the_mode_it_came_in(model, training, monkeypatch):
+    model.module.train(training)
+    validation(model)(model.module, translate=False)
+    assert model.module.training is training
+    monkeypatch.setattr(type(model.module.readout), "forward", lambda readout, states: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        validation(model)(model.module, translate=False)
+    assert model.module.training is training
+    model.module.eval()
+
+
+def test_what_is_compiled_for_training_is_left_alone(model, monkeypatch):
+    expected = validation(model)(model.module)
+    monkeypatch.setattr(model.module, "_compiled_call_impl", lambda *_: pytest.fail("compiles for validation's shapes"))
+    assert validation(model)(model.module) == expected
+
+
+def test_dropout_is_off_while_validating(trained):
+    model = Model.read(trained)
+    calm = validation(model)(model.module, translate=False)
+    excited = validation(model)(model.module.train(), translate=False)
+    assert calm == excited
+
+
+def test_corpora_by_name(trained, micro):
+    assert named_corpus(trained, "spare") == Files(source=str(micro / "test.en"), target=str(micro / "test.de"))
+    assert len(corpus_of(named_corpus(trained, "validation")).target) == 7
+    with pytest.raises(ValueError, match=r"--test none: .*recipe.yaml names spare, validation"):
+        named_corpus(trained, "none")
+
+
+def test_perplexity_beyond_a_float_is_infinite():
+    assert (perplexity(0.0), perplexity(1e6)) == (1.0, math.inf)
+
+
+def test_bleu_cuts_a_language_as_it_is_cut_everywhere(model):
+    chinese = Validation(
+        LINES, model.source, model.target, model.config.decoding, Smoothing(epsilon=0.1), language="zh"
+    )
+    assert "tok:zh" in chinese(model.module).bleu.signature
+    assert "tok:13a" in validation(model)(model.module).bleu.signature
+
+
+BLANKS = [("owl", "lwo"), ("", "ung"), ("pig", " "), ("", ""), ("hen", "neh")]
+
+
+def test_of_files_and_tables_nothing_is_dropped(tmp_path):
+    for side, path in enumerate((tmp_path / "test.en", tmp_path / "test.de")):
+        path.write_text("".join(f"{pair[side]}\n" for pair in BLANKS))
+    (tmp_path / "test.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in BLANKS))
+    for corpus in (Files(source=f"{tmp_path}/test.en", target=f"{tmp_path}/test.de"), Tsv(tsv=f"{tmp_path}/test.tsv")):
+        assert list(zip(*corpus_of(corpus), strict=True)) == BLANKS
+
+
+def test_of_memories_what_lacks_a_side_is_left_out(tmp_path):
+    sides = [("en", source, "de", target) for source, target in BLANKS]
+    units = [
+        "".join(f'<tuv xml:lang="{code}"><seg>{text}</seg></tuv>' for code, text in zip(unit[::2], unit[1::2]))
+        for unit in sides
+    ]
+    body = "".join(f"<tu>{unit}</tu>" for unit in units)
+    (tmp_path / "test.tmx").write_text(f'<tmx version="1.4"><header/><body>{body}</body></tmx>')
+    corpus = Tmx(tmx=f"{tmp_path}/test.tmx", languages=("en", "de"))
+    assert list(zip(*corpus_of(corpus), strict=True)) == [BLANKS[0], BLANKS[-1]]
+
+
+def test_markup_is_no_text_to_be_measured_on(tmp_path):
+    for side in ("en", "de"):
+        (tmp_path / f"test.{side}").write_text('<seg id="1">An owl.</seg>\n')
+    (tmp_path / "test.tsv").write_text('An owl.\t<seg id="1">Eine Eule.</seg>\n')
+    for corpus in (Files(source=f"{tmp_path}/test.en", target=f"{tmp_path}/test.de"), Tsv(tsv=f"{tmp_path}/test.tsv")):
+        with pytest.raises(ValueError, match="line 1 is markup, not text"):
+            corpus_of(corpus)

@@ -1,0 +1,388 @@
+"""Text to text: with a model that has learnt a little, and, where none need be known, with random ones."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+
+from transduce.measure import scores
+from transduce.model import Transformer, Vocabulary
+from transduce.model.attention import FusedCore, MultiHeadAttention
+from transduce.model.int8.quantise import LARGEST, largest_weight
+from transduce.model_directory import Model
+from transduce.search import Decoding, Hypothesis, Sampling
+from transduce.text.subwords import Bpe, Subwords
+from transduce.translation.alignment import aligned_words
+from transduce.translation.translator import Explanation, Method, Translator
+
+DECODING = Decoding(beam=3, length_penalty=0.6, extra_length=4)
+LINES = [
+    "cat dog",
+    "",
+    "the owl saw a mole and an ibis near the lark",
+    "pig",
+    "   ",
+    "naïve Straße 🙂 שלום",
+    "\t",
+    "gnu hen ibis jay kite",
+    "a\u0085b\u2028c",
+    "fox",
+    "cat dog",
+]
+
+
+def model_of(seed, size, **changes):
+    spec = Transformer(
+        d_model=16,
+        encoder_layers=2,
+        decoder_layers=3,
+        mixer={"kind": "attention", "heads": 2, "d_k": 3, "d_v": 5},
+        cross={"heads": 3, "d_k": 4, "d_v": 2},
+        feed_forward={"kind": "feed_forward", "d_ff": 24},
+        **changes,
+    )
+    torch.manual_seed(seed)
+    return spec.build(Vocabulary(source=size, target=size)).eval()
+
+
+@pytest.fixture(scope="module")
+def translator(fluent):
+    return Translator.load(fluent)
+
+
+@pytest.fixture(scope="module", params=["float32", "int8"])
+def either(request, fluent):
+    """The same model, with products of either kind: by its modules, and by the stepper that int8 has."""
+    return Translator.load(fluent, precision=request.param)
+
+
+@pytest.fixture(scope="module")
+def pieces(translator):
+    return translator.target
+
+
+@pytest.fixture(scope="module")
+def sides(micro):
+    """Lines to translate, and what they should become."""
+    return [(micro / f"validation.{side}").read_text().split("\n")[:-1] for side in ("en", "de")]
+
+
+def bleu(found, target):
+    return scores([best[0].text for best in found], [target])["bleu"].score
+
+
+def texts(found):
+    return [[one.text for one in best] for best in found]
+
+
+METHODS = {
+    "beam": Method(DECODING),
+    "n-best": Method(DECODING, n_best=3),
+    "greedy": Method(DECODING, greedy=True),
+    "sample": Method(DECODING, sampling=Sampling(temperature=0.7, top_k=50), seed=4),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_companions_do_not_matter(either, method):
+    """Law 2: the same text for batches of one sentence and of all."""
+    found = either.translate(LINES, METHODS[method], batch_tokens=10_000)
+    alone = either.translate(LINES, METHODS[method], batch_tokens=1)
+    assert texts(found) == texts(alone)
+    for best, other in zip(found, alone, strict=True):
+        for one, same in zip(best, other, strict=True):
+            assert one.log_probability == pytest.approx(same.log_probability, abs=1e-4)
+    # Else this would say little.
+    assert len(set(map(tuple, texts(found)))) >= 8
+
+
+def test_lines_stay_in_order_and_alone_are_as_in_company(either):
+    found = texts(either.translate(LINES))
+    assert len(found) == len(LINES)
+    for line, best in zip(LINES, found, strict=True):
+        assert texts(either.translate([line])) == [best]
+    order = [7, 3, 1, 9, 0]
+    assert texts(either.translate([LINES[place] for place in order])) == [found[place] for place in order]
+    assert either.translate([]) == []
+
+
+def test_empty_lines_stay_empty(translator):
+    found = translator.translate(LINES)
+    empty = [line for line, best in zip(LINES, found, strict=True) if not best[0].words]
+    assert empty == ["", "   ", "\t"]
+    assert [best[0] for best in found if not best[0].words] == [("", 0.0, 0.0, [])] * 3
+
+
+def test_one_line_in_is_one_line_out(translator, pieces, monkeypatch):
+    words = pieces.encode(["a\nb\n\nc"])[0]
+    monkeypatch.setattr(
+        "transduce.translation.translator.greedy_search", lambda stepper, problem: [Hypothesis(words, -1.0, -1.0)]
+    )
+    assert texts(translator.translate(["x"], METHODS["greedy"])) == [["a b  c"]]
+
+
+def test_n_best_are_different_and_best_first(either):
+    single = either.translate(LINES, METHODS["beam"])
+    for line, best, one in zip(LINES, either.translate(LINES, METHODS["n-best"]), single, strict=True):
+        assert best[0].text == one[0].text
+        if line.strip():
+            assert len({tuple(found.words) for found in best}) == 3
+            assert [found.score for found in best] == sorted((found.score for found in best), reverse=True)
+            penalties = [((5 + len(found.words) + 1) / 6) ** 0.6 for found in best]
+            scores = [found.log_probability / penalty for found, penalty in zip(best, penalties, strict=True)]
+            assert [found.score for found in best] == pytest.approx(scores, rel=1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_is_said_of_a_translation_is_what_scoring_says(either, pieces, method):
+    """Where the text is cut into the words that were written; where it is cut otherwise, it has another probability."""
+    sources, targets, said = [], [], []
+    for line, best in zip(LINES, either.translate(LINES, METHODS[method]), strict=True):
+        for one in best:
+            ended = len(one.words) < len(pieces.encode([line])[0]) + 1 + DECODING.extra_length
+            if line.strip() and ended and pieces.encode([one.text]) == [one.words]:
+                sources, targets, said = [*sources, line], [*targets, one.text], [*said, one.log_probability]
+    assert len(said) >= 4
+    assert either.score(sources, targets) == pytest.approx(said, abs=1e-4)
+    assert either.score(sources, targets, batch_tokens=1) == pytest.approx(said, abs=1e-4)
+
+
+def test_scores_are_sums_over_words_end_included(translator, pieces):
+    sources, targets = ["cat dog", "pig", "owl"], ["ibis kite", "", "hen hen hen"]
+    found = translator.word_scores(sources, targets)
+    assert [len(words) for words in found] == [len(ids) + 1 for ids in pieces.encode(targets)]
+    assert translator.score(sources, targets) == pytest.approx([words.sum() for words in found])
+    model = translator.models[0]
+    with torch.inference_mode():
+        source = torch.tensor([[*pieces.encode(["owl"])[0], 2]])
+        target = pieces.encode(["hen hen hen"])[0]
+        log_probabilities = model.readout(model(source, source != 0, torch.tensor([[1, *target]])))[0]
+        expected = log_probabilities[range(len(target) + 1), [*target, 2]]
+    assert found[2] == pytest.approx(expected.double().numpy(), abs=1e-4)
+
+
+def test_prefixes(either):
+    lines = ["cat dog", "pig", "gnu hen ibis", "owl"]
+    prefixes = ["ibis kite", "", "a", "lark mole newt owl pig hen jay"]
+    free = either.translate(lines)
+    found = either.translate(lines, prefixes=prefixes)
+    for prefix, best in zip(prefixes, found, strict=True):
+        assert best[0].text.startswith(prefix)
+    assert found[1][0].text == free[1][0].text
+    assert texts(found) == texts(either.translate(lines, prefixes=prefixes, batch_tokens=1))
+    assert found[0][0].log_probability < free[0][0].log_probability
+
+
+def test_a_space_at_the_end_of_a_prefix_belongs_to_the_word_that_follows(translator):
+    lines, prefixes = ["cat dog", "gnu hen ibis"], ["ibis kite", ""]
+    found = translator.translate(lines, prefixes=prefixes)
+    assert translator.translate(lines, prefixes=[f"{prefix} " for prefix in prefixes]) == found
+    assert texts(found) != texts(translator.translate(lines, prefixes=["", ""]))
+
+
+def test_an_ensemble_is_the_mean_of_its_members(pieces):
+    one, other = (model_of(seed, pieces.size) for seed in (1, 2))
+    both = Translator([one, other], pieces, pieces, DECODING)
+    parts = [Translator([member], pieces, pieces, DECODING) for member in (one, other)]
+    lines = ["cat dog", "owl"]
+    target = ["pig", "gnu"]
+    first, second = (member.word_scores(lines, target) for member in parts)
+    for found, *members in zip(both.word_scores(lines, target), first, second, strict=True):
+        assert np.exp(found) == pytest.approx((np.exp(members[0]) + np.exp(members[1])) / 2, rel=1e-4)
+    twice = Translator([one, one], pieces, pieces, DECODING)
+    assert texts(twice.translate(LINES)) == texts(parts[0].translate(LINES))
+    assert texts(both.translate(LINES)) != texts(parts[0].translate(LINES))
+
+
+def test_samples_are_the_seeds(translator):
+    def sampled(seed, lines=LINES):
+        return texts(translator.translate(lines, Method(DECODING, sampling=Sampling(), seed=seed)))
+
+    assert sampled(1) == sampled(1) != sampled(2)
+    # The first and the last line are the same, and their draws are not.
+    assert sampled(1)[0] != sampled(1)[-1]
+    sharp = Method(DECODING, sampling=Sampling(top_k=1), seed=1)
+    assert texts(translator.translate(LINES, sharp)) == texts(translator.translate(LINES, METHODS["greedy"]))
+
+
+@pytest.mark.parametrize("target", [None, "", "a kite is a kite"])
+@pytest.mark.parametrize("text", ["owl saw naïve 🙂", ""])
+def test_explanations(translator, pieces, text, target):
+    found = translator.explain(text, target)
+    source, written = len(found.source), len(found.target)
+    assert [layer.shape for layer in found.encoder] == [(2, source, source)] * 2
+    assert [layer.shape for layer in found.decoder] == [(2, written, written)]
+    assert [layer.shape for layer in found.cross] == [(3, written, source)]
+    for layer in (*found.encoder, *found.decoder, *found.cross):
+        assert layer.sum(axis=-1) == pytest.approx(np.ones(layer.shape[:2]), abs=1e-5)
+        assert (layer >= 0).all()
+    for layer in found.decoder:
+        assert not np.triu(layer, 1).any()
+    assert found.source == (*pieces.pieces(pieces.encode([text])[0]), "</s>")
+    assert found.source_text == text
+    expected = translator.translate([text])[0][0].text if target is None else target
+    assert found.target_text == expected
+    assert found.target[-1] == "</s>"
+    if target is not None:
+        assert found.target[:-1] == tuple(pieces.pieces(pieces.encode([target])[0]))
+
+
+def cores(translator):
+    modules = translator.models[0].modules()
+    return [type(module.core) for module in modules if isinstance(module, MultiHeadAttention)]
+
+
+def test_explaining_leaves_the_model_as_it_was(translator, monkeypatch):
+    before = texts(translator.translate(LINES))
+    translator.explain("cat dog")
+    assert cores(translator) == [FusedCore] * 4
+    assert texts(translator.translate(LINES)) == before
+    monkeypatch.setattr(translator.models[0], "forward", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        translator.explain("cat dog", "pig")
+    assert cores(translator) == [FusedCore] * 4
+
+
+def test_a_line_longer_than_the_learned_positions_is_named(pieces):
+    positions = {"kind": "learned", "longest": 9}
+    short = Translator([model_of(3, pieces.size, positions=positions)], pieces, pieces, DECODING)
+    assert len(short.translate(["cat dog hen", "owl"])) == 2
+    long = "cat " * 9
+    message = "line 3 has .* subwords, and this model has learned positions for 8"
+    with pytest.raises(ValueError, match=message):
+        short.translate(["cat", "", long])
+    with pytest.raises(ValueError, match="line 2 of the target has"):
+        short.score(["cat", "dog"], ["hen", long])
+    with pytest.raises(ValueError, match="line 2 of the prefixes has"):
+        short.translate(["cat", "dog"], prefixes=["hen", long])
+    with pytest.raises(ValueError, match=r"line 1 of the source has .* positions for 8"):
+        short.explain(long, "hen")
+    with pytest.raises(ValueError, match=r"line 1 of the target has .* positions for 8"):
+        short.explain("hen", long)
+
+
+def test_it_translates(translator, sides):
+    source, target = sides
+    assert bleu(translator.translate(source), target) > 8  # without training, below 1
+
+
+def test_loading(fluent):
+    translator = Translator.load(fluent)
+    assert translator.decoding == Decoding(beam=2, length_penalty=0.6, extra_length=4)
+    (written,) = texts(translator.translate(["ant bee"]))
+    assert written[0].strip()
+    assert texts(Translator.load(fluent, str(fluent)).translate(["ant bee"])) == [written]
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_narrow_products_translate_nearly_as_well(fluent, sides, precision):
+    source, target = sides
+    exact, narrow = Translator.load(fluent), Translator.load(fluent, precision=precision)
+    assert (exact.precision, narrow.precision) == ("float32", precision)
+    whole, rough = exact.translate(source), narrow.translate(source)
+    score = bleu(whole, target)
+    assert score > 8  # else this would say little
+    # Weights of seven bits, where the processor has no VNNI, are half as exact.
+    assert bleu(rough, target) > score - 2 * (LARGEST / largest_weight() if precision == "int8" else 1)
+    assert [best[0].log_probability for best in rough] != [best[0].log_probability for best in whole]
+
+
+def test_several_threads_may_translate_at_once(either):
+    expected = either.translate(LINES)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: either.translate(LINES), range(12)):
+            assert found == expected
+
+
+def test_an_ensemble_may_have_members_in_int8(fluent):
+    alone, twice = (Translator.load(*[fluent] * members, precision="int8") for members in (1, 2))
+    for best, same in zip(alone.translate(LINES), twice.translate(LINES), strict=True):
+        assert same[0].text == best[0].text
+        assert same[0].log_probability == pytest.approx(best[0].log_probability, abs=1e-4)
+
+
+def test_in_int8_no_sentence_depends_on_its_companions(fluent, sides):
+    source, target = sides
+    narrow = Translator.load(fluent, precision="int8")
+    found, alone = narrow.translate(source), narrow.translate(source, batch_tokens=1)
+    assert bleu(found, target) > 8
+    assert texts(alone) == texts(found)
+    # One scale for a whole batch would change each by a tenth.
+    expected = [best[0].log_probability for best in found]
+    assert [best[0].log_probability for best in alone] == pytest.approx(expected, abs=0.01)
+
+
+def test_int8_is_for_a_cpu(fluent):
+    with pytest.raises(ValueError, match="--precision int8 is for a CPU, not for cuda"):
+        Translator.load(fluent, device="cuda", precision="int8")
+
+
+def test_translating_a_line_never_imports_the_compiler(fluent):
+    """It takes a second and more, as long as torch itself."""
+    program = (
+        "import sys; from transduce.translation.translator import Translator; "
+        f"found = Translator.load({str(fluent)!r}).translate(['ant bee']); assert found[0][0].text.strip(); "
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_an_ensemble_shares_its_subwords(fluent, tmp_path):
+    from transduce.model_directory import weights_of, write_model
+
+    model = Model.read(fluent)
+    # Another alphabet: what is cut into bytes is cut alike.
+    other = Subwords.learn(["犬が走る 猫が眠る " * 3] * 9, Bpe(size=model.source.size))
+    vocabulary = Vocabulary(source=other.size, target=other.size)
+    config = model.config.model_copy(update={"vocabulary": vocabulary})
+    weights = weights_of(config.model.build(vocabulary))
+    write_model(tmp_path / "other", config, weights, (other, other), {})
+    with pytest.raises(ValueError, match="have different subwords"):
+        Translator.load(fluent, tmp_path / "other")
+
+
+def explanation(source, target, *layers):
+    layers = tuple(np.array(layer, dtype=np.float32) for layer in layers)
+    return Explanation(tuple(source), tuple(target), "", "", (), (), layers)
+
+
+def test_alignment_reads_the_last_layer_but_one():
+    """Subwords are summed into words, heads averaged, and the ends left out."""
+    source, target = ["▁the", "▁bl", "ue", "▁owl", "</s>"], ["▁die", "▁blau", "e", "</s>"]
+    wrong = np.eye(4, 5)[None].repeat(2, axis=0)
+    heads = [
+        # For the first head, "blau" is "owl"; over both, one subword of "blue" has 0.3 and "owl" 0.325, but both 0.6.
+        [[0.5, 0.0, 0.0, 0.1, 0.4], [0.05, 0.2, 0.2, 0.55, 0.0], [0.0, 0.1, 0.1, 0.2, 0.6], [0, 0, 0, 0, 1]],
+        [[0.1, 0.0, 0.0, 0.2, 0.7], [0.0, 0.4, 0.4, 0.1, 0.1], [0.0, 0.1, 0.1, 0.2, 0.6], [0, 0, 0, 0, 1]],
+    ]
+    assert aligned_words(explanation(source, target, wrong[:, :, ::-1], heads, wrong)) == [(0, 0), (1, 1)]
+
+
+def test_alignment_with_one_layer_or_no_word():
+    heads = [[[0.1, 0.8, 0.1], [0.2, 0.3, 0.5]]]
+    assert aligned_words(explanation(["▁a", "▁b", "</s>"], ["▁c", "</s>"], heads)) == [(1, 0)]
+    assert aligned_words(explanation(["▁a", "</s>"], ["</s>"], [[[0.5, 0.5]]])) == []
+    assert aligned_words(explanation(["</s>"], ["▁c", "</s>"], [[[1.0], [1.0]]])) == []
+    assert aligned_words(explanation(["▁", "</s>"], ["▁c", "</s>"], [[[0.5, 0.5], [0.5, 0.5]]])) == []
+
+
+def test_spaces_alone_are_no_word_to_align():
+    heads = [np.eye(4)[[2, 0, 1, 3]]]
+    found = aligned_words(explanation(["▁", "▁a", "▁b", "</s>"], ["▁c", "▁▁", "▁d", "</s>"], heads))
+    assert found == [(1, 0), (0, 1)]
+
+
+def test_a_tab_is_a_space_between_words_to_align():
+    heads = [np.eye(4)[[1, 2, 0, 3]]]
+    found = aligned_words(explanation(["▁a", "▁b", "▁c", "</s>"], ["▁d", "\t", "e", "</s>"], heads))
+    assert found == [(1, 0), (0, 1)]
+
+
+def test_what_was_cut_at_its_bound_is_explained_as_far_as_there_are_positions(fluent):
+    translator = Translator.load(fluent)
+    translator.longest = 3
+    assert len(translator.explain("owl", [5, 6, 7, 8]).target) == 4
+    assert len(translator.explain("owl", [5, 6, 7]).target) == 4
