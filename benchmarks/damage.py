@@ -11,7 +11,7 @@ from pathlib import Path
 from small_run import trained
 
 from transduce.model_directory import MANIFEST, Model, verify
-from transduce.storage.checksums import entries
+from transduce.storage.checksums import checksums_of_files
 from transduce.trainer.checkpoints import Checkpoints, DamagedError
 
 
@@ -22,7 +22,7 @@ def found(run: Path, path: Path) -> bool:
         faults, read = verify(run), lambda: Model.read(run)
     else:
         step = int(path.parent.name.removeprefix("step-"))
-        faults, read = checkpoints.faults(step), lambda: checkpoints.load(step)
+        faults, read = checkpoints.find_damage(step), lambda: checkpoints.load(step)
     try:
         read()
     except (DamagedError, ValueError) as error:
@@ -54,7 +54,7 @@ def main() -> None:
                 path.write_bytes(content[:place] + bytes([flipped]) + content[place + 1 :])
             reported += found(run, path)
             path.write_bytes(content)
-        assert entries(files)
+        assert checksums_of_files(files)
         assert not verify(run)
     print(f"{reported:,} of {asked.flips:,} reported by name and refused (seed {asked.seed}, {len(files)} files)")
     raise SystemExit(reported != asked.flips)

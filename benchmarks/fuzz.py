@@ -25,7 +25,7 @@ from small_run import RECIPE
 from transduce.corpus import Files, Planner, Position, Tsv, open_store, readers
 from transduce.embedded import split
 from transduce.model_directory import MANIFEST
-from transduce.storage.checksums import entry
+from transduce.storage.checksums import checksum_of
 from transduce.text.subwords import END, Subwords
 
 
@@ -100,10 +100,12 @@ def check_store(spec: Tsv | Files, place: Path) -> None:
     texts = [prepared.source.decode([store.source(number)])[0].encode() for number in range(len(store))]
     if missing := collections.Counter(texts) - collections.Counter(source for source, _ in pairs):
         raise FindingError(f"stored, and not in the corpus: {list(missing)[:3]}")
-    planner = Planner(store, batch_tokens=4096, pieces=2, seed=1)
+    planner = Planner(store, batch_tokens=4096, micro_batches=2, seed=1)
     sentences: collections.Counter[bytes] = collections.Counter()
     for step in planner.steps():
-        sentences.update(np.trim_zeros(row, "b").tobytes() for piece in step.pieces for row in piece.source)
+        sentences.update(
+            np.trim_zeros(row, "b").tobytes() for micro_batch in step.micro_batches for row in micro_batch.source
+        )
         if step.position == Position(1):
             break
     stored = (np.append(store.source(number), END).astype(np.int64).tobytes() for number in range(len(store)))
@@ -132,7 +134,7 @@ def reseal(run: Path, name: str, content: bytes) -> None:
     """Writes a file of a model directory, and the manifest as if it had always been so."""
     (run / name).write_bytes(content)
     manifest = json.loads((run / MANIFEST).read_text())
-    manifest["files"][name] = entry(content)
+    manifest["files"][name] = checksum_of(content)
     (run / MANIFEST).write_text(json.dumps(manifest))
 
 

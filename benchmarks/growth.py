@@ -14,8 +14,8 @@ import torch
 
 from transduce.model import Attention, FeedForward, Transformer, Vocabulary
 from transduce.model.readout import Smoothing
-from transduce.runtime.device import keep_pages
-from transduce.search import Decoding, Problem, beam_search
+from transduce.runtime.device import keep_freed_memory
+from transduce.search import Decoding, SearchProblem, beam_search
 from transduce.training import FlatAdam, LabelSmoothing
 from transduce.training.optimiser import Adam
 
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs/growth.svg"))
     parser.add_argument("--repeats", type=int, default=5)
     asked = parser.parse_args()
-    keep_pages()
+    keep_freed_memory()
     found: dict[str, list[tuple[int, float, float]]] = {}
     for name, values in VALUES.items():
         found[name] = []
@@ -75,7 +75,7 @@ def training(shape: dict[str, int], repeats: int) -> float:
     source, target = words(shape), words(shape)
 
     def step() -> None:
-        optimiser.clear()
+        optimiser.zero_gradient()
         objective(source, target, target).smoothed.backward()
         optimiser.update(1e-4, torch.tensor(True))
 
@@ -87,7 +87,7 @@ def translating(shape: dict[str, int], repeats: int) -> float:
     model = model_of(shape).eval()
     source = words(shape)
     bounds = torch.full((len(source),), shape["length"])
-    problem = Problem(source, torch.ones_like(source, dtype=torch.bool), bounds, 1, 2, (0, 1, 2))
+    problem = SearchProblem(source, torch.ones_like(source, dtype=torch.bool), bounds, 1, 2, (0, 1, 2))
 
     @torch.inference_mode()
     def search() -> None:

@@ -21,7 +21,7 @@ model:
 training:
   steps: 400
   batch_tokens: 2048
-  pieces: 4
+  micro_batches: 4
   precision: float32
   schedule: {kind: inverse_square_root, warmup: 20, peak: 0.003}
   save_every: 10

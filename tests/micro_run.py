@@ -36,7 +36,7 @@ training:
   steps: 12
   batch_tokens: 512
   precision: float32  # the same on every machine
-  pieces: 2
+  micro_batches: 2
   schedule: {kind: inverse_square_root, warmup: 4, peak: 0.01}
   validate_every: 3
   save_every: 4
@@ -182,7 +182,7 @@ def fluent(micro) -> Path:
     changes = [
         "training.steps=150",
         "training.batch_tokens=1024",
-        "training.pieces=1",
+        "training.micro_batches=1",
         "training.schedule.warmup=30",
         "training.average=null",
         "training.validate_every=150",

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from transduce.runtime.device import cores, machine_name
+from transduce.runtime.device import count_cores, processor_name
 
 ROOT = Path(__file__).resolve().parents[2]
 INSIDE = Path(__file__).resolve().parent / "inside"
@@ -57,7 +57,7 @@ def environment(settings: Mapping[str, str]) -> dict[str, str]:
 
 def machine() -> str:
     """What it was measured on."""
-    return f"{cores()} cores of {machine_name()}, Python {platform.python_version()}"
+    return f"{count_cores()} cores of {processor_name()}, Python {platform.python_version()}"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -192,7 +192,7 @@ def _eole(work: Workload, folder: Path, every: int, precision: str) -> Path:
 
 def _huggingface(work: Workload, folder: Path, every: int, precision: str) -> Path:
     """Its task. It counts a batch in sentences: as many as our steps have on average."""
-    planner = Planner(work.prepared.train, batch_tokens=4096, pieces=1, seed=1)
+    planner = Planner(work.prepared.train, batch_tokens=4096, micro_batches=1, seed=1)
     return _written(
         folder / "huggingface.json",
         {

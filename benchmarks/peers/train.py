@@ -23,13 +23,13 @@ from peers import FOLDER, RELEASES, SHIPPED, TUNED, environment, machine, spread
 from systems import System, systems
 from workload import Workload, workload
 
-from transduce.runtime.device import multiplies_bfloat16
+from transduce.runtime.device import has_fast_bfloat16
 
 NEVER = 1_000_000  # steps
 PRECISIONS = ("bfloat16", "float32")
 # Each peer's faster precision, by the speeds: one that a processor does not multiply in costs more than it saves.
 FASTEST = {
-    "eole": "bfloat16" if multiplies_bfloat16(torch.device("cpu")) else "float32",
+    "eole": "bfloat16" if has_fast_bfloat16(torch.device("cpu")) else "float32",
     "Hugging Face": "float32",
     "JoeyNMT": "float32",
 }

@@ -11,7 +11,7 @@ from transduce.measure import Score, scores
 from transduce.recipe import Recipe, from_values
 from transduce.recipe.presets import Values
 from transduce.runtime.device import choose_device
-from transduce.trainer.trainer import Options, train
+from transduce.trainer.trainer import TrainOptions, train
 from transduce.translation.translator import Translator
 
 __all__ = ["demo", "demo_recipe"]
@@ -47,7 +47,7 @@ def demo_recipe(minutes: float) -> Recipe:
     return from_values(RECIPE, [f"training.minutes={minutes}"], place="the demo")
 
 
-def demo(out: Path, minutes: float, options: Options, say: Say) -> dict[str, dict[str, Score]]:
+def demo(out: Path, minutes: float, options: TrainOptions, say: Say) -> dict[str, dict[str, Score]]:
     """Trains into `out`, says how good it is on unseen text, shows it; gives the scores by test set and system."""
     began = time.monotonic()
     say(f"training for {minutes:g} minutes on 40,000 embedded sentence pairs, into {out}")

@@ -15,11 +15,11 @@ from safetensors.torch import load
 from torch import Tensor
 
 from transduce.corpus import subwords_files
-from transduce.model import ModelSpec, TranslationModel, Vocabulary, blank
+from transduce.model import ModelSpec, TranslationModel, Vocabulary, build_without_weights
 from transduce.search import Decoding
 from transduce.settings import Spec, parsed, validated
-from transduce.storage.atomic import flush, replace, write_tensors, write_text
-from transduce.storage.checksums import Entries, entries, entry, faults
+from transduce.storage.atomic import atomic_write, atomic_write_text, flush_to_disk, write_tensors
+from transduce.storage.checksums import Checksums, checksum_of, checksums_of_files, find_damage
 from transduce.text.subwords import Subwords
 
 __all__ = [
@@ -94,7 +94,7 @@ class Model(NamedTuple):
         """The model in `directory`, on the CPU; a `ValueError` where it is none, or not as it was written."""
         contents = _checked(directory)
         config = parsed(Config, contents[CONFIG], place=str(directory / CONFIG))
-        module = blank(config.model, config.vocabulary)
+        module = build_without_weights(config.model, config.vocabulary)
         _fill(module, _tensors(contents[WEIGHTS], directory / WEIGHTS))
         source, target = _sides(contents, directory)
         if config.vocabulary != Vocabulary(source=source.size, target=target.size):
@@ -168,13 +168,13 @@ def write_model(
     written: dict[str, Callable[[Path], object]] = {name: side.save for name, side in tokenizers.items()}
     written |= {WEIGHTS: partial(write_tensors, weights), CONFIG: _text(described)}
     written |= {name: _text(text) for name, text in texts.items() if name != CARD or not edited}
-    _commit(directory, written, {}, entry(texts.get(CARD, "").encode()))
+    _commit(directory, written, {}, checksum_of(texts.get(CARD, "").encode()))
 
 
 def write_recipe(directory: Path, text: str) -> None:
     """Writes the recipe of a run; where there is a model already, its manifest learns of it."""
     if not (directory / MANIFEST).exists() and not (directory / NEXT).exists():
-        write_text(directory / RECIPE, text)
+        atomic_write_text(directory / RECIPE, text)
         return
     _settle(directory)
     manifest = _manifest(directory / MANIFEST)
@@ -187,7 +187,7 @@ def recipe_was_edited(directory: Path) -> bool:
         return False
     _settle(directory)
     known = _manifest(directory / MANIFEST)["files"].get(RECIPE)
-    return known is not None and entry((directory / RECIPE).read_bytes()) != known
+    return known is not None and checksum_of((directory / RECIPE).read_bytes()) != known
 
 
 def _text(text: str) -> Callable[[Path], object]:
@@ -195,7 +195,7 @@ def _text(text: str) -> Callable[[Path], object]:
     return lambda path: path.write_text(text, "utf-8")
 
 
-def _commit(directory: Path, written: Mapping[str, Callable[[Path], object]], kept: Entries, card: Any) -> None:
+def _commit(directory: Path, written: Mapping[str, Callable[[Path], object]], kept: Checksums, card: Any) -> None:
     """Replaces files and their manifest as one.
 
     All are written beside what is there; the moment at which `NEXT` is there, they are what the directory holds, and
@@ -204,11 +204,11 @@ def _commit(directory: Path, written: Mapping[str, Callable[[Path], object]], ke
     """
     _settle(directory)
     for name, fill in written.items():
-        replace(_aside(directory, name), fill)
-    fresh = entries(_aside(directory, name) for name in written)
+        atomic_write(_aside(directory, name), fill)
+    fresh = checksums_of_files(_aside(directory, name) for name in written)
     files = {**kept, **{name: fresh[_aside(directory, name).name] for name in written if name != CARD}}
     manifest = {"version": VERSION, "files": {name: files[name] for name in sorted(files)}, "card": card}
-    write_text(directory / NEXT, json.dumps(manifest, indent=2) + "\n")
+    atomic_write_text(directory / NEXT, json.dumps(manifest, indent=2) + "\n")
     _settle(directory)
 
 
@@ -218,9 +218,9 @@ def _settle(directory: Path) -> None:
         for name in (*_manifest(directory / NEXT)["files"], CARD):
             if _aside(directory, name).exists():
                 _aside(directory, name).replace(directory / name)
-        flush(directory)
+        flush_to_disk(directory)
         (directory / NEXT).replace(directory / MANIFEST)
-        flush(directory)
+        flush_to_disk(directory)
     for left in directory.glob(".*.next*"):
         left.unlink()
 
@@ -236,7 +236,7 @@ def _card_is_edited(directory: Path) -> bool:
     if not card.exists():
         return False
     written = _manifest(manifest)["card"] if manifest.exists() else None
-    return entry(card.read_bytes()) != written
+    return checksum_of(card.read_bytes()) != written
 
 
 def verify(directory: Path) -> list[str]:
@@ -256,7 +256,11 @@ def _faults(directory: Path) -> list[str]:
     _require(directory)
     generations = [_generation(directory, name) for name in (NEXT, MANIFEST) if (directory / name).exists()]
     found = [
-        [fault for name, known in files.items() for fault in faults(places[name].parent, {places[name].name: known})]
+        [
+            fault
+            for name, known in files.items()
+            for fault in find_damage(places[name].parent, {places[name].name: known})
+        ]
         for files, places in generations
     ]
     return min(found, key=len)
@@ -270,7 +274,7 @@ def fingerprint(directory: Path) -> str:
     return _fingerprint(_manifest(directory / MANIFEST)["files"])
 
 
-def _fingerprint(files: Entries) -> str:
+def _fingerprint(files: Checksums) -> str:
     decisive = {name: known["sha256"] for name, known in files.items() if name.endswith((".json", ".safetensors"))}
     return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
@@ -301,7 +305,7 @@ def _read(directory: Path, manifest: str, only: str | None) -> tuple[dict[str, b
         return {}, [manifest]
     wanted = [only] if only else [*files]
     contents = {name: _content(places[name], files[name]) for name in wanted}
-    damaged = [name for name in wanted if entry(contents[name]) != files[name]]
+    damaged = [name for name in wanted if checksum_of(contents[name]) != files[name]]
     return contents, damaged
 
 
@@ -314,9 +318,9 @@ def _content(path: Path, known: Mapping[str, Any]) -> bytes:
         return b""
 
 
-def _generation(directory: Path, manifest: str) -> tuple[Entries, dict[str, Path]]:
+def _generation(directory: Path, manifest: str) -> tuple[Checksums, dict[str, Path]]:
     """What a manifest says of each file, and where that file is: beside its place, or in it already."""
-    files: Entries = _manifest(directory / manifest)["files"]
+    files: Checksums = _manifest(directory / manifest)["files"]
     waiting = {name: _aside(directory, name) for name in files if manifest == NEXT}
     return files, {
         name: waiting[name] if name in waiting and waiting[name].exists() else directory / name for name in files

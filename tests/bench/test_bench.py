@@ -8,7 +8,7 @@ from transduce.bench.measured import Laps, median_seconds
 from transduce.commands import bench as commands_bench
 from transduce.corpus import Embedded, Files, Planner
 from transduce.recipe import from_values
-from transduce.translation.translator import Method, Translator
+from transduce.translation.translator import SearchMethod, Translator
 
 KEYS = {
     "tokens_per_second",
@@ -40,7 +40,7 @@ def test_training_counts_the_words_of_the_steps_that_count(tmp_path, monkeypatch
 
     def noted(planner, *start, **share):
         for planned in steps(planner, *start, **share):
-            words.append(planned.words)
+            words.append(planned.tokens)
             yield planned
 
     monkeypatch.setattr(Planner, "steps", noted)
@@ -63,8 +63,8 @@ def test_training_counts_the_words_of_the_steps_that_count(tmp_path, monkeypatch
 def test_translating_counts_what_is_written(trained):
     lines = ["a b", "", "c d e"]
     translator = Translator.load(trained)
-    found = bench_translating(translator, lines, "run", 2, Method(translator.decoding))
-    lengths = [len(best[0].words) + 1 for best in translator.translate(lines)]
+    found = bench_translating(translator, lines, "run", 2, SearchMethod(translator.decoding))
+    lengths = [len(best[0].tokens) + 1 for best in translator.translate(lines)]
     written = sum(lengths)
     assert found.keys() == {*KEYS, "lengths"}
     assert found["lengths"] == {"mean": pytest.approx(written / len(lines)), "longest": max(lengths)}
@@ -97,8 +97,10 @@ def test_steps_are_of_multi30k_where_it_is_at_hand(tmp_path, monkeypatch):
     assert found == Files(source=str(tmp_path / "multi30k/train.en"), target=str(tmp_path / "multi30k/train.de"))
 
 
-@pytest.mark.parametrize(("device", "changes", "pieces"), [("cpu", [], "auto"), ("cuda", [], 1), ("cuda", ["3"], 3)])
-def test_a_step_is_one_piece_on_a_gpu_unless_it_is_said_otherwise(device, changes, pieces):
-    changes = [f"training.pieces={change}" for change in changes]
+@pytest.mark.parametrize(
+    ("device", "changes", "micro_batches"), [("cpu", [], "auto"), ("cuda", [], 1), ("cuda", ["3"], 3)]
+)
+def test_a_step_is_one_piece_on_a_gpu_unless_it_is_said_otherwise(device, changes, micro_batches):
+    changes = [f"training.micro_batches={change}" for change in changes]
     recipe, name = commands_bench._recipe(None, "base", None, changes, torch.device(device))
-    assert (recipe.training.pieces, name) == (pieces, "base")
+    assert (recipe.training.micro_batches, name) == (micro_batches, "base")

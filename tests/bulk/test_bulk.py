@@ -20,12 +20,12 @@ from transduce.measure import read_lines
 from transduce.runtime import rate as pace
 from transduce.runtime.signals import Interrupted
 from transduce.search import Decoding, Sampling
-from transduce.storage.locks import held
-from transduce.translation.output_format import Form
-from transduce.translation.translator import Method, Translator
+from transduce.storage.locks import exclusive_lock
+from transduce.translation.output_format import OutputFormat
+from transduce.translation.translator import SearchMethod, Translator
 
 LINES = 17
-METHOD = Method(Decoding(beam=2, extra_length=4))
+METHOD = SearchMethod(Decoding(beam=2, extra_length=4))
 # Each line a batch of its own: rounding is alike however the text is cut.
 ALONE = ["--batch-tokens", 1]
 
@@ -201,7 +201,7 @@ DRAWN = METHOD._replace(sampling=Sampling(), seed=1)
         ({}, {"method": DRAWN}, "another sampling"),
         ({"method": DRAWN}, {"method": DRAWN._replace(seed=2)}, "another sampling"),
         ({}, {"precision": "int8"}, "another precision"),
-        ({}, {"form": Form(scores=True)}, "another form"),
+        ({}, {"form": OutputFormat(scores=True)}, "another form"),
     ],
 )
 def test_other_options_are_never_mixed_in(job, text, tmp_path, first, change, named):
@@ -228,7 +228,7 @@ def test_shards_are_known_by_all_that_decides_on_a_translation(job):
         DRAWN._replace(sampling=Sampling(**change)) for change in ({"temperature": 0.5}, {"top_k": 3}, {"top_p": 0.5})
     ]
     jobs = [job._replace(method=method) for method in methods]
-    jobs += [job._replace(form=Form(**{name: True})) for name in Form._fields]
+    jobs += [job._replace(form=OutputFormat(**{name: True})) for name in OutputFormat._fields]
     jobs += [job._replace(precision="int8"), job._replace(models=("another",)), job._replace(models=job.models * 2)]
     assert len({json.dumps(one.origin) for one in jobs}) == len(jobs)
     # Not by what decides where it is made, and how fast; nor by the seed of a draw that is none.
@@ -348,7 +348,7 @@ def test_numbers_begin_anew_in_each_file(job, text, tmp_path):
 def test_shards_of_the_same_lines_are_each_their_own(job, tmp_path):
     """They have other numbers, and so other draws."""
     (tmp_path / "text").write_text("owl pig hen\n" * 10)
-    drawn = job._replace(form=Form(json=True), method=DRAWN)
+    drawn = job._replace(form=OutputFormat(json=True), method=DRAWN)
     bulk(drawn, tmp_path / "text", tmp_path / "out")
     records = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
     assert [record["line"] for record in records] == list(range(1, 11))
@@ -449,7 +449,7 @@ def test_what_changes_meanwhile_is_found(job, fluent, trained, text, tmp_path):
 
 def test_two_at_once_are_refused(job, text, tmp_path):
     with (
-        held(tmp_path / "out.bulk", "translation"),
+        exclusive_lock(tmp_path / "out.bulk", "translation"),
         pytest.raises(ValueError, match=r"another translation is at work in .*out\.bulk"),
     ):
         bulk(job, text, tmp_path / "out")
@@ -512,13 +512,13 @@ def test_a_place_that_cannot_be_written(job, text, tmp_path):
 
 def test_time_left_is_told_from_the_second_shard_on(job, text, tmp_path, monkeypatch):
     """What the first one waited for, a model to be loaded, is not counted as work."""
-    now, arrivals, put = [0], iter([100, 120, 140, 150]), whole.Kept.put
+    now, arrivals, put = [0], iter([100, 120, 140, 150]), whole.FinishedShards.put
 
     def arriving(*arguments):
         now[0] = next(arrivals)
         put(*arguments)
 
-    monkeypatch.setattr(whole.Kept, "put", arriving)
+    monkeypatch.setattr(whole.FinishedShards, "put", arriving)
     for module in (whole, pace):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     said = bulk(job, text, tmp_path / "out")
@@ -538,7 +538,7 @@ def test_a_line_that_cannot_be_aligned_is_named_and_no_shard_is_lost(job, text, 
         return explain(self, source, *rest)
 
     monkeypatch.setattr(Translator, "explain", short)
-    said, aligned = [], job._replace(form=Form(alignments=True))
+    said, aligned = [], job._replace(form=OutputFormat(alignments=True))
     with pytest.raises(RuntimeError, match="lines could not be translated"):
         translate_all(aligned, texts_of(text, tmp_path / "out", None, 5), tmp_path / "out", local, said.append)
     assert any("is too long to be aligned" in line for line in said)

@@ -12,14 +12,14 @@ import pytest
 
 from micro_run import WORDS, forked
 from transduce.bulk import on_ray as module
-from transduce.bulk.job import Job, Outcome, Worker
+from transduce.bulk.job import Job, ShardResult, Worker
 from transduce.bulk.on_ray import on_ray
 from transduce.bulk.shards import texts_of
 from transduce.bulk.whole import translate_all
 from transduce.search import Decoding
-from transduce.translation.translator import Method
+from transduce.translation.translator import SearchMethod
 
-METHOD = Method(Decoding(beam=2, extra_length=4))
+METHOD = SearchMethod(Decoding(beam=2, extra_length=4))
 
 
 @pytest.fixture(scope="module")
@@ -138,8 +138,8 @@ def test_what_has_no_room(job, device, threads, wanted, said):
 def test_a_shard_that_kills_its_actors_is_not_tried_for_ever(job, text, tmp_path):
     [whole] = texts_of(text, tmp_path / "out", None, 150)
     actor = module._Actor(job, whole.shards, None)
-    actor.worker.outcome = lambda shard: Outcome("x\n", [(3, "why")])
-    assert module._outcome(actor._found(1, module.ATTEMPTS)) == Outcome("x\n", [(3, "why")])
+    actor.worker.outcome = lambda shard: ShardResult("x\n", [(3, "why")])
+    assert module._outcome(actor._found(1, module.ATTEMPTS)) == ShardResult("x\n", [(3, "why")])
     with pytest.raises(RuntimeError, match=r"text\.en, lines 151–300: 3 actors died over it"):
         module._outcome(actor._found(1, module.ATTEMPTS + 1))
     actor.worker.outcome = lambda shard: 1 / 0

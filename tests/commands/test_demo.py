@@ -12,7 +12,7 @@ from transduce.demo import RECIPE, demo
 from transduce.embedded import splits
 from transduce.embedded.baselines import translation_memory, word_by_word
 from transduce.measure import scores
-from transduce.trainer.trainer import Options
+from transduce.trainer.trainer import TrainOptions
 from transduce.translation.translator import Translator
 
 SIZES = {"train": 200, "validation": 4, "test": 8, "novel": 7}
@@ -34,7 +34,7 @@ def split(monkeypatch):
 
 def test_all_that_the_demo_promises(tmp_path, split, monkeypatch, capsys):
     out, said = tmp_path / "demo", []
-    found = demo(out, 0.01, Options("cpu"), said.append)
+    found = demo(out, 0.01, TrainOptions("cpu"), said.append)
     text = "\n".join(said)
 
     translator, training = Translator.load(out), split("train")
@@ -81,7 +81,7 @@ def test_the_size_that_the_demo_tells(tmp_path, monkeypatch):
     monkeypatch.setattr("transduce.demo.train", lambda *arguments: 1 / 0)
     said = []
     with pytest.raises(ZeroDivisionError):
-        demo(tmp_path, 2.5, Options(), said.append)
+        demo(tmp_path, 2.5, TrainOptions(), said.append)
     assert said == [f"training for 2.5 minutes on {splits.SPLITS['train']:,} embedded sentence pairs, into {tmp_path}"]
 
 
@@ -91,6 +91,6 @@ def test_the_verb_hands_on_what_it_is_told(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit) as leaving:
         main(["demo", "--minutes", "0.5", "--out", str(tmp_path), "--device", "cpu", "--threads", "1"])
     *rest, say = given
-    assert (leaving.value.code, rest) == (0, [tmp_path, 0.5, Options("cpu", 1)])
+    assert (leaving.value.code, rest) == (0, [tmp_path, 0.5, TrainOptions("cpu", 1)])
     say("a line")
     assert capsys.readouterr().out == "a line\n"

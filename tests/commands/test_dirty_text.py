@@ -13,7 +13,7 @@ from micro_run import forked
 from transduce.commands import main
 from transduce.measure import read_lines
 from transduce.search import Decoding
-from transduce.translation.translator import LONGEST, Method, Translator
+from transduce.translation.translator import MAX_LINE_TOKENS, SearchMethod, Translator
 
 TEXT = st.lists(st.sampled_from([*PIECES, "owl", "pig "]), max_size=12).map("".join)
 
@@ -33,7 +33,7 @@ def test_every_line_comes_out_as_one(translator, text, tmp_path_factory):
     text = text.removeprefix("\ufeff")
     lines = read_lines(str(path))
     assert len(lines) == text.count("\n") + (text != "" and not text.endswith("\n"))
-    found = translator.translate(lines, Method(Decoding(beam=1, extra_length=0)))
+    found = translator.translate(lines, SearchMethod(Decoding(beam=1, extra_length=0)))
     assert [len(best) for best in found] == [1] * len(lines)
     assert not any("\n" in best.text for (best,) in found)
     assert all(best.text == "" for line, (best,) in zip(lines, found, strict=True) if not line.strip())
@@ -60,7 +60,7 @@ def test_the_line_that_is_no_utf8_is_named_after_a_byte_order_mark_too(tmp_path)
 
 
 def test_a_line_that_would_fill_the_memory_is_named(translator):
-    huge = "x" * (2 * LONGEST)
+    huge = "x" * (2 * MAX_LINE_TOKENS)
     for call, side in (
         (lambda: translator.translate(["owl", huge]), ""),
         (lambda: translator.score(["owl", "owl"], ["pig", huge]), " of the target"),
@@ -74,7 +74,7 @@ def test_a_line_that_would_fill_the_memory_is_named(translator):
 )
 def test_a_validation_that_cannot_be_is_told_before_the_training(micro, tmp_path, source, said):
     """It was told after the first 500 steps, by a division by zero or by the memory's end."""
-    (tmp_path / "v").write_text(source * 2 * LONGEST)
+    (tmp_path / "v").write_text(source * 2 * MAX_LINE_TOKENS)
     corpus = f"data.validation={{source: {tmp_path / 'v'}, target: {tmp_path / 'v'}}}"
     ended = forked("train", micro / "recipe.yaml", "--out", tmp_path / "run", "--set", corpus)
     assert ended.code == 2

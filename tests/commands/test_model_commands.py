@@ -11,11 +11,11 @@ from safetensors.torch import load_file
 
 from micro_run import forked
 from transduce.commands import main
-from transduce.commands.output import write
+from transduce.commands.output import write_output
 from transduce.model_directory import Model
 from transduce.trainer.publishing import average
-from transduce.translation.output_format import Form
-from transduce.translation.translator import Method, Translation, Translator
+from transduce.translation.output_format import OutputFormat
+from transduce.translation.translator import SearchMethod, Translation, Translator
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_n_best_are_tsv_best_first(fluent, micro, translations):
 
 def test_a_tab_in_a_translation_is_no_column():
     found = [[Translation("a\tb", -1.0, -0.5, [])]]
-    shown = [Form(scores=scores).lines(None, ["x"], found)[0].split("\t") for scores in (True, False)]
+    shown = [OutputFormat(scores=scores).lines(None, ["x"], found)[0].split("\t") for scores in (True, False)]
     assert shown == [["1", "a b", "-1.000000", "-0.500000"], ["a", "b"]]
 
 
@@ -109,7 +109,7 @@ def test_translating_scores_as_scoring_does(fluent, micro, translator, translati
     (tmp_path / "texts").write_text("".join(f"{translation.text}\n" for translation in translations))
     printed = run("score", fluent, "--source", micro / "test.en", "--target", tmp_path / "texts")
     scores = [float(line) for line in printed.rstrip("\n").split("\n")]
-    same = [translator.target.encode([translation.text]) == [translation.words] for translation in translations]
+    same = [translator.target.encode([translation.text]) == [translation.tokens] for translation in translations]
     assert sum(same) >= 3
     for score, translation, is_same in zip(scores, translations, same, strict=True):
         assert not is_same or score == pytest.approx(translation.log_probability, abs=1e-4)
@@ -159,7 +159,7 @@ def test_the_mass_that_is_drawn_from(fluent, micro, command):
     ],
 )
 def test_the_search_is_as_asked(fluent, micro, lines, translator, translations, command, option, changed):
-    expected = translator.translate(lines, Method(translator.decoding.model_copy(update=changed)))
+    expected = translator.translate(lines, SearchMethod(translator.decoding.model_copy(update=changed)))
     code, printed, _ = command("translate", fluent, micro / "test.en", "--scores", option)
     found = [(text, score) for _, text, _, score in table(printed)]
     assert code == 0
@@ -432,13 +432,13 @@ def test_an_output_stays_until_the_next_is_whole(tmp_path, monkeypatch):
     def full(path):
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
-    monkeypatch.setattr("transduce.storage.atomic.flush", full)
+    monkeypatch.setattr("transduce.storage.atomic.flush_to_disk", full)
     with pytest.raises(OSError, match="No space left"):
-        write("after\n", out)
+        write_output("after\n", out)
     assert out.read_text() == "before\n"
     monkeypatch.undo()
     (tmp_path / "link").symlink_to(out)
-    write("after\n", tmp_path / "link")
+    write_output("after\n", tmp_path / "link")
     assert (out.read_text(), (tmp_path / "link").is_symlink()) == ("after\n", True)
 
 

@@ -69,8 +69,8 @@ def test_every_pair_is_kept_or_counted_and_used_once_an_epoch(
     stored = Counter(made.source.decode([made.train.source(n)])[0].encode() for n in range(len(made.train)))
     assert stored <= Counter(source for source, _ in pairs)
     used: list[bytes] = []
-    for step in Planner(made.train, batch_tokens=600, pieces=2, seed=3).steps():
-        used += [np.trim_zeros(row, "b").tobytes() for piece in step.pieces for row in piece.source]
+    for step in Planner(made.train, batch_tokens=600, micro_batches=2, seed=3).steps():
+        used += [np.trim_zeros(row, "b").tobytes() for piece in step.micro_batches for row in piece.source]
         if step.position == Position(1):
             break
     assert Counter(used) == Counter(np.array([*made.train.source(n), END]).tobytes() for n in range(len(made.train)))

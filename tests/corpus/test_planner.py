@@ -13,24 +13,24 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import transduce.corpus.planner as planner_module
-from transduce.corpus.planner import Planned, Planner, Position, fitted_rungs, scattered, sentence_batches
-from transduce.corpus.token_store import FILES, Packed, Part, Store, StoreWriter
+from transduce.corpus.planner import PlannedStep, Planner, Position, fit_buckets, sentence_batches, shuffled_places
+from transduce.corpus.token_store import FILES, CorpusPart, PackedSentences, TokenStore, TokenStoreWriter
 from transduce.text.subwords import BEGIN, END, PAD
 
 
 def stored(
     folder: Path, pairs: Sequence[tuple[list[int], list[int]]], weights: Sequence[tuple[int, float]] = ()
-) -> Store:
+) -> TokenStore:
     """A store of `pairs`, whose parts have the given numbers of pairs and weights."""
     buffers, dtype = {name: BytesIO() for name in FILES}, np.dtype("<u2")
-    writer = StoreWriter(buffers, dtype)
-    writer.append("source", Packed.of([source for source, _ in pairs], dtype))
-    writer.append("target", Packed.of([target for _, target in pairs[:10]], dtype))
-    writer.append("target", Packed.of([target for _, target in pairs[10:]], dtype))
+    writer = TokenStoreWriter(buffers, dtype)
+    writer.append("source", PackedSentences.of([source for source, _ in pairs], dtype))
+    writer.append("target", PackedSentences.of([target for _, target in pairs[:10]], dtype))
+    writer.append("target", PackedSentences.of([target for _, target in pairs[10:]], dtype))
     for name, buffer in buffers.items():
         (folder / name).write_bytes(buffer.getvalue())
-    parts = [Part(*part) for part in weights or [(len(pairs), 1.0)]]
-    return Store({name: folder / name for name in FILES}, dtype, parts)
+    parts = [CorpusPart(*part) for part in weights or [(len(pairs), 1.0)]]
+    return TokenStore({name: folder / name for name in FILES}, dtype, parts)
 
 
 def random_pairs(count: int, seed: int = 3) -> list[tuple[list[int], list[int]]]:
@@ -52,27 +52,27 @@ def pairs() -> list[tuple[list[int], list[int]]]:
 
 
 @pytest.fixture(scope="module")
-def store(pairs: list[tuple[list[int], list[int]]], tmp_path_factory: pytest.TempPathFactory) -> Store:
+def store(pairs: list[tuple[list[int], list[int]]], tmp_path_factory: pytest.TempPathFactory) -> TokenStore:
     return stored(tmp_path_factory.mktemp("store"), pairs)
 
 
-def epoch(planner: Planner, number: int = 0) -> Iterator[Planned]:
+def epoch(planner: Planner, number: int = 0) -> Iterator[PlannedStep]:
     return takewhile(lambda step: step.epoch == number, planner.steps(Position(number)))
 
 
-def numbers(steps: Iterator[Planned]) -> list[int]:
+def numbers(steps: Iterator[PlannedStep]) -> list[int]:
     """The pairs that steps use, in their order."""
-    return [int(row[0]) - 10 for step in steps for piece in step.pieces for row in piece.source]
+    return [int(row[0]) - 10 for step in steps for micro_batch in step.micro_batches for row in micro_batch.source]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 64, 1000, 4097])
 def test_scattering_is_a_permutation_that_the_key_names(size: int) -> None:
     places = np.arange(size)
-    scattering = scattered(places, size, [1, 2])
+    scattering = shuffled_places(places, size, [1, 2])
     assert sorted(scattering.tolist()) == places.tolist()
-    assert scattered(places[::-2], size, [1, 2]).tolist() == scattering[::-2].tolist()
+    assert shuffled_places(places[::-2], size, [1, 2]).tolist() == scattering[::-2].tolist()
     if size > 100:
-        assert scattered(places, size, [1, 3]).tolist() != scattering.tolist()
+        assert shuffled_places(places, size, [1, 3]).tolist() != scattering.tolist()
         # As likely to rise as to fall from one place to the next, and to be above the middle wherever one looks.
         assert 0.45 < float((np.diff(scattering) > 0).mean()) < 0.55
         assert 0.4 < float((scattering[: size // 2] > size / 2).mean()) < 0.6
@@ -80,12 +80,12 @@ def test_scattering_is_a_permutation_that_the_key_names(size: int) -> None:
 
 @pytest.mark.parametrize("weights", [[(1500, 1.0)], [(500, 2.0), (1000, 0.5)]])
 def test_a_large_corpus_is_planned_in_portions(
-    store: Store, weights: list[tuple[int, float]], monkeypatch: pytest.MonkeyPatch
+    store: TokenStore, weights: list[tuple[int, float]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planner_module, "PORTION", 400)
     store = copy(store)
-    store.parts = tuple(Part(*part) for part in weights)
-    planner = Planner(store, batch_tokens=700, pieces=2, seed=1)
+    store.parts = tuple(CorpusPart(*part) for part in weights)
+    planner = Planner(store, batch_tokens=700, micro_batches=2, seed=1)
     steps = list(epoch(planner))
     uses = Counter(numbers(iter(steps)))
     assert sum(uses.values()) == 1500
@@ -99,65 +99,68 @@ def test_a_large_corpus_is_planned_in_portions(
         expected = [*steps, *islice(epoch(planner, 1), 1)][place + 1]
         assert numbers(iter([following])) == numbers(iter([expected]))
     assert planner.steps_per_epoch == pytest.approx(len(steps), rel=0.1)
-    assert planner.words_per_epoch == pytest.approx(sum(step.words for step in steps), rel=0.1)
+    assert planner.tokens_per_epoch == pytest.approx(sum(step.tokens for step in steps), rel=0.1)
 
 
-def test_processes_share_the_pieces_of_a_step(store: Store) -> None:
-    planner = Planner(store, batch_tokens=1400, pieces=5, seed=1)
+def test_processes_share_the_pieces_of_a_step(store: TokenStore) -> None:
+    planner = Planner(store, batch_tokens=1400, micro_batches=5, seed=1)
     for whole, *shared in zip(epoch(planner), *(planner.steps(rank=rank, size=3) for rank in range(3))):
-        assert {(step.words, step.all_pieces, step.position) for step in (whole, *shared)} == {
-            (whole.words, len(whole.pieces), whole.position)
+        assert {(step.tokens, step.micro_batch_count, step.position) for step in (whole, *shared)} == {
+            (whole.tokens, len(whole.micro_batches), whole.position)
         }
-        for index, piece in enumerate(whole.pieces):
-            np.testing.assert_array_equal(shared[index % 3].pieces[index // 3].source, piece.source)
+        for index, micro_batch in enumerate(whole.micro_batches):
+            np.testing.assert_array_equal(shared[index % 3].micro_batches[index // 3].source, micro_batch.source)
 
 
-def test_pieces_hold_the_pairs_with_their_symbols(store: Store, pairs: list[tuple[list[int], list[int]]]) -> None:
+def test_pieces_hold_the_pairs_with_their_symbols(store: TokenStore, pairs: list[tuple[list[int], list[int]]]) -> None:
     def words(row: np.ndarray) -> list[int]:
         return [word for word in row.tolist() if word != PAD]
 
-    for step in epoch(Planner(store, batch_tokens=700, pieces=2, rungs=5, seed=1)):
-        for piece in step.pieces:
-            assert piece.source.dtype == piece.target_in.dtype == piece.target_out.dtype == np.int64
-            assert piece.target_in.shape == piece.target_out.shape == piece.source.shape
-            for row, begun, ended in zip(piece.source, piece.target_in, piece.target_out):
+    for step in epoch(Planner(store, batch_tokens=700, micro_batches=2, buckets=5, seed=1)):
+        for micro_batch in step.micro_batches:
+            assert micro_batch.source.dtype == micro_batch.target_in.dtype == micro_batch.target_out.dtype == np.int64
+            assert micro_batch.target_in.shape == micro_batch.target_out.shape == micro_batch.source.shape
+            for row, begun, ended in zip(micro_batch.source, micro_batch.target_in, micro_batch.target_out):
                 source, target = pairs[int(row[0]) - 10]
                 assert words(row) == [*source, END] == row[: len(source) + 1].tolist()
                 assert words(begun) == [BEGIN, *target] == begun[: len(target) + 1].tolist()
                 assert words(ended) == [*target, END] == ended[: len(target) + 1].tolist()
-        assert step.words == sum(int((piece.target_out != PAD).sum()) for piece in step.pieces)
+        assert step.tokens == sum(int((micro_batch.target_out != PAD).sum()) for micro_batch in step.micro_batches)
 
 
-def test_an_epoch_uses_every_pair_once(store: Store) -> None:
-    planner = Planner(store, batch_tokens=700, pieces=2, rungs=5, seed=1)
+def test_an_epoch_uses_every_pair_once(store: TokenStore) -> None:
+    planner = Planner(store, batch_tokens=700, micro_batches=2, buckets=5, seed=1)
     assert Counter(numbers(epoch(planner))) == Counter(range(1500))
     assert Counter(numbers(epoch(planner, 1))) == Counter(range(1500))
 
 
-def test_the_order_is_a_function_of_seed_and_epoch(store: Store) -> None:
+def test_the_order_is_a_function_of_seed_and_epoch(store: TokenStore) -> None:
     def order(seed: int, number: int) -> list[int]:
-        return numbers(epoch(Planner(store, batch_tokens=700, pieces=2, seed=seed), number))
+        return numbers(epoch(Planner(store, batch_tokens=700, micro_batches=2, seed=seed), number))
 
     assert order(1, 0) == order(1, 0)
     orders = [order(seed, number) for seed, number in ((1, 0), (1, 1), (2, 0), (0, 1))]
     assert all(one != other for one, other in combinations(orders, 2))
     # Pairs of one shape do not stay together either.
     first, second = (
-        {frozenset(numbers(iter([step]))) for step in epoch(Planner(store, batch_tokens=350, pieces=1, seed=seed))}
+        {
+            frozenset(numbers(iter([step])))
+            for step in epoch(Planner(store, batch_tokens=350, micro_batches=1, seed=seed))
+        }
         for seed in (1, 2)
     )
     assert len(first & second) < 0.05 * len(first)
 
 
-def test_lengths_are_mixed_over_an_epoch(store: Store) -> None:
-    steps = epoch(Planner(store, batch_tokens=300, pieces=1, seed=1))
-    lengths = [step.pieces[0].source.shape[1] for step in steps]
+def test_lengths_are_mixed_over_an_epoch(store: TokenStore) -> None:
+    steps = epoch(Planner(store, batch_tokens=300, micro_batches=1, seed=1))
+    lengths = [step.micro_batches[0].source.shape[1] for step in steps]
     assert len(lengths) > 60
     assert abs(np.corrcoef(lengths, np.arange(len(lengths)))[0, 1]) < 0.3
 
 
-def test_shapes_are_few_and_within_the_budget(store: Store) -> None:
-    planner = Planner(store, batch_tokens=1400, pieces=2, rungs=5, seed=1)
+def test_shapes_are_few_and_within_the_budget(store: TokenStore) -> None:
+    planner = Planner(store, batch_tokens=1400, micro_batches=2, buckets=5, seed=1)
     assert len(planner.shapes) == 5
     for rows, length in planner.shapes:
         assert rows * length <= 700
@@ -165,47 +168,51 @@ def test_shapes_are_few_and_within_the_budget(store: Store) -> None:
     for number in range(3):
         ragged = 0
         for step in epoch(planner, number):
-            assert len(step.pieces) == 2 or step.position.epoch == number + 1
-            assert sum(piece.source.size for piece in step.pieces) <= 1400
-            ragged += sum(piece.source.shape not in planner.shapes for piece in step.pieces)
+            assert len(step.micro_batches) == 2 or step.position.epoch == number + 1
+            assert sum(micro_batch.source.size for micro_batch in step.micro_batches) <= 1400
+            ragged += sum(micro_batch.source.shape not in planner.shapes for micro_batch in step.micro_batches)
         assert ragged <= 1
 
 
 def test_a_small_budget_takes_as_many_rows_as_fit(tmp_path: Path) -> None:
     store = stored(tmp_path, [([5] * 9, [6] * 4)] * 11)
-    assert Planner(store, batch_tokens=35, pieces=1, seed=1).shapes == [(3, 10)]
-    assert Planner(store, batch_tokens=10, pieces=1, seed=1).shapes == [(1, 10)]
-    assert Planner(store, batch_tokens=179, pieces=1, seed=1).shapes == [(16, 10)]
+    assert Planner(store, batch_tokens=35, micro_batches=1, seed=1).shapes == [(3, 10)]
+    assert Planner(store, batch_tokens=10, micro_batches=1, seed=1).shapes == [(1, 10)]
+    assert Planner(store, batch_tokens=179, micro_batches=1, seed=1).shapes == [(16, 10)]
 
 
 def test_a_pair_that_does_not_fit_is_refused_with_what_would(tmp_path: Path) -> None:
     store = stored(tmp_path, [([5] * 3, [6] * 19)] * 4)
-    with pytest.raises(ValueError, match=r"takes 20 positions, a piece has 19 \(39 in 2 pieces\); take at least 40"):
-        Planner(store, batch_tokens=39, pieces=2, seed=1)
-    assert Planner(store, batch_tokens=40, pieces=2, seed=1).shapes == [(1, 20)]
+    with pytest.raises(
+        ValueError, match=r"takes 20 positions, a micro-batch has 19 \(39 in 2 micro-batches\); take at least 40"
+    ):
+        Planner(store, batch_tokens=39, micro_batches=2, seed=1)
+    assert Planner(store, batch_tokens=40, micro_batches=2, seed=1).shapes == [(1, 20)]
 
 
-@pytest.mark.parametrize(("batch_tokens", "pieces"), [(500, 1), (4096, 1), (8191, 1), (25_000, 6), (25_500, 6)])
-def test_pieces_left_to_the_planner_have_about_4096_positions(store: Store, batch_tokens: int, pieces: int) -> None:
-    assert Planner(store, batch_tokens=batch_tokens, pieces="auto", seed=1).pieces == pieces
+@pytest.mark.parametrize(("batch_tokens", "micro_batches"), [(500, 1), (4096, 1), (8191, 1), (25_000, 6), (25_500, 6)])
+def test_pieces_left_to_the_planner_have_about_4096_positions(
+    store: TokenStore, batch_tokens: int, micro_batches: int
+) -> None:
+    assert Planner(store, batch_tokens=batch_tokens, micro_batches="auto", seed=1).micro_batches == micro_batches
 
 
-def test_going_on_from_any_position_gives_the_same_steps(store: Store) -> None:
-    planner = Planner(store, batch_tokens=1500, pieces=3, seed=7)
+def test_going_on_from_any_position_gives_the_same_steps(store: TokenStore) -> None:
+    planner = Planner(store, batch_tokens=1500, micro_batches=3, seed=7)
     count = 2 * planner.steps_per_epoch + 2
     steps = list(islice(planner.steps(), count))
     assert {step.epoch for step in steps} >= {0, 1}
     for number, step in enumerate(steps[:-3]):
-        fresh = Planner(store, batch_tokens=1500, pieces=3, seed=7)
+        fresh = Planner(store, batch_tokens=1500, micro_batches=3, seed=7)
         for expected, found in zip(steps[number + 1 :][:2], fresh.steps(step.position)):
-            assert (found.epoch, found.words, found.position) == (expected.epoch, expected.words, expected.position)
-            for one, other in zip(expected.pieces, found.pieces, strict=True):
+            assert (found.epoch, found.tokens, found.position) == (expected.epoch, expected.tokens, expected.position)
+            for one, other in zip(expected.micro_batches, found.micro_batches, strict=True):
                 assert all(np.array_equal(left, right) for left, right in zip(one, other, strict=True))
 
 
 def test_weights_say_how_often_a_corpus_is_used(tmp_path: Path) -> None:
     store = stored(tmp_path, random_pairs(90), [(30, 2.0), (40, 0.25), (20, 1.5)])
-    planner = Planner(store, batch_tokens=400, pieces=2, seed=5)
+    planner = Planner(store, batch_tokens=400, micro_batches=2, seed=5)
     used = [Counter(numbers(epoch(planner, number))) for number in range(2)]
     for counts in used:
         assert all(counts[number] == 2 for number in range(30))
@@ -218,12 +225,12 @@ def test_weights_say_how_often_a_corpus_is_used(tmp_path: Path) -> None:
 
 def test_a_small_weight_never_leaves_an_epoch_empty(tmp_path: Path) -> None:
     store = stored(tmp_path, random_pairs(3), [(3, 0.01)])
-    assert len(numbers(epoch(Planner(store, batch_tokens=400, pieces=1, seed=5)))) == 1
+    assert len(numbers(epoch(Planner(store, batch_tokens=400, micro_batches=1, seed=5)))) == 1
 
 
 @pytest.mark.parametrize("weights", [[(0, 1.0), (9, 1.0)], [(9, 1.0), (0, 0.5)], [(4, 1.0), (0, 1.0), (5, 1.0)]])
 def test_a_corpus_without_pairs_is_passed_over(tmp_path: Path, weights: list[tuple[int, float]]) -> None:
-    planner = Planner(stored(tmp_path, random_pairs(9), weights), batch_tokens=400, pieces=1, seed=5)
+    planner = Planner(stored(tmp_path, random_pairs(9), weights), batch_tokens=400, micro_batches=1, seed=5)
     assert sorted(numbers(epoch(planner))) == list(range(9))
 
 
@@ -232,48 +239,56 @@ def test_sentences_that_are_longer_in_a_later_epoch_have_their_shape(tmp_path: P
     (tmp_path / "first").mkdir()
     first = stored(tmp_path / "first", [(source[:4], target[:4]) for source, target in whole])
 
-    class Growing(Store):
-        def in_epoch(self, seed: int, epoch: int) -> Store:
+    class Growing(TokenStore):
+        def in_epoch(self, seed: int, epoch: int) -> TokenStore:
             return self if epoch else first
 
     stored(tmp_path, whole)
-    growing = Growing({name: tmp_path / name for name in FILES}, np.dtype("<u2"), [Part(60, 1.0)])
-    planner = Planner(growing, batch_tokens=400, pieces=2, rungs=3, seed=5)
+    growing = Growing({name: tmp_path / name for name in FILES}, np.dtype("<u2"), [CorpusPart(60, 1.0)])
+    planner = Planner(growing, batch_tokens=400, micro_batches=2, buckets=3, seed=5)
     assert [Counter(numbers(epoch(planner, number))) for number in range(2)] == [Counter(range(60))] * 2
     assert max(length for _, length in planner.shapes) == growing.longest + 1
 
 
-def test_what_is_reported_is_what_the_pieces_are(store: Store) -> None:
-    planner = Planner(store, batch_tokens=900, pieces=2, rungs=6, seed=3)
+def test_what_is_reported_is_what_the_pieces_are(store: TokenStore) -> None:
+    planner = Planner(store, batch_tokens=900, micro_batches=2, buckets=6, seed=3)
     steps = list(epoch(planner))
-    pieces = [piece for step in steps for piece in step.pieces]
-    filled = sum(int((side != PAD).sum()) for piece in pieces for side in (piece.source, piece.target_out))
-    assert planner.padding == pytest.approx(1 - filled / sum(2 * piece.source.size for piece in pieces), abs=1e-12)
-    assert planner.words_per_epoch == sum(step.words for step in steps)
+    micro_batches = [micro_batch for step in steps for micro_batch in step.micro_batches]
+    filled = sum(
+        int((side != PAD).sum())
+        for micro_batch in micro_batches
+        for side in (micro_batch.source, micro_batch.target_out)
+    )
+    assert planner.padding == pytest.approx(
+        1 - filled / sum(2 * micro_batch.source.size for micro_batch in micro_batches), abs=1e-12
+    )
+    assert planner.tokens_per_epoch == sum(step.tokens for step in steps)
     assert planner.steps_per_epoch == len(steps)
 
 
-def test_padding_is_small(store: Store) -> None:
-    by_rungs = [Planner(store, batch_tokens=2000, pieces=2, rungs=rungs, seed=3).padding for rungs in (2, 6, 12)]
+def test_padding_is_small(store: TokenStore) -> None:
+    by_rungs = [
+        Planner(store, batch_tokens=2000, micro_batches=2, buckets=buckets, seed=3).padding for buckets in (2, 6, 12)
+    ]
     assert by_rungs == sorted(by_rungs, reverse=True)
     assert by_rungs[-1] < 0.15
 
 
 @given(
     counts=st.lists(st.integers(0, 9), min_size=2, max_size=9).filter(lambda counts: any(counts[1:])),
-    rungs=st.integers(1, 4),
+    buckets=st.integers(1, 4),
 )
-@example(counts=[0, 9, 0, 0, 0, 9, 0, 0, 9], rungs=2)
-def test_rungs_are_the_best_there_are(counts: list[int], rungs: int) -> None:
+@example(counts=[0, 9, 0, 0, 0, 9, 0, 0, 9], buckets=2)
+def test_rungs_are_the_best_there_are(counts: list[int], buckets: int) -> None:
     def padded(chosen: Sequence[int]) -> float:
-        fit = [next((rung for rung in chosen if rung >= length), None) for length in range(len(counts))]
-        return sum(count * rung if rung else float("inf") for count, rung in zip(counts, fit) if count)
+        fit = [next((bucket for bucket in chosen if bucket >= length), None) for length in range(len(counts))]
+        return sum(count * bucket if bucket else float("inf") for count, bucket in zip(counts, fit) if count)
 
-    found = fitted_rungs(np.array([0, *counts[1:]]), rungs).tolist()
+    found = fit_buckets(np.array([0, *counts[1:]]), buckets).tolist()
     counts[0] = 0
     assert found == sorted(set(found))
-    assert len(found) <= rungs
-    everything = (choice for size in range(1, rungs + 1) for choice in combinations(range(1, len(counts)), size))
+    assert len(found) <= buckets
+    everything = (choice for size in range(1, buckets + 1) for choice in combinations(range(1, len(counts)), size))
     assert padded(found) == min(padded(choice) for choice in everything)
 
 

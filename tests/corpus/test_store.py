@@ -249,7 +249,7 @@ def test_what_was_interrupted_is_gone_on_with(tmp_path: Path, monkeypatch: pytes
 def test_what_is_stopped_at_the_very_end_is_not_cut_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = DataSpec(train=(corpus(tmp_path, PAIRS),))
     with monkeypatch.context() as patched:
-        patched.setattr("transduce.corpus.store.flush", Mock(side_effect=[DEFAULT] * 2 + [StoppedError]))
+        patched.setattr("transduce.corpus.store.flush_to_disk", Mock(side_effect=[DEFAULT] * 2 + [StoppedError]))
         with pytest.raises(StoppedError):
             prepared(tmp_path, data)
     monkeypatch.setattr(cutting, "_written", Mock(side_effect=AssertionError("cut again")))

@@ -13,7 +13,7 @@ from transduce.corpus import DataSpec, Fault, Hub, Tmx, pairs, prepare
 from transduce.recipe import load, wherever
 from transduce.settings import validated
 from transduce.text.subwords import Bpe, Subwords, WordPiece
-from transduce.trainer.validation import corpus_of
+from transduce.trainer.validation import read_parallel_text
 
 UNITS = """
 <tu tuid="1"><note>of a menu</note>
@@ -73,7 +73,7 @@ def test_a_memory_is_trained_on(tmp_path: Path) -> None:
 
 
 def test_of_a_test_set_what_lacks_a_side_is_left_out(tmp_path: Path) -> None:
-    assert corpus_of(memory(tmp_path / "a.tmx")) == (["Open the file.", "Good day"], [READ[0][1], READ[1][1]])
+    assert read_parallel_text(memory(tmp_path / "a.tmx")) == (["Open the file.", "Good day"], [READ[0][1], READ[1][1]])
 
 
 def test_a_memory_stands_beside_its_recipe_and_may_be_moved(tmp_path: Path) -> None:

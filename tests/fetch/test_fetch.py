@@ -17,7 +17,7 @@ import transduce.fetch
 from transduce.corpus import files_of
 from transduce.fetch import Unavailable
 from transduce.recipe import load
-from transduce.storage.locks import held
+from transduce.storage.locks import exclusive_lock
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 CORPORA = ["wmt14-en-de", "wmt14-en-fr", "multi30k"]
@@ -157,7 +157,10 @@ def test_a_fetch_that_was_stopped_goes_on_in_the_middle_of_an_archive(world, how
 
 
 def test_a_busy_folder_is_no_reason_to_look_elsewhere(world):
-    with held(world.out / "archives" / "wmt13", "fetch"), pytest.raises(ValueError, match="another fetch is at work"):
+    with (
+        exclusive_lock(world.out / "archives" / "wmt13", "fetch"),
+        pytest.raises(ValueError, match="another fetch is at work"),
+    ):
         world.fetch("wmt14-en-de")
     assert not world.server.asked
 

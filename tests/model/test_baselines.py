@@ -177,10 +177,10 @@ def test_whatever_lies_under_padding_is_invisible(spec):
 @every_member
 def test_a_sentence_alone_is_as_in_company(spec):
     model, (source, visible, target_in) = build(spec), batch()
-    together = log_probabilities(model, source, visible, target_in)
+    group = log_probabilities(model, source, visible, target_in)
     for sentence, present in enumerate(visible):
         one = slice(sentence, sentence + 1)
-        close(log_probabilities(model, source[one, present], visible[one, present], target_in[one]), together[one])
+        close(log_probabilities(model, source[one, present], visible[one, present], target_in[one]), group[one])
 
 
 @every_member
@@ -189,8 +189,8 @@ def test_step_by_step_is_blocks_is_whole(spec):
     whole = log_probabilities(model, source, visible, target_in)
     for blocks in [[1] * 9, [9], [4, 3, 2], [1, 6, 1, 1]]:
         state, steps = model.start(source, visible, 9), []
-        for words in target_in.split(blocks, dim=1):
-            given, state = model.step(words, state)
+        for tokens in target_in.split(blocks, dim=1):
+            given, state = model.step(tokens, state)
             steps.append(given)
         close(torch.cat(steps, dim=1), whole)
 
@@ -294,5 +294,5 @@ def test_a_sentence_of_25_words_has_the_same_room_alone_as_in_company(name):
     source, visible = torch.randint(3, 17, (2, 27), generator=generator), torch.ones(2, 27, dtype=torch.bool)
     visible[0, 25:] = False
     target_in = torch.randint(3, 17, (2, 36), generator=generator)
-    together = log_probabilities(model, source, visible, target_in)
-    close(log_probabilities(model, source[:1, :25], visible[:1, :25], target_in[:1]), together[:1])
+    group = log_probabilities(model, source, visible, target_in)
+    close(log_probabilities(model, source[:1, :25], visible[:1, :25], target_in[:1]), group[:1])

@@ -80,11 +80,11 @@ def test_whatever_lies_under_padding_is_invisible(spec: Transformer) -> None:
 @every_variant
 def test_a_sentence_alone_is_as_in_company(spec: Transformer) -> None:
     model, (source, visible, target_in) = build(spec), batch()
-    together = log_probabilities(model, source, visible, target_in)
+    group = log_probabilities(model, source, visible, target_in)
     for sentence, present in enumerate(visible):
         one = slice(sentence, sentence + 1)
         alone = log_probabilities(model, source[one, present], visible[one, present], target_in[one])
-        close(alone, together[one])
+        close(alone, group[one])
 
 
 @every_variant
@@ -94,8 +94,8 @@ def test_step_by_step_is_blocks_is_whole(spec: Transformer) -> None:
     for blocks in [[1] * 9, [9], [4, 3, 2], [1, 6, 1, 1]]:
         state = model.start(source, visible, 9)
         steps = []
-        for words in target_in.split(blocks, dim=1):
-            given, state = model.step(words, state)
+        for tokens in target_in.split(blocks, dim=1):
+            given, state = model.step(tokens, state)
             steps.append(given)
         close(torch.cat(steps, dim=1), whole)
 
@@ -140,20 +140,20 @@ def test_caches_grow_past_the_room_they_began_with() -> None:
     model, (source, visible, _) = build(VARIANTS["text"]), batch()
     target_in = torch.randint(3, 17, (4, 70), generator=torch.Generator().manual_seed(6))
     state = model.start(source, visible, 70)
-    for words in target_in.split(7, dim=1):
-        given, state = model.step(words, state)
+    for tokens in target_in.split(7, dim=1):
+        given, state = model.step(tokens, state)
     close(given, log_probabilities(model, source, visible, target_in)[:, -7:])
 
 
 @every_variant
 def test_slots_that_no_row_needs_are_thrown_out_of_a_long_search(spec: Transformer) -> None:
     model, (source, visible, _) = build(spec), batch()
-    room = min(60, model.longest or 60)
+    max_length = min(60, model.longest or 60)
     generator = torch.Generator().manual_seed(8)
-    state = model.start(source, visible, room)
+    state = model.start(source, visible, max_length)
     owners, written = torch.arange(4), torch.full((4, 1), BEGIN)
     _, state = model.step(written, state)
-    for _ in range(room - 1):
+    for _ in range(max_length - 1):
         # Four hypotheses a sentence, all from one: after a step most of what three of them had written is of no use.
         rows = torch.tensor([int((owners == sentence).nonzero()[-1]) for sentence in range(4)]).repeat_interleave(4)
         state, owners = state.pick(rows), owners[rows]
@@ -161,5 +161,5 @@ def test_slots_that_no_row_needs_are_thrown_out_of_a_long_search(spec: Transform
         written = torch.cat([written[rows], added], dim=1)
         given, state = model.step(added, state)
     close(given, log_probabilities(model, source[owners], visible[owners], written)[:, -1:])
-    assert state.ancestors.shape[1] < 1 + 4 * (room - 1) or room < 10
-    assert all(cache.used == state.ancestors.shape[1] <= 2 * room + 40 for cache in state.caches)
+    assert state.ancestors.shape[1] < 1 + 4 * (max_length - 1) or max_length < 10
+    assert all(cache.used == state.ancestors.shape[1] <= 2 * max_length + 40 for cache in state.caches)

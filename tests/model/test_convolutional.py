@@ -8,7 +8,7 @@ import torch
 from pydantic import TypeAdapter
 from torch import nn
 
-from transduce.model import ModelSpec, Vocabulary, blank
+from transduce.model import ModelSpec, Vocabulary, build_without_weights
 from transduce.model.baselines.convolutional import AttentionStep
 from transduce.recipe.presets import PRESETS
 
@@ -146,7 +146,7 @@ def test_the_preset_is_as_large_as_others_print_of_it():
 
     values = {**PRESETS["convs2s"]["model"], "embeddings": "separate"}
     spec = TypeAdapter(ModelSpec).validate_json(json.dumps(values), strict=True)
-    words = Vocabulary(source=42_243, target=43_676)
-    counted = sum(weight.numel() for weight in blank(spec, words).parameters())
-    theirs = normalised(2048, 512) - normalised(2048, 768) + (512 + 1) * words.target
+    tokens = Vocabulary(source=42_243, target=43_676)
+    counted = sum(weight.numel() for weight in build_without_weights(spec, tokens).parameters())
+    theirs = normalised(2048, 512) - normalised(2048, 768) + (512 + 1) * tokens.target
     assert counted + theirs == pytest.approx(215.96e6, rel=1e-5)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from variants import VARIANTS
 
 from transduce.model import Vocabulary
-from transduce.model.int8.quantise import NarrowLinear, NarrowReadout, largest_weight, narrow
+from transduce.model.int8.quantise import Int8Linear, Int8Readout, largest_weight, quantise
 
 SIZES = [(1, 16, 8), (7, 24, 40), (33, 512, 100)]
 
@@ -41,7 +41,7 @@ def test_the_product_is_that_of_whole_numbers_with_a_scale_a_row(
     states = numbers(rows, inputs) * 10.0 ** torch.arange(rows).remainder(5).sub(2).unsqueeze(1)
     weight = numbers(outputs, inputs, seed=2) * 10.0 ** torch.arange(outputs).remainder(3).sub(1).unsqueeze(1)
     bias = numbers(outputs, seed=3) if biased else None
-    found = NarrowLinear(weight, bias)(states)
+    found = Int8Linear(weight, bias)(states)
     torch.testing.assert_close(found.double(), by_hand(states, weight, bias), rtol=1e-5, atol=1e-6)
     exact = nn.functional.linear(states, weight, bias)
     assert float((found - exact).norm() / exact.norm()) < 0.02
@@ -52,8 +52,8 @@ def test_sums_are_exact_without_vnni() -> None:
     """There two products are added in 16 bits, which is too few for weights of eight."""
     code = """
 import torch
-from transduce.model.int8.quantise import NarrowLinear, largest_weight
-found = NarrowLinear(torch.ones(100, 512), None)(torch.ones(7, 512))
+from transduce.model.int8.quantise import Int8Linear, largest_weight
+found = Int8Linear(torch.ones(100, 512), None)(torch.ones(7, 512))
 print(largest_weight(), bool(((found - 512).abs() < 1).all()))
 """
     variables = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
@@ -62,18 +62,18 @@ print(largest_weight(), bool(((found - 512).abs() < 1).all()))
 
 
 def test_a_row_does_not_depend_on_its_companions() -> None:
-    layer, states = NarrowLinear(numbers(40, 64), numbers(40, seed=4)), numbers(9, 64, seed=2)
-    together = layer(states)
-    assert torch.equal(torch.cat([layer(row) for row in states.split(1)]), together)
+    layer, states = Int8Linear(numbers(40, 64), numbers(40, seed=4)), numbers(9, 64, seed=2)
+    group = layer(states)
+    assert torch.equal(torch.cat([layer(row) for row in states.split(1)]), group)
     crowded = layer(torch.cat([states, 1000 * numbers(30, 64, seed=3)]))
-    assert torch.equal(crowded[:9], together)
-    assert torch.equal(layer(states.view(3, 3, 64)), together.view(3, 3, 40))
+    assert torch.equal(crowded[:9], group)
+    assert torch.equal(layer(states.view(3, 3, 64)), group.view(3, 3, 40))
 
 
 def test_a_row_of_zeros_gives_the_bias() -> None:
     bias = numbers(8)
-    assert torch.equal(NarrowLinear(numbers(8, 16), bias)(torch.zeros(2, 16)), bias.expand(2, -1))
-    assert torch.equal(NarrowLinear(torch.zeros(8, 16), bias)(numbers(2, 16)), bias.expand(2, -1))
+    assert torch.equal(Int8Linear(numbers(8, 16), bias)(torch.zeros(2, 16)), bias.expand(2, -1))
+    assert torch.equal(Int8Linear(torch.zeros(8, 16), bias)(numbers(2, 16)), bias.expand(2, -1))
 
 
 @pytest.mark.parametrize("name", ["text", "norm-pre"])
@@ -84,9 +84,9 @@ def test_a_narrow_model_says_nearly_the_same(name: str) -> None:
     visible = torch.ones_like(source, dtype=torch.bool)
     exact = model.readout(model(source, visible, target))
     whole = model.step(target, model.start(source, visible, 5))[0]
-    narrow(model)
+    quantise(model)
     assert not any(isinstance(module, nn.Linear) for module in model.modules())
-    assert isinstance(model.readout, NarrowReadout)
+    assert isinstance(model.readout, Int8Readout)
     found = model.step(target, model.start(source, visible, 5))[0]
     assert not torch.equal(found, whole)
     assert float((found - exact).abs().max()) < 0.2

@@ -16,8 +16,8 @@ from variants import BEGIN, TEXT, VARIANTS, batch, build
 passes = pytest.importorskip("transduce.model.int8.kernels")
 
 from transduce.model import Attention, FeedForward, TransformerModel, Vocabulary  # noqa: E402
-from transduce.model.int8.quantise import LARGEST, largest_weight, narrow  # noqa: E402
-from transduce.model.int8.stepper import Cache, FusedTransformer  # noqa: E402
+from transduce.model.int8.quantise import LARGEST, largest_weight, quantise  # noqa: E402
+from transduce.model.int8.stepper import Int8Stepper, SlotCache  # noqa: E402
 from transduce.settings import merged, validated  # noqa: E402
 
 KINDS = ("scaled_dot", "dot")
@@ -34,7 +34,7 @@ def numbers(*shape: int, seed: int = 1) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def room(rows: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+def max_length(rows: int, width: int) -> tuple[np.ndarray, np.ndarray]:
     return np.empty((rows, width), np.uint8), np.empty(rows, np.float32)
 
 
@@ -58,7 +58,7 @@ def product_of(rows: int, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 @pytest.mark.parametrize(("rows", "width"), [(1, 5), (7, 24), (33, 512)])
 def test_states_are_narrowed(rows: int, width: int) -> None:
     states = numbers(rows, width) * 10.0 ** torch.arange(rows).remainder(5).sub(2).unsqueeze(1)
-    whole, steps = room(rows, width)
+    whole, steps = max_length(rows, width)
     passes.narrowed(states.numpy(), whole, steps)
     close_to(whole, steps, states)
     gain, shift = numbers(width, seed=4), numbers(width, seed=5)
@@ -69,7 +69,7 @@ def test_states_are_narrowed(rows: int, width: int) -> None:
 
 
 def test_a_row_of_zeros_is_narrowed_to_zeros() -> None:
-    whole, steps = room(2, 9)
+    whole, steps = max_length(2, 9)
     passes.narrowed(np.zeros((2, 9), np.float32), whole, steps)
     assert (whole == 128).all()
     assert np.isfinite(steps).all()
@@ -81,7 +81,7 @@ def test_products_are_scaled_and_rectified(rows: int, width: int) -> None:
     scaled = product.clone()
     passes.scaled(scaled.numpy(), steps.numpy(), bias.numpy())
     torch.testing.assert_close(scaled, wanted)
-    whole, found = room(rows, width)
+    whole, found = max_length(rows, width)
     passes.rectified(product.numpy(), steps.numpy(), bias.numpy(), whole, found)
     close_to(whole, found, wanted.relu())
 
@@ -92,7 +92,7 @@ def test_sub_layers_are_added_and_normalised(before: bool) -> None:
     states, gain, shift = numbers(9, 40, seed=6), numbers(40, seed=4), numbers(40, seed=5)
     added = states + sublayer
     normalised = functional.layer_norm(added, (40,), gain, shift, 1e-5)
-    whole, found = room(9, 40)
+    whole, found = max_length(9, 40)
     arrays = [part.numpy() for part in (product, steps, bias, states)]
     passes.joined(*arrays, before, gain.numpy(), shift.numpy(), 1e-5, whole, found)
     torch.testing.assert_close(states, added if before else normalised, rtol=1e-5, atol=1e-5)
@@ -113,7 +113,7 @@ def test_attention_gathers_what_equation_1_says(heads: int, d_k: int, d_v: int) 
     first, queries = 7, 4 * numbers(3, heads * d_k)
     known = numbers(20, first + heads * (d_k + d_v), seed=2)
     slots, counts, owners = np.array([[3, 19, 0, 4], [7, 5, 0, 0]], np.int32), np.array([4, 2]), np.array([1, 0, 1])
-    whole, steps = room(3, heads * d_v)
+    whole, steps = max_length(3, heads * d_v)
     shape = (heads, d_k, d_v, np.float32(d_k**-0.5))
     passes.attended(queries.numpy(), known.numpy(), first, slots, owners, counts, *shape, whole, steps)
     keys, values = known[:, first : first + heads * d_k], known[:, first + heads * d_k :]
@@ -140,8 +140,8 @@ def model_of(name: str) -> TransformerModel:
 def test_it_says_nearly_what_the_model_says(name: str) -> None:
     model, (source, visible, target_in) = model_of(name), batch()
     exact = model.readout(model(source, visible, target_in))
-    fused = narrow(model)
-    assert isinstance(fused, FusedTransformer)
+    fused = quantise(model)
+    assert isinstance(fused, Int8Stepper)
     found, state = fused.step(target_in, fused.start(source, visible, 9))
     assert state.length == 9
     assert found.shape == exact.shape
@@ -155,14 +155,14 @@ def test_it_says_nearly_what_the_model_says(name: str) -> None:
 
 def test_every_variant_that_has_no_pass_goes_on_by_its_modules() -> None:
     for name in VARIANTS:
-        assert isinstance(narrow(model_of(name)), FusedTransformer) == (name in FUSED), name
+        assert isinstance(quantise(model_of(name)), Int8Stepper) == (name in FUSED), name
     assert {"text", "norm-pre", "mixer-bias-true"} <= set(FUSED) < set(VARIANTS)
 
 
 def test_without_numba_it_is_the_model_that_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)  # an import of it fails
     model = model_of("text")
-    assert narrow(model) is model
+    assert quantise(model) is model
     assert not any(isinstance(module, nn.Linear) for module in model.modules())
 
 
@@ -171,7 +171,7 @@ def test_hypotheses_are_their_own_however_they_are_chosen() -> None:
     hypothesis written alone."""
     spec = validated(type(TEXT), merged(TEXT.as_dictionary(), {"d_model": 16}), place="a model")
     model = spec.build(Vocabulary(source=17, target=17)).eval().requires_grad_(False)
-    fused, (source, visible, _) = narrow(model), batch()
+    fused, (source, visible, _) = quantise(model), batch()
     state, cache = fused.start(source, visible, 60), None
     draws = torch.Generator().manual_seed(5)
     sentences, written = [0, 1, 2, 3], torch.full((4, 1), BEGIN)
@@ -187,14 +187,14 @@ def test_hypotheses_are_their_own_however_they_are_chosen() -> None:
                 assert torch.equal(alone[0, -1], found[row, -1])
         chosen = sorted(torch.randint(len(sentences), (min(len(sentences) + 2, 9),), generator=draws).tolist())
         sentences = [sentences[row] for row in chosen]
-        words = torch.randint(3, 17, (len(chosen), 1), generator=draws)
-        written = torch.cat([written[chosen], words], 1)
+        tokens = torch.randint(3, 17, (len(chosen), 1), generator=draws)
+        written = torch.cat([written[chosen], tokens], 1)
         state = state.pick(torch.tensor(chosen))
     assert cleared > 0
 
 
 def test_a_full_cache_keeps_what_some_row_knows() -> None:
-    cache, slots = Cache([3, 2], 4), np.empty((2, 8), np.int32)
+    cache, slots = SlotCache([3, 2], 4), np.empty((2, 8), np.int32)
     for length in range(2):
         new = cache.extend(slots, length)
         for layer in cache.layers:
@@ -211,7 +211,7 @@ def test_a_full_cache_keeps_what_some_row_knows() -> None:
 
 def test_threads_change_no_bit() -> None:
     model, (source, visible, target_in) = model_of("text"), batch()
-    fused, threads = narrow(copy.deepcopy(model)), torch.get_num_threads()
+    fused, threads = quantise(copy.deepcopy(model)), torch.get_num_threads()
     found = []
     try:
         for many in (1, 2):

@@ -40,7 +40,7 @@ def within(hearing, before, after):
     return torch.equal(hearing, (distance >= -before) & (distance <= after))
 
 
-def words(length, seed=1):
+def tokens(length, seed=1):
     return torch.randint(3, 50, (1, length), generator=torch.Generator().manual_seed(seed))
 
 
@@ -135,7 +135,7 @@ def test_recurrent_presets_have_the_parameters_of_their_parts_as_simplified_here
 
 
 @pytest.mark.parametrize(
-    ("preset", "words", "more", "published", "within"),
+    ("preset", "tokens", "more", "published", "within"),
     [
         # See, Luong and Manning 2016: without input feeding and bridges, with a readout of its own.
         ("luong", 50_000, 50_000 * 1000 - 4 * 1000**2 - 4 * linear(1000, 1000), 216e6, 0.005),
@@ -143,8 +143,8 @@ def test_recurrent_presets_have_the_parameters_of_their_parts_as_simplified_here
         ("gnmt", 32_000, 32_000 * 1024 - 8 * linear(1024, 1024), 278e6, 0.015),
     ],
 )
-def test_a_preset_is_as_large_as_others_print_of_it(preset, words, more, published, within):
-    separate = described(preset, words)["parameters"] + words * PRESETS[preset]["model"]["d_model"]
+def test_a_preset_is_as_large_as_others_print_of_it(preset, tokens, more, published, within):
+    separate = described(preset, tokens)["parameters"] + tokens * PRESETS[preset]["model"]["d_model"]
     assert separate + more == pytest.approx(published, rel=within)
 
 
@@ -164,18 +164,18 @@ def test_a_convolutional_encoder_hears_of_what_its_kernels_cover_and_its_decoder
     model = build({"kind": "convolutional", "d_model": 10, "encoder": blocks, "decoder": blocks, "dropout": 0.0})
     vectors = torch.randn(1, 17, 10, dtype=torch.float64, requires_grad=True)
     model.source_embedding.forward = lambda source: vectors
-    keys, _ = model._read(words(17), everywhere(words(17)))
+    keys, _ = model._read(tokens(17), everywhere(tokens(17)))
     assert within(heard(keys, vectors), layers * (kernel // 2), layers * (kernel // 2))
     model.source_embedding.forward = lambda source: vectors.detach()
     model.target_embedding.forward = lambda target: vectors
-    states = model(words(17), everywhere(words(17)), words(17))
+    states = model(tokens(17), everywhere(tokens(17)), tokens(17))
     assert within(heard(states, vectors), layers * (kernel - 1), 0)
 
 
 def test_every_layer_of_a_convolutional_decoder_attends_and_gates():
     blocks = [{"layers": 3, "width": 12, "kernel": 3}]
     model = build({"kind": "convolutional", "d_model": 10, "encoder": blocks, "decoder": blocks, "dropout": 0.0})
-    source, target = words(5), words(6, 2)
+    source, target = tokens(5), tokens(6, 2)
     whole = model(source, everywhere(source), target)
     for attention in model.attention:
         kept = attention.query.bias.detach().clone()
@@ -220,7 +220,7 @@ def test_a_recurrent_encoder_hears_in_its_directions(directions, after):
         }
     )
     vectors = torch.randn(1, 8, 6, dtype=torch.float64, requires_grad=True)
-    states, seen = vectors, everywhere(words(8))
+    states, seen = vectors, everywhere(tokens(8))
     for layer in model.encoder:
         states, _ = layer(states, seen)
     assert within(heard(states, vectors), 7, after)
@@ -241,7 +241,7 @@ def test_a_convolutional_encoder_keeps_the_variance_of_what_it_reads():
     model = build({"kind": "convolutional", "d_model": 256, "encoder": blocks, "decoder": blocks, "dropout": 0.0})
     vectors = 0.1 * torch.randn(4, 60, 256, dtype=torch.float64)  # as small as fresh embeddings
     model.source_embedding.forward = lambda source: vectors
-    keys, _ = model._read(words(60).expand(4, -1), torch.ones(4, 60, dtype=torch.bool))
+    keys, _ = model._read(tokens(60).expand(4, -1), torch.ones(4, 60, dtype=torch.bool))
     assert 0.5 < float(keys.detach().std()) / 0.1 < 2
 
 
@@ -251,18 +251,18 @@ def test_a_bytenets_field_is_the_sum_of_its_dilations():
     vectors = torch.randn(1, 40, 12, dtype=torch.float64, requires_grad=True)
     model.source_embedding.forward = lambda source: vectors
     around = 2 * (1 + 2 + 4)  # a kernel of 3 hears of one dilation on either side
-    columns = model._read(words(40), everywhere(words(40)))
+    columns = model._read(tokens(40), everywhere(tokens(40)))
     assert within(heard(columns, vectors), around, around)
     model.source_embedding.forward = lambda source: vectors.detach()
     model.target_embedding.forward = lambda target: vectors
-    states = model(words(40), everywhere(words(40)), words(40))
+    states = model(tokens(40), everywhere(tokens(40)), tokens(40))
     assert within(heard(states, vectors), 2 * around, 0)
 
 
 def test_a_bytenets_decoder_unfolds_over_the_encoder():
     """The t-th word is written beside the t-th column, and goes on where the columns have ended."""
     model = build({"kind": "bytenet", "d_model": 12, "sets": 1, "dilations": [1, 2], "dropout": 0.0})
-    source, target = words(5), words(11, 2)
+    source, target = tokens(5), tokens(11, 2)
     columns = model._read(source, everywhere(source)).detach().requires_grad_()
     assert columns.shape[1] == math.ceil(1.2 * 5)
     model._read = lambda source, visible: columns
@@ -283,7 +283,7 @@ def test_a_neural_gpus_memory_is_worked_on_once_for_each_column_and_whole():
         )
     for length in (3, 7):
         seen.clear()
-        model._read(words(length), everywhere(words(length)))
+        model._read(tokens(length), everywhere(tokens(length)))
         assert len(seen) == length
         assert all(bool((changed > 0).all()) for changed in seen)  # every column in every step
 
@@ -292,7 +292,7 @@ def test_a_neural_gpus_tape_is_active():
     """What was written changes the memory in every later step; a gate that is shut keeps it as it is."""
     spec = {"kind": "neural_gpu", "d_model": 6, "layers": 1, "height": 2, "dropout": 0.0}
     model = build(spec)
-    source, target = words(4), words(5, 2)
+    source, target = tokens(4), tokens(5, 2)
     memory, columns = model._read(source, everywhere(source))
     one = model._write(target, 0, memory, torch.zeros_like(memory), columns)
     changed = target.clone()
@@ -328,12 +328,13 @@ def test_a_memory_network_needs_its_hops():
         for hops in (1, 3)
     )
     three.load_state_dict(one.state_dict())
-    source, target = words(6), words(4, 2)
+    source, target = tokens(6), tokens(4, 2)
     states = [model(source, everywhere(source), target) for model in (one, three)]
     assert not torch.allclose(*states)
     # Beyond its span a written word is forgotten.
     vectors = [
-        three(source, everywhere(source), torch.cat([first, words(7, 3)], dim=1)) for first in (words(1), words(1, 9))
+        three(source, everywhere(source), torch.cat([first, tokens(7, 3)], dim=1))
+        for first in (tokens(1), tokens(1, 9))
     ]
     changed = (vectors[0] - vectors[1]).abs().amax(-1)[0] > 0
     assert changed.tolist() == [True] * 4 + [False] * 4
@@ -348,7 +349,7 @@ def test_input_feeding_gives_a_step_what_the_last_one_attended_to():
 
     for feeding in (True, False):
         model = build(spec(feeding))
-        source, target = words(5), words(4, 2)
+        source, target = tokens(5), tokens(4, 2)
         whole = model(source, everywhere(source), target)
         kept = model.attention.combine.bias.detach().clone()
         fed = []
@@ -375,7 +376,7 @@ BELOW = {
 
 def attended_of(model):
     """What every step attends to, and the last states."""
-    source, target, found = words(5), words(4, 2), []
+    source, target, found = tokens(5), tokens(4, 2), []
     hook = model.attention.register_forward_hook(lambda module, given, attended: found.append(attended))
     states = model(source, everywhere(source), target)
     hook.remove()
@@ -422,7 +423,7 @@ def test_a_fresh_recurrent_model_hears_words_as_loudly_as_cells_are_drawn_for(di
     readers += [(next(iter(model.decoder)), model.target_embedding)]
     for cell, table in readers:
         if cell is not None:
-            loud = nn.functional.linear(table(words(40))[0], cell.from_input.weight[:, :256]).detach().var()
+            loud = nn.functional.linear(table(tokens(40))[0], cell.from_input.weight[:, :256]).detach().var()
             assert float(loud) == pytest.approx(1 / 3 * 256 / cell.from_input.in_features, rel=0.2)
 
 
@@ -443,7 +444,7 @@ def test_residual_connections_begin_at_the_third_layer():
     ]
     assert all(torch.equal(plain._added(inputs, raised, n), raised) for n in range(4))
     assert [layer.backwards is not None for layer in residual.encoder] == [True, False, False, False]
-    source, target = words(5), words(4, 2)
+    source, target = tokens(5), tokens(4, 2)
     assert not torch.allclose(*(model(source, everywhere(source), target) for model in (plain, residual)))
 
 

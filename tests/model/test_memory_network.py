@@ -39,8 +39,8 @@ def queried(model, tying, source, written):
     places, recent = sinusoids(len(written) + len(source), D_MODEL).double().numpy(), written[-SPAN:]
 
     def remembered(table):
-        words, own, ago = tables[table]
-        return np.concatenate([words[source] + NEAR * places[: len(source)], own[recent] + ago[-len(recent) :]])
+        tokens, own, ago = tables[table]
+        return np.concatenate([tokens[source] + NEAR * places[: len(source)], own[recent] + ago[-len(recent) :]])
 
     query = tables[0][1][written[-1]] + NEAR * places[len(written) - 1]
     for read, given in PAIRS[tying]:

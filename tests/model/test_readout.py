@@ -38,15 +38,15 @@ def built(seed: int = 3, scale: float = 1.0) -> Readout:
 def by_hand(log_probabilities: Tensor, target: Tensor, smoothing: Smoothing) -> Tensor:
     """−Σ q log p over the words, with q written out for each."""
     total = torch.zeros((), dtype=torch.float64)
-    for row, word in zip(log_probabilities.flatten(0, 1), target.flatten().tolist()):
-        if word == PAD:
+    for row, token in zip(log_probabilities.flatten(0, 1), target.flatten().tolist()):
+        if token == PAD:
             continue
         if smoothing.over == "all":
             q = torch.full((VOCABULARY,), smoothing.epsilon / VOCABULARY, dtype=torch.float64)
-            q[word] += 1 - smoothing.epsilon
+            q[token] += 1 - smoothing.epsilon
         else:
             q = torch.full((VOCABULARY,), smoothing.epsilon / (VOCABULARY - 1), dtype=torch.float64)
-            q[word] = 1 - smoothing.epsilon
+            q[token] = 1 - smoothing.epsilon
         total = total - (q * row).sum()
     return total
 

@@ -24,11 +24,11 @@ def loss(model: TransformerModel) -> Tensor:
 
 def test_embeddings_are_multiplied_by_the_root_of_d_model_and_positions_are_added() -> None:
     model = build(TEXT)
-    words = torch.tensor([[5, 3, 9], [4, 4, 16]])
+    tokens = torch.tensor([[5, 3, 9], [4, 4, 16]])
     for embedding in (model.source_embedding, model.target_embedding):
         for first in (0, 6):
-            expected = embedding.weight[words] * math.sqrt(14) + sinusoids(9, 14)[first : first + 3].double()
-            torch.testing.assert_close(embedding(words, first), expected, rtol=0, atol=1e-12)
+            expected = embedding.weight[tokens] * math.sqrt(14) + sinusoids(9, 14)[first : first + 3].double()
+            torch.testing.assert_close(embedding(tokens, first), expected, rtol=0, atol=1e-12)
 
 
 def test_one_matrix_serves_both_embeddings_and_the_readout_and_gathers_the_gradient_of_all_three() -> None:
@@ -41,8 +41,8 @@ def test_one_matrix_serves_both_embeddings_and_the_readout_and_gathers_the_gradi
     ours = [apart.source_embedding.weight, apart.target_embedding.weight, apart.readout.weight]
     gradients = torch.autograd.grad(loss(apart), ours)
     assert all(gradient.abs().max() > 1e-3 for gradient in gradients)
-    (together,) = torch.autograd.grad(loss(shared), matrices[:1])
-    torch.testing.assert_close(together, torch.stack(gradients).sum(0), rtol=1e-12, atol=1e-12)
+    (group,) = torch.autograd.grad(loss(shared), matrices[:1])
+    torch.testing.assert_close(group, torch.stack(gradients).sum(0), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -65,13 +65,13 @@ def test_vocabularies_of_two_sizes_cannot_share_their_embeddings() -> None:
 
 def test_the_released_codes_decoder_starts_from_zeros() -> None:
     zeros, symbol = build(changed(first_input="zeros")), build(TEXT)
-    words = torch.tensor([[BEGIN, 5, 3]])
-    first = zeros.target_embedding(words)
+    tokens = torch.tensor([[BEGIN, 5, 3]])
+    first = zeros.target_embedding(tokens)
     assert torch.equal(first[0, 0], sinusoids(1, 14)[0].double())
-    torch.testing.assert_close(first[0, 1:], symbol.target_embedding(words)[0, 1:])
-    assert not torch.allclose(symbol.target_embedding(words)[0, 0], first[0, 0])
+    torch.testing.assert_close(first[0, 1:], symbol.target_embedding(tokens)[0, 1:])
+    assert not torch.allclose(symbol.target_embedding(tokens)[0, 0], first[0, 0])
     # Only the decoder's first input: the source may hold the symbol's embedding.
-    torch.testing.assert_close(zeros.source_embedding(words), symbol.source_embedding(words))
+    torch.testing.assert_close(zeros.source_embedding(tokens), symbol.source_embedding(tokens))
 
 
 def test_post_norm_ends_normalised_and_pre_norm_has_a_norm_of_its_own_at_the_top() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from variants import VARIANTS
 
-from transduce.model import Vocabulary, blank
+from transduce.model import Vocabulary, build_without_weights
 from transduce.model.baselines.cells import Lstm
 from transduce.model.baselines.recurrent import Recurrent
 from transduce.model.experts import Experts
@@ -20,5 +20,5 @@ from transduce.model.feed_forward import FeedForward
     ids=["transformer", "experts", "recurrent"],
 )
 def test_only_a_model_of_blocks_without_experts_is_compiled(spec, compilable):
-    model = blank(spec, Vocabulary(source=9, target=9))
+    model = build_without_weights(spec, Vocabulary(source=9, target=9))
     assert model.is_compilable == compilable

@@ -13,9 +13,9 @@ from transduce.paper.printed import distance as printed_distance
 from transduce.paper.printed import scaling as printed_scaling
 from transduce.paper.recall import MIXERS, Recalled, Recaller
 from transduce.paper.systems import System
-from transduce.trainer.trainer import Options
+from transduce.trainer.trainer import TrainOptions
 
-CPU = Options("cpu", 1)
+CPU = TrainOptions("cpu", 1)
 
 
 def test_the_size_of_a_softmaxs_gradient_is_that_of_its_jacobian():

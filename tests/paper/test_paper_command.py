@@ -164,7 +164,7 @@ def test_a_readme_of_something_else_and_pictures_that_are_none_do_not_keep_a_pag
 
 
 def test_experiments_know_their_rows(tmp_path):
-    asked = experiments.Asked("small", ("base",), 1, None, tmp_path, 1, experiments.Options("cpu", 1), print)
+    asked = experiments.Asked("small", ("base",), 1, None, tmp_path, 1, experiments.TrainOptions("cpu", 1), print)
     assert asked.chosen(["base", "big"]) == ["base"]
     assert asked._replace(rows=()).chosen(["base", "big"]) == ["base", "big"]
     assert asked.folder("table2") == tmp_path / "table2-small"

@@ -3,7 +3,7 @@
 import multiprocessing
 
 from transduce.paper.record import Record, add_record, lay_out, records, take_in
-from transduce.storage.locks import in_turn
+from transduce.storage.locks import wait_for_lock
 
 
 def _adds(folder, names):
@@ -26,14 +26,14 @@ def test_two_processes_that_write_at_once_lose_nothing(tmp_path):
 
 
 def _waits(folder, path):
-    with in_turn(folder):
+    with wait_for_lock(folder):
         path.write_text("mine")
 
 
 def test_a_turn_is_waited_for(tmp_path):
     done = tmp_path / "done"
     process = multiprocessing.get_context("spawn").Process(target=_waits, args=(tmp_path, done))
-    with in_turn(tmp_path):
+    with wait_for_lock(tmp_path):
         process.start()
         process.join(3)
         assert process.is_alive()

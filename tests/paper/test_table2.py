@@ -14,7 +14,7 @@ from transduce.paper.systems import PUBLISHED, SYSTEMS, System
 from transduce.paper.trials import run_trial
 from transduce.recipe.presets import PRESETS
 from transduce.settings import validated
-from transduce.trainer.trainer import Options
+from transduce.trainer.trainer import TrainOptions
 
 PAPER = {
     "ByteNet": (23.75, None),
@@ -76,18 +76,18 @@ def test_a_rate_rises_for_an_eighth_of_the_steps_at_most(tiny, systems):
 
 
 def test_an_ensemble_is_of_the_weights_that_were_measured(tiny, systems, tmp_path):
-    run = lambda names: table2.table2(tiny, names, 0.02, tmp_path, Options("cpu", 1), lambda line: None)  # noqa: E731
+    run = lambda names: table2.table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1), lambda line: None)  # noqa: E731
     found = run([system.name for system in systems])
-    assert table2._ensemble(tiny, found.rows, tmp_path, Options("cpu", 1))[1] is not None
+    assert table2._ensemble(tiny, found.rows, tmp_path, TrainOptions("cpu", 1))[1] is not None
     later = [row._replace(time=row.time._replace(weights="others")) for row in found.rows]
-    names, score = table2._ensemble(tiny, later, tmp_path, Options("cpu", 1))
+    names, score = table2._ensemble(tiny, later, tmp_path, TrainOptions("cpu", 1))
     assert score is None
     text = printed.as_text(found._replace(rows=later, ensemble=(names, score)))
     assert f"Ensemble of {', '.join(names)}, the best of these on the same test set: not all of their weights" in text
 
 
 def test_rows_are_trained_at_both_budgets_and_the_best_are_joined(tiny, systems, tmp_path, monkeypatch):
-    run = lambda names: table2.table2(tiny, names, 0.02, tmp_path, Options("cpu", 1), lambda line: None)  # noqa: E731
+    run = lambda names: table2.table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1), lambda line: None)  # noqa: E731
     half = run(["first"])
     assert [row.time is None for row in half.rows] == [False, True, True]
     assert half.ensemble is None
@@ -120,7 +120,7 @@ def test_what_another_process_has_trained_meanwhile_is_in_the_table(tiny, system
     asked = {}
     monkeypatch.setattr(table2, "run_trial", trains)
     names = [system.name for system in systems]
-    rows = table2.table2(tiny, names, 0.02, tmp_path, Options("cpu", 1), lambda line: None).rows
+    rows = table2.table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1), lambda line: None).rows
     assert [row.time is None for row in rows] == [False, True, True]
 
 

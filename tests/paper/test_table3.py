@@ -12,7 +12,7 @@ from transduce.paper.record import Record, add_record
 from transduce.paper.scales import scale
 from transduce.paper.table3 import Ordering, Row, difference, orderings, recipe_of, shrunk
 from transduce.recipe.presets import PRESETS
-from transduce.trainer.trainer import Options
+from transduce.trainer.trainer import TrainOptions
 
 # Perplexity, BLEU, and millions of parameters where the paper prints them.
 PAPER = """
@@ -120,7 +120,10 @@ def test_a_difference_has_the_interval_of_two_means():
 def test_rows_are_trained_seed_by_seed_and_printed(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(table3, "ROWS", ["base", "C6"])
     monkeypatch.setattr(table3, "shrunk", lambda model, at: _tiny(model))
-    run = lambda names, seeds: table3.table3(tiny, names, seeds, None, tmp_path, Options("cpu", 1), lambda line: None)  # noqa: E731
+
+    def run(names, seeds):
+        return table3.table3(tiny, names, seeds, None, tmp_path, TrainOptions("cpu", 1), lambda line: None)
+
     assert [len(row.found) for row in run(["base"], 2)] == [2, 0]
     known = run(["C6"], 1)
     assert [len(row.found) for row in known] == [2, 1]

@@ -12,11 +12,11 @@ from transduce.paper.record import add_record, lay_out, records, take_in
 from transduce.paper.trials import Budget, Trial, holds, operations_a_step, read_trial, run_trial, shared_store, spread
 from transduce.recipe import from_values
 from transduce.settings import merged
-from transduce.storage.locks import held
-from transduce.trainer.trainer import Options, Outcome
+from transduce.storage.locks import exclusive_lock
+from transduce.trainer.trainer import TrainOptions, TrainResult
 from transduce.training import DivergedError
 
-CPU = Options("cpu", 1)
+CPU = TrainOptions("cpu", 1)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_what_was_found_is_not_looked_for_again(trial, tmp_path, monkeypatch):
 
 def test_a_row_that_another_process_trains_is_left_to_it(trial, tmp_path):
     said = []
-    with held(tmp_path / "row", "training"):
+    with exclusive_lock(tmp_path / "row", "training"):
         assert not run_trial(trial, tmp_path, [Budget("few", 3)], CPU, said.append)
     assert said[-1] == "row is left to the process that trains it; give the command again when that has ended"
     assert run_trial(trial, tmp_path, [Budget("few", 3)], CPU, said.append)["few"].step == 3
@@ -101,7 +101,7 @@ def test_what_was_trained_for_too_long_and_not_measured_is_no_answer(
     trial, tmp_path, monkeypatch, seconds, steps, answers
 ):
     """A training ends with a step and a checkpoint, and so a little late."""
-    ended = Outcome(steps, 1, seconds, "its time is over", Weights(kind="last", steps=(steps,)))
+    ended = TrainResult(steps, 1, seconds, "its time is over", Weights(kind="last", steps=(steps,)))
     monkeypatch.setattr("transduce.paper.trials.train", lambda *arguments: ended)
     monkeypatch.setattr("transduce.paper.trials._found", Mock(side_effect=KeyError("measured")))
     with pytest.raises(
@@ -167,7 +167,7 @@ def test_what_else_is_asked_of_a_trial_is_measured_with_it_and_kept(trial, tmp_p
     first = run_trial(trial, tmp_path, [few], CPU, lambda line: None)["few"]
     asked = trial._replace(also={"lines": lambda model, outputs: [model.config.model.kind, len(outputs)]})
     assert read_trial(asked, tmp_path, few) == first  # which does not answer it
-    found = run_trial(asked, tmp_path, [Budget("few", 2, 1e-9)], Options("cpu", 2), lambda line: None)["few"]
+    found = run_trial(asked, tmp_path, [Budget("few", 2, 1e-9)], TrainOptions("cpu", 2), lambda line: None)["few"]
     assert found == first._replace(also={"lines": ["transformer", 5]})  # made by whom it was made before
     assert read_trial(asked, tmp_path, few) == found
     again, said = trial._replace(also={**asked.also, "new": lambda model, outputs: 1}), []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from transduce.recipe import Recipe, load
 from transduce.trainer.trainer import prepare
-from transduce.trainer.validation import corpus_of
+from transduce.trainer.validation import read_parallel_text
 
 TRAIN = "data: {train: {tsv: a}}\n"
 LEAST = {"data": {"train": {"tsv": "a"}}, "model": {"preset": "tiny"}}
@@ -157,7 +157,7 @@ def test_a_link_to_itself_is_told_when_it_is_read(tmp_path):
     link = tmp_path / "loop"
     link.symlink_to("loop")
     recipe = loaded(tmp_path / "recipe.yaml", b"data: {train: {tsv: loop}, validation: {tsv: loop}}")
-    for read in (lambda: prepare(recipe, tmp_path / "run", print), lambda: corpus_of(recipe.data.validation)):
+    for read in (lambda: prepare(recipe, tmp_path / "run", print), lambda: read_parallel_text(recipe.data.validation)):
         with pytest.raises(OSError, match="symbolic links") as caught:
             read()
         assert caught.value.filename == str(link)

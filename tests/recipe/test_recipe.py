@@ -178,7 +178,7 @@ def test_a_dump_loads_as_the_same_recipe(written, tmp_path, monkeypatch):
         ("model: {preset: 3}\n", ["no preset `3`"]),
         ("model: {d_model: 7}\n", ["`model.d_model`", "7"]),
         ("model: {symbols: {pad: 3}}\n", ["model.symbols", "pad 0"]),
-        ("training: {pieces: 0}\n", ["`training.pieces", "0"]),
+        ("training: {micro_batches: 0}\n", ["`training.micro_batches", "0"]),
         ("training: {optimiser: {betas: [0.9, 1.5]}}\n", ["betas", "1.5"]),
         ("model: tiny\n", ["model", "preset"]),
         ("model: []\n", ["model", "preset"]),

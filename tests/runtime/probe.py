@@ -14,8 +14,8 @@ from torch.distributed.tensor import DTensor
 
 from transduce.corpus import open_store
 from transduce.recipe import load
-from transduce.runtime.distributed import Together, begin
-from transduce.trainer.trainer import Run
+from transduce.runtime.distributed import ProcessGroup, join_process_group
+from transduce.trainer.trainer import Trainer
 from transduce.training import training_steps
 
 
@@ -36,23 +36,23 @@ def mine(parameter):
     return parameter.to_local() if isinstance(parameter, DTensor) else parameter
 
 
-def main(recipe: str, store: str, out: str, steps: str, pieces: str, parallel: str, bug: str = "") -> None:
-    together, device = begin(torch.device("cpu"))
+def main(recipe: str, store: str, out: str, steps: str, micro_batches: str, parallel: str, bug: str = "") -> None:
+    group, device = join_process_group(torch.device("cpu"))
     if bug == "mean":
-        add = Together.add
+        add = ProcessGroup.add
 
         def averaged(self, *tensors):
             add(self, *tensors)
             for tensor in tensors:
                 tensor.div_(self.size)
 
-        Together.add = averaged
-    changes = [f"training.pieces={pieces}", f"training.parallel={parallel}"]
+        ProcessGroup.add = averaged
+    changes = [f"training.micro_batches={micro_batches}", f"training.parallel={parallel}"]
     loaded = load(Path(recipe), [*changes, "training.batch_tokens=2048", "model.dropout=0.3"])
     training = loaded.training.model_copy(update={"schedule": Constant()})
-    run = Run(loaded, Path(out).parent / "unused", open_store(Path(store)), device, lambda line: None, together)
+    run = Trainer(loaded, Path(out).parent / "unused", open_store(Path(store)), device, lambda line: None, group)
     names, norms, first = dict(run.model.named_parameters()), [], {}
-    records = training_steps(run.objective, run.optimiser, run.planner, training, run.precision, together=together)
+    records = training_steps(run.objective, run.optimiser, run.planner, training, run.precision, group=group)
     for record in records:
         norms.append(record.gradient_norm)
         if record.step == 1:
@@ -61,9 +61,9 @@ def main(recipe: str, store: str, out: str, steps: str, pieces: str, parallel: s
             break
     weights = run.optimiser.weights()
     kept = sum(mine(parameter).numel() for parameter in names.values())
-    if together.leads:
+    if group.is_rank_zero:
         torch.save({"first": first, "norms": norms, "weights": weights, "kept": kept}, out)
-    together.close()
+    group.close()
 
 
 if __name__ == "__main__":

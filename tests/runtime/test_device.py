@@ -9,13 +9,20 @@ from pathlib import Path
 import pytest
 import torch
 
-from transduce.runtime.device import choose_device, compile_on_gpu, environment, keep_pages, machine_name, repeat_bits
+from transduce.runtime.device import (
+    choose_device,
+    compile_on_gpu,
+    describe_environment,
+    keep_freed_memory,
+    processor_name,
+    use_deterministic_algorithms,
+)
 
 
 def test_repeatable_bits_fill_no_memory():
-    repeat_bits(torch.device("cuda"))
+    use_deterministic_algorithms(torch.device("cuda"))
     assert not torch.are_deterministic_algorithms_enabled()
-    repeat_bits(torch.device("cpu"))
+    use_deterministic_algorithms(torch.device("cpu"))
     assert torch.are_deterministic_algorithms_enabled()
     assert torch.is_deterministic_algorithms_warn_only_enabled()
     assert not torch.utils.deterministic.fill_uninitialized_memory
@@ -85,7 +92,7 @@ def test_a_model_is_compiled_on_a_gpu_alone_and_only_with_a_compiler(monkeypatch
 def test_memory_is_left_alone_where_the_library_is_another(monkeypatch, platform):
     monkeypatch.setattr("transduce.runtime.device.sys.platform", platform)
     monkeypatch.setattr("transduce.runtime.device.ctypes.CDLL", lambda name: pytest.fail(f"loads {name}"))
-    keep_pages()
+    keep_freed_memory()
 
 
 @pytest.mark.parametrize(
@@ -101,16 +108,16 @@ def test_idle_threads_do_not_spin_for_long(given, found):
 
 
 def test_the_environment_is_told_whole():
-    found = environment(torch.device("cpu"))
+    found = describe_environment(torch.device("cpu"))
     assert found.keys() == {"torch", "threads", "device", "processor", "machine"}
     assert (found["torch"], found["device"]) == (torch.__version__, "cpu")
-    assert (found["processor"], found["machine"]) == (torch.backends.cpu.get_cpu_capability(), machine_name())
+    assert (found["processor"], found["machine"]) == (torch.backends.cpu.get_cpu_capability(), processor_name())
 
 
 @pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="the system has no /proc/cpuinfo")
 def test_the_processor_is_called_by_its_name():
-    assert machine_name()
-    assert machine_name() in Path("/proc/cpuinfo").read_text("utf-8") or machine_name() == platform.machine()
+    assert processor_name()
+    assert processor_name() in Path("/proc/cpuinfo").read_text("utf-8") or processor_name() == platform.machine()
 
 
 SUBNORMAL = """

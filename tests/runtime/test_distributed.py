@@ -1,4 +1,4 @@
-"""Several processes train as one: the same pieces, the same gradient, the same files; and go on as another number."""
+"""Several processes train as one: the same micro-batches, gradient and files; and go on as another number."""
 
 import functools
 import json
@@ -17,8 +17,8 @@ import torch
 from safetensors.torch import load_file
 
 from transduce.runtime import distributed as together
-from transduce.runtime.distributed import ALONE, PATIENCE, REPLY, Together
-from transduce.runtime.signals import ElsewhereError
+from transduce.runtime.distributed import PREPARE_TIMEOUT, REPLY_TIMEOUT, SINGLE_PROCESS, ProcessGroup
+from transduce.runtime.signals import OtherProcessError
 
 
 class Alike:
@@ -32,7 +32,7 @@ class Alike:
 
     def all_gather_object(self, found, mine, group):
         assert mine in self.parts
-        assert group == REPLY
+        assert group == REPLY_TIMEOUT
         found[:] = self.parts
 
     def broadcast_object_list(self, told, source, group):
@@ -46,25 +46,25 @@ def test_what_each_has_made_comes_in_the_order_of_the_things(many, monkeypatch):
     parts = [list(range(rank, many, 3)) for rank in range(3)]
     monkeypatch.setattr(together, "distributed", Alike(parts))
     for rank, mine in enumerate(parts):
-        assert Together(rank, 3).joined(tuple(mine)) == list(range(many))
-    assert ALONE.joined(("a", "b")) == ["a", "b"]
+        assert ProcessGroup(rank, 3).all_gather(tuple(mine)) == list(range(many))
+    assert SINGLE_PROCESS.all_gather(("a", "b")) == ["a", "b"]
 
 
-@pytest.mark.parametrize("patient", [False, True])
-def test_what_the_first_finds_all_have(patient, monkeypatch):
+@pytest.mark.parametrize("slow", [False, True])
+def test_what_the_first_finds_all_have(slow, monkeypatch):
     monkeypatch.setattr(together, "distributed", Alike())
-    assert Together(0, 2).first(lambda: ["found"], patient=patient) == ["found"]
-    assert Together(1, 2).first(lambda: pytest.fail("acts"), patient=patient) == ["found"]
+    assert ProcessGroup(0, 2).on_rank_zero(lambda: ["found"], slow=slow) == ["found"]
+    assert ProcessGroup(1, 2).on_rank_zero(lambda: pytest.fail("acts"), slow=slow) == ["found"]
     ((_, _, group),) = map(pickle.loads, together.distributed.told)
-    assert group == (PATIENCE if patient else REPLY)
+    assert group == (PREPARE_TIMEOUT if slow else REPLY_TIMEOUT)
 
 
 @pytest.mark.parametrize(
     ("error", "elsewhere"),
     [
         (OSError(28, "No space left on device", "model"), OSError),
-        (ValueError("name fewer corpora"), ElsewhereError),
-        (RuntimeError("diverged"), ElsewhereError),
+        (ValueError("name fewer corpora"), OtherProcessError),
+        (RuntimeError("diverged"), OtherProcessError),
     ],
 )
 def test_what_goes_wrong_in_the_first_goes_wrong_in_all(error, elsewhere, monkeypatch):
@@ -75,14 +75,14 @@ def test_what_goes_wrong_in_the_first_goes_wrong_in_all(error, elsewhere, monkey
 
     monkeypatch.setattr(together, "distributed", Alike())
     with pytest.raises(type(error)) as own:
-        Together(0, 2).first(failing)
+        ProcessGroup(0, 2).on_rank_zero(failing)
     with pytest.raises(elsewhere) as other:
-        Together(1, 2).first(lambda: pytest.fail("acts"))
+        ProcessGroup(1, 2).on_rank_zero(lambda: pytest.fail("acts"))
     assert own.value is error
     assert (type(other.value), str(other.value)) == (elsewhere, str(error))
 
 
-CHANGES = ["training.batch_tokens=2048", "training.pieces=4"]
+CHANGES = ["training.batch_tokens=2048", "training.micro_batches=4"]
 
 
 class Ended(NamedTuple):
@@ -182,7 +182,7 @@ SHARDED = "training.parallel=sharded"
 
 
 def test_in_shards_the_same_model_is_trained_and_resumed_with_its_bits(runs, micro, tmp_path):
-    """By three processes, which get four pieces a step; and what they saved one process goes on from, whole."""
+    """By three processes, which get four micro-batches a step; and what they saved one process goes on from, whole."""
     assert trained(3, micro / "recipe.yaml", tmp_path / "whole", SHARDED).code == 0
     close(tmp_path / "whole", runs[1], 2e-5)
     assert trained(3, micro / "recipe.yaml", tmp_path / "run", SHARDED, "training.steps=6").code == 0
@@ -219,9 +219,9 @@ def _kill_one(parent):
 
 
 def test_too_few_pieces_are_told_once(micro, tmp_path):
-    ended = trained(2, micro / "recipe.yaml", tmp_path / "run", "training.pieces=1")
+    ended = trained(2, micro / "recipe.yaml", tmp_path / "run", "training.micro_batches=1")
     assert ended.code != 0
-    assert ended.error.count("a step has 1 pieces for 2 processes: set training.pieces: 2") == 1
+    assert ended.error.count("a step has 1 micro-batches for 2 processes: set training.micro_batches: 2") == 1
 
 
 def test_what_the_user_has_to_mend_is_told_once(micro, runs, tmp_path):
@@ -261,9 +261,9 @@ def assert_the_same_training(found, alone):
 @pytest.mark.parametrize("processes", [2, 4])
 def test_many_processes_are_one_with_as_many_pieces(runs, micro, processes, parallel):
     """50 steps at a constant rate of 1e-3, with dropout."""
-    pieces = str(processes)
-    alone = probed(micro, 1, "50", pieces, "replicated")
-    found = probed(micro, processes, "50", pieces, parallel)
+    micro_batches = str(processes)
+    alone = probed(micro, 1, "50", micro_batches, "replicated")
+    found = probed(micro, processes, "50", micro_batches, parallel)
     assert_the_same_training(found, alone)
     share = found["kept"] / alone["kept"]
     assert share == 1 if parallel == "replicated" else share == pytest.approx(1 / processes, rel=0.1)

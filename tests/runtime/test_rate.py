@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from transduce.runtime import rate as pace
-from transduce.runtime.rate import Pace
+from transduce.runtime.rate import ProgressRate
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def test_what_was_done_before_is_not_counted_as_fast(clock: SimpleNamespace) -> None:
-    going = Pace(1000, 400)
+    going = ProgressRate(1000, 400)
     clock.now += 10
     going.done += 100
     assert going.rate == 10
@@ -26,14 +26,14 @@ def test_what_was_done_before_is_not_counted_as_fast(clock: SimpleNamespace) -> 
 
 @pytest.mark.parametrize(("total", "done"), [(None, 5), (10, 10), (10, 0)])
 def test_where_nobody_knows_no_time_is_told(clock: SimpleNamespace, total: int | None, done: int) -> None:
-    going = Pace(total)
+    going = ProgressRate(total)
     clock.now += 10
     going.done = done
     assert not going.left
 
 
 def test_a_word_is_due_every_so_often(clock: SimpleNamespace) -> None:
-    going, told = Pace(None), []
+    going, told = ProgressRate(None), []
     for _ in range(7):
         clock.now += 1
         told.append(going.told(3))

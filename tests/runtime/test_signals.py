@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from transduce.runtime.signals import Interrupted, caught_signals, ended_by_signals
+from transduce.runtime.signals import Interrupted, collect_signals, raise_on_signals
 
 ASKED = [signal.SIGINT, signal.SIGTERM]
 
@@ -21,7 +21,7 @@ def ignored(request):
 @pytest.mark.parametrize("number", ASKED)
 def test_a_signal_is_noted_and_the_handlers_are_as_before(number):
     before = [signal.getsignal(asked) for asked in ASKED]
-    with caught_signals() as caught:
+    with collect_signals() as caught:
         os.kill(os.getpid(), number)
         assert caught == [number]
     assert [signal.getsignal(asked) for asked in ASKED] == before
@@ -29,15 +29,15 @@ def test_a_signal_is_noted_and_the_handlers_are_as_before(number):
 
 @pytest.mark.parametrize("ignored", ASKED, indirect=True)
 def test_what_is_ignored_stays_so(ignored):
-    with caught_signals() as caught:
+    with collect_signals() as caught:
         os.kill(os.getpid(), ignored)
-    with ended_by_signals():
+    with raise_on_signals():
         os.kill(os.getpid(), ignored)
     assert caught == []
 
 
 @pytest.mark.parametrize("number", ASKED)
 def test_what_is_at_work_is_ended(number):
-    with pytest.raises(Interrupted) as raised, ended_by_signals():
+    with pytest.raises(Interrupted) as raised, raise_on_signals():
         os.kill(os.getpid(), number)
     assert raised.value.number == number

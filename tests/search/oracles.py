@@ -8,7 +8,7 @@ from toys import BANNED, END, History, Table
 class Found(NamedTuple):
     """A translation without its end symbol."""
 
-    words: list[int]
+    tokens: list[int]
     log_probability: float
     score: float
 
@@ -27,10 +27,10 @@ def exhaustive(table: Table, bound: int, alpha: float) -> list[Found]:
             log_probability = total + rows[history][END]
             found.append(Found(list(history), log_probability, log_probability / penalty(length, alpha)))
         alive = {
-            (*history, word): total + rows[history][word]
+            (*history, token): total + rows[history][token]
             for history, total in alive.items()
-            for word in range(len(rows[history]))
-            if word not in (*BANNED, END)
+            for token in range(len(rows[history]))
+            if token not in (*BANNED, END)
         }
     return sorted(found, key=lambda each: -each.score)
 
@@ -42,10 +42,10 @@ def released_beam_search(table: Table, bound: int, beam: int, alpha: float) -> l
     for length in range(1, bound + 1):
         rows = table([history for _, history in alive])
         grown = [
-            (total + log_probability, (*history, word))
+            (total + log_probability, (*history, token))
             for (total, history), row in zip(alive, rows, strict=True)
-            for word, log_probability in enumerate(row)
-            if word not in BANNED and log_probability > float("-inf")
+            for token, log_probability in enumerate(row)
+            if token not in BANNED and log_probability > float("-inf")
         ]
         best = sorted(grown, reverse=True)[: 2 * beam]
         alive = [(total, history) for total, history in best if history[-1] != END][:beam]
@@ -68,9 +68,9 @@ def greedy(table: Table, bound: int) -> Found:
     total = 0.0
     for _ in range(bound):
         (row,) = table([history])
-        word = max((word for word in range(len(row)) if word not in BANNED), key=lambda word: row[word])
-        total += row[word]
-        if word == END:
+        token = max((token for token in range(len(row)) if token not in BANNED), key=lambda token: row[token])
+        total += row[token]
+        if token == END:
             break
-        history = (*history, word)
+        history = (*history, token)
     return Found(list(history), total, total)

@@ -11,7 +11,7 @@ from toys import BEGIN, END, PAD, Hashed, History, Table, assert_same, chosen, f
 from transduce.search import (
     Decoding,
     Ensemble,
-    Prefixed,
+    ForcedPrefix,
     Sampling,
     Stepper,
     beam_search,
@@ -37,7 +37,7 @@ def with_prefix(table: Table, prefix: Sequence[int]) -> Table:
         place = len(histories[0])
         if place >= len(prefix):
             return rows
-        return [[x if word == prefix[place] else -math.inf for word, x in enumerate(row)] for row in rows]
+        return [[x if token == prefix[place] else -math.inf for token, x in enumerate(row)] for row in rows]
 
     return look_up
 
@@ -46,15 +46,15 @@ def with_prefix(table: Table, prefix: Sequence[int]) -> Table:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_beam_under_forced_prefixes_is_the_released_codes_under_them(beam: int, seed: int) -> None:
     stepper, problem = Hashed(6, seed), toy_problem(BOUNDS, seed)
-    prefixed = Prefixed(stepper, rectangle(PREFIXES), PAD)
+    prefixed = ForcedPrefix(stepper, rectangle(PREFIXES), PAD)
     found = beam_search(prefixed, problem, Decoding(beam=beam), n_best=beam)
     bare = beam_search(stepper, problem, Decoding(beam=beam), n_best=beam)
     for sentence, (bound, prefix) in enumerate(zip(BOUNDS, PREFIXES, strict=True)):
         table = with_prefix(table_of(stepper, problem, sentence), prefix)
         assert_same(found[sentence], released_beam_search(table, bound, beam, 0.6))
-        assert all(each.words[: len(prefix)] == prefix for each in found[sentence])
-        for words, log_probability, _ in found[sentence]:
-            assert log_probability == pytest.approx(forced(stepper, problem, sentence, words), abs=1e-9)
+        assert all(each.tokens[: len(prefix)] == prefix for each in found[sentence])
+        for tokens, log_probability, _ in found[sentence]:
+            assert log_probability == pytest.approx(forced(stepper, problem, sentence, tokens), abs=1e-9)
         if not prefix:
             assert found[sentence] == bare[sentence]
     assert found != bare
@@ -62,34 +62,34 @@ def test_a_beam_under_forced_prefixes_is_the_released_codes_under_them(beam: int
 
 def test_greedy_search_and_sampling_under_forced_prefixes_begin_with_them() -> None:
     stepper, problem = Hashed(6, seed=3), toy_problem(BOUNDS)
-    prefixed = Prefixed(stepper, rectangle(PREFIXES), PAD)
+    prefixed = ForcedPrefix(stepper, rectangle(PREFIXES), PAD)
     for sentence, found in enumerate(greedy_search(prefixed, problem)):
         table = with_prefix(table_of(stepper, problem, sentence), PREFIXES[sentence])
         expected = greedy(table, BOUNDS[sentence])
-        assert found.words == expected.words
+        assert found.tokens == expected.tokens
         assert found.log_probability == pytest.approx(expected.log_probability, abs=1e-9)
     draws = torch.rand(5, 9, generator=torch.Generator().manual_seed(1))
     for found, prefix in zip(sample(prefixed, problem, Sampling(temperature=2.0), draws), PREFIXES, strict=True):
-        assert found.words[: len(prefix)] == prefix
+        assert found.tokens[: len(prefix)] == prefix
 
 
 @pytest.mark.parametrize("blocks", [[6], [2, 4], [1] * 6], ids=str)
 def test_several_words_at_once_under_a_prefix_are_as_one_by_one(blocks: list[int]) -> None:
     stepper, problem = Hashed(6), chosen(toy_problem(BOUNDS), [0, 1])
-    prefixed = Prefixed(stepper, torch.tensor([[4, 4, 5], [3, PAD, PAD]]), PAD)
+    prefixed = ForcedPrefix(stepper, torch.tensor([[4, 4, 5], [3, PAD, PAD]]), PAD)
     target_in = torch.tensor([[BEGIN, 4, 4, 5, 3, 3], [BEGIN, 3, 5, 5, 4, 3]])
     bare, _ = stepper.step(target_in, stepper.start(problem.source, problem.visible, 6))
     state, steps = prefixed.start(problem.source, problem.visible, 6), []
-    for words in target_in.split(blocks, dim=1):
-        given, state = prefixed.step(words, state)
+    for tokens in target_in.split(blocks, dim=1):
+        given, state = prefixed.step(tokens, state)
         steps.append(given)
     found = torch.cat(steps, dim=1)
     forced_places = {(0, 0): 4, (0, 1): 4, (0, 2): 5, (1, 0): 3}
     for row in range(2):
         for place in range(6):
             expected = bare[row, place].clone()
-            if (word := forced_places.get((row, place))) is not None:
-                expected[torch.arange(6) != word] = -math.inf
+            if (token := forced_places.get((row, place))) is not None:
+                expected[torch.arange(6) != token] = -math.inf
             assert torch.equal(found[row, place], expected)
 
 
@@ -115,22 +115,22 @@ def test_an_ensemble_searches_the_mean_of_its_members_probabilities(members: int
         table = mean_table([table_of(stepper, problem, sentence) for stepper in steppers])
         assert_same(found[sentence], released_beam_search(table, bound, 3, 0.6))
         best = found[sentence][0]
-        assert best.log_probability == pytest.approx(forced(Ensemble(steppers), problem, sentence, best.words))
+        assert best.log_probability == pytest.approx(forced(Ensemble(steppers), problem, sentence, best.tokens))
 
 
 def test_an_ensemble_of_one_is_itself() -> None:
     stepper, problem = Hashed(6), toy_problem(BOUNDS)
     alone = beam_search(stepper, problem, Decoding(beam=3), n_best=3)
-    together = beam_search(Ensemble([stepper]), problem, Decoding(beam=3), n_best=3)
-    for one, other in zip(alone, together, strict=True):
+    group = beam_search(Ensemble([stepper]), problem, Decoding(beam=3), n_best=3)
+    for one, other in zip(alone, group, strict=True):
         assert_same(one, other)
 
 
 def test_prefixes_and_ensembles_nest() -> None:
     steppers: list[Stepper] = [Hashed(6, seed) for seed in (1, 2)]
     problem, prefixes = toy_problem(BOUNDS), rectangle(PREFIXES)
-    outside = beam_search(Prefixed(Ensemble(steppers), prefixes, PAD), problem, Decoding(beam=3), n_best=3)
-    inside = Ensemble([Prefixed(stepper, prefixes, PAD) for stepper in steppers])
+    outside = beam_search(ForcedPrefix(Ensemble(steppers), prefixes, PAD), problem, Decoding(beam=3), n_best=3)
+    inside = Ensemble([ForcedPrefix(stepper, prefixes, PAD) for stepper in steppers])
     assert beam_search(inside, problem, Decoding(beam=3), n_best=3) == outside
 
 

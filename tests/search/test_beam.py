@@ -11,7 +11,7 @@ from toys import BEGIN, END, PAD, Hashed, Scripted, assert_same, chosen, forced,
 
 from transduce.search import Decoding, beam_search, length_penalty
 from transduce.search import beam as beam_module
-from transduce.search.largest import largest
+from transduce.search.largest import top_k
 
 ALPHAS = [0.0, 0.6, 1.0]
 
@@ -85,11 +85,11 @@ def test_a_sentence_alone_is_as_in_any_company_and_order(seed: int, bounds: list
     decoding = Decoding(beam=3)
     order = data.draw(st.permutations(range(len(bounds))))
     company = data.draw(st.integers(1, len(bounds)))
-    together = beam_search(stepper, problem, decoding, n_best=3)
+    group = beam_search(stepper, problem, decoding, n_best=3)
     shuffled = beam_search(stepper, chosen(problem, order[:company]), decoding, n_best=3)
     for place, sentence in enumerate(order[:company]):
         (alone,) = beam_search(stepper, chosen(problem, [sentence]), decoding, n_best=3)
-        assert together[sentence] == shuffled[place] == alone
+        assert group[sentence] == shuffled[place] == alone
 
 
 @pytest.mark.parametrize("beam", [1, 4])
@@ -98,9 +98,9 @@ def test_a_translations_figures_are_those_of_forced_scoring(beam: int) -> None:
     stepper, problem = Hashed(6, seed=3), toy_problem(bounds)
     for sentence, best in enumerate(beam_search(stepper, problem, Decoding(beam=beam), n_best=beam)):
         assert best
-        for words, log_probability, score in best:
-            assert log_probability == pytest.approx(forced(stepper, problem, sentence, words), abs=1e-9)
-            length = min(len(words) + 1, bounds[sentence])
+        for tokens, log_probability, score in best:
+            assert log_probability == pytest.approx(forced(stepper, problem, sentence, tokens), abs=1e-9)
+            length = min(len(tokens) + 1, bounds[sentence])
             assert score == pytest.approx(log_probability / ((5 + length) / 6) ** 0.6, abs=1e-9)
 
 
@@ -110,11 +110,11 @@ def test_at_the_bound_the_finished_are_returned_and_the_live_only_where_none_has
     reluctant, never = Scripted({(3,): [0, 0, 0.01, 0.7, 0.29]}, otherwise), Scripted({}, otherwise)
     problem = toy_problem([4])
     (finished,) = beam_search(reluctant, problem, Decoding(beam=3, length_penalty=0.0), n_best=3)
-    assert [each.words for each in finished] == [[3]]
+    assert [each.tokens for each in finished] == [[3]]
     assert finished[0].log_probability == pytest.approx(math.log(0.7 * 0.01))
     (live,) = beam_search(never, problem, Decoding(beam=3, length_penalty=1.0), n_best=2)
-    assert live[0].words == [3, 3, 3, 3]
-    assert sorted(live[1].words) == [3, 3, 3, 4]
+    assert live[0].tokens == [3, 3, 3, 3]
+    assert sorted(live[1].tokens) == [3, 3, 3, 4]
     assert live[0].log_probability == pytest.approx(4 * math.log(0.7))
     assert live[0].score == pytest.approx(4 * math.log(0.7) / (9 / 6))
 
@@ -124,7 +124,7 @@ def test_a_finished_hypothesis_that_is_overtaken_does_not_stop_the_search() -> N
     script = {(): [0, 0, 0.3, 0.7, 0], (3,): [0, 0, 0.3, 0.7, 0], (3, 3): [0, 0, 0.01, 0.99, 0]}
     stepper, problem = Scripted(script, [0, 0, 0.99, 0.01, 0]), toy_problem([9])
     (best,) = beam_search(stepper, problem, Decoding(beam=1, length_penalty=1.0))
-    assert best[0].words == [3, 3, 3]
+    assert best[0].tokens == [3, 3, 3]
 
 
 def test_no_more_than_the_beam_and_no_more_than_asked_for() -> None:
@@ -136,7 +136,7 @@ def test_no_more_than_the_beam_and_no_more_than_asked_for() -> None:
 def test_banned_words_are_never_written() -> None:
     stepper = Scripted({}, [0.4, 0.3, 0.1, 0.1, 0.1])
     (best,) = beam_search(stepper, toy_problem([4]), Decoding(beam=4), n_best=4)
-    assert not {PAD, BEGIN} & {word for each in best for word in each.words}
+    assert not {PAD, BEGIN} & {token for each in best for token in each.tokens}
 
 
 def test_sentences_that_are_done_leave_and_only_what_lives_is_stepped() -> None:
@@ -181,7 +181,7 @@ def test_the_largest_are_torchs(places: int, many: int) -> None:
     values = torch.rand(6, places, generator=torch.Generator().manual_seed(places))
     values[2] = -math.inf
     values[2, places // 2] = 0.5
-    best, where = largest(values, many)
+    best, where = top_k(values, many)
     expected = values.topk(min(many, places)).values
     assert torch.equal(best, expected)
     assert torch.equal(values.gather(1, where), expected)
@@ -205,8 +205,8 @@ def test_a_margin_drops_what_is_far_behind_and_keeps_what_is_wanted() -> None:
 )
 def test_a_margin_is_counted_from_the_last_that_is_wanted(best: int, n_best: int, stay: list[int]) -> None:
     """The first step: one is best, live or finished; of the others one is 0.9 nats behind it, the next 1.1."""
-    weights = {word: math.exp(-behind) for word, behind in zip([best, *sorted({3, 4, 5} - {best})], [0, 0.9, 1.1, 8])}
-    first = [weights.get(word, 0.0) / sum(weights.values()) for word in range(6)]
+    weights = {token: math.exp(-behind) for token, behind in zip([best, *sorted({3, 4, 5} - {best})], [0, 0.9, 1.1, 8])}
+    first = [weights.get(token, 0.0) / sum(weights.values()) for token in range(6)]
     stepper = Scripted({(): first}, [0, 0, 1, 0, 0, 0])
     beam_search(stepper, toy_problem([30]), Decoding(beam=3, length_penalty=1.0, margin=1.0), n_best)
-    assert stepper.stepped[:2] == [[()], [(word,) for word in stay]]
+    assert stepper.stepped[:2] == [[()], [(token,) for token in stay]]

@@ -8,7 +8,7 @@ from oracles import exhaustive, greedy, released_beam_search
 from toys import PAD, assert_same, chosen, forced, small_model, table_of_model, toy_problem
 
 from transduce.model import TransformerModel
-from transduce.search import Decoding, Ensemble, Prefixed, beam, beam_search, greedy_search
+from transduce.search import Decoding, Ensemble, ForcedPrefix, beam, beam_search, greedy_search
 
 BOUNDS = [9, 4, 7, 2, 8]
 CHANGES: list[dict[str, object]] = [
@@ -44,7 +44,7 @@ def test_greedy_search_is_the_walk_over_the_whole_model(model: TransformerModel)
     problem = toy_problem(BOUNDS)
     for sentence, found in enumerate(greedy_search(model, problem)):
         expected = greedy(table_of_model(model, problem, sentence), BOUNDS[sentence])
-        assert found.words == expected.words
+        assert found.tokens == expected.tokens
         assert found.log_probability == pytest.approx(expected.log_probability, abs=1e-9)
 
 
@@ -54,25 +54,25 @@ def test_scores_in_float32_are_those_of_forced_scoring_in_any_company(model: Tra
     if model.longest is not None:
         bounds = [min(bound, model.longest) for bound in bounds]
     problem, single = toy_problem(bounds), copy.deepcopy(model).float()
-    together = beam_search(single, problem, Decoding(beam=4), n_best=4)
+    group = beam_search(single, problem, Decoding(beam=4), n_best=4)
     for sentence in range(len(bounds)):
         (alone,) = beam_search(single, chosen(problem, [sentence]), Decoding(beam=4), n_best=4)
-        assert [each.words for each in alone] == [each.words for each in together[sentence]]
-        for words, log_probability, score in together[sentence]:
-            assert log_probability == pytest.approx(forced(single, problem, sentence, words), abs=1e-5)
-            length = min(len(words) + 1, bounds[sentence])
+        assert [each.tokens for each in alone] == [each.tokens for each in group[sentence]]
+        for tokens, log_probability, score in group[sentence]:
+            assert log_probability == pytest.approx(forced(single, problem, sentence, tokens), abs=1e-5)
+            length = min(len(tokens) + 1, bounds[sentence])
             assert score == pytest.approx(log_probability / ((5 + length) / 6) ** 0.6, abs=1e-5)
 
 
 def test_prefixes_and_ensembles_of_models(model: TransformerModel) -> None:
     problem, prefixes = toy_problem(BOUNDS), torch.tensor([[4, 4, 5], [3, 7, 0], [0] * 3, [0] * 3, [5, 3, 0]])
-    stepper = Prefixed(Ensemble([model, small_model(7)]), prefixes, PAD)
+    stepper = ForcedPrefix(Ensemble([model, small_model(7)]), prefixes, PAD)
     found = beam_search(stepper, problem, Decoding(beam=3), n_best=3)
     for sentence, prefix in enumerate(prefixes.tolist()):
-        wanted = [word for word in prefix if word != PAD]
-        for words, log_probability, _ in found[sentence]:
-            assert words[: len(wanted)] == wanted
-            assert log_probability == pytest.approx(forced(stepper.inner, problem, sentence, words), abs=1e-9)
+        wanted = [token for token in prefix if token != PAD]
+        for tokens, log_probability, _ in found[sentence]:
+            assert tokens[: len(wanted)] == wanted
+            assert log_probability == pytest.approx(forced(stepper.inner, problem, sentence, tokens), abs=1e-9)
 
 
 @pytest.mark.parametrize("look", [1, 3, 8])

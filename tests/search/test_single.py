@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 from oracles import greedy
 from toys import BANNED, END, Hashed, Scripted, chosen, forced, table_of, toy_problem
 
-from transduce.search import Decoding, Problem, Sampling, beam_search, greedy_search, sample
+from transduce.search import Decoding, Sampling, SearchProblem, beam_search, greedy_search, sample
 
 NEARLY_ONE = 1 - 2**-53
 
 
-def draws(problem: Problem, seed: int = 1) -> torch.Tensor:
+def draws(problem: SearchProblem, seed: int = 1) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
-    return torch.rand(len(problem.source), problem.room, generator=generator, dtype=torch.float64)
+    return torch.rand(len(problem.source), problem.max_length, generator=generator, dtype=torch.float64)
 
 
-def repeated(problem: Problem, times: int) -> Problem:
+def repeated(problem: SearchProblem, times: int) -> SearchProblem:
     """The same sentence again and again."""
     return chosen(problem, [0] * times)
 
@@ -38,7 +38,7 @@ def test_greedy_search_walks_along_the_most_probable_words(seed: int, end: float
     stepper, problem = Hashed(6, seed, end=end), toy_problem(bounds, seed)
     for sentence, found in enumerate(greedy_search(stepper, problem)):
         expected = greedy(table_of(stepper, problem, sentence), bounds[sentence])
-        assert found.words == expected.words
+        assert found.tokens == expected.tokens
         assert found.log_probability == pytest.approx(expected.log_probability, abs=1e-9)
         assert found.score == found.log_probability
 
@@ -47,22 +47,22 @@ def test_greedy_search_is_no_beam_of_one() -> None:
     # Greedy ends at once; a beam of 1 keeps "3" alive, whose score is better by its length.
     stepper = Scripted({(): [0, 0, 0.5, 0.48, 0.02], (3,): [0, 0, 0.99, 0.01, 0]}, [0, 0, 0.5, 0.5, 0])
     problem = toy_problem([9])
-    assert greedy_search(stepper, problem)[0].words == []
-    assert beam_search(stepper, problem, Decoding(beam=1, length_penalty=1.0))[0][0].words == [3]
+    assert greedy_search(stepper, problem)[0].tokens == []
+    assert beam_search(stepper, problem, Decoding(beam=1, length_penalty=1.0))[0][0].tokens == [3]
 
 
 def expected_distribution(row: list[float], sampling: Sampling) -> dict[int, float]:
     """By hand: banned words out, sharpened, the most probable kept, shared out anew."""
-    weights = {word: math.exp(value / sampling.temperature) for word, value in enumerate(row) if word not in BANNED}
+    weights = {token: math.exp(value / sampling.temperature) for token, value in enumerate(row) if token not in BANNED}
     total = sum(weights.values())
     kept: dict[int, float] = {}
-    for word in sorted(weights, key=lambda word: -weights[word]):
+    for token in sorted(weights, key=lambda token: -weights[token]):
         if sampling.top_k is not None and len(kept) == sampling.top_k:
             break
         if sampling.top_p is not None and sum(kept.values()) >= sampling.top_p:
             break
-        kept[word] = weights[word] / total
-    return {word: weight / sum(kept.values()) for word, weight in kept.items()}
+        kept[token] = weights[token] / total
+    return {token: weight / sum(kept.values()) for token, weight in kept.items()}
 
 
 @pytest.mark.parametrize(
@@ -87,11 +87,11 @@ def test_evenly_spread_draws_give_each_word_its_share(sampling: Sampling) -> Non
         stepper, problem = Hashed(8, seed), toy_problem([1], seed)
         (row,) = table_of(stepper, problem, 0)([()])
         found = sample(stepper, repeated(problem, 1000), sampling, grid(1000))
-        words = [each.words[0] if each.words else END for each in found]
+        tokens = [each.tokens[0] if each.tokens else END for each in found]
         expected = expected_distribution(row, sampling)
         # A cut between two words moves by less than one draw of the grid.
-        for word in range(8):
-            assert abs(words.count(word) - 1000 * expected.get(word, 0.0)) <= (1 if word in expected else 0)
+        for token in range(8):
+            assert abs(tokens.count(token) - 1000 * expected.get(token, 0.0)) <= (1 if token in expected else 0)
 
 
 def p_value(counts: dict[tuple[int, ...], int], probabilities: dict[tuple[int, ...], float]) -> float:
@@ -107,7 +107,7 @@ def p_value(counts: dict[tuple[int, ...], int], probabilities: dict[tuple[int, .
     return float(torch.special.gammaincc(freedom, torch.tensor(statistic / 2, dtype=torch.float64)))
 
 
-def outcomes(stepper: Hashed, problem: Problem, bound: int) -> dict[tuple[int, ...], float]:
+def outcomes(stepper: Hashed, problem: SearchProblem, bound: int) -> dict[tuple[int, ...], float]:
     """The probability of every translation of at most `bound` words, the end symbol written where it fits."""
     table = table_of(stepper, problem, 0)
     alive, found = {(): 1.0}, {}
@@ -116,10 +116,10 @@ def outcomes(stepper: Hashed, problem: Problem, bound: int) -> dict[tuple[int, .
         shares = {history: expected_distribution(row, Sampling()) for history, row in rows.items()}
         found |= {(*history, END): alive[history] * shares[history][END] for history in alive}
         alive = {
-            (*history, word): alive[history] * share
+            (*history, token): alive[history] * share
             for history in alive
-            for word, share in shares[history].items()
-            if word != END
+            for token, share in shares[history].items()
+            if token != END
         }
     return found | alive
 
@@ -133,8 +133,8 @@ def test_translations_are_sampled_as_often_as_the_model_says() -> None:
     figures = []
     for sampling in (Sampling(), Sampling(temperature=1.2)):
         counts: dict[tuple[int, ...], int] = {}
-        for words, _, _ in sample(stepper, many, sampling, draws(many)):
-            outcome = (*words, END)[:3]
+        for tokens, _, _ in sample(stepper, many, sampling, draws(many)):
+            outcome = (*tokens, END)[:3]
             counts[outcome] = counts.get(outcome, 0) + 1
         assert counts.keys() <= probabilities.keys()
         figures.append(p_value(counts, probabilities))
@@ -158,25 +158,25 @@ def test_a_draw_at_either_end_is_a_word_that_may_be_drawn(sampling: Sampling, dr
         for dtype in (torch.float64, torch.float32):
             # Rounded to float32 the largest draw may be 1 itself.
             (found,) = sample(stepper, problem, sampling, torch.tensor([[draw]], dtype=dtype))
-            assert (found.words or [END])[0] in allowed
+            assert (found.tokens or [END])[0] in allowed
             if draw == 0.0:
-                assert (found.words or [END])[0] == allowed[0]
+                assert (found.tokens or [END])[0] == allowed[0]
 
 
 def test_a_sample_does_not_depend_on_company() -> None:
     stepper, problem = Hashed(6, seed=2), toy_problem([7, 3, 9, 5, 8])
     numbers, sampling = draws(problem), Sampling(temperature=1.5)
-    together = sample(stepper, problem, sampling, numbers)
-    assert len({tuple(each.words) for each in together}) > 1
+    group = sample(stepper, problem, sampling, numbers)
+    assert len({tuple(each.tokens) for each in group}) > 1
     for order in ([3, 0], [4, 2, 1, 0, 3], [1]):
-        assert sample(stepper, chosen(problem, order), sampling, numbers[order]) == [together[place] for place in order]
+        assert sample(stepper, chosen(problem, order), sampling, numbers[order]) == [group[place] for place in order]
 
 
 def test_a_samples_figure_is_the_models_whatever_the_sampling() -> None:
     stepper, problem = Hashed(6, seed=2), toy_problem([7, 3, 9, 5, 8])
     found = sample(stepper, problem, Sampling(temperature=2.0, top_k=3), draws(problem))
-    for sentence, (words, log_probability, score) in enumerate(found):
-        assert log_probability == pytest.approx(forced(stepper, problem, sentence, words), abs=1e-9)
+    for sentence, (tokens, log_probability, score) in enumerate(found):
+        assert log_probability == pytest.approx(forced(stepper, problem, sentence, tokens), abs=1e-9)
         assert score == log_probability
 
 
@@ -191,4 +191,4 @@ def test_sentences_that_have_ended_leave_the_batch() -> None:
 def test_next_to_no_temperature_draws_the_most_probable_word() -> None:
     problem = toy_problem([7, 4])
     sharpest = sample(Hashed(6, 3), problem, Sampling(temperature=1e-320), draws(problem))
-    assert [found.words for found in sharpest] == [found.words for found in greedy_search(Hashed(6, 3), problem)]
+    assert [found.tokens for found in sharpest] == [found.tokens for found in greedy_search(Hashed(6, 3), problem)]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from transduce.model import Attention, FeedForward, Transformer, TransformerModel, Vocabulary
-from transduce.search import Hypothesis, Problem, Stepper, forced_scores
+from transduce.search import Hypothesis, SearchProblem, Stepper, forced_scores
 
 PAD, BEGIN, END = 0, 1, 2
 FIRST_WORD = 3
@@ -32,12 +32,12 @@ class HashedState:
 
     sentences: Tensor
     rows: Tensor
-    room: int
+    max_length: int
     spent: bool = False
 
     def pick(self, rows: Tensor) -> "HashedState":
         self.spend()
-        return HashedState(self.sentences[rows], self.rows[rows], self.room)
+        return HashedState(self.sentences[rows], self.rows[rows], self.max_length)
 
     def spend(self) -> None:
         assert not self.spent, "a state was used twice"
@@ -51,22 +51,22 @@ class Hashed:
         self.vocabulary, self.seed, self.peak, self.end = vocabulary, seed, peak, end
         self.shapes: list[tuple[int, int]] = []  # of every step: sentences and rows
 
-    def start(self, source: Tensor, visible: Tensor, room: int) -> HashedState:
+    def start(self, source: Tensor, visible: Tensor, max_length: int) -> HashedState:
         keys = torch.full((len(source),), self.seed)
-        for words, present in zip(source.T, visible.T, strict=True):
-            keys = torch.where(present, mixed(keys, words), keys)
-        return HashedState(keys, torch.zeros_like(keys), room)
+        for tokens, present in zip(source.T, visible.T, strict=True):
+            keys = torch.where(present, mixed(keys, tokens), keys)
+        return HashedState(keys, torch.zeros_like(keys), max_length)
 
-    def step(self, words: Tensor, state: HashedState) -> tuple[Tensor, HashedState]:
+    def step(self, tokens: Tensor, state: HashedState) -> tuple[Tensor, HashedState]:
         state.spend()
-        room = state.room - words.shape[1]
-        assert room >= 0, "more words than there is room for"
-        self.shapes.append((len(state.sentences.unique()), len(words)))
+        max_length = state.max_length - tokens.shape[1]
+        assert max_length >= 0, "more words than there is room for"
+        self.shapes.append((len(state.sentences.unique()), len(tokens)))
         rows, steps = state.rows, []
-        for column in words.T:
+        for column in tokens.T:
             rows = mixed(rows, column)
             steps.append(self.distribution(mixed(state.sentences, rows)))
-        return torch.stack(steps, dim=1), HashedState(state.sentences, rows, room)
+        return torch.stack(steps, dim=1), HashedState(state.sentences, rows, max_length)
 
     def distribution(self, keys: Tensor) -> Tensor:
         """[rows vocabulary]: a Gumbel number a word, `peak` times as far apart, and `end` more for the end."""
@@ -92,48 +92,48 @@ class Scripted:
         self.script, self.otherwise = script, otherwise
         self.stepped: list[list[History]] = []  # of every step: what was written before
 
-    def start(self, source: Tensor, visible: Tensor, room: int) -> ScriptedState:
+    def start(self, source: Tensor, visible: Tensor, max_length: int) -> ScriptedState:
         return ScriptedState([()] * len(source))
 
-    def step(self, words: Tensor, state: ScriptedState) -> tuple[Tensor, ScriptedState]:
-        histories = [(*before, *row) for before, row in zip(state.histories, words.tolist(), strict=True)]
+    def step(self, tokens: Tensor, state: ScriptedState) -> tuple[Tensor, ScriptedState]:
+        histories = [(*before, *row) for before, row in zip(state.histories, tokens.tolist(), strict=True)]
         self.stepped.append([history[1:] for history in histories])
         rows = [self.script.get(history, self.otherwise) for history in self.stepped[-1]]
         return torch.tensor(rows, dtype=torch.float64).log().unsqueeze(1), ScriptedState(histories)
 
 
-def toy_problem(bounds: Sequence[int], seed: int = 1) -> Problem:
+def toy_problem(bounds: Sequence[int], seed: int = 1) -> SearchProblem:
     """As many sentences as bounds, of 1 to 4 words, padded with rubbish."""
     generator = torch.Generator().manual_seed(seed)
     lengths = torch.randint(1, 5, (len(bounds), 1), generator=generator)
     source = torch.randint(FIRST_WORD, 17, (len(bounds), 4), generator=generator)
-    return Problem(source, torch.arange(4) < lengths, torch.tensor(bounds), BEGIN, END, BANNED)
+    return SearchProblem(source, torch.arange(4) < lengths, torch.tensor(bounds), BEGIN, END, BANNED)
 
 
-def chosen(problem: Problem, sentences: Sequence[int]) -> Problem:
+def chosen(problem: SearchProblem, sentences: Sequence[int]) -> SearchProblem:
     """The problem of these sentences, in this order."""
     kept = list(sentences)
     parts = (problem.source[kept], problem.visible[kept], problem.bounds[kept])
-    return Problem(*parts, problem.begin, problem.end, problem.banned)
+    return SearchProblem(*parts, problem.begin, problem.end, problem.banned)
 
 
-def table_of(stepper: Stepper, problem: Problem, sentence: int) -> Table:
+def table_of(stepper: Stepper, problem: SearchProblem, sentence: int) -> Table:
     """What a stepper says for one sentence alone, every history from its beginning."""
 
     def look_up(histories: Sequence[History]) -> list[list[float]]:
-        words = torch.tensor([(BEGIN, *history) for history in histories])
+        tokens = torch.tensor([(BEGIN, *history) for history in histories])
         source = problem.source[sentence, problem.visible[sentence]].unsqueeze(0)
-        state = stepper.start(source, torch.ones_like(source, dtype=torch.bool), words.shape[1])
-        state = state.pick(torch.zeros(len(words), dtype=torch.long))
-        return stepper.step(words, state)[0][:, -1].tolist()
+        state = stepper.start(source, torch.ones_like(source, dtype=torch.bool), tokens.shape[1])
+        state = state.pick(torch.zeros(len(tokens), dtype=torch.long))
+        return stepper.step(tokens, state)[0][:, -1].tolist()
 
     return look_up
 
 
-def forced(stepper: Stepper, problem: Problem, sentence: int, words: list[int]) -> float:
+def forced(stepper: Stepper, problem: SearchProblem, sentence: int, tokens: list[int]) -> float:
     """The log-probability of a translation by forced scoring; one that reached its bound was cut before its end."""
     one = chosen(problem, [sentence])
-    out = [*words, END][: one.room]
+    out = [*tokens, END][: one.max_length]
     target_in = torch.tensor([[BEGIN, *out[:-1]]])
     return float(forced_scores(stepper, one.source, one.visible, target_in, torch.tensor([out]), PAD).sum())
 
@@ -158,13 +158,13 @@ def small_model(seed: int, **change: object) -> TransformerModel:
     return model
 
 
-def table_of_model(model: TransformerModel, problem: Problem, sentence: int) -> Table:
+def table_of_model(model: TransformerModel, problem: SearchProblem, sentence: int) -> Table:
     """What the whole model says, without steps, caches or companions."""
 
     def look_up(histories: Sequence[History]) -> list[list[float]]:
-        words = torch.tensor([(BEGIN, *history) for history in histories])
-        source = problem.source[sentence, problem.visible[sentence]].expand(len(words), -1)
-        states = model(source, torch.ones_like(source, dtype=torch.bool), words)
+        tokens = torch.tensor([(BEGIN, *history) for history in histories])
+        source = problem.source[sentence, problem.visible[sentence]].expand(len(tokens), -1)
+        states = model(source, torch.ones_like(source, dtype=torch.bool), tokens)
         return model.readout(states[:, -1]).tolist()
 
     return look_up
@@ -172,6 +172,6 @@ def table_of_model(model: TransformerModel, problem: Problem, sentence: int) -> 
 
 def assert_same(found: Sequence[Hypothesis], expected: Sequence[tuple[list[int], float, float]]) -> None:
     """The same words in the same order, with the same figures."""
-    assert [each.words for each in found] == [each.words for each in expected]
+    assert [each.tokens for each in found] == [each.tokens for each in expected]
     for index in (1, 2):
         assert [each[index] for each in found] == pytest.approx([each[index] for each in expected], abs=1e-9)

@@ -12,10 +12,10 @@ from safetensors.torch import load_file, save
 
 from transduce.model_directory import Model, verify, write_model, write_recipe
 from transduce.recipe.model_summary import described
-from transduce.storage.checksums import entry
+from transduce.storage.checksums import checksum_of
 from transduce.text.subwords import Bpe, Subwords
 from transduce.trainer.checkpoints import Checkpoints
-from transduce.trainer.validation import named_corpus
+from transduce.trainer.validation import named_test_set
 
 FILES = ["config.json", "model.safetensors", "recipe.yaml", "tokenizer.json"]
 
@@ -41,7 +41,7 @@ def resealed(run, name, content):
     """Puts a file into a model directory as if it had been written with it."""
     (run / name).write_bytes(content)
     manifest = json.loads((run / "manifest.json").read_text())
-    manifest["files"][name] = entry(content)
+    manifest["files"][name] = checksum_of(content)
     (run / "manifest.json").write_text(json.dumps(manifest))
 
 
@@ -177,7 +177,7 @@ def test_weights_of_another_type_are_refused(run, dtype):
 
 def test_a_recipe_without_data_names_no_test_set(run):
     (run / "recipe.yaml").write_text("{model: {preset: tiny}}")
-    assert f"{run / 'recipe.yaml'}: `train` is missing" in refusal(named_corpus, run, "validation")
+    assert f"{run / 'recipe.yaml'}: `train` is missing" in refusal(named_test_set, run, "validation")
 
 
 def test_a_checkpoint_that_somebody_has_copied_is_none_of_the_runs(trained, tmp_path):

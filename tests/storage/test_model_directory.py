@@ -127,7 +127,7 @@ def test_weights_that_could_not_be_written_leave_the_card_of_those_that_are_ther
             write("second")
     assert (run / "README.md").read_text() == "first"
     with monkeypatch.context() as cut_short:
-        cut_short.setattr("transduce.model_directory.flush", Mock(side_effect=OSError))
+        cut_short.setattr("transduce.model_directory.flush_to_disk", Mock(side_effect=OSError))
         with pytest.raises(OSError):  # noqa: PT011 - once everything is in its place but for the manifest
             write("third")
     write("fourth")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.text.bpe_dropout import Merges, Symbols, hashed
+from transduce.text.bpe_dropout import ByteSymbols, Merges, hashed
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
 LINES = [
@@ -35,9 +35,9 @@ def test_without_dropout_it_is_the_librarys_cut(subwords: Subwords, text: str) -
 def test_words_are_never_merged_with_one_another() -> None:
     # Inside a word b and ' are joined; at the end of "b'" they are two words.
     subwords = Subwords.learn(["b'c b'd b'e"] * 3, Bpe(size=262))
-    assert "b'" in subwords.pieces(range(259, subwords.size))
+    assert "b'" in subwords.readable_subwords(range(259, subwords.size))
     (ids,) = subwords.encode_with_dropout(["b' b"], 0.0, KEYS[:1])
-    assert subwords.pieces(ids) == ["▁", "b", "'", "▁", "b"]
+    assert subwords.readable_subwords(ids) == ["▁", "b", "'", "▁", "b"]
 
 
 @pytest.mark.parametrize("probability", [0.1, 0.5, 0.999999])
@@ -47,16 +47,16 @@ def test_the_text_stays_the_same(subwords: Subwords, probability: float) -> None
 
 def test_everything_dropped_leaves_bytes(subwords: Subwords) -> None:
     (ids,) = subwords.encode_with_dropout(["ab ü"], 1 - 1e-12, KEYS[:1])
-    assert subwords.pieces(ids) == ["▁", "a", "b", "▁", "\\xc3", "\\xbc"]
+    assert subwords.readable_subwords(ids) == ["▁", "a", "b", "▁", "\\xc3", "\\xbc"]
 
 
 def test_a_cut_depends_on_the_key_and_not_on_the_company(subwords: Subwords) -> None:
-    together = subwords.encode_with_dropout(LINES, 0.3, KEYS)
+    group = subwords.encode_with_dropout(LINES, 0.3, KEYS)
     alone = [subwords.encode_with_dropout([line], 0.3, KEYS[i : i + 1])[0] for i, line in enumerate(LINES)]
-    assert [ids.tolist() for ids in together] == [ids.tolist() for ids in alone]
+    assert [ids.tolist() for ids in group] == [ids.tolist() for ids in alone]
     other = subwords.encode_with_dropout(LINES, 0.3, hashed(KEYS))
-    assert all(one.tolist() != two.tolist() for one, two in zip(together, other))
-    assert together[0].tolist() != together[4].tolist()  # the same line under another key
+    assert all(one.tolist() != two.tolist() for one, two in zip(group, other))
+    assert group[0].tolist() != group[4].tolist()  # the same line under another key
 
 
 def test_merges_are_left_out_with_the_given_probability() -> None:
@@ -90,7 +90,7 @@ def test_merging_agrees_with_subword_nmt() -> None:
     flat = np.array([ids[letter] for word in letters for letter in word])
     number = np.repeat(np.arange(len(words)), [len(word) for word in letters])
     place = np.arange(len(flat))
-    merged = merges.mixed(Symbols(flat.copy(), number, hashed(place), place, place), 0.0)
+    merged = merges.mixed(ByteSymbols(flat.copy(), number, hashed(place), place, place), 0.0)
     names = {number: piece for piece, number in ids.items()}
     pieces = [names[merged_id].removesuffix("</w>") for merged_id in merged[merged >= 0].tolist()]
     theirs = (folder / "corpus.bpe.ref.en").read_text("utf-8").split()

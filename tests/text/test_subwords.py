@@ -89,13 +89,13 @@ def test_a_word_is_the_same_at_the_beginning_of_a_line_and_inside(subwords: Subw
 
 def test_frequent_words_are_whole(subwords: Subwords) -> None:
     (ids,) = subwords.encode(["the man"])
-    assert subwords.pieces([BEGIN, *ids, END, PAD]) == ["<s>", "▁the", "▁man", "</s>", "<pad>"]
+    assert subwords.readable_subwords([BEGIN, *ids, END, PAD]) == ["<s>", "▁the", "▁man", "</s>", "<pad>"]
 
 
 def test_pieces_of_characters_are_readable() -> None:
     byte_by_byte = Subwords.learn([], Bpe(size=259))
     (ids,) = byte_by_byte.encode(["é\n"])
-    assert byte_by_byte.pieces(ids) == ["▁", "\\xc3", "\\xa9", "\\n"]
+    assert byte_by_byte.readable_subwords(ids) == ["▁", "\\xc3", "\\xa9", "\\n"]
 
 
 def test_symbols_are_left_out_of_text_and_broken_characters_become_question_marks(subwords: Subwords) -> None:
@@ -192,5 +192,5 @@ def test_merges_are_those_of_the_published_algorithm() -> None:
     )
     merges = _slow_bpe(Counter({f" {word}": count for word, count in words.items()}), 25)
     subwords = Subwords.learn([word for word, count in words.items() for _ in range(count)], Bpe(size=259 + 25))
-    learnt = [piece.replace("▁", " ") for piece in subwords.pieces(range(259, 284))]
+    learnt = [piece.replace("▁", " ") for piece in subwords.readable_subwords(range(259, 284))]
     assert learnt == [left + right for left, right in merges]

@@ -8,14 +8,14 @@ import torch
 
 from transduce.corpus import Position
 from transduce.measure import Score
-from transduce.trainer.metrics_log import Journal
-from transduce.trainer.validation import Corpus, Validated
+from transduce.trainer.metrics_log import MetricsLog
+from transduce.trainer.validation import ParallelText, ValidationResult
 from transduce.training import StepRecord
-from transduce.training.loop import Figures
+from transduce.training.loop import DeferredMetrics
 
 
 def step(number, loss, unsmoothed, norm, words, seconds, waiting):
-    figures = Figures(torch.tensor([loss, unsmoothed, norm], dtype=torch.float64))
+    figures = DeferredMetrics(torch.tensor([loss, unsmoothed, norm], dtype=torch.float64))
     return StepRecord(number, figures, number / 1000, words, seconds, waiting, number // 5, Position())
 
 
@@ -34,7 +34,7 @@ def said():
 
 @pytest.fixture
 def journal(tmp_path, said):
-    kept = Journal(tmp_path, said.append, total=9)
+    kept = MetricsLog(tmp_path, said.append, total=9)
     yield kept
     kept.close()
 
@@ -81,9 +81,9 @@ def test_what_happens_comes_after_the_steps_before_it(journal, said):
 
 
 def test_a_validation_is_written_whole_and_shows_three_translations(journal, said):
-    corpus = Corpus([f"source {place}" for place in range(8)], [f"reference {place}" for place in range(8)])
+    corpus = ParallelText([f"source {place}" for place in range(8)], [f"reference {place}" for place in range(8)])
     outputs = [f"output {place}" for place in range(8)]
-    found = Validated(2.5, 7.25, 0.625, Score(12.345, "nrefs:1", None, None), outputs)
+    found = ValidationResult(2.5, 7.25, 0.625, Score(12.345, "nrefs:1", None, None), outputs)
     journal.validated(6, 90.04, found, corpus)
     journal.validated(9, 120.0, found._replace(loss=math.inf, bleu=None, outputs=[]), corpus)
     first = {"step": 6, "validation_loss": 2.5, "validation_perplexity": 7.25, "accuracy": 0.625}

@@ -14,8 +14,8 @@ import torch
 from micro_run import Moment, forked, write_corpus
 from transduce.model_directory import Model
 from transduce.recipe import load
-from transduce.storage.locks import held
-from transduce.trainer.trainer import Run, prepare
+from transduce.storage.locks import exclusive_lock
+from transduce.trainer.trainer import Trainer, prepare
 
 TIMES = ("tokens_per_second", "waiting", "elapsed")
 
@@ -259,7 +259,7 @@ def test_other_threads_are_a_warning(micro, copied):
 
 def test_shards_in_the_place_of_replicas_are_a_warning(copied):
     recipe, said = load(copied / "recipe.yaml"), []
-    run = Run(recipe, copied, prepare(recipe, copied, said.append), torch.device("cpu"), said.append)
+    run = Trainer(recipe, copied, prepare(recipe, copied, said.append), torch.device("cpu"), said.append)
     before = {**run.circumstances.environment, "parallel": "sharded"}
     assert "parallel was sharded and is replicated" in run.circumstances.warning(before)
 
@@ -267,9 +267,9 @@ def test_shards_in_the_place_of_replicas_are_a_warning(copied):
 def test_another_precision_is_a_warning(copied, monkeypatch):
     """As `precision: auto` comes to be on a machine of another kind."""
     recipe, said = load(copied / "recipe.yaml"), []
-    monkeypatch.setattr("transduce.training.precision.multiplies_bfloat16", lambda device: True)
+    monkeypatch.setattr("transduce.training.precision.has_fast_bfloat16", lambda device: True)
     wider = recipe.model_copy(update={"training": recipe.training.model_copy(update={"precision": "auto"})})
-    run = Run(wider, copied, prepare(recipe, copied, said.append), torch.device("cpu"), said.append)
+    run = Trainer(wider, copied, prepare(recipe, copied, said.append), torch.device("cpu"), said.append)
     run.saving.resumed()
     assert any("precision was float32 and is bfloat16" in line for line in said)
 
@@ -402,7 +402,7 @@ def test_a_damaged_checkpoint_is_left_out_of_the_average(micro, copied):
 
 
 def test_preparing_keeps_out_of_a_directory_in_which_one_trains(micro, tmp_path):
-    with held(tmp_path / "run", "training"):
+    with exclusive_lock(tmp_path / "run", "training"):
         ended = forked("prepare", micro / "recipe.yaml", "--out", tmp_path / "run")
     assert (ended.code, ended.out) == (2, "")
     assert "another training is at work" in ended.error

@@ -21,10 +21,10 @@ from transduce.measure import Score
 from transduce.model.readout import Smoothing
 from transduce.model_directory import Model, Weights
 from transduce.recipe import load
-from transduce.storage.checksums import entries
+from transduce.storage.checksums import checksums_of_files
 from transduce.trainer.checkpoints import Checkpoints
-from transduce.trainer.trainer import Options, Run, train
-from transduce.trainer.validation import Validated, Validation
+from transduce.trainer.trainer import Trainer, TrainOptions, train
+from transduce.trainer.validation import Validation, ValidationResult
 from transduce.training import Precision
 
 
@@ -47,14 +47,16 @@ def losses(monkeypatch):
 
     def validated(validation, model, translate=True):
         loss = scripted.pop(0)
-        return loss if isinstance(loss, Validated) else Validated(loss, 2.0**loss, 0.5, None, ["", "", ""])
+        return (
+            loss if isinstance(loss, ValidationResult) else ValidationResult(loss, 2.0**loss, 0.5, None, ["", "", ""])
+        )
 
     monkeypatch.setattr(Validation, "__call__", validated)
     return scripted
 
 
 def measured(loss, bleu):
-    return Validated(loss, 2.0**loss, 0.5, Score(bleu, "signature", None, None), ["", "", ""])
+    return ValidationResult(loss, 2.0**loss, 0.5, Score(bleu, "signature", None, None), ["", "", ""])
 
 
 @pytest.fixture
@@ -152,7 +154,7 @@ def test_what_the_recipe_says_reaches_those_who_do_it(recipe, trained, tmp_path)
     settings = {
         "seed": 7,
         "batch_tokens": 300,
-        "pieces": 3,
+        "micro_batches": 3,
         "precision": "bfloat16",
         "label_smoothing": 0.2,
         "label_smoothing_over": "others",
@@ -163,7 +165,7 @@ def test_what_the_recipe_says_reaches_those_who_do_it(recipe, trained, tmp_path)
     }
     chosen = recipe("data.target_language=zh", "decoding.beam=3", **settings)
     prepared = open_store(trained / "training" / "store")
-    run = Run(chosen, tmp_path, prepared, torch.device("cpu"), silent)
+    run = Trainer(chosen, tmp_path, prepared, torch.device("cpu"), silent)
     torch.manual_seed(7)
     expected = chosen.model.build(run.vocabulary)
     assert all(map(torch.equal, run.model.parameters(), expected.parameters()))
@@ -176,11 +178,11 @@ def test_what_the_recipe_says_reaches_those_who_do_it(recipe, trained, tmp_path)
     state = run.optimiser.state()
     assert [float(state[name].max()) for name in ("exp_avg", "exp_avg_sq")] == pytest.approx([0.5, 0.4])
     assert run.precision.name == "bfloat16"
-    planner = Planner(prepared.train, batch_tokens=300, pieces=3, seed=7)
+    planner = Planner(prepared.train, batch_tokens=300, micro_batches=3, seed=7)
     for planned, other in zip(itertools.islice(planner.steps(), 5), run.planner.steps()):
-        assert len(planned.pieces) == 3
-        for piece, same_piece in zip(planned.pieces, other.pieces, strict=True):
-            assert all(map(np.array_equal, piece, same_piece))
+        assert len(planned.micro_batches) == 3
+        for micro_batch, same_piece in zip(planned.micro_batches, other.micro_batches, strict=True):
+            assert all(map(np.array_equal, micro_batch, same_piece))
     assert (run.checkpoints.keep, run.checkpoints.every, run.journal.total) == (4, 6, 12)
 
 
@@ -224,7 +226,7 @@ def test_the_best_weights_of_a_finished_run_are_not_written_over(recipe, tmp_pat
         self.publisher(BEST, self.optimiser.weights(), None)
         return BEST
 
-    monkeypatch.setattr("transduce.trainer.model_selection.Holding.settled", settled)
+    monkeypatch.setattr("transduce.trainer.model_selection.ModelSelection.settled", settled)
     train(recipe(average=None, steps=6), tmp_path, say=silent)
     monkeypatch.undo()
     before, said = (tmp_path / "model.safetensors").read_bytes(), []
@@ -285,11 +287,11 @@ def test_a_training_that_has_ended_leaves_nothing_in_memory(recipe, tmp_path, mo
     """What a cycle holds stays until it is looked for: a model, its gradient and two moments a training."""
     runs = []
 
-    def watched(self, *arguments, begin=Run.__init__):
+    def watched(self, *arguments, begin=Trainer.__init__):
         runs.append(weakref.ref(self))
         begin(self, *arguments)
 
-    monkeypatch.setattr(Run, "__init__", watched)
+    monkeypatch.setattr(Trainer, "__init__", watched)
     gc.disable()
     try:
         train(recipe(steps=1, average=None), tmp_path, say=silent)
@@ -316,10 +318,10 @@ def test_the_best_stays_the_best_where_the_validation_has_moved(micro, recipe, t
 
 def test_a_restart_is_one_however_often_torchrun_begins_again(recipe, tmp_path, monkeypatch):
     train(recipe(steps=4), tmp_path, say=silent)
-    train(recipe(steps=4), tmp_path, Options(restart=True), silent)
+    train(recipe(steps=4), tmp_path, TrainOptions(restart=True), silent)
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
     said = []
-    train(recipe(steps=6), tmp_path, Options(restart=True), said.append)
+    train(recipe(steps=6), tmp_path, TrainOptions(restart=True), said.append)
     assert "going on after step 4" in said
     assert [path.name for path in tmp_path.glob("before-restart-*")] == ["before-restart-1"]
 
@@ -327,7 +329,7 @@ def test_a_restart_is_one_however_often_torchrun_begins_again(recipe, tmp_path, 
 def test_a_run_needs_the_model_it_was_begun_with_no_more(recipe, trained, tmp_path):
     begun = shutil.copytree(trained, tmp_path / "begun")
     tuned = ["data.longest=9"]  # other pairs, so that the subwords are those of no store of this text
-    train(recipe(*tuned, steps=4, average=None), tmp_path / "run", Options(start_from=begun), silent)
+    train(recipe(*tuned, steps=4, average=None), tmp_path / "run", TrainOptions(start_from=begun), silent)
     shutil.rmtree(begun)
     said = []
     assert train(recipe(*tuned, steps=6, average=None), tmp_path / "run", say=said.append).step == 6
@@ -349,7 +351,7 @@ def test_weights_do_not_go_on_with_other_subwords(recipe, tmp_path):
     state.write_text(json.dumps(known))
     manifest = state.with_name("manifest.json")
     listed = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps({**listed, **entries([state])}))
+    manifest.write_text(json.dumps({**listed, **checksums_of_files([state])}))
     with pytest.raises(ValueError, match=r"training data .* has changed"):
         train(recipe(steps=4, save_every=2), tmp_path, say=silent)
 
@@ -370,11 +372,11 @@ def test_a_model_that_cannot_be_written_on_the_way_is_no_checkpoint_that_failed(
 
 
 def test_beginning_with_the_weights_of_another(recipe, trained, tmp_path):
-    train(recipe(steps=1, average=None, **{"schedule.peak": 1e-30}), tmp_path, Options(start_from=trained), silent)
+    train(recipe(steps=1, average=None, **{"schedule.peak": 1e-30}), tmp_path, TrainOptions(start_from=trained), silent)
     begun, other = weights_after(tmp_path, 1), load_file(trained / "model.safetensors")
     assert all(torch.allclose(begun[name], other[name], atol=1e-12) for name in other)
     with pytest.raises(ValueError, match=r"--from: that model has another shape"):
-        train(recipe("model.d_model=20"), tmp_path / "wide", Options(start_from=trained), silent)
+        train(recipe("model.d_model=20"), tmp_path / "wide", TrainOptions(start_from=trained), silent)
 
 
 def test_other_text_is_trained_on_with_the_subwords_of_the_model_begun_with(recipe, trained, tmp_path):
@@ -383,16 +385,16 @@ def test_other_text_is_trained_on_with_the_subwords_of_the_model_begun_with(reci
     corpus = f"{{source: {tmp_path / 'other.en'}, target: {tmp_path / 'other.de'}}}"
     out = tmp_path / "tuned"
     tuned = recipe(f"data.train={corpus}", steps=1, average=None)
-    train(tuned, out, Options(start_from=trained), silent)
+    train(tuned, out, TrainOptions(start_from=trained), silent)
     assert (out / "tokenizer.json").read_bytes() == (trained / "tokenizer.json").read_bytes()
 
 
 def test_a_device_that_is_not_there(recipe, tmp_path, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(ValueError, match=r"--device cuda: .* --device cpu"):
-        train(recipe(), tmp_path / "a", Options(device="cuda"), silent)
+        train(recipe(), tmp_path / "a", TrainOptions(device="cuda"), silent)
     with pytest.raises(ValueError, match="--device tpu: choose auto, cpu or cuda"):
-        train(recipe(), tmp_path / "b", Options(device="tpu"), silent)
+        train(recipe(), tmp_path / "b", TrainOptions(device="tpu"), silent)
 
 
 def test_what_the_journal_says(trained, micro):
@@ -431,7 +433,7 @@ def test_the_card_says_what_was_measured(trained):
 
 
 def test_without_validations_there_is_a_model_from_the_first_checkpoint_on(recipe, tmp_path, monkeypatch):
-    monkeypatch.setattr("transduce.trainer.model_selection.Holding.settled", Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr("transduce.trainer.model_selection.ModelSelection.settled", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         train(recipe(validate_every=None, save_every=4, steps=6), tmp_path, say=silent)
     assert Model.read(tmp_path).config.weights == Weights(kind="last", steps=(6,))

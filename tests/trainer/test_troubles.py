@@ -19,16 +19,16 @@ from transduce.recipe import load
 from transduce.runtime.signals import Interrupted
 from transduce.trainer import checkpointing as saving
 from transduce.trainer import trainer as running
-from transduce.trainer.metrics_log import Journal
-from transduce.trainer.trainer import Options, train
+from transduce.trainer.metrics_log import MetricsLog
+from transduce.trainer.trainer import TrainOptions, train
 from transduce.training import DivergedError, LabelSmoothing
 
-CPU = Options("cpu", 1)
+CPU = TrainOptions("cpu", 1)
 
 
 @pytest.fixture(scope="module")
 def recipe(micro):
-    return load(micro / "recipe.yaml", ["training.pieces=1"])
+    return load(micro / "recipe.yaml", ["training.micro_batches=1"])
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,10 @@ def test_after_several_it_goes_back_and_on_with_other_data(recipe, tmp_path, mon
     (first, begun), (second, moved) = seen
     assert (first, second) == (0, 4)
     steps = running.Planner(
-        running.prepare(recipe, tmp_path / "run", print).train, batch_tokens=512, pieces=1, seed=recipe.training.seed
+        running.prepare(recipe, tmp_path / "run", print).train,
+        batch_tokens=512,
+        micro_batches=1,
+        seed=recipe.training.seed,
     ).steps(begun)
     assert [next(steps) for _ in range(10)][-1].position == moved
 
@@ -132,7 +135,7 @@ def test_a_stop_among_steps_without_a_gradient_saves_no_such_weights(recipe, tmp
 
 
 def test_a_loss_beyond_all_numbers_is_none_in_the_journal(tmp_path):
-    journal = Journal(tmp_path, lambda line: None, None)
+    journal = MetricsLog(tmp_path, lambda line: None, None)
     journal._write({"step": 1, "perplexity": float("inf"), "loss": float("nan"), "rate": 0.5})
     assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 1, "perplexity": null, "loss": null, "rate": 0.5}\n'
 
@@ -245,7 +248,7 @@ def test_a_journal_that_cannot_be_flushed_is_a_checkpoint_that_cannot_be_saved(
         if len(calls) == 1:
             raise OSError(errno.EIO, "Input/output error", str(path))
 
-    monkeypatch.setattr("transduce.trainer.metrics_log.flush", refused)
+    monkeypatch.setattr("transduce.trainer.metrics_log.flush_to_disk", refused)
     train(recipe, tmp_path / "run", CPU, said.append)
     assert [line for line in said if "could not save" in line and "Input/output error" in line]
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == undisturbed
@@ -276,8 +279,8 @@ def test_memory_that_is_refused_is_known_before_the_first_step(recipe, tmp_path,
 
     monkeypatch.setattr(LabelSmoothing, "forward", narrow)
     said = []
-    with pytest.raises(RuntimeError, match=r"set training.pieces: 4 "):
+    with pytest.raises(RuntimeError, match=r"set training.micro_batches: 4 "):
         train(recipe, tmp_path / "run", CPU, said.append)
     assert not [line for line in said if line.startswith("step")]
-    smaller = recipe.model_copy(update={"training": recipe.training.model_copy(update={"pieces": 4})})
+    smaller = recipe.model_copy(update={"training": recipe.training.model_copy(update={"micro_batches": 4})})
     assert train(smaller, tmp_path / "run", CPU, lambda line: None).step == 12

@@ -44,7 +44,12 @@ def namespaces():
 
 
 def command(recipe, out, *launcher):
-    changes = ("training.steps=120", "training.pieces=2", "training.log_every=10", "training.validate_every=null")
+    changes = (
+        "training.steps=120",
+        "training.micro_batches=2",
+        "training.log_every=10",
+        "training.validate_every=null",
+    )
     train = ["-m", "transduce", "train", str(recipe), "--out", str(out), "--device", "cpu"]
     train += [part for change in (*changes, "training.save_every=60") for part in ("--set", change)]
     return [sys.executable, "-m", "torch.distributed.run", *launcher], train

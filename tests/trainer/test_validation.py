@@ -9,9 +9,9 @@ from torch.nn import functional
 from transduce.corpus import Files, Tmx, Tsv
 from transduce.model.readout import Smoothing
 from transduce.model_directory import Model
-from transduce.trainer.validation import Corpus, Validation, corpus_of, named_corpus, perplexity
+from transduce.trainer.validation import ParallelText, Validation, named_test_set, perplexity, read_parallel_text
 
-LINES = Corpus(
+LINES = ParallelText(
     ["ant bee cat", "owl", "gnu hen ibis jay kite lark mole", "pig pig"],
     ["tna eeb tac.", "lwo.", "ung neh sibi yaj etik kral elom.", "gip gip"],
 )
@@ -86,10 +86,10 @@ def test_dropout_is_off_while_validating(trained):
 
 
 def test_corpora_by_name(trained, micro):
-    assert named_corpus(trained, "spare") == Files(source=str(micro / "test.en"), target=str(micro / "test.de"))
-    assert len(corpus_of(named_corpus(trained, "validation")).target) == 7
+    assert named_test_set(trained, "spare") == Files(source=str(micro / "test.en"), target=str(micro / "test.de"))
+    assert len(read_parallel_text(named_test_set(trained, "validation")).target) == 7
     with pytest.raises(ValueError, match=r"--test none: .*recipe.yaml names spare, validation"):
-        named_corpus(trained, "none")
+        named_test_set(trained, "none")
 
 
 def test_perplexity_beyond_a_float_is_infinite():
@@ -112,7 +112,7 @@ def test_of_files_and_tables_nothing_is_dropped(tmp_path):
         path.write_text("".join(f"{pair[side]}\n" for pair in BLANKS))
     (tmp_path / "test.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in BLANKS))
     for corpus in (Files(source=f"{tmp_path}/test.en", target=f"{tmp_path}/test.de"), Tsv(tsv=f"{tmp_path}/test.tsv")):
-        assert list(zip(*corpus_of(corpus), strict=True)) == BLANKS
+        assert list(zip(*read_parallel_text(corpus), strict=True)) == BLANKS
 
 
 def test_of_memories_what_lacks_a_side_is_left_out(tmp_path):
@@ -124,7 +124,7 @@ def test_of_memories_what_lacks_a_side_is_left_out(tmp_path):
     body = "".join(f"<tu>{unit}</tu>" for unit in units)
     (tmp_path / "test.tmx").write_text(f'<tmx version="1.4"><header/><body>{body}</body></tmx>')
     corpus = Tmx(tmx=f"{tmp_path}/test.tmx", languages=("en", "de"))
-    assert list(zip(*corpus_of(corpus), strict=True)) == [BLANKS[0], BLANKS[-1]]
+    assert list(zip(*read_parallel_text(corpus), strict=True)) == [BLANKS[0], BLANKS[-1]]
 
 
 def test_markup_is_no_text_to_be_measured_on(tmp_path):
@@ -133,4 +133,4 @@ def test_markup_is_no_text_to_be_measured_on(tmp_path):
     (tmp_path / "test.tsv").write_text('An owl.\t<seg id="1">Eine Eule.</seg>\n')
     for corpus in (Files(source=f"{tmp_path}/test.en", target=f"{tmp_path}/test.de"), Tsv(tsv=f"{tmp_path}/test.tsv")):
         with pytest.raises(ValueError, match="line 1 is markup, not text"):
-            corpus_of(corpus)
+            read_parallel_text(corpus)

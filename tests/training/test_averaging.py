@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from transduce.training import averaged
+from transduce.training import average_weights
 
 
 def test_the_mean_is_taken_in_float64():
     # In float32 the sum of the first three is 2²⁴ + 2, for want of bits.
     values = [2.0**24, 1.0, 1.0, 1.0]
-    found = averaged({"a": torch.tensor([value, 3.0]), "b": torch.tensor(value)} for value in values)
+    found = average_weights({"a": torch.tensor([value, 3.0]), "b": torch.tensor(value)} for value in values)
     assert found["a"].dtype == torch.float32
     assert found["a"].tolist() == [float(torch.tensor((2.0**24 + 3) / 4)), 3.0]
     assert float(found["b"]) == float(torch.tensor((2.0**24 + 3) / 4))
@@ -17,7 +17,7 @@ def test_the_mean_is_taken_in_float64():
 
 def test_the_checkpoints_stay_as_they_are():
     checkpoints = [{"a": torch.tensor([1.0, 2.0])}, {"a": torch.tensor([3.0, 7.0])}]
-    assert averaged(checkpoints)["a"].tolist() == [2.0, 4.5]
+    assert average_weights(checkpoints)["a"].tolist() == [2.0, 4.5]
     assert [checkpoint["a"].tolist() for checkpoint in checkpoints] == [[1.0, 2.0], [3.0, 7.0]]
 
 
@@ -26,9 +26,9 @@ def test_the_checkpoints_stay_as_they_are():
 )
 def test_weights_of_another_model_are_refused(other):
     with pytest.raises(ValueError, match="different models"):
-        averaged([{"a": torch.ones(2)}, other])
+        average_weights([{"a": torch.ones(2)}, other])
 
 
 def test_no_checkpoint_has_no_mean():
     with pytest.raises(ValueError, match="no checkpoint to average"):
-        averaged([])
+        average_weights([])

@@ -9,17 +9,18 @@ import pytest
 # In a process of its own: here every call checks its shapes, which the compiler cannot look through.
 PROGRAM = """
 import torch
-from test_loop import PAIRS, Given, objective, piece
+from test_loop import PAIRS, Given, objective, micro_batch
 from transduce.training import FlatAdam, Precision, Training, training_steps
 from transduce.training.optimiser import Adam
 
-pieces = [piece(PAIRS), piece(PAIRS[:3]), piece(PAIRS[1:2])]
+micro_batches = [micro_batch(PAIRS), micro_batch(PAIRS[:3]), micro_batch(PAIRS[1:2])]
 for compiled in (False, True):
     model = objective(vocabulary=10)
     optimiser = FlatAdam(model, Adam())
     if compiled:
         model.model.compile()
-    steps = training_steps(model, optimiser, Given(*pieces), Training(), Precision("float32", torch.device("cpu")))
+    precision = Precision("float32", torch.device("cpu"))
+    steps = training_steps(model, optimiser, Given(*micro_batches), Training(), precision)
     print(*(next(steps).loss for _ in range(4)))
 """
 

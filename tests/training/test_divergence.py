@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from transduce.training import DivergedError, Divergence, Precision, Skips, one_more_return
+from transduce.training import DivergedError, DivergenceDetector, Precision, SkippedSteps, count_rollback
 from transduce.training.divergence import RETURNS, TOLERATED
 
 
@@ -19,7 +19,7 @@ class Record(NamedTuple):
 
 
 def test_several_in_a_row_are_too_many_and_one_good_step_forgives():
-    skips = Skips()
+    skips = SkippedSteps()
     for _ in range(TOLERATED - 1):
         skips = skips.noted(skipped=True)
     assert not skips.too_many
@@ -29,30 +29,30 @@ def test_several_in_a_row_are_too_many_and_one_good_step_forgives():
 
 
 def test_so_many_returns_and_then_no_more():
-    skips = Skips(total=5, in_a_row=5)
+    skips = SkippedSteps(total=5, in_a_row=5)
     for number in range(RETURNS):
-        skips = one_more_return(skips._replace(in_a_row=5), Record(9, True), saved=True)
-        assert skips == Skips(5, 0, number + 1)
+        skips = count_rollback(skips._replace(in_a_row=5), Record(9, True), saved=True)
+        assert skips == SkippedSteps(5, 0, number + 1)
     with pytest.raises(DivergedError, match=r"step 9, and again after 3 returns .*training.clip"):
-        one_more_return(skips, Record(9, True), saved=True)
+        count_rollback(skips, Record(9, True), saved=True)
     with pytest.raises(DivergedError, match=r"step 9, before there was a checkpoint: loss nan, gradient norm inf"):
-        one_more_return(Skips(), Record(9, True), saved=False)
+        count_rollback(SkippedSteps(), Record(9, True), saved=False)
 
 
 def test_a_gpu_is_looked_at_a_step_late():
     precision = Precision("float32", torch.device("cpu"))
     precision.device = torch.device("cuda")
-    late = Divergence(precision)
+    late = DivergenceDetector(precision)
     found = [late.skipped(Record(step, step == 2)) for step in (1, 2, 3, 4)]
     assert [each and each.step for each in found] == [None, None, 2, None]
-    soon = Divergence(Precision("float32", torch.device("cpu")))
+    soon = DivergenceDetector(Precision("float32", torch.device("cpu")))
     found = [soon.skipped(Record(step, step == 2)) for step in (1, 2, 3)]
     assert [each and each.step for each in found] == [None, 2, None]
 
 
 def test_float16_lowers_its_scale_to_its_least_before_anything_is_said():
     precision = Precision("float16", torch.device("cpu"))
-    divergence, told = Divergence(precision), []
+    divergence, told = DivergenceDetector(precision), []
     for step in range(1, 21):
         precision.scale_by(finite=False)
         told.append(divergence.skipped(Record(step, True)) is not None)

@@ -1,4 +1,4 @@
-"""Whether the largest pieces fit is known before the first step, and what would."""
+"""Whether the largest micro-batches fit is known before the first step, and what would."""
 
 import copy
 
@@ -7,7 +7,7 @@ import torch
 
 from transduce.model import Transformer, Vocabulary
 from transduce.model.readout import Smoothing
-from transduce.training import FlatAdam, LabelSmoothing, Precision, meet_shapes, try_largest
+from transduce.training import FlatAdam, LabelSmoothing, Precision, check_memory, compile_shapes
 from transduce.training.optimiser import Adam
 
 CPU = torch.device("cpu")
@@ -24,7 +24,7 @@ SPEC = {
 class Shapes:
     """A planner, as far as shapes go."""
 
-    pieces = 2
+    micro_batches = 2
     shapes = ((64, 8), (24, 24), (8, 60))
 
 
@@ -54,7 +54,7 @@ def objective():
 def test_the_largest_shapes_are_tried_and_nothing_is_changed(objective):
     optimiser = FlatAdam(objective, Adam())
     before = copy.deepcopy((optimiser.vector, optimiser.gradient, optimiser.state()))
-    try_largest(objective, optimiser, Shapes(), Precision("float32", CPU))
+    check_memory(objective, optimiser, Shapes(), Precision("float32", CPU))
     assert sorted(objective.seen) == [(8, 60), (24, 24)]  # the longest in its square, and the most positions
     assert torch.equal(optimiser.vector, before[0])
     assert torch.equal(optimiser.gradient, before[1])
@@ -64,27 +64,29 @@ def test_the_largest_shapes_are_tried_and_nothing_is_changed(objective):
 def test_every_shape_is_met_and_nothing_is_changed(objective):
     optimiser = FlatAdam(objective, Adam())
     before = optimiser.vector.clone()
-    meet_shapes(objective, optimiser, Shapes(), Precision("float32", CPU))
+    compile_shapes(objective, optimiser, Shapes(), Precision("float32", CPU))
     assert objective.seen == [*Shapes.shapes]
     assert torch.equal(optimiser.vector, before)
     assert not optimiser.gradient.any()
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError, RuntimeError])
-@pytest.mark.parametrize(("room", "pieces"), [(500, 4), (200, 8), (100, 16)])
-def test_the_setting_that_fits_is_named(objective, room, pieces, error):
+@pytest.mark.parametrize(("room", "micro_batches"), [(500, 4), (200, 8), (100, 16)])
+def test_the_setting_that_fits_is_named(objective, room, micro_batches, error):
     objective.room, objective.error = room, error
-    with pytest.raises(RuntimeError, match=rf"do not fit into the memory of cpu: set training.pieces: {pieces} "):
-        try_largest(objective, FlatAdam(objective, Adam()), Shapes(), Precision("float32", CPU))
+    with pytest.raises(
+        RuntimeError, match=rf"do not fit into the memory of cpu: set training.micro_batches: {micro_batches} "
+    ):
+        check_memory(objective, FlatAdam(objective, Adam()), Shapes(), Precision("float32", CPU))
 
 
 def test_where_nothing_fits_that_is_said(objective):
     objective.room = 5
     with pytest.raises(RuntimeError, match=r"and not one pair does: set data.longest below"):
-        try_largest(objective, FlatAdam(objective, Adam()), Shapes(), Precision("float32", CPU))
+        check_memory(objective, FlatAdam(objective, Adam()), Shapes(), Precision("float32", CPU))
 
 
 def test_other_errors_are_their_own(objective):
     objective.room, objective.error = 5, ZeroDivisionError
     with pytest.raises(ZeroDivisionError):
-        try_largest(objective, FlatAdam(objective, Adam()), Shapes(), Precision("float32", CPU))
+        check_memory(objective, FlatAdam(objective, Adam()), Shapes(), Precision("float32", CPU))

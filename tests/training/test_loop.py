@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from transduce.corpus import DataSpec, Files, Piece, Planned, Planner, Position, prepare
+from transduce.corpus import DataSpec, Files, MicroBatch, PlannedStep, Planner, Position, prepare
 from transduce.model import Transformer, Vocabulary
 from transduce.model.readout import Smoothing
 from transduce.text.subwords import Bpe
@@ -39,25 +39,25 @@ def objective(dropout=0.0, vocabulary=320, epsilon=0.1, seed=5):
 
 
 class Given:
-    """A planner of one step, which has these pieces."""
+    """A planner of one step, which has these micro-batches."""
 
-    def __init__(self, *pieces):
-        words = sum(int((piece.target_out != 0).sum()) for piece in pieces)
-        self.planned = Planned(3, list(pieces), len(pieces), words, Position(3, 2))
+    def __init__(self, *micro_batches):
+        tokens = sum(int((micro_batch.target_out != 0).sum()) for micro_batch in micro_batches)
+        self.planned = PlannedStep(3, list(micro_batches), len(micro_batches), tokens, Position(3, 2))
 
     def steps(self, start, rank, size):
         while True:
             yield self.planned
 
 
-def piece(pairs):
+def micro_batch(pairs):
     """One rectangle of pairs of sentences."""
 
     def rectangle(rows):
         longest = max(map(len, rows))
         return np.array([row + [0] * (longest - len(row)) for row in rows])
 
-    return Piece(
+    return MicroBatch(
         rectangle([[*source, 2] for source, _ in pairs]),
         rectangle([[1, *target] for _, target in pairs]),
         rectangle([[*target, 2] for _, target in pairs]),
@@ -78,48 +78,48 @@ def one_step(planner, training=None, precision=None, model=None):
 
 def test_pieces_are_one_batch():
     """The loss is over all words of a step, however they are cut; a mean of means would differ."""
-    whole, gradient, weights = one_step(Given(piece(PAIRS)))
-    parts, gathered, same = one_step(Given(piece(PAIRS[:1]), piece(PAIRS[1:4]), piece(PAIRS[4:])))
+    whole, gradient, weights = one_step(Given(micro_batch(PAIRS)))
+    parts, gathered, same = one_step(Given(micro_batch(PAIRS[:1]), micro_batch(PAIRS[1:4]), micro_batch(PAIRS[4:])))
     assert (parts.loss, parts.unsmoothed) == pytest.approx((whole.loss, whole.unsmoothed), rel=1e-12)
     torch.testing.assert_close(gathered, gradient, rtol=1e-9, atol=1e-13)
     torch.testing.assert_close(same, weights, rtol=1e-9, atol=1e-9)
-    assert whole.words == parts.words == sum(len(target) + 1 for _, target in PAIRS)
+    assert whole.tokens == parts.tokens == sum(len(target) + 1 for _, target in PAIRS)
 
 
 def test_the_record_is_what_torch_says():
-    record, _, _ = one_step(Given(piece(PAIRS[:2]), piece(PAIRS[2:])), Training(log_every=1))
+    record, _, _ = one_step(Given(micro_batch(PAIRS[:2]), micro_batch(PAIRS[2:])), Training(log_every=1))
     model = objective(vocabulary=10).double()
     smoothed = unsmoothed = 0.0
     for pair in PAIRS:
-        source, target_in, target_out = (torch.from_numpy(words) for words in piece([pair]))
+        source, target_in, target_out = (torch.from_numpy(tokens) for tokens in micro_batch([pair]))
         logits = model.model.readout(model.model(source, source != 0, target_in))[0]
         smoothed = smoothed + functional.cross_entropy(logits, target_out[0], reduction="sum", label_smoothing=0.1)
         unsmoothed += functional.cross_entropy(logits, target_out[0], reduction="sum").item()
-    (smoothed / record.words).backward()
+    (smoothed / record.tokens).backward()
     norm = sum(parameter.grad.square().sum().item() for parameter in model.parameters()) ** 0.5
-    assert record.loss == pytest.approx(smoothed.item() / record.words, rel=1e-12)
-    assert record.unsmoothed == pytest.approx(unsmoothed / record.words, rel=1e-12)
+    assert record.loss == pytest.approx(smoothed.item() / record.tokens, rel=1e-12)
+    assert record.unsmoothed == pytest.approx(unsmoothed / record.tokens, rel=1e-12)
     assert record.gradient_norm == pytest.approx(norm, rel=1e-9)
     assert record.rate == pytest.approx(12**-0.5 * 4000**-1.5, rel=1e-12)
     assert (record.step, record.epoch, record.position) == (1, 3, Position(3, 2))
 
 
 def test_clipping_shortens_a_long_gradient_and_no_other():
-    record, free, _ = one_step(Given(piece(PAIRS)))
-    clipped, short, _ = one_step(Given(piece(PAIRS)), Training(clip=record.gradient_norm / 3))
+    record, free, _ = one_step(Given(micro_batch(PAIRS)))
+    clipped, short, _ = one_step(Given(micro_batch(PAIRS)), Training(clip=record.gradient_norm / 3))
     torch.testing.assert_close(short, free / 3, rtol=1e-12, atol=1e-15)
     assert clipped.gradient_norm == record.gradient_norm
-    _, same, _ = one_step(Given(piece(PAIRS)), Training(clip=record.gradient_norm * 3))
+    _, same, _ = one_step(Given(micro_batch(PAIRS)), Training(clip=record.gradient_norm * 3))
     assert torch.equal(same, free)
 
 
 class Everything:
     """A training under way, from which a checkpoint can be taken and into which one can be put."""
 
-    def __init__(self, store, pieces, clip):
+    def __init__(self, store, micro_batches, clip):
         self.objective = objective(dropout=0.2, vocabulary=265)
         self.optimiser = FlatAdam(self.objective, Adam())
-        self.planner = Planner(store, batch_tokens=150, pieces=pieces, seed=6)
+        self.planner = Planner(store, batch_tokens=150, micro_batches=micro_batches, seed=6)
         self.training = Training(seed=9, clip=clip, schedule={"kind": "paper", "warmup": 5})
         self.step, self.position = 0, Position()
 
@@ -146,7 +146,7 @@ class Everything:
         with torch.no_grad():
             for name, weight in self.objective.named_parameters():
                 weight.copy_(checkpoint.weights[name])
-        self.optimiser.restore(checkpoint.optimiser)
+        self.optimiser.load_state(checkpoint.optimiser)
         return self
 
 
@@ -161,30 +161,30 @@ def store(tmp_path_factory):
     return prepare(data, Bpe(size=265), folder / "store", threads=1, say=lambda line: None).train
 
 
-@given(k=st.integers(1, 6), n=st.integers(1, 7), pieces=st.integers(1, 3), clip=st.sampled_from([None, 0.5]))
-def test_n_steps_are_k_and_a_checkpoint_and_the_rest(store, tmp_path_factory, k, n, pieces, clip):
+@given(k=st.integers(1, 6), n=st.integers(1, 7), micro_batches=st.integers(1, 3), clip=st.sampled_from([None, 0.5]))
+def test_n_steps_are_k_and_a_checkpoint_and_the_rest(store, tmp_path_factory, k, n, micro_batches, clip):
     """An epoch has 2 to 5 steps here, so some of these cross its end."""
-    assert 2 <= Everything(store, pieces, clip).planner.steps_per_epoch <= 5
-    whole = Everything(store, pieces, clip).train(max(n, k)).checkpoint()
+    assert 2 <= Everything(store, micro_batches, clip).planner.steps_per_epoch <= 5
+    whole = Everything(store, micro_batches, clip).train(max(n, k)).checkpoint()
     checkpoints = Checkpoints(tmp_path_factory.mktemp("checkpoints"), keep=1)
-    checkpoints.save(Everything(store, pieces, clip).train(k).checkpoint())
+    checkpoints.save(Everything(store, micro_batches, clip).train(k).checkpoint())
     np.random.seed(1)
     torch.manual_seed(1)
-    parts = Everything(store, pieces, clip).restore(checkpoints.load(k)).train(max(n, k) - k).checkpoint()
+    parts = Everything(store, micro_batches, clip).restore(checkpoints.load(k)).train(max(n, k) - k).checkpoint()
     assert parts.state == whole.state
     assert all(torch.equal(parts.weights[name], whole.weights[name]) for name in whole.weights)
     assert all(torch.equal(parts.optimiser[name], whole.optimiser[name]) for name in whole.optimiser)
 
 
 def test_every_piece_has_randomness_of_its_own():
-    """Two equal pieces of a step are thinned differently, and so is the same piece in the next step."""
+    """Two equal micro-batches of a step are thinned differently, and so is the same micro-batch in the next step."""
 
     def losses(seed):
         model = objective(dropout=0.5, vocabulary=10)
         optimiser = FlatAdam(model, Adam())
         seen = []
         model.register_forward_hook(lambda *call: seen.append(call[-1].smoothed.item()))
-        planner = Given(piece(PAIRS), piece(PAIRS))
+        planner = Given(micro_batch(PAIRS), micro_batch(PAIRS))
         training = Training(seed=seed, schedule={"kind": "inverse_square_root", "peak": 1e-30})
         steps = training_steps(model, optimiser, planner, training, Precision("float32", CPU))
         next(steps)
@@ -200,9 +200,9 @@ def test_a_step_in_bfloat16_learns():
     model = objective(vocabulary=10)
     optimiser = FlatAdam(model, Adam())
     training = Training(schedule={"kind": "inverse_square_root", "warmup": 1, "peak": 0.01})
-    steps = training_steps(model, optimiser, Given(piece(PAIRS)), training, Precision("bfloat16", CPU))
+    steps = training_steps(model, optimiser, Given(micro_batch(PAIRS)), training, Precision("bfloat16", CPU))
     found = [next(steps).loss for _ in range(8)]
-    exact, _, _ = one_step(Given(piece(PAIRS)), model=objective(vocabulary=10))
+    exact, _, _ = one_step(Given(micro_batch(PAIRS)), model=objective(vocabulary=10))
     assert found[0] == pytest.approx(exact.loss, rel=0.02)
     assert found[0] != exact.loss
     assert found[-1] < 0.9 * found[0]
@@ -215,7 +215,7 @@ def test_float16_leaves_a_step_out_that_overflows():
     precision = Precision("float16", CPU)
     precision.scale = 2.0**150
     before = optimiser.vector.clone()
-    record = next(training_steps(model, optimiser, Given(piece(PAIRS)), Training(), precision))
+    record = next(training_steps(model, optimiser, Given(micro_batch(PAIRS)), Training(), precision))
     assert not math.isfinite(record.gradient_norm)
     assert math.isfinite(record.loss)
     assert torch.equal(optimiser.vector, before)
@@ -225,8 +225,8 @@ def test_float16_leaves_a_step_out_that_overflows():
 def test_the_scale_of_float16_leaves_the_gradient_as_it_is(monkeypatch):
     precision = Precision("float16", CPU)
     monkeypatch.setattr(precision, "cast", Precision("float32", CPU).cast)
-    _, free, _ = one_step(Given(piece(PAIRS)))
-    _, scaled, _ = one_step(Given(piece(PAIRS)), precision=precision)
+    _, free, _ = one_step(Given(micro_batch(PAIRS)))
+    _, scaled, _ = one_step(Given(micro_batch(PAIRS)), precision=precision)
     torch.testing.assert_close(scaled, free, rtol=1e-12, atol=1e-15)
 
 
@@ -236,7 +236,7 @@ def test_a_step_without_a_number_for_a_gradient_changes_no_weight_and_says_so():
     with torch.no_grad():
         model.model.decoder[0].feed_forward.inner.bias[2] = math.inf
     before = optimiser.vector.clone()
-    steps = training_steps(model, optimiser, Given(piece(PAIRS)), Training(), Precision("float32", CPU), after=40)
+    steps = training_steps(model, optimiser, Given(micro_batch(PAIRS)), Training(), Precision("float32", CPU), after=40)
     record = next(steps)
     assert (record.step, record.skipped) == (41, True)
     assert torch.equal(optimiser.vector, before)

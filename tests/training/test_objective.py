@@ -83,9 +83,9 @@ def test_what_experts_want_is_added_for_each_word_to_the_smoothed_loss_alone():
     found = seeded(LabelSmoothing(mixed, smoothing), SOURCE, TARGET_IN, TARGET_OUT)
     wanted = sum(float(mixture.penalty.detach()) for mixture in mixtures)
     plain = mixed.readout.loss(seeded(mixed, SOURCE, SOURCE != 0, TARGET_IN), TARGET_OUT, smoothing)
-    words = 8
+    tokens = 8
     assert wanted > 0.05
-    assert found.smoothed.item() == pytest.approx(plain.smoothed.item() + wanted * words, rel=1e-6)
+    assert found.smoothed.item() == pytest.approx(plain.smoothed.item() + wanted * tokens, rel=1e-6)
     assert found.unsmoothed.item() == plain.unsmoothed.item()
     (gradient,) = torch.autograd.grad(found.smoothed, mixtures[0].noise.weight)
     assert gradient.any()  # the penalty alone hears of how large the noise is

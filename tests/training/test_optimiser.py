@@ -25,9 +25,9 @@ class Twice(nn.Module):
         self.readout = self.table
         self.scale = nn.Parameter(torch.tensor(1.5))
 
-    def forward(self, words):
-        states = self.outer(torch.tanh(self.inner(self.table[words]))) * self.scale
-        return functional.cross_entropy(states @ self.readout.T, words.flip(0))
+    def forward(self, tokens):
+        states = self.outer(torch.tanh(self.inner(self.table[tokens]))) * self.scale
+        return functional.cross_entropy(states @ self.readout.T, tokens.flip(0))
 
 
 WORDS = [torch.randint(7, (11,), generator=torch.Generator().manual_seed(step)) for step in range(5)]
@@ -35,9 +35,9 @@ WORDS = [torch.randint(7, (11,), generator=torch.Generator().manual_seed(step)) 
 
 def trained(model, clip=None):
     optimiser = FlatAdam(model, SPEC)
-    for step, words in enumerate(WORDS, start=1):
-        optimiser.clear()
-        model(words).backward()
+    for step, tokens in enumerate(WORDS, start=1):
+        optimiser.zero_gradient()
+        model(tokens).backward()
         if clip is not None:
             optimiser.gradient.mul_(min(1, clip / optimiser.gradient.norm()))
         optimiser.update(0.01 * step, FINITE)
@@ -47,9 +47,9 @@ def trained(model, clip=None):
 def reference(model, clip=None):
     """The same with torch's Adam over a list of parameters, unfused."""
     optimiser = torch.optim.Adam(model.parameters(), betas=SPEC.betas, eps=SPEC.epsilon, fused=False, foreach=False)
-    for step, words in enumerate(WORDS, start=1):
+    for step, tokens in enumerate(WORDS, start=1):
         optimiser.zero_grad()
-        model(words).backward()
+        model(tokens).backward()
         if clip is not None:
             norm = sum(parameter.grad.square().sum() for parameter in model.parameters()).sqrt()
             for parameter in model.parameters():
@@ -71,7 +71,7 @@ def test_a_shared_parameter_stays_shared_and_gathers_both_gradients():
     model, untouched = Twice().double(), Twice().double()
     optimiser = FlatAdam(model, SPEC)
     assert model.readout is model.table
-    optimiser.clear()
+    optimiser.zero_gradient()
     model(WORDS[0]).backward()
     untouched(WORDS[0]).backward()
     torch.testing.assert_close(model.table.grad, untouched.table.grad, rtol=1e-12, atol=1e-14)
@@ -94,7 +94,7 @@ def test_every_weight_and_gradient_is_in_the_buffer():
     assert float(optimiser.gradient.double().norm()) == pytest.approx(float(squares.sqrt()), rel=1e-6)
     optimiser.vector.fill_(2.0)
     assert all(bool((parameter == 2).all()) for parameter in model.parameters())
-    optimiser.clear()
+    optimiser.zero_gradient()
     assert all(bool((parameter.grad == 0).all()) for parameter in model.parameters())
 
 
@@ -105,19 +105,19 @@ def test_a_restored_optimiser_goes_on_to_the_bit():
     kept = {name: tensor.clone() for name, tensor in first.state().items()}
     again = copy.deepcopy(halves)
     second = FlatAdam(again, SPEC)
-    second.restore(kept)
-    for step, words in enumerate(WORDS[2:], start=3):
-        second.clear()
-        again(words).backward()
+    second.load_state(kept)
+    for step, tokens in enumerate(WORDS[2:], start=3):
+        second.zero_gradient()
+        again(tokens).backward()
         second.update(0.01 * step, FINITE)
     assert all(map(torch.equal, again.parameters(), whole.parameters()))
 
 
 def trained_some(model, steps):
     optimiser = FlatAdam(model, SPEC)
-    for step, words in enumerate(WORDS[:steps], start=1):
-        optimiser.clear()
-        model(words).backward()
+    for step, tokens in enumerate(WORDS[:steps], start=1):
+        optimiser.zero_gradient()
+        model(tokens).backward()
         optimiser.update(0.01 * step, FINITE)
     return optimiser
 
@@ -125,7 +125,7 @@ def trained_some(model, steps):
 def test_the_state_of_another_model_is_refused():
     state = trained(Twice()).state()
     with pytest.raises(ValueError, match="belongs to another model"):
-        FlatAdam(nn.Linear(5, 40), SPEC).restore(state)
+        FlatAdam(nn.Linear(5, 40), SPEC).load_state(state)
 
 
 def test_an_update_that_is_not_finite_changes_nothing():

@@ -16,7 +16,7 @@ from transduce.model_directory import Model
 from transduce.search import Decoding, Hypothesis, Sampling
 from transduce.text.subwords import Bpe, Subwords
 from transduce.translation.alignment import aligned_words
-from transduce.translation.translator import Explanation, Method, Translator
+from transduce.translation.translator import Explanation, SearchMethod, Translator
 
 DECODING = Decoding(beam=3, length_penalty=0.6, extra_length=4)
 LINES = [
@@ -60,7 +60,7 @@ def either(request, fluent):
 
 
 @pytest.fixture(scope="module")
-def pieces(translator):
+def subwords(translator):
     return translator.target
 
 
@@ -79,10 +79,10 @@ def texts(found):
 
 
 METHODS = {
-    "beam": Method(DECODING),
-    "n-best": Method(DECODING, n_best=3),
-    "greedy": Method(DECODING, greedy=True),
-    "sample": Method(DECODING, sampling=Sampling(temperature=0.7, top_k=50), seed=4),
+    "beam": SearchMethod(DECODING),
+    "n-best": SearchMethod(DECODING, n_best=3),
+    "greedy": SearchMethod(DECODING, greedy=True),
+    "sample": SearchMethod(DECODING, sampling=Sampling(temperature=0.7, top_k=50), seed=4),
 }
 
 
@@ -111,13 +111,13 @@ def test_lines_stay_in_order_and_alone_are_as_in_company(either):
 
 def test_empty_lines_stay_empty(translator):
     found = translator.translate(LINES)
-    empty = [line for line, best in zip(LINES, found, strict=True) if not best[0].words]
+    empty = [line for line, best in zip(LINES, found, strict=True) if not best[0].tokens]
     assert empty == ["", "   ", "\t"]
-    assert [best[0] for best in found if not best[0].words] == [("", 0.0, 0.0, [])] * 3
+    assert [best[0] for best in found if not best[0].tokens] == [("", 0.0, 0.0, [])] * 3
 
 
-def test_one_line_in_is_one_line_out(translator, pieces, monkeypatch):
-    words = pieces.encode(["a\nb\n\nc"])[0]
+def test_one_line_in_is_one_line_out(translator, subwords, monkeypatch):
+    words = subwords.encode(["a\nb\n\nc"])[0]
     monkeypatch.setattr(
         "transduce.translation.translator.greedy_search", lambda stepper, problem: [Hypothesis(words, -1.0, -1.0)]
     )
@@ -129,36 +129,36 @@ def test_n_best_are_different_and_best_first(either):
     for line, best, one in zip(LINES, either.translate(LINES, METHODS["n-best"]), single, strict=True):
         assert best[0].text == one[0].text
         if line.strip():
-            assert len({tuple(found.words) for found in best}) == 3
+            assert len({tuple(found.tokens) for found in best}) == 3
             assert [found.score for found in best] == sorted((found.score for found in best), reverse=True)
-            penalties = [((5 + len(found.words) + 1) / 6) ** 0.6 for found in best]
+            penalties = [((5 + len(found.tokens) + 1) / 6) ** 0.6 for found in best]
             scores = [found.log_probability / penalty for found, penalty in zip(best, penalties, strict=True)]
             assert [found.score for found in best] == pytest.approx(scores, rel=1e-5)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_what_is_said_of_a_translation_is_what_scoring_says(either, pieces, method):
+def test_what_is_said_of_a_translation_is_what_scoring_says(either, subwords, method):
     """Where the text is cut into the words that were written; where it is cut otherwise, it has another probability."""
     sources, targets, said = [], [], []
     for line, best in zip(LINES, either.translate(LINES, METHODS[method]), strict=True):
         for one in best:
-            ended = len(one.words) < len(pieces.encode([line])[0]) + 1 + DECODING.extra_length
-            if line.strip() and ended and pieces.encode([one.text]) == [one.words]:
+            ended = len(one.tokens) < len(subwords.encode([line])[0]) + 1 + DECODING.extra_length
+            if line.strip() and ended and subwords.encode([one.text]) == [one.tokens]:
                 sources, targets, said = [*sources, line], [*targets, one.text], [*said, one.log_probability]
     assert len(said) >= 4
     assert either.score(sources, targets) == pytest.approx(said, abs=1e-4)
     assert either.score(sources, targets, batch_tokens=1) == pytest.approx(said, abs=1e-4)
 
 
-def test_scores_are_sums_over_words_end_included(translator, pieces):
+def test_scores_are_sums_over_words_end_included(translator, subwords):
     sources, targets = ["cat dog", "pig", "owl"], ["ibis kite", "", "hen hen hen"]
-    found = translator.word_scores(sources, targets)
-    assert [len(words) for words in found] == [len(ids) + 1 for ids in pieces.encode(targets)]
+    found = translator.token_scores(sources, targets)
+    assert [len(words) for words in found] == [len(ids) + 1 for ids in subwords.encode(targets)]
     assert translator.score(sources, targets) == pytest.approx([words.sum() for words in found])
     model = translator.models[0]
     with torch.inference_mode():
-        source = torch.tensor([[*pieces.encode(["owl"])[0], 2]])
-        target = pieces.encode(["hen hen hen"])[0]
+        source = torch.tensor([[*subwords.encode(["owl"])[0], 2]])
+        target = subwords.encode(["hen hen hen"])[0]
         log_probabilities = model.readout(model(source, source != 0, torch.tensor([[1, *target]])))[0]
         expected = log_probabilities[range(len(target) + 1), [*target, 2]]
     assert found[2] == pytest.approx(expected.double().numpy(), abs=1e-4)
@@ -183,34 +183,34 @@ def test_a_space_at_the_end_of_a_prefix_belongs_to_the_word_that_follows(transla
     assert texts(found) != texts(translator.translate(lines, prefixes=["", ""]))
 
 
-def test_an_ensemble_is_the_mean_of_its_members(pieces):
-    one, other = (model_of(seed, pieces.size) for seed in (1, 2))
-    both = Translator([one, other], pieces, pieces, DECODING)
-    parts = [Translator([member], pieces, pieces, DECODING) for member in (one, other)]
+def test_an_ensemble_is_the_mean_of_its_members(subwords):
+    one, other = (model_of(seed, subwords.size) for seed in (1, 2))
+    both = Translator([one, other], subwords, subwords, DECODING)
+    parts = [Translator([member], subwords, subwords, DECODING) for member in (one, other)]
     lines = ["cat dog", "owl"]
     target = ["pig", "gnu"]
-    first, second = (member.word_scores(lines, target) for member in parts)
-    for found, *members in zip(both.word_scores(lines, target), first, second, strict=True):
+    first, second = (member.token_scores(lines, target) for member in parts)
+    for found, *members in zip(both.token_scores(lines, target), first, second, strict=True):
         assert np.exp(found) == pytest.approx((np.exp(members[0]) + np.exp(members[1])) / 2, rel=1e-4)
-    twice = Translator([one, one], pieces, pieces, DECODING)
+    twice = Translator([one, one], subwords, subwords, DECODING)
     assert texts(twice.translate(LINES)) == texts(parts[0].translate(LINES))
     assert texts(both.translate(LINES)) != texts(parts[0].translate(LINES))
 
 
 def test_samples_are_the_seeds(translator):
     def sampled(seed, lines=LINES):
-        return texts(translator.translate(lines, Method(DECODING, sampling=Sampling(), seed=seed)))
+        return texts(translator.translate(lines, SearchMethod(DECODING, sampling=Sampling(), seed=seed)))
 
     assert sampled(1) == sampled(1) != sampled(2)
     # The first and the last line are the same, and their draws are not.
     assert sampled(1)[0] != sampled(1)[-1]
-    sharp = Method(DECODING, sampling=Sampling(top_k=1), seed=1)
+    sharp = SearchMethod(DECODING, sampling=Sampling(top_k=1), seed=1)
     assert texts(translator.translate(LINES, sharp)) == texts(translator.translate(LINES, METHODS["greedy"]))
 
 
 @pytest.mark.parametrize("target", [None, "", "a kite is a kite"])
 @pytest.mark.parametrize("text", ["owl saw naïve 🙂", ""])
-def test_explanations(translator, pieces, text, target):
+def test_explanations(translator, subwords, text, target):
     found = translator.explain(text, target)
     source, written = len(found.source), len(found.target)
     assert [layer.shape for layer in found.encoder] == [(2, source, source)] * 2
@@ -221,13 +221,13 @@ def test_explanations(translator, pieces, text, target):
         assert (layer >= 0).all()
     for layer in found.decoder:
         assert not np.triu(layer, 1).any()
-    assert found.source == (*pieces.pieces(pieces.encode([text])[0]), "</s>")
+    assert found.source == (*subwords.readable_subwords(subwords.encode([text])[0]), "</s>")
     assert found.source_text == text
     expected = translator.translate([text])[0][0].text if target is None else target
     assert found.target_text == expected
     assert found.target[-1] == "</s>"
     if target is not None:
-        assert found.target[:-1] == tuple(pieces.pieces(pieces.encode([target])[0]))
+        assert found.target[:-1] == tuple(subwords.readable_subwords(subwords.encode([target])[0]))
 
 
 def cores(translator):
@@ -246,9 +246,9 @@ def test_explaining_leaves_the_model_as_it_was(translator, monkeypatch):
     assert cores(translator) == [FusedCore] * 4
 
 
-def test_a_line_longer_than_the_learned_positions_is_named(pieces):
+def test_a_line_longer_than_the_learned_positions_is_named(subwords):
     positions = {"kind": "learned", "longest": 9}
-    short = Translator([model_of(3, pieces.size, positions=positions)], pieces, pieces, DECODING)
+    short = Translator([model_of(3, subwords.size, positions=positions)], subwords, subwords, DECODING)
     assert len(short.translate(["cat dog hen", "owl"])) == 2
     long = "cat " * 9
     message = "line 3 has .* subwords, and this model has learned positions for 8"

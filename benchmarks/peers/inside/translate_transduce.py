@@ -7,15 +7,15 @@ from pathlib import Path
 import torch
 from timed import task
 
-from transduce.runtime.device import keep_pages
-from transduce.translation.translator import Method, Translator
+from transduce.runtime.device import keep_freed_memory
+from transduce.translation.translator import SearchMethod, Translator
 
 asked = task()
-keep_pages()
+keep_freed_memory()
 translator = Translator.load(Path(asked["model"]), precision=asked["precision"])
 changes = {"beam": asked["beam"], "length_penalty": asked["length_penalty"], "margin": asked["margin"]}
 decoding = translator.decoding.model_copy(update=changes)
-method = Method(decoding, greedy=asked["beam"] == 1)
+method = SearchMethod(decoding, greedy=asked["beam"] == 1)
 
 
 def translate(lines: list[str]) -> list[list[int]]:

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import torch
 
 from transduce.bench.measured import Laps, Settings, matrix_rate, peak_memory
-from transduce.corpus import Planned, Planner, Prepared, prepare
+from transduce.corpus import PlannedStep, Planner, Prepared, prepare
 from transduce.model import Vocabulary
 from transduce.model.flops import flops
 from transduce.model.readout import Smoothing
 from transduce.recipe import Recipe
-from transduce.runtime.device import compile_on_gpu, flush_subnormals, keep_pages, repeat_bits
-from transduce.training import FlatAdam, LabelSmoothing, Precision, StepRecord, meet_shapes, training_steps
+from transduce.runtime.device import compile_on_gpu, flush_subnormals, keep_freed_memory, use_deterministic_algorithms
+from transduce.training import FlatAdam, LabelSmoothing, Precision, StepRecord, compile_shapes, training_steps
 
 __all__ = ["bench_training"]
 
@@ -28,7 +28,7 @@ class Measured(NamedTuple):
     """The steps that counted, what went into them, and what each took."""
 
     records: list[StepRecord]
-    planned: list[Planned]
+    planned: list[PlannedStep]
     seconds: list[float]
     padding: float
 
@@ -39,7 +39,7 @@ def bench_training(
     device: torch.device,
     runs: int,
     say: Callable[[str], None],
-    words: int | None = None,
+    tokens: int | None = None,
 ) -> dict[str, Any]:
     """Trains `recipe` for a few steps to warm up and `runs` more that count; figures by the keys of `bench --json`.
 
@@ -48,22 +48,25 @@ def bench_training(
     softmax are as large as if the text had so many; a `ValueError` where it has more.
     """
     flush_subnormals()
-    keep_pages()
-    repeat_bits(device)
+    keep_freed_memory()
+    use_deterministic_algorithms(device)
     precision = Precision(recipe.training.precision, device)
     with tempfile.TemporaryDirectory() as folder:
         prepared = prepare(recipe.data, recipe.subwords, Path(folder), threads=2, say=say)
-        vocabulary = _vocabulary(prepared, words)
+        vocabulary = _vocabulary(prepared, tokens)
         dtype = torch.float32 if precision.name == "float32" else getattr(torch, precision.name)
         before = matrix_rate(device, dtype)
         measured = _measured(recipe, prepared, vocabulary, precision, runs, say)
     rate = (before + matrix_rate(device, dtype)) / 2  # a machine with neighbours is not always as fast
     read, written = flops(recipe.model, vocabulary, _length(measured.planned))
-    work = sum(3 * (read * _source_words(planned) + written * planned.words) for planned in measured.planned)
-    trained, total = sum(record.words for record in measured.records), sum(measured.seconds)
+    work = sum(3 * (read * _source_tokens(planned) + written * planned.tokens) for planned in measured.planned)
+    trained, total = sum(record.tokens for record in measured.records), sum(measured.seconds)
     return {
         "tokens_per_second": trained / total,
-        "sentences_per_second": sum(len(piece.source) for step in measured.planned for piece in step.pieces) / total,
+        "sentences_per_second": sum(
+            len(micro_batch.source) for step in measured.planned for micro_batch in step.micro_batches
+        )
+        / total,
         "milliseconds": {
             "step": 1000 * statistics.median(measured.seconds),
             "waiting": 1000 * statistics.median(record.waiting for record in measured.records),
@@ -77,12 +80,12 @@ def bench_training(
     }
 
 
-def _vocabulary(prepared: Prepared, words: int | None) -> Vocabulary:
+def _vocabulary(prepared: Prepared, tokens: int | None) -> Vocabulary:
     """The text's own, or as many words a side as are wanted."""
     largest = max(prepared.source.size, prepared.target.size)
-    if words is not None and words < largest:
-        raise ValueError(f"--vocabulary {words}: the text has {largest:,} subwords; ask for as many or more")
-    return Vocabulary(source=words or prepared.source.size, target=words or prepared.target.size)
+    if tokens is not None and tokens < largest:
+        raise ValueError(f"--vocabulary {tokens}: the text has {largest:,} subwords; ask for as many or more")
+    return Vocabulary(source=tokens or prepared.source.size, target=tokens or prepared.target.size)
 
 
 def _measured(
@@ -99,12 +102,14 @@ def _measured(
     model = recipe.model.build(vocabulary).to(device)
     smoothing = Smoothing(epsilon=training.label_smoothing, over=training.label_smoothing_over)
     objective = LabelSmoothing(model, smoothing).train()
-    planner = Planner(prepared.train, batch_tokens=training.batch_tokens, pieces=training.pieces, seed=training.seed)
+    planner = Planner(
+        prepared.train, batch_tokens=training.batch_tokens, micro_batches=training.micro_batches, seed=training.seed
+    )
     optimiser = FlatAdam(model, training.optimiser)
     if model.is_compilable:
         compile_on_gpu(model, device, say)
     if device.type == "cuda":
-        meet_shapes(objective, optimiser, planner, precision)
+        compile_shapes(objective, optimiser, planner, precision)
     steps = training_steps(objective, optimiser, planner, training, precision)
     list(islice(steps, WARM_UP))
     laps, records = Laps(device), []
@@ -132,18 +137,19 @@ def _settings(recipe: Recipe, name: str, precision: Precision, runs: int, vocabu
             "vocabulary": vocabulary.target,
             "dropout": recipe.model.dropout,
             "label_smoothing": recipe.training.label_smoothing,
-            "pieces": recipe.training.pieces,
+            "micro_batches": recipe.training.micro_batches,
         },
     )
 
 
-def _length(planned: Sequence[Planned]) -> int:
+def _length(planned: Sequence[PlannedStep]) -> int:
     """Target words a sentence, ends included, on average."""
     return round(
-        sum(step.words for step in planned) / sum(len(piece.source) for step in planned for piece in step.pieces)
+        sum(step.tokens for step in planned)
+        / sum(len(micro_batch.source) for step in planned for micro_batch in step.micro_batches)
     )
 
 
-def _source_words(planned: Planned) -> int:
+def _source_tokens(planned: PlannedStep) -> int:
     """Source words of a step, ends included, padding not."""
-    return sum(int((piece.source != 0).sum()) for piece in planned.pieces)
+    return sum(int((micro_batch.source != 0).sum()) for micro_batch in planned.micro_batches)

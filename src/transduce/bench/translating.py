@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from transduce.bench.measured import Settings, matrix_rate, peak_memory, waited
-from transduce.translation.translator import BATCH_TOKENS, Method, Translator
+from transduce.translation.translator import BATCH_TOKENS, SearchMethod, Translator
 
 __all__ = ["bench_translating"]
 
@@ -20,7 +20,7 @@ def bench_translating(
     lines: Sequence[str],
     name: str,
     runs: int,
-    method: Method,
+    method: SearchMethod,
     batch_tokens: int = BATCH_TOKENS,
 ) -> dict[str, Any]:
     """Translates `lines` once to warm up and `runs` times that count; medians, by the keys of `bench --json`."""
@@ -32,10 +32,10 @@ def bench_translating(
         found = translator.translate(lines, method, batch_tokens=batch_tokens)
         if number:
             times.append(waited(device) - began)
-    seconds, lengths = statistics.median(times), [len(best[0].words) + 1 for best in found]
-    words, alone = sum(lengths), _alone(translator, lines[:: -(-len(lines) // ALONE)], method)
+    seconds, lengths = statistics.median(times), [len(best[0].tokens) + 1 for best in found]
+    tokens, alone = sum(lengths), _alone(translator, lines[:: -(-len(lines) // ALONE)], method)
     return {
-        "tokens_per_second": words / seconds,
+        "tokens_per_second": tokens / seconds,
         "sentences_per_second": len(lines) / seconds,
         "milliseconds": {
             "whole": 1000 * seconds,
@@ -43,7 +43,7 @@ def bench_translating(
             "alone, median": 1000 * float(np.percentile(alone, 50)),
             "alone, 99 %": 1000 * float(np.percentile(alone, 99)),
         },
-        "lengths": {"mean": words / len(lines), "longest": max(lengths)},
+        "lengths": {"mean": tokens / len(lines), "longest": max(lengths)},
         "matrix_rate": matrix_rate(device, torch.bfloat16 if translator.precision == "bfloat16" else torch.float32),
         "share_of_peak": None,
         "peak_memory": peak_memory(device),
@@ -62,7 +62,7 @@ def bench_translating(
     }
 
 
-def _alone(translator: Translator, lines: Sequence[str], method: Method) -> list[float]:
+def _alone(translator: Translator, lines: Sequence[str], method: SearchMethod) -> list[float]:
     """Seconds of each line by itself, as a service would be asked for it; the first twice, once to warm up."""
     times = []
     translator.translate(lines[:1], method)

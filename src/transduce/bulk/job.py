@@ -7,11 +7,18 @@ from typing import Any, NamedTuple
 
 from transduce.bulk.shards import Shard
 from transduce.model_directory import fingerprint
-from transduce.runtime.device import choose_device, keep_pages, refused_memory, use_threads
-from transduce.translation.output_format import Form
-from transduce.translation.translator import BATCH_TOKENS, Batch, Method, Products, Translation, Translator
+from transduce.runtime.device import choose_device, is_out_of_memory, keep_freed_memory, set_threads
+from transduce.translation.output_format import OutputFormat
+from transduce.translation.translator import (
+    BATCH_TOKENS,
+    Batch,
+    SearchMethod,
+    Translation,
+    TranslationPrecision,
+    Translator,
+)
 
-__all__ = ["Job", "Outcome", "Worker", "local"]
+__all__ = ["Job", "ShardResult", "Worker", "local"]
 
 NOTHING = [Translation("", 0.0, 0.0, [])]
 
@@ -22,22 +29,22 @@ class Job(NamedTuple):
     runs: tuple[str, ...]
     models: tuple[str, ...]
     """Their fingerprints."""
-    method: Method
-    form: Form = Form()
-    precision: Products = "float32"
+    method: SearchMethod
+    form: OutputFormat = OutputFormat()
+    precision: TranslationPrecision = "float32"
     batch_tokens: int = BATCH_TOKENS
     device: str = "auto"
     threads: int | None = None
 
     @classmethod
-    def of(cls, runs: Sequence[Path], method: Method, *options: Any) -> "Job":
+    def of(cls, runs: Sequence[Path], method: SearchMethod, *options: Any) -> "Job":
         """The job of the models in these directories, as they are now; `options` are the fields after `method`."""
         return cls(tuple(str(run.absolute()) for run in runs), tuple(map(fingerprint, runs)), method, *options)
 
     def load(self) -> Translator:
         """The models, on their device; tells this process how many threads to use."""
-        use_threads(self.threads)
-        keep_pages()
+        set_threads(self.threads)
+        keep_freed_memory()
         translator = Translator.load(*self.runs, device=str(choose_device(self.device)), precision=self.precision)
         if self.form.alignments:
             translator.check_explicable()
@@ -58,7 +65,7 @@ class Job(NamedTuple):
         }
 
 
-class Outcome(NamedTuple):
+class ShardResult(NamedTuple):
     """A shard's output, and which lines of the text (from 1) it could not translate, and why: they are empty."""
 
     text: str
@@ -80,7 +87,7 @@ class Worker:
                 raise ValueError(f"the model in {run} was changed meanwhile; the same command begins anew with it")
         return translator
 
-    def outcome(self, shard: Shard) -> Outcome:
+    def outcome(self, shard: Shard) -> ShardResult:
         """The shard, translated: the bytes that the whole text would have there, and a word on each line left out."""
         before, lines = shard.source.before, shard.source.read()
         prefixes = shard.prefix.read() if shard.prefix else None
@@ -101,14 +108,14 @@ class Worker:
                 shown = self._shown("", NOTHING, before + place)
             written += shown or []
         text = "".join(f"{line}\n" for line in written)
-        return Outcome(text, [(before + place + 1, why) for place, why in sorted(faults.items())])
+        return ShardResult(text, [(before + place + 1, why) for place, why in sorted(faults.items())])
 
     def _shown(self, line: str, best: list[Translation], before: int) -> list[str] | None:
         """What is written of a line; None where its alignment takes more memory than there is."""
         try:
             return self.job.form.lines(self.translator, [line], [best], before)
         except RuntimeError as error:
-            if not refused_memory(error):
+            if not is_out_of_memory(error):
                 raise
         return None
 
@@ -120,7 +127,7 @@ class Worker:
             yield from zip(batch.numbers, self.translator.solved(numbered, self.job.method), strict=True)
             return
         except RuntimeError as error:
-            if not refused_memory(error):
+            if not is_out_of_memory(error):
                 raise
         # Outside of the handler: the error holds on to what was computed so far.
         if len(batch.numbers) == 1:
@@ -133,7 +140,7 @@ class Worker:
             yield from self._solved(Batch([number], [source], [forced]), before)
 
 
-def local(job: Job, shards: Sequence[Shard]) -> Generator[tuple[Shard, Outcome]]:
+def local(job: Job, shards: Sequence[Shard]) -> Generator[tuple[Shard, ShardResult]]:
     """Translates shards in this process, in their order."""
     worker = Worker(job)
     for shard in shards:

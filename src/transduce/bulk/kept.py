@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from transduce.bulk.job import Outcome
+from transduce.bulk.job import ShardResult
 from transduce.bulk.shards import Shard, Text
-from transduce.storage.atomic import replace, write_text
-from transduce.storage.checksums import entries, faults
+from transduce.storage.atomic import atomic_write, atomic_write_text
+from transduce.storage.checksums import checksums_of_files, find_damage
 
-__all__ = ["Kept"]
+__all__ = ["FinishedShards"]
 
 
-class Kept:
+class FinishedShards:
     """A folder of finished shards, each under the checksum of all that it came from, so that none is taken for another.
 
     `origin` is what decides on translations, besides the text.
@@ -26,12 +26,12 @@ class Kept:
         for part in (self.shards, self.made):
             part.mkdir(exist_ok=True)
 
-    def put(self, shard: Shard, outcome: Outcome) -> None:
+    def put(self, shard: Shard, outcome: ShardResult) -> None:
         """Keeps a finished shard."""
         content = f"{json.dumps(outcome.faults)}\n{outcome.text}"
-        write_text(self.path(shard), f"{hashlib.sha256(content.encode()).hexdigest()}\n{content}")
+        atomic_write_text(self.path(shard), f"{hashlib.sha256(content.encode()).hexdigest()}\n{content}")
 
-    def outcome(self, shard: Shard) -> Outcome | None:
+    def outcome(self, shard: Shard) -> ShardResult | None:
         """A finished shard; None where it is not there, or not as it was kept."""
         try:
             checksum, _, content = self.path(shard).read_bytes().partition(b"\n")
@@ -40,7 +40,7 @@ class Kept:
         if hashlib.sha256(content).hexdigest().encode() != checksum:
             return None
         found, _, text = content.decode().partition("\n")
-        return Outcome(text, [(number, why) for number, why in json.loads(found)])
+        return ShardResult(text, [(number, why) for number, why in json.loads(found)])
 
     def path(self, shard: Shard) -> Path:
         """Where a shard is kept."""
@@ -61,11 +61,11 @@ class Kept:
                     file.write(outcome.text.encode())
                     found += outcome.faults
             # Before the renaming: an output that is there is known.
-            record = {**entries([aside])[aside.name], "faults": found, "origin": self._origin(text)}
-            write_text(self._record(text), json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+            record = {**checksums_of_files([aside])[aside.name], "faults": found, "origin": self._origin(text)}
+            atomic_write_text(self._record(text), json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
         text.out.parent.mkdir(parents=True, exist_ok=True)
-        replace(text.out, fill)
+        atomic_write(text.out, fill)
 
     def is_placed(self, text: Text) -> bool:
         """Whether a text's output is there; a `ValueError` where that is another's, which is left as it is."""
@@ -75,7 +75,7 @@ class Kept:
         record = self._known(text)
         if record is None:
             raise ValueError(f"{text.out} is there already; {remedy}")
-        if found := faults(text.out.parent, {text.out.name: record}):
+        if found := find_damage(text.out.parent, {text.out.name: record}):
             raise ValueError(f"{text.out.parent / found[0]}; {remedy}")
         mine = self._origin(text)
         if other := [name for name in mine if mine[name] != record["origin"].get(name)]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from transduce.bulk.job import Job, Outcome, Worker
+from transduce.bulk.job import Job, ShardResult, Worker
 from transduce.bulk.shards import Shard
 
 __all__ = ["on_ray"]
@@ -38,7 +38,7 @@ class Crew(NamedTuple):
 
 def on_ray(
     job: Job, shards: Sequence[Shard], *, actors: int | None, say: Callable[[str], None]
-) -> Generator[tuple[Shard, Outcome]]:
+) -> Generator[tuple[Shard, ShardResult]]:
     """Translates shards by Ray Data, on the cluster that RAY_ADDRESS names or on one of this machine's own.
 
     The model and the texts are read where an actor is: on several machines they are in a folder that all of them see.
@@ -109,13 +109,13 @@ def _named(shard: Shard) -> str:
     return f"{source.path}, lines {source.before + 1}–{source.before + source.lines}"
 
 
-def _outcome(found: Mapping[str, Any]) -> Outcome:
+def _outcome(found: Mapping[str, Any]) -> ShardResult:
     """What an actor tells; its errors as they would be here."""
     if "refused" in found:
         raise ValueError(found["refused"])
     if "failed" in found:
         raise RuntimeError(found["failed"])
-    return Outcome(found["text"], [(number, why) for number, why in found["faults"]])
+    return ShardResult(found["text"], [(number, why) for number, why in found["faults"]])
 
 
 def _crew(nodes: Sequence[Mapping[str, Any]], job: Job, wanted: int, *, asked: bool) -> Crew:

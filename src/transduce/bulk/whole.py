@@ -6,15 +6,15 @@ from collections.abc import Callable, Generator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from transduce.bulk.job import Job, Outcome
-from transduce.bulk.kept import Kept
+from transduce.bulk.job import Job, ShardResult
+from transduce.bulk.kept import FinishedShards
 from transduce.bulk.shards import Shard, Text
-from transduce.runtime.rate import Pace
-from transduce.storage.locks import held
+from transduce.runtime.rate import ProgressRate
+from transduce.storage.locks import exclusive_lock
 
 __all__ = ["Engine", "translate_all"]
 
-Engine = Callable[[Job, Sequence[Shard]], Generator[tuple[Shard, Outcome]]]
+Engine = Callable[[Job, Sequence[Shard]], Generator[tuple[Shard, ShardResult]]]
 """Translates shards, and gives each back as soon as it is done, in any order."""
 
 Say = Callable[[str], None]
@@ -30,8 +30,8 @@ def translate_all(job: Job, texts: Sequence[Text], out: Path, engine: Engine, sa
     these, or another call is at work on them; `RuntimeError` where lines could not be translated: the output is there.
     """
     folder = out.with_name(f"{out.name}.bulk")
-    with held(folder, "translation"):
-        kept = Kept(folder, job.origin)
+    with exclusive_lock(folder, "translation"):
+        kept = FinishedShards(folder, job.origin)
         waiting = [text for text in texts if not kept.is_placed(text)]
         if waiting:
             _go_on(job, waiting, kept, engine, say)
@@ -41,7 +41,7 @@ def translate_all(job: Job, texts: Sequence[Text], out: Path, engine: Engine, sa
         _tell_faults(kept, texts, say)
 
 
-def _go_on(job: Job, texts: Sequence[Text], kept: Kept, engine: Engine, say: Say) -> None:
+def _go_on(job: Job, texts: Sequence[Text], kept: FinishedShards, engine: Engine, say: Say) -> None:
     """Has the engine translate the shards that are missing, and places each text with its last."""
     missing = {text.out: [shard for shard in text.shards if kept.outcome(shard) is None] for text in texts}
     todo = [shard for shards in missing.values() for shard in shards]
@@ -77,13 +77,13 @@ class _Progress:
         self.shards, self._all, self._say = 0, len(todo), say
         self._lines = sum(shard.source.lines for shard in todo)
         self._begun = time.monotonic()
-        self._pace: Pace | None = None
+        self._pace: ProgressRate | None = None
 
     def count(self, shard: Shard) -> None:
         """One more."""
         self.shards += 1
         if self._pace is None:
-            self._pace = Pace(self._lines, shard.source.lines)
+            self._pace = ProgressRate(self._lines, shard.source.lines)
             return
         self._pace.done += shard.source.lines
         if self.shards < self._all and self._pace.told(OFTEN):
@@ -95,7 +95,7 @@ class _Progress:
         self._say(f"{self.shards:,} of {self._all:,} shards, {self._lines:,} lines, in {took}")
 
 
-def _tell_beginning(kept: Kept, texts: Sequence[Text], todo: Sequence[Shard], say: Say) -> None:
+def _tell_beginning(kept: FinishedShards, texts: Sequence[Text], todo: Sequence[Shard], say: Say) -> None:
     """What there is to do, and what was done before."""
     shards = [shard for text in texts for shard in text.shards]
     found = {path.name for path in kept.shards.iterdir() if not path.name.startswith(".")}
@@ -108,7 +108,7 @@ def _tell_beginning(kept: Kept, texts: Sequence[Text], todo: Sequence[Shard], sa
         say(f"shards of other text, models or options, not used and kept until all is done: {other:,}")
 
 
-def _tell_faults(kept: Kept, texts: Sequence[Text], say: Say) -> None:
+def _tell_faults(kept: FinishedShards, texts: Sequence[Text], say: Say) -> None:
     """Names the lines that could not be translated; a `RuntimeError` where there are any."""
     found = [f"{text.source}: line {number} {why}" for text in texts for number, why in kept.faults(text)]
     for fault in found[:NAMED]:

@@ -18,7 +18,7 @@ from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
 from transduce.commands.console import let_go, say
-from transduce.runtime.signals import ElsewhereError, Interrupted
+from transduce.runtime.signals import Interrupted, OtherProcessError
 
 VERBS = {
     "demo": "Train on the embedded corpus, measure, translate, draw: everything once, in ten minutes.",
@@ -121,7 +121,7 @@ def _code_of(error: BaseException) -> int:
             return 128 + error.number
         case BrokenPipeError():
             return 0  # whoever read our output has enough
-        case ElsewhereError():
+        case OtherProcessError():
             return 1
         case ValueError():
             return _told(error, str(error), 2)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.commands.console import say
-from transduce.commands.options import Products, refuse
+from transduce.commands.options import PrecisionOption, refuse_options
 
 if TYPE_CHECKING:
     import torch
@@ -48,25 +48,27 @@ def bench(
     ] = None,
     change: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")] = [],  # noqa: B006
     batch_tokens: Annotated[int | None, typer.Option(min=1, help="Source positions translated at once; 8192.")] = None,
-    precision: Annotated[Products | None, typer.Option(help="Of products while translating; float32.")] = None,
+    precision: Annotated[PrecisionOption | None, typer.Option(help="Of products while translating; float32.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or one of several: cuda:1.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measures the speed of training steps, or of translating with a trained model."""
-    from transduce.runtime.device import choose_device, keep_pages, use_threads
+    from transduce.runtime.device import choose_device, keep_freed_memory, set_threads
 
-    use_threads(threads)
-    keep_pages()
+    set_threads(threads)
+    keep_freed_memory()
     chosen = choose_device(device)
     if work == Work.TRAIN:
-        refuse({"--precision": precision}, "is for translating; --set training.precision=… is for training")
-        refuse({"--batch-tokens": batch_tokens}, "is for translating; --set training.batch_tokens=… is for training")
+        refuse_options({"--precision": precision}, "is for translating; --set training.precision=… is for training")
+        refuse_options(
+            {"--batch-tokens": batch_tokens}, "is for translating; --set training.batch_tokens=… is for training"
+        )
         recipe, name = _recipe(run, preset, data, change, chosen)
         found = _training(recipe, name, steps or STEPS[chosen.type], chosen, vocabulary)
     else:
-        refuse({"--preset": preset, "--set": change or None, "--vocabulary": vocabulary}, "is for training")
-        found = _translating(run, data, steps or 5, chosen, precision or Products.FLOAT32, batch_tokens)
+        refuse_options({"--preset": preset, "--set": change or None, "--vocabulary": vocabulary}, "is for training")
+        found = _translating(run, data, steps or 5, chosen, precision or PrecisionOption.FLOAT32, batch_tokens)
     if as_json:
         print(json.dumps(found, indent=2))
     else:
@@ -95,13 +97,13 @@ def _recipe(
     if data and not comma:
         raise ValueError(f"--data {data}: name both sides, SOURCE,TARGET")
     if run is not None:
-        refuse({"--preset": preset}, "is another model than that of the run")
+        refuse_options({"--preset": preset}, "is another model than that of the run")
         Model.read_config(run)  # a folder that is no model is told as one
         values: dict[str, Any] = dict(read_yaml(run / RECIPE))
     else:
         values = {"data": {"train": _usual_text()}, "model": {"preset": preset or "tiny"}}
         if device.type == "cuda":  # which holds a whole step, and idles between small pieces
-            values["training"] = {"pieces": 1}
+            values["training"] = {"micro_batches": 1}
     if data:
         values = {**values, "data": {**values["data"], "train": {"source": source, "target": target}}}
     name = str(run or preset or "tiny")
@@ -126,17 +128,17 @@ def _training(
 
 
 def _translating(
-    run: Path | None, data: str | None, runs: int, device: Any, precision: Products, batch_tokens: int | None
+    run: Path | None, data: str | None, runs: int, device: Any, precision: PrecisionOption, batch_tokens: int | None
 ) -> dict[str, Any]:
     """Translating with a trained model; random weights never end a sentence and would measure something else."""
     from transduce.bench import bench_translating
     from transduce.embedded import split
     from transduce.measure import read_lines
-    from transduce.translation.translator import BATCH_TOKENS, Method, Translator
+    from transduce.translation.translator import BATCH_TOKENS, SearchMethod, Translator
 
     if run is None:
         raise ValueError("bench translate needs a trained model: name its directory, such as runs/demo of `make demo`")
     lines = read_lines(data) if data else [example.source for example in split("test")]
     translator = Translator.load(run, device=str(device), precision=precision.value)
-    method = Method(translator.decoding)
+    method = SearchMethod(translator.decoding)
     return bench_translating(translator, lines, str(run), runs, method, batch_tokens or BATCH_TOKENS)

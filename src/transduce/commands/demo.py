@@ -15,10 +15,10 @@ def demo(
 ) -> None:
     """Trains on the embedded corpus, measures, translates and draws: everything once."""
     from transduce.demo import demo
-    from transduce.trainer.trainer import Options
+    from transduce.trainer.trainer import TrainOptions
 
     def say(line: str) -> None:
         with contextlib.suppress(OSError):  # where the reader has left, the training goes on
             print(line, flush=True)
 
-    demo(out, minutes, Options(device, threads), say)
+    demo(out, minutes, TrainOptions(device, threads), say)

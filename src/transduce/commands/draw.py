@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from transduce.commands.console import say
-from transduce.commands.output import ready
+from transduce.commands.output import check_writable
 
 __all__ = ["draw"]
 
@@ -22,7 +22,7 @@ def draw(
 
     # A wrong name is told before the model is read.
     pictures.picture_format(out)
-    ready(out)
+    check_writable(out)
 
     from transduce.translation.translator import Translator
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.commands.console import say
-from transduce.commands.options import Products
-from transduce.commands.output import ready, write
+from transduce.commands.options import PrecisionOption
+from transduce.commands.output import check_writable, write_output
 
 if TYPE_CHECKING:
     from transduce.measure import Score
-    from transduce.trainer.validation import Corpus
+    from transduce.trainer.validation import ParallelText
 
 
 def evaluate(
@@ -31,38 +31,38 @@ def evaluate(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or one of several: cuda:1.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
     precision: Annotated[
-        Products, typer.Option(help="Of products: int8 is fast on a CPU, bfloat16 on a GPU.")
-    ] = Products.FLOAT32,
+        PrecisionOption, typer.Option(help="Of products: int8 is fast on a CPU, bfloat16 on a GPU.")
+    ] = PrecisionOption.FLOAT32,
 ) -> None:
     """Translates a test set and measures the result."""
     from transduce.measure import metric_named, scores
     from transduce.model_directory import Model
-    from transduce.runtime.device import choose_device, keep_pages, use_threads
+    from transduce.runtime.device import choose_device, keep_freed_memory, set_threads
     from transduce.translation.translator import Translator
 
-    use_threads(threads)
-    keep_pages()
+    set_threads(threads)
+    keep_freed_memory()
     configs = [Model.read_config(each) for each in run]
     corpus = _corpus(run[0], source, reference, test)
     language = language or configs[0].target_language
     names = [name.strip() for name in metric.split(",")]
     for name in names:  # a wrong one is told now, not after hours of translating
         metric_named(name, language=language)
-    ready(out)
+    check_writable(out)
     translator = Translator.load(*run, device=str(choose_device(device)), precision=precision.value)
     began = time.perf_counter()
     translations = [best[0] for best in translator.translate(corpus.source)]
     seconds = time.perf_counter() - began
     outputs = [translation.text for translation in translations]
     if out is not None:
-        write("".join(f"{line}\n" for line in outputs), out)
+        write_output("".join(f"{line}\n" for line in outputs), out)
     found = scores(outputs, [corpus.target], names, language=language, bootstrap=bootstrap)
     weights = [config.weights.as_dictionary() for config in configs]
     report = {
         "weights": weights[0] if len(weights) == 1 else weights,
         "sentences": len(outputs),
         "seconds": seconds,
-        "tokens_per_second": sum(len(translation.words) + 1 for translation in translations) / seconds,
+        "tokens_per_second": sum(len(translation.tokens) + 1 for translation in translations) / seconds,
         "decoding": translator.decoding.as_dictionary(),
         "precision": precision.value,
     }
@@ -81,16 +81,16 @@ def _print(found: "dict[str, Score]", report: dict[str, Any], weights: str) -> N
     say(f"{speed} ({report['tokens_per_second']:,.0f} subwords/s), {weights} weights")
 
 
-def _corpus(run: Path, source: str | None, reference: str | None, test: str | None) -> "Corpus":
+def _corpus(run: Path, source: str | None, reference: str | None, test: str | None) -> "ParallelText":
     """The test set: two files, or one that the run's recipe names."""
     from transduce.measure import read_texts
-    from transduce.trainer.validation import Corpus, corpus_of, named_corpus
+    from transduce.trainer.validation import ParallelText, named_test_set, read_parallel_text
 
     if test is not None and source is None and reference is None:
-        return corpus_of(named_corpus(run, test))
+        return read_parallel_text(named_test_set(run, test))
     if source is None or reference is None or test is not None:
         raise ValueError("name what to evaluate on: --source FILE --reference FILE, or --test NAME")
-    corpus = Corpus(*read_texts(source, reference))
+    corpus = ParallelText(*read_texts(source, reference))
     if len(corpus.source) != len(corpus.target):
         counts = f"{len(corpus.source)} lines and {reference} has {len(corpus.target)}"
         raise ValueError(f"{source} has {counts}: they must be equally many")

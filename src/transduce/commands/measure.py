@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transduce.commands.options import refuse
+from transduce.commands.options import refuse_options
 
 if TYPE_CHECKING:
     from transduce.measure import Comparison, Score
@@ -44,7 +44,7 @@ def measure(
     systems, references = texts[: len(paths)], texts[len(paths) :]
     metrics = [name.strip() for name in metric.split(",")]
     if "bleu" not in metrics:
-        refuse({"--tokenize": tokenize}, "is for the metric bleu")
+        refuse_options({"--tokenize": tokenize}, "is for the metric bleu")
     if len(systems) == 1:
         found = scores(systems[0], references, metrics, language=language, tokenize=tokenize, bootstrap=bootstrap)
         _print_scores(found, as_json=as_json)

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class Products(StrEnum):
+class PrecisionOption(StrEnum):
     """The precision of matrix products while translating."""
 
     FLOAT32 = "float32"
@@ -20,7 +20,7 @@ class Engine(StrEnum):
     RAY = "ray"
 
 
-def refuse(options: Mapping[str, Any], why: str) -> None:
+def refuse_options(options: Mapping[str, Any], why: str) -> None:
     """A `ValueError` for the first option that is given."""
     for name, value in options.items():
         if value is not None:

@@ -5,12 +5,12 @@ import shutil
 import sys
 from pathlib import Path
 
-from transduce.storage.atomic import replace
+from transduce.storage.atomic import atomic_write
 
-__all__ = ["ready", "write"]
+__all__ = ["check_writable", "write_output"]
 
 
-def ready(out: Path | None) -> None:
+def check_writable(out: Path | None) -> None:
     """Makes the folder of `out`; a `ValueError` where no file can be written there."""
     if out is None:
         return
@@ -21,13 +21,13 @@ def ready(out: Path | None) -> None:
         raise ValueError(f"--out {out}: you may not write there; choose another place")
 
 
-def write(text: str, out: Path | None) -> None:
+def write_output(text: str, out: Path | None) -> None:
     """To the file, or to standard output."""
     if out is None:
         sys.stdout.write(text)
         sys.stdout.flush()
     elif os.access(out.resolve().parent, os.W_OK) and (out.is_file() or not out.exists()):
-        replace(out.resolve(), lambda aside: _fill(aside, text, out))  # what was there stays until all of this is
+        atomic_write(out.resolve(), lambda aside: _fill(aside, text, out))  # what was there stays until all of this is
     else:
         out.write_text(text, "utf-8")  # a pipe or a device, or a file in a folder that takes no other
 

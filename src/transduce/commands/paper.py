@@ -49,15 +49,22 @@ def paper(
     from transduce.paper.page import write_page
     from transduce.paper.provenance import program
     from transduce.paper.record import lay_out, take_in
-    from transduce.runtime.device import choose_device, keep_pages, use_threads
-    from transduce.trainer.trainer import Options
+    from transduce.runtime.device import choose_device, keep_freed_memory, set_threads
+    from transduce.trainer.trainer import TrainOptions
 
     _check(experiment, scale, row, seeds, minutes_per_row, repeats)
-    use_threads(threads)
-    keep_pages()
+    set_threads(threads)
+    keep_freed_memory()
     program()  # asked now: a training of hours is by the code that it began with
     asked = Asked(
-        scale.value, tuple(row), seeds or 1, minutes_per_row, work, repeats or REPEATS, Options(device, threads), say
+        scale.value,
+        tuple(row),
+        seeds or 1,
+        minutes_per_row,
+        work,
+        repeats or REPEATS,
+        TrainOptions(device, threads),
+        say,
     )
     out.mkdir(parents=True, exist_ok=True)
     lay_out(out, work)

@@ -15,10 +15,10 @@ def prepare(
 ) -> None:
     """Learns the subwords and writes the store; `train --out` the same directory finds them there."""
     from transduce.recipe import load
-    from transduce.storage.locks import held
+    from transduce.storage.locks import exclusive_lock
     from transduce.trainer.trainer import prepare
 
     loaded = load(recipe, change)
-    with held(out, "training"):
+    with exclusive_lock(out, "training"):
         prepared = prepare(loaded, out, say)
     print(f"{prepared.directory}: {len(prepared.train):,} pairs, {prepared.source.size:,} subwords")

@@ -15,10 +15,10 @@ def score(
 ) -> None:
     """Prints the log-probability of each given translation, the end symbol included."""
     from transduce.measure import read_texts
-    from transduce.runtime.device import choose_device, keep_pages
+    from transduce.runtime.device import choose_device, keep_freed_memory
     from transduce.translation.translator import Translator
 
-    keep_pages()
+    keep_freed_memory()
     sources, targets = read_texts(source, target)
     if len(sources) != len(targets):
         raise ValueError(

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.commands.console import say
-from transduce.commands.options import Engine, Products, refuse
-from transduce.commands.output import ready, write
+from transduce.commands.options import Engine, PrecisionOption, refuse_options
+from transduce.commands.output import check_writable, write_output
 
 if TYPE_CHECKING:
     from transduce.bulk.job import Job
     from transduce.search import Decoding
-    from transduce.translation.translator import Method
+    from transduce.translation.translator import SearchMethod
 
 SHARD_LINES = 2000
 
@@ -44,8 +44,8 @@ def translate(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or one of several: cuda:1.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
     precision: Annotated[
-        Products, typer.Option(help="Of products: int8 is fast on a CPU, bfloat16 on a GPU.")
-    ] = Products.FLOAT32,
+        PrecisionOption, typer.Option(help="Of products: int8 is fast on a CPU, bfloat16 on a GPU.")
+    ] = PrecisionOption.FLOAT32,
     engine: Annotated[
         Engine | None, typer.Option(help="In bulk: a file or a folder, shard by shard, in one process or many.")
     ] = None,
@@ -56,24 +56,26 @@ def translate(
 ) -> None:
     """Translates lines; one line in is one line out, and an empty line stays empty."""
     from transduce.bulk.job import Job
-    from transduce.translation.output_format import Form
+    from transduce.translation.output_format import OutputFormat
 
     runs, text = _runs_and_text(run, engine)
     decoding = _decoding(runs[0], {"beam": beam, "length_penalty": length_penalty, "margin": margin})
     if greedy or sample:
-        refuse({"--beam": beam, "--length-penalty": length_penalty, "--margin": margin}, "is for a beam search")
+        refuse_options({"--beam": beam, "--length-penalty": length_penalty, "--margin": margin}, "is for a beam search")
     if not sample:
-        refuse({"--temperature": temperature, "--top-k": top_k, "--top-p": top_p, "--seed": seed}, "is for --sample")
+        refuse_options(
+            {"--temperature": temperature, "--top-k": top_k, "--top-p": top_p, "--seed": seed}, "is for --sample"
+        )
     drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     method = _method(decoding, n_best, greedy, drawn if sample else None, seed)
     if alignments and (scores or n_best > 1) and not as_json:
         raise ValueError("--alignments: it is a table of its own beside that of --scores and --n-best; add --json")
-    form = Form(scores=scores or n_best > 1, alignments=alignments, json=as_json)
+    form = OutputFormat(scores=scores or n_best > 1, alignments=alignments, json=as_json)
     job = Job.of(runs, method, form, precision.value, batch_tokens, device, threads)
     if engine is None:
-        refuse({"--shard-lines": shard_lines, "--actors": actors}, "is for --engine")
-        ready(out)
-        write(_translated(job, text, prefix), out)
+        refuse_options({"--shard-lines": shard_lines, "--actors": actors}, "is for --engine")
+        check_writable(out)
+        write_output(_translated(job, text, prefix), out)
     else:
         _in_bulk(job, text, prefix, out, engine, shard_lines or SHARD_LINES, actors)
 
@@ -112,11 +114,11 @@ def _decoding(run: Path, asked: dict[str, Any]) -> "Decoding":
 
 def _method(
     decoding: "Decoding", n_best: int, greedy: bool, drawn: dict[str, Any] | None, seed: int | None
-) -> "Method":
+) -> "SearchMethod":
     """How to search; `drawn` is how to sample, where that was asked for."""
     from transduce.search import Sampling
     from transduce.settings import validated
-    from transduce.translation.translator import Method
+    from transduce.translation.translator import SearchMethod
 
     if greedy and drawn is not None:
         raise ValueError("--greedy and --sample: each is a way of its own; choose one")
@@ -128,7 +130,7 @@ def _method(
     if drawn is not None:
         given = {name: value for name, value in drawn.items() if value is not None}
         sampling = validated(Sampling, given, place="options")
-    return Method(decoding, n_best, greedy, sampling, 1 if seed is None else seed)
+    return SearchMethod(decoding, n_best, greedy, sampling, 1 if seed is None else seed)
 
 
 def _translated(job: "Job", text: Path | None, prefix: Path | None) -> str:
@@ -158,7 +160,7 @@ def _in_bulk(
     from transduce.bulk.on_ray import on_ray
     from transduce.bulk.shards import texts_of
     from transduce.bulk.whole import translate_all
-    from transduce.runtime.signals import ended_by_signals
+    from transduce.runtime.signals import raise_on_signals
 
     assert text is not None
     if out is None:
@@ -166,9 +168,9 @@ def _in_bulk(
     if out.name in ("", ".."):
         raise ValueError(f"--out {out}: name the file or the folder itself, such as translated/")
     if engine is Engine.LOCAL:
-        refuse({"--actors": actors}, "is for --engine ray")
+        refuse_options({"--actors": actors}, "is for --engine ray")
     out = out.resolve()  # what a link leads to is written, and not the link
-    with ended_by_signals():
+    with raise_on_signals():
         texts = texts_of(text, out, prefix, shard_lines)
         work = local if engine is Engine.LOCAL else functools.partial(on_ray, actors=actors, say=say)
         translate_all(job, texts, out, work, say)

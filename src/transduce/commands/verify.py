@@ -14,7 +14,7 @@ def verify(run: Annotated[Path, typer.Argument(help="A model directory.")]) -> N
 
     checkpoints, found = Checkpoints(run / "training"), verify(run)
     for step in checkpoints.steps():
-        faults = checkpoints.faults(step)
+        faults = checkpoints.find_damage(step)
         if step in checkpoints.steps():  # a training at work removes its oldest
             found += [f"checkpoint {step}: {fault}" for fault in faults]
     found += [f"prepared corpus: {fault}" for fault in verify_store(run / "training" / "store")]

@@ -17,13 +17,13 @@ import numpy as np
 from transduce.corpus.checks import Fault, Report, name_of, readable
 from transduce.corpus.data import DataSpec
 from transduce.corpus.readers import bytes_of_pairs
-from transduce.corpus.token_store import FILES, SIDES, Packed, Part, StoreWriter
-from transduce.corpus.worker_pool import in_order
-from transduce.runtime.rate import Pace
-from transduce.storage.atomic import flush, write_text
+from transduce.corpus.token_store import FILES, SIDES, CorpusPart, PackedSentences, TokenStoreWriter
+from transduce.corpus.worker_pool import map_in_order
+from transduce.runtime.rate import ProgressRate
+from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.text.subwords import Subwords
 
-__all__ = ["STATE", "State", "cut"]
+__all__ = ["STATE", "EncodingState", "encode_corpus"]
 
 BATCH = 2_000
 """Pairs that are cut into subwords at a time."""
@@ -42,7 +42,7 @@ OFTEN = 10.0
 Numbered = tuple[int, tuple[bytes, bytes]]
 
 
-class State(NamedTuple):
+class EncodingState(NamedTuple):
     """What is written down for good: of so many pairs, so many bytes in each file."""
 
     report: Report
@@ -50,11 +50,11 @@ class State(NamedTuple):
     read: int = 0  # pairs of it
     kept: int = 0  # of these
     longest: int = 0  # ids of a side
-    parts: tuple[Part, ...] = ()  # the corpora before it
+    parts: tuple[CorpusPart, ...] = ()  # the corpora before it
     sizes: tuple[int, ...] = (0,) * len(FILES)
 
     @classmethod
-    def of(cls, making: Path) -> "State":
+    def of(cls, making: Path) -> "EncodingState":
         """As an interrupted process left it; the beginning where files are damaged."""
         path = making / STATE
         if not path.exists():
@@ -64,23 +64,23 @@ class State(NamedTuple):
             for name, size in zip(FILES, values["sizes"], strict=True):
                 if not (making / name).is_file() or (making / name).stat().st_size < size:
                     return cls(Report())
-            parts = tuple(Part(*part) for part in values.pop("parts"))
+            parts = tuple(CorpusPart(*part) for part in values.pop("parts"))
             return cls(Report.from_dictionary(values.pop("report")), parts=parts, **values)
         except (ValueError, KeyError, TypeError):
             return cls(Report())
 
-    def settle(self, making: Path, files: Mapping[str, BinaryIO]) -> "State":
+    def settle(self, making: Path, files: Mapping[str, BinaryIO]) -> "EncodingState":
         """Sees onto the disk what was written, and then that it was."""
         for file in files.values():
             file.flush()
         settled = self._replace(sizes=tuple(files[name].tell() for name in FILES))
         for name in FILES:
-            flush(making / name)
-        write_text(making / STATE, json.dumps({**settled._asdict(), "report": self.report.as_dictionary()}))
+            flush_to_disk(making / name)
+        atomic_write_text(making / STATE, json.dumps({**settled._asdict(), "report": self.report.as_dictionary()}))
         return settled
 
 
-def cut(
+def encode_corpus(
     data: DataSpec,
     subwords: tuple[Subwords, Subwords],
     making: Path,
@@ -88,25 +88,25 @@ def cut(
     say: Callable[[str], None],
     *,
     threads: int,
-) -> tuple[State, np.dtype[Any]]:
+) -> tuple[EncodingState, np.dtype[Any]]:
     """Writes the pairs of all corpora, of which there are `total`, into the files of a store in `making`.
 
     `threads` are the cores to be used, where there are pairs enough for a process on each. Gives what was written, and
     the type of the ids. The same call goes on where one was interrupted.
     """
     dtype = np.dtype("<u2" if max(side.size for side in subwords) <= 1 << 16 else "<u4")
-    state = State.of(making)
+    state = EncodingState.of(making)
     if state.report.read:
         say(f"going on after {state.report.read:,} pairs")
-    pace = Pace(total, state.report.read)
+    pace = ProgressRate(total, state.report.read)
     processes = min(threads, (total - state.report.read) // SHARE)
     with ExitStack() as stack:
         files = {name: stack.enter_context((making / name).open("ab")) for name in FILES}
         for file, size in zip(files.values(), state.sizes, strict=True):
             file.seek(file.truncate(size))
-        writer = StoreWriter(files, dtype)
+        writer = TokenStoreWriter(files, dtype)
         work = partial(_cut, data, subwords, dtype)
-        batches = stack.enter_context(closing(in_order(work, _batches(data, state), processes)))
+        batches = stack.enter_context(closing(map_in_order(work, _batches(data, state), processes)))
         for count, done in enumerate(batches, start=1):
             state = _written(_at(done.corpus, state, data), done, writer)
             pace.done = state.report.read
@@ -118,39 +118,39 @@ def cut(
     return state, dtype
 
 
-class Batch(NamedTuple):
+class PairBatch(NamedTuple):
     """Neighbouring pairs of one of the recipe's corpora."""
 
     corpus: int
     pairs: list[Numbered]
 
 
-def _batches(data: DataSpec, state: State) -> Iterator[Batch]:
+def _batches(data: DataSpec, state: EncodingState) -> Iterator[PairBatch]:
     """All corpora from where a state stands."""
     for number, corpus in enumerate(data.train[state.corpus :], start=state.corpus):
         read = state.read if number == state.corpus else 0
         pairs = islice(enumerate(bytes_of_pairs(corpus), start=1), read, None)
         while batch := list(islice(pairs, BATCH)):
-            yield Batch(number, batch)
+            yield PairBatch(number, batch)
 
 
-def _at(corpus: int, state: State, data: DataSpec) -> State:
+def _at(corpus: int, state: EncodingState, data: DataSpec) -> EncodingState:
     """Before the first pair of a corpus, or where it stands in it: those before it are done."""
     while state.corpus < corpus:
-        part = Part(state.kept, data.train[state.corpus].weight)
+        part = CorpusPart(state.kept, data.train[state.corpus].weight)
         state = state._replace(corpus=state.corpus + 1, read=0, kept=0, parts=(*state.parts, part))
     return state
 
 
-class Cut(NamedTuple):
+class EncodedBatch(NamedTuple):
     """What came of a batch: the kept sentences of either side."""
 
     corpus: int
     report: Report
-    sides: tuple[Packed, Packed]
+    sides: tuple[PackedSentences, PackedSentences]
 
 
-def _cut(data: DataSpec, subwords: tuple[Subwords, Subwords], dtype: np.dtype[Any], batch: Batch) -> Cut:
+def _cut(data: DataSpec, subwords: tuple[Subwords, Subwords], dtype: np.dtype[Any], batch: PairBatch) -> EncodedBatch:
     """Checks a batch and cuts what is left."""
     report = Report()
     pairs = list(readable(batch.pairs, name_of(data.train[batch.corpus]), report, data.longest))
@@ -162,11 +162,11 @@ def _cut(data: DataSpec, subwords: tuple[Subwords, Subwords], dtype: np.dtype[An
         else:
             kept.append(number)
     report.kept = len(kept)
-    left, right = (Packed.of([side[number] for number in kept], dtype) for side in (source, target))
-    return Cut(batch.corpus, report, (left, right))
+    left, right = (PackedSentences.of([side[number] for number in kept], dtype) for side in (source, target))
+    return EncodedBatch(batch.corpus, report, (left, right))
 
 
-def _written(state: State, done: Cut, writer: StoreWriter) -> State:
+def _written(state: EncodingState, done: EncodedBatch, writer: TokenStoreWriter) -> EncodingState:
     """After one more batch."""
     longest = state.longest
     for side, sentences in zip(SIDES, done.sides):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Parting", "parting"]
+__all__ = ["Misalignment", "find_misalignment"]
 
 FURTHEST = 16
 """Lines lost one by one that are still followed."""
@@ -33,14 +33,14 @@ ENDINGS = b".?!:;,"
 MOST = 5_000_000  # lines: of longer files what is kept of them would no longer fit into a small machine
 
 
-class Parting(NamedTuple):
+class Misalignment(NamedTuple):
     """From `line` (counted from 0) on, the source fits the target's lines `shift` further down."""
 
     line: int
     shift: int
 
 
-def parting(source: Iterable[bytes], target: Iterable[bytes]) -> Parting | None:
+def find_misalignment(source: Iterable[bytes], target: Iterable[bytes]) -> Misalignment | None:
     """The first line from which the two sides run apart, judged by lengths, numbers and punctuation.
 
     None where nothing tells, or of more than `MOST` lines.
@@ -58,7 +58,7 @@ def parting(source: Iterable[bytes], target: Iterable[bytes]) -> Parting | None:
     return min(alarms)[1] if alarms else None
 
 
-def _alarm(left: NDArray[Any], right: NDArray[Any], shift: int, middle: float) -> tuple[int, Parting] | None:
+def _alarm(left: NDArray[Any], right: NDArray[Any], shift: int, middle: float) -> tuple[int, Misalignment] | None:
     """When Page's test is sure of `shift`, and where that shift began."""
     start, stop = max(0, -shift), min(len(left), len(right), len(right) - shift)
     if start >= stop:
@@ -72,7 +72,7 @@ def _alarm(left: NDArray[Any], right: NDArray[Any], shift: int, middle: float) -
         when = stop - start  # all lines below have this shift for certain: little evidence will do
     else:
         return None
-    return start + when, Parting(start + int(total[: when + 1].argmin()), shift)
+    return start + when, Misalignment(start + int(total[: when + 1].argmin()), shift)
 
 
 def _fit(left: NDArray[Any], right: NDArray[Any], middle: float) -> NDArray[np.float64]:

@@ -1,9 +1,9 @@
-"""The planner: which pairs make a piece, which pieces a step, in which order, from any position.
+"""The planner: which pairs make a micro-batch, which micro-batches a step, in which order, from any position.
 
-Lengths are rounded up to a few rungs (length buckets), fitted to the corpus, so that there are few shapes and little
-padding (section 5.1 of the paper batches "by approximate sequence length"). A pair belongs to the smallest rung that
-holds both its sides; a piece is so many rows of one rung. Pairs that fill no whole piece move up to the next rung, so
-that one piece an epoch is ragged. All is a function of the seed and the epoch.
+Lengths are rounded up to those of a few buckets, which are fitted to the corpus: there are few shapes and little
+padding (section 5.1 of the paper batches "by approximate sequence length"). A pair belongs to the smallest bucket that
+holds both its sides; a micro-batch is so many rows of one bucket. Pairs that fill no whole micro-batch move up to the
+next bucket, so that one micro-batch an epoch is ragged. The order is a function of the seed and the epoch.
 
 A large corpus is planned a portion at a time, shuffled without being laid out, so that a training begins within seconds
 on a store of any size.
@@ -16,17 +16,17 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.corpus.token_store import SIDES, Part, Store
+from transduce.corpus.token_store import SIDES, CorpusPart, TokenStore
 from transduce.text.bpe_dropout import hashed
 from transduce.text.subwords import BEGIN, END
 
-__all__ = ["Piece", "Planned", "Planner", "Position", "fitted_rungs", "scattered", "sentence_batches"]
+__all__ = ["MicroBatch", "PlannedStep", "Planner", "Position", "fit_buckets", "sentence_batches", "shuffled_places"]
 
 PORTION = 1 << 21
 """Pairs, at most, that are put in order at a time."""
 
-PIECE = 4096
-"""Padded positions a side, about, of a piece where their number is left to the planner."""
+MICRO_BATCH_POSITIONS = 4096
+"""Padded positions a side, about, of a micro-batch where their number is left to the planner."""
 
 Ids = NDArray[np.int64]
 
@@ -42,152 +42,162 @@ class Position(NamedTuple):
 BEGINNING = Position()
 
 
-class Piece(NamedTuple):
+class MicroBatch(NamedTuple):
     """Pairs in one padded rectangle a side; 0 is padding."""
 
     source: Ids
-    """[batch, source]: words, END."""
+    """[batch, source]: tokens, END."""
     target_in: Ids
-    """[batch, target]: BEGIN, words."""
+    """[batch, target]: BEGIN, tokens."""
     target_out: Ids
-    """[batch, target]: words, END."""
+    """[batch, target]: tokens, END."""
 
 
-class Planned(NamedTuple):
-    """A step: its pieces, the divisor of its loss, and where to go on after it."""
+class PlannedStep(NamedTuple):
+    """A step: its micro-batches, the divisor of its loss, and where to go on after it."""
 
     epoch: int
-    pieces: list[Piece]
+    micro_batches: list[MicroBatch]
     """Those of one process."""
-    all_pieces: int
+    micro_batch_count: int
     """How many all processes have."""
-    words: int
-    """Target words of all pieces, END included."""
+    tokens: int
+    """Target tokens of all micro-batches, END included."""
     position: Position
 
 
-class Rows(NamedTuple):
-    """A piece before it is assembled: which pairs, and to which length they are padded."""
+class PlannedMicroBatch(NamedTuple):
+    """A micro-batch before it is assembled: which pairs, and to which length they are padded."""
 
     numbers: Ids
     room: int
 
 
-def pieces_of_a_step(batch_tokens: int, pieces: int | Literal["auto"]) -> int:
+def micro_batches_per_step(batch_tokens: int, micro_batches: int | Literal["auto"]) -> int:
     """As many as are asked for; "auto" makes them of about 4,096 positions."""
-    return max(1, batch_tokens // PIECE) if pieces == "auto" else pieces
+    return max(1, batch_tokens // MICRO_BATCH_POSITIONS) if micro_batches == "auto" else micro_batches
 
 
 class Planner:
-    """Cuts a store into pieces and steps.
+    """Cuts a store into micro-batches and steps.
 
-    `batch_tokens` bounds the source and the target positions of a step, padding included. `pieces` is how many
-    pieces make a step, as `pieces_of_a_step` has it. The last step of an epoch takes the pieces that are
-    left. `ValueError` where a pair does not fit into a piece.
+    `batch_tokens` bounds the source and the target positions of a step, padding included. `micro_batches` is their
+    number in a step, as `micro_batches_per_step` has it; the last step of an epoch may have fewer. Raises `ValueError`
+    for a pair that does not fit into a micro-batch.
     """
 
     def __init__(
-        self, store: Store, *, batch_tokens: int, pieces: int | Literal["auto"], rungs: int = 12, seed: int
+        self,
+        store: TokenStore,
+        *,
+        batch_tokens: int,
+        micro_batches: int | Literal["auto"],
+        buckets: int = 12,
+        seed: int,
     ) -> None:
         self.store = store
         self.seed = seed
-        self._latest: tuple[tuple[int, int], tuple[Store, list[Rows]]] | None = None
-        self.pieces = pieces_of_a_step(batch_tokens, pieces)
-        budget = batch_tokens // self.pieces
+        self._latest: tuple[tuple[int, int], tuple[TokenStore, list[PlannedMicroBatch]]] | None = None
+        self.micro_batches = micro_batches_per_step(batch_tokens, micro_batches)
+        budget = batch_tokens // self.micro_batches
         longest = store.longest + 1
         if longest > budget:
             raise ValueError(
-                f"training.batch_tokens: the longest pair takes {longest} positions, a piece has {budget} "
-                f"({batch_tokens} in {self.pieces} pieces); take at least {longest * self.pieces}, fewer pieces, "
-                "or a smaller data.longest"
+                f"training.batch_tokens: the longest pair takes {longest} positions, a micro-batch has {budget} "
+                f"({batch_tokens} in {self.micro_batches} micro-batches); take at least "
+                f"{longest * self.micro_batches}, fewer micro-batches, or a smaller data.longest"
             )
-        self._rungs = self._fitted(rungs)
-        fitting = budget // self._rungs
+        self._buckets = self._fitted(buckets)
+        fitting = budget // self._buckets
         self._rows = np.where(fitting >= 8, fitting // 8 * 8, fitting)
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
-        """(rows, length) of every kind of piece; the ragged one has fewer rows."""
-        return list(zip(self._rows.tolist(), self._rungs.tolist()))
+        """(rows, length) of every kind of micro-batch; the ragged one has fewer rows."""
+        return list(zip(self._rows.tolist(), self._buckets.tolist()))
 
     @cached_property
     def padding(self) -> float:
         """The share of padded positions, over both sides, in the first epoch, or its first portion."""
         store, plan = self._planned(0, 0)
-        words = sum(int(store.lengths(side, rows.numbers).sum()) + len(rows.numbers) for rows in plan for side in SIDES)
-        return 1.0 - words / sum(2 * len(rows.numbers) * rows.room for rows in plan)
+        tokens = sum(
+            int(store.lengths(side, rows.numbers).sum()) + len(rows.numbers) for rows in plan for side in SIDES
+        )
+        return 1.0 - tokens / sum(2 * len(rows.numbers) * rows.room for rows in plan)
 
     @cached_property
-    def words_per_epoch(self) -> int:
-        """Target words, END included, of the first epoch; about, where it has several portions."""
+    def tokens_per_epoch(self) -> int:
+        """Target tokens, END included, of the first epoch; about, where it has several portions."""
         store, plan = self._planned(0, 0)
-        return round(self._portions * sum(_words(store, rows) for rows in plan))
+        return round(self._portions * sum(_tokens(store, rows) for rows in plan))
 
     @cached_property
     def steps_per_epoch(self) -> int:
         """Steps of the first epoch; about, where it has several portions."""
-        return round(self._portions * -(-len(self._planned(0, 0)[1]) // self.pieces))
+        return round(self._portions * -(-len(self._planned(0, 0)[1]) // self.micro_batches))
 
-    def steps(self, start: Position = BEGINNING, *, rank: int = 0, size: int = 1) -> Iterator[Planned]:
+    def steps(self, start: Position = BEGINNING, *, rank: int = 0, size: int = 1) -> Iterator[PlannedStep]:
         """The steps from `start` on, without end; the same whether one starts there or arrives.
 
-        Of `size` processes each gets the pieces that are its own: every `size`-th, from its `rank` on.
+        Of `size` processes each gets the micro-batches that are its own: every `size`-th, from its `rank` on.
         """
         epoch, first, portion = start
         while True:
             store, plan = self._planned(epoch, portion)
-            count = -(-len(plan) // self.pieces)
+            count = -(-len(plan) // self.micro_batches)
             next_portion = Position(epoch, 0, portion + 1) if portion + 1 < self._portions else Position(epoch + 1)
             for step in range(first, count):
-                rows = plan[step * self.pieces : (step + 1) * self.pieces]
+                rows = plan[step * self.micro_batches : (step + 1) * self.micro_batches]
                 after = Position(epoch, step + 1, portion) if step + 1 < count else next_portion
-                words = sum(_words(store, piece) for piece in rows)
-                own = [_assembled(store, piece) for piece in rows[rank::size]]
-                yield Planned(epoch, own, len(rows), words, after)
+                tokens = sum(_tokens(store, micro_batch) for micro_batch in rows)
+                own = [_assembled(store, micro_batch) for micro_batch in rows[rank::size]]
+                yield PlannedStep(epoch, own, len(rows), tokens, after)
             epoch, first, portion = next_portion
             del store, plan  # before the next are made
 
-    def _fitted(self, rungs: int) -> Ids:
+    def _fitted(self, buckets: int) -> Ids:
         """Rungs for the lengths of the first portion; the last holds the longest pair of any."""
         first = self.store.in_epoch(self.seed, 0)
         counts = np.bincount(_lengths(first, self._numbers(0, 0)), minlength=self.store.longest + 2).astype(float)
         # With subword dropout another epoch may have this length, if the first has not.
         counts[self.store.longest + 1] += np.finfo(float).tiny
-        return fitted_rungs(counts, rungs)
+        return fit_buckets(counts, buckets)
 
-    def _planned(self, epoch: int, portion: int) -> tuple[Store, list[Rows]]:
-        """The store of an epoch, and the pieces of one of its portions in their order; the latest are kept."""
+    def _planned(self, epoch: int, portion: int) -> tuple[TokenStore, list[PlannedMicroBatch]]:
+        """The store of an epoch, and the micro-batches of one of its portions in their order; the latest are kept."""
         if self._latest is None or self._latest[0] != (epoch, portion):
             self._latest = None  # an epoch's store may be files of its own
             self._latest = (epoch, portion), self._plan(epoch, portion)
         return self._latest[1]
 
-    def _plan(self, epoch: int, portion: int) -> tuple[Store, list[Rows]]:
+    def _plan(self, epoch: int, portion: int) -> tuple[TokenStore, list[PlannedMicroBatch]]:
         store = self.store.in_epoch(self.seed, epoch)
         random = np.random.default_rng([self.seed, epoch, portion] if portion else [self.seed, epoch])
         numbers = random.permutation(self._numbers(epoch, portion))
         lengths = _lengths(store, numbers)
-        rung = np.searchsorted(self._rungs, lengths)
-        order = np.argsort(rung, kind="stable")
-        groups = np.split(order, np.cumsum(np.bincount(rung))[:-1])
-        pieces: list[Rows] = []
+        bucket = np.searchsorted(self._buckets, lengths)
+        order = np.argsort(bucket, kind="stable")
+        groups = np.split(order, np.cumsum(np.bincount(bucket))[:-1])
+        micro_batches: list[PlannedMicroBatch] = []
         left = order[:0]
-        for group, rows, room in zip(groups, self._rows.tolist(), self._rungs.tolist()):
+        for group, rows, room in zip(groups, self._rows.tolist(), self._buckets.tolist()):
             pool = np.concatenate([left, group])
             whole = len(pool) // rows * rows
-            pieces += [Rows(piece, room) for piece in numbers[pool[:whole]].reshape(-1, rows)]
+            micro_batches += [
+                PlannedMicroBatch(micro_batch, room) for micro_batch in numbers[pool[:whole]].reshape(-1, rows)
+            ]
             left = pool[whole:]
         if len(left):
-            needed = np.searchsorted(self._rungs, lengths[left].max())
-            pieces.append(Rows(numbers[left], int(self._rungs[needed])))
-        return store, [pieces[place] for place in random.permutation(len(pieces))]
+            needed = np.searchsorted(self._buckets, lengths[left].max())
+            micro_batches.append(PlannedMicroBatch(numbers[left], int(self._buckets[needed])))
+        return store, [micro_batches[place] for place in random.permutation(len(micro_batches))]
 
     def _numbers(self, epoch: int, portion: int) -> Ids:
         """The pairs of a portion: of each corpus as many uses as it weighs, of a fraction a random choice."""
         bounds = [self._uses * place // self._portions for place in (portion, portion + 1)]
         places = np.arange(*bounds)
         if self._portions > 1:
-            places = scattered(places, self._uses, [self.seed, epoch])
+            places = shuffled_places(places, self._uses, [self.seed, epoch])
         chosen, start, pairs_before = [], 0, 0
         for part in self.store.parts:
             uses = _uses(part)
@@ -197,7 +207,7 @@ class Planner:
             whole = int(part.weight) * part.pairs
             numbers = places_here % part.pairs
             fraction = places_here >= whole
-            numbers[fraction] = scattered(numbers[fraction], part.pairs, [self.seed, epoch, pairs_before])
+            numbers[fraction] = shuffled_places(numbers[fraction], part.pairs, [self.seed, epoch, pairs_before])
             chosen.append(pairs_before + numbers)
             start, pairs_before = start + uses, pairs_before + part.pairs
         return np.concatenate(chosen)
@@ -212,14 +222,14 @@ class Planner:
         return -(-self._uses // PORTION)
 
 
-def _uses(part: Part) -> int:
+def _uses(part: CorpusPart) -> int:
     """How often an epoch uses a pair of this part; at least once, if it has one."""
     if not part.pairs:
         return 0
     return max(1, int(part.weight) * part.pairs + round(part.weight % 1.0 * part.pairs))
 
 
-def scattered(places: Ids, size: int, key: Sequence[int]) -> Ids:
+def shuffled_places(places: Ids, size: int, key: Sequence[int]) -> Ids:
     """Where each of `places` comes to lie in a shuffled row of `size`, which is never in memory.
 
     A Feistel network (Luby and Rackoff 1988) shuffles a power of four; who lands outside goes on until he is inside.
@@ -240,38 +250,38 @@ def scattered(places: Ids, size: int, key: Sequence[int]) -> Ids:
     return found.astype(np.int64)
 
 
-def _lengths(store: Store, numbers: Ids) -> NDArray[np.int64]:
+def _lengths(store: TokenStore, numbers: Ids) -> NDArray[np.int64]:
     """The positions that each pair takes on its longer side, the symbol included."""
     return np.maximum(store.lengths("source", numbers), store.lengths("target", numbers)) + 1
 
 
-def _words(store: Store, rows: Rows) -> int:
+def _tokens(store: TokenStore, rows: PlannedMicroBatch) -> int:
     return int(store.lengths("target", rows.numbers).sum()) + len(rows.numbers)
 
 
-def _assembled(store: Store, rows: Rows) -> Piece:
+def _assembled(store: TokenStore, rows: PlannedMicroBatch) -> MicroBatch:
     count = np.arange(len(rows.numbers))
     source, length = store.padded("source", rows.numbers, rows.room)
     source[count, length] = END
-    words, length = store.padded("target", rows.numbers, rows.room)
-    target_in = np.concatenate([np.full((len(count), 1), BEGIN), words[:, :-1]], axis=1)
-    words[count, length] = END
-    return Piece(source, target_in, words)
+    tokens, length = store.padded("target", rows.numbers, rows.room)
+    target_in = np.concatenate([np.full((len(count), 1), BEGIN), tokens[:, :-1]], axis=1)
+    tokens[count, length] = END
+    return MicroBatch(source, target_in, tokens)
 
 
-def fitted_rungs(counts: NDArray[Any], rungs: int) -> Ids:
+def fit_buckets(counts: NDArray[Any], buckets: int) -> Ids:
     """The at most `rungs` lengths that pad least, where `counts[length]` sequences have each length.
 
-    Dynamic programming: the cheapest way to cover all lengths up to one with k rungs is, over all shorter lengths,
+    Dynamic programming: the cheapest way to cover all lengths up to one with k buckets is, over all shorter lengths,
     the cheapest way to cover those with k − 1 and the rest with one.
     """
     lengths = np.flatnonzero(counts)
     below = np.concatenate([[0], np.cumsum(counts[lengths])])
-    # [from, to]: positions that the sequences between take on the rung `to`; a rung cannot end before it begins.
+    # [from, to]: positions that the sequences between take on the bucket `to`; a bucket cannot end before it begins.
     cost = lengths * (below[None, 1:] - below[:-1, None]).astype(float)
     cost[np.tril_indices(len(lengths), -1)] = np.inf
     best, choices = cost[0], []
-    for _ in range(min(rungs, len(lengths)) - 1):
+    for _ in range(min(buckets, len(lengths)) - 1):
         total = best[:-1, None] + cost[1:]
         choices.append(total.argmin(axis=0))
         best = total.min(axis=0)

@@ -13,7 +13,7 @@ from pathlib import Path
 from transduce.corpus import hub
 from transduce.corpus import tmx as memory
 from transduce.corpus.entries import CorpusSpec, Embedded, Files, Hub, Languages, Tmx, Tsv, files_of
-from transduce.corpus.misalignment import parting
+from transduce.corpus.misalignment import find_misalignment
 
 __all__ = ["bytes_of_pairs", "lines_of", "opened", "pairs"]
 
@@ -136,7 +136,7 @@ def _unequal(source: Path, target: Path) -> ValueError:
 
 
 def _where_they_part(source: Path, target: Path) -> str:
-    found = parting(lines_of(source), lines_of(target))
+    found = find_misalignment(lines_of(source), lines_of(target))
     if found is None:
         return "Nothing in the lines shows where they part: look at the end first."
     ahead = target if found.shift > 0 else source

@@ -17,16 +17,16 @@ import numpy as np
 
 from transduce.corpus.checks import Report, name_of, readable_pairs
 from transduce.corpus.data import DataSpec
-from transduce.corpus.encode import STATE, State, cut
+from transduce.corpus.encode import STATE, EncodingState, encode_corpus
 from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, Hub, files_of, is_folder
 from transduce.corpus.readers import bytes_of_pairs, opened
-from transduce.corpus.subword_dropout import Dropout, DroppingStore
-from transduce.corpus.token_store import FILES, OFFSET, SIDES, Part, Store
-from transduce.storage.atomic import flush, write_text
-from transduce.storage.checksums import Entries, entries, faults
+from transduce.corpus.subword_dropout import SubwordDropout, SubwordDropoutStore
+from transduce.corpus.token_store import FILES, OFFSET, SIDES, CorpusPart, TokenStore
+from transduce.storage.atomic import atomic_write_text, flush_to_disk
+from transduce.storage.checksums import Checksums, checksums_of_files, find_damage
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
-__all__ = ["Prepared", "Store", "check_files", "open_store", "prepare", "subwords_files", "verify_store"]
+__all__ = ["Prepared", "TokenStore", "check_files", "open_store", "prepare", "subwords_files", "verify_store"]
 
 VERSION = 2
 DESCRIPTION, BEGUN = "store.json", "begun.json"
@@ -46,7 +46,7 @@ class Prepared(NamedTuple):
 
     source: Subwords
     target: Subwords
-    train: Store
+    train: TokenStore
     report: Report
     directory: Path
     fingerprint: str
@@ -61,13 +61,13 @@ def open_store(directory: Path) -> Prepared:
             raise _unusable(directory, f"{name} should have {known['bytes']:,} bytes, and has {found or 'none'}")
     source, target = _subwords(directory, shared=values["shared"])
     files, dtype = {name: directory / name for name in FILES}, np.dtype(values["dtype"])
-    parts = [Part(*part) for part in values["parts"]]
+    parts = [CorpusPart(*part) for part in values["parts"]]
     pairs = sum(part.pairs for part in parts)
     if any(files[f"{side}.offsets"].stat().st_size != OFFSET.itemsize * (pairs + 1) for side in SIDES):
         raise _unusable(directory, f"it does not hold the {pairs:,} pairs that it counts")
-    dropped = Dropout(source, target, values["dropout"])
+    dropped = SubwordDropout(source, target, values["dropout"])
     known = files, dtype, parts, values.get("longest")
-    store = DroppingStore(*known, dropped) if dropped.probability else Store(*known)
+    store = SubwordDropoutStore(*known, dropped) if dropped.probability else TokenStore(*known)
     return Prepared(source, target, store, Report.from_dictionary(values["report"]), directory, values["fingerprint"])
 
 
@@ -76,7 +76,7 @@ def verify_store(directory: Path) -> list[str]:
     if not (directory / DESCRIPTION).exists():
         return []
     try:
-        return faults(directory, _description(directory)["files"])
+        return find_damage(directory, _description(directory)["files"])
     except ValueError as error:
         return [str(error)]
 
@@ -150,7 +150,7 @@ def prepare(
     begun = _begun(making, fingerprint) or _begin(making, fingerprint, data, subwords, given, say)
     sides = _subwords(making, shared=begun.shared)
     say("cutting the corpus into subwords")
-    state, dtype = cut(data, sides, making, begun.pairs, say, threads=threads)
+    state, dtype = encode_corpus(data, sides, making, begun.pairs, say, threads=threads)
     _require_pairs(data, state, say)
     description = {
         "version": VERSION,
@@ -201,7 +201,7 @@ def _check_unchanged(directory: Path, fingerprint: str) -> None:
         )
 
 
-def _require_pairs(data: DataSpec, state: State, say: Callable[[str], None]) -> None:
+def _require_pairs(data: DataSpec, state: EncodingState, say: Callable[[str], None]) -> None:
     """Tells the corpora of which nothing is kept; a `ValueError` where these are all."""
     for corpus, part in zip(data.train, state.parts, strict=True):
         if not part.pairs:
@@ -216,7 +216,7 @@ class Begun(NamedTuple):
     fingerprint: str
     shared: bool
     pairs: int  # of all corpora, before any is dropped
-    files: Entries  # of the subwords
+    files: Checksums  # of the subwords
 
 
 def _begun(making: Path, fingerprint: str) -> Begun | None:
@@ -225,7 +225,7 @@ def _begun(making: Path, fingerprint: str) -> Begun | None:
         begun = Begun(**json.loads((making / BEGUN).read_text("utf-8")))
     except (OSError, ValueError, TypeError):
         return None
-    return begun if begun.fingerprint == fingerprint and not faults(making, begun.files) else None
+    return begun if begun.fingerprint == fingerprint and not find_damage(making, begun.files) else None
 
 
 def _begin(
@@ -248,9 +248,9 @@ def _begin(
     files = [making / name for name in subwords_files(shared=shared)]
     for path, side in zip(files, sides):
         side.save(path)
-        flush(path)
-    begun = Begun(fingerprint, shared, pairs, entries(files))
-    write_text(making / BEGUN, json.dumps(begun._asdict()))
+        flush_to_disk(path)
+    begun = Begun(fingerprint, shared, pairs, checksums_of_files(files))
+    atomic_write_text(making / BEGUN, json.dumps(begun._asdict()))
     return begun
 
 
@@ -320,7 +320,7 @@ def _done(directory: Path, fingerprint: str) -> Prepared | None:
         prepared = open_store(directory)
         files = _description(directory)["files"]
         touched = {name: known for name, known in files.items() if _changed(directory / name) != known["changed"]}
-        whole = prepared.fingerprint == fingerprint and not faults(directory, touched)
+        whole = prepared.fingerprint == fingerprint and not find_damage(directory, touched)
     except ValueError:
         return None
     return prepared if whole else None
@@ -352,10 +352,10 @@ def _sample(corpora: Sequence[CorpusSpec], longest: int) -> tuple[list[Pair], in
 
 def _publish(making: Path, directory: Path, description: dict[str, Any]) -> None:
     """Moves what was made into place; the description goes first where there is an old one, and comes last."""
-    files = entries(sorted(path for path in making.iterdir() if path.name not in (BEGUN, STATE)))
+    files = checksums_of_files(sorted(path for path in making.iterdir() if path.name not in (BEGUN, STATE)))
     for name, known in files.items():
         known["changed"] = _changed(making / name)
-        flush(making / name)
+        flush_to_disk(making / name)
     # Until here, which takes long for a large corpus, an interruption loses nothing.
     (making / BEGUN).unlink()
     (making / STATE).unlink()
@@ -365,8 +365,8 @@ def _publish(making: Path, directory: Path, description: dict[str, Any]) -> None
     aside = making / DESCRIPTION
     whole = json.loads(json.dumps(description | {"files": files}))
     aside.write_text(json.dumps(whole | {"seal": _seal(whole)}, indent=2), encoding="utf-8")
-    flush(aside)
-    flush(directory)
+    flush_to_disk(aside)
+    flush_to_disk(directory)
     aside.replace(directory / DESCRIPTION)
-    flush(directory)
+    flush_to_disk(directory)
     making.rmdir()

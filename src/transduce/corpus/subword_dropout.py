@@ -14,17 +14,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.corpus.token_store import FILES, SIDES, Packed, Part, Side, Store, StoreWriter
+from transduce.corpus.token_store import FILES, SIDES, CorpusPart, PackedSentences, Side, TokenStore, TokenStoreWriter
 from transduce.text.bpe_dropout import hashed
 from transduce.text.subwords import Subwords
 
-__all__ = ["Dropout", "DroppingStore"]
+__all__ = ["SubwordDropout", "SubwordDropoutStore"]
 
 BATCH = 2_000
 """Sentences that are cut at a time."""
 
 
-class Dropout(NamedTuple):
+class SubwordDropout(NamedTuple):
     """What cuts the two sides, and the share of merges that it leaves out."""
 
     source: Subwords
@@ -32,41 +32,41 @@ class Dropout(NamedTuple):
     probability: float
 
 
-class DroppingStore(Store):
+class SubwordDropoutStore(TokenStore):
     """A store that gives every epoch another cut of its sentences: a function of seed, epoch and sentence."""
 
     def __init__(
         self,
         files: Mapping[str, Path],
         dtype: np.dtype[Any],
-        parts: Sequence[Part],
+        parts: Sequence[CorpusPart],
         longest: int | None,
-        dropout: Dropout,
+        dropout: SubwordDropout,
     ) -> None:
         super().__init__(files, dtype, parts, longest)
         self._directory = files[FILES[0]].parent
         self._dropout = dropout
-        self._latest: tuple[tuple[int, int], Store] | None = None
+        self._latest: tuple[tuple[int, int], TokenStore] | None = None
 
-    def in_epoch(self, seed: int, epoch: int) -> Store:
+    def in_epoch(self, seed: int, epoch: int) -> TokenStore:
         """The store as it is cut in an epoch; the latest is kept."""
         if self._latest is None or self._latest[0] != (seed, epoch):
             self._latest = None  # its files take room on the disk, and there may be room for one
             self._latest = (seed, epoch), self._cut(seed, epoch)
         return self._latest[1]
 
-    def _cut(self, seed: int, epoch: int) -> Store:
+    def _cut(self, seed: int, epoch: int) -> TokenStore:
         with ExitStack() as stack:
             files = {name: stack.enter_context(TemporaryFile(dir=self._directory)) for name in FILES}
-            writer = StoreWriter(files, self.dtype)
+            writer = TokenStoreWriter(files, self.dtype)
             for side in SIDES:
                 for start in range(0, len(self), BATCH):
                     numbers = np.arange(start, min(start + BATCH, len(self)))
                     sentences = self._sentences(side, numbers, _keys(seed, epoch, side, numbers))
-                    writer.append(side, Packed.of(sentences, self.dtype))
+                    writer.append(side, PackedSentences.of(sentences, self.dtype))
             for file in files.values():
                 file.flush()
-            return Store(files, self.dtype, self.parts)
+            return TokenStore(files, self.dtype, self.parts)
 
     def _sentences(self, side: Side, numbers: NDArray[np.int64], keys: NDArray[np.uint64]) -> list[NDArray[Any]]:
         """Some sentences of one side, cut with dropout."""

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FILES", "SIDES", "Packed", "Part", "Side", "Store", "StoreWriter"]
+__all__ = ["FILES", "SIDES", "CorpusPart", "PackedSentences", "Side", "TokenStore", "TokenStoreWriter"]
 
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
@@ -22,37 +22,37 @@ FILES = ("source.ids", "source.offsets", "target.ids", "target.offsets")
 OFFSET = np.dtype("<i8")
 
 
-class Part(NamedTuple):
+class CorpusPart(NamedTuple):
     """A run of pairs that came from one corpus of the recipe, and how often an epoch uses them."""
 
     pairs: int
     weight: float
 
 
-class Packed(NamedTuple):
+class PackedSentences(NamedTuple):
     """Sentences of one side: the length of each, and the ids of all, one after the other."""
 
     lengths: NDArray[np.int64]
     ids: NDArray[Any]
 
     @classmethod
-    def of(cls, sentences: Sequence[Sequence[int] | NDArray[Any]], dtype: np.dtype[Any]) -> "Packed":
+    def of(cls, sentences: Sequence[Sequence[int] | NDArray[Any]], dtype: np.dtype[Any]) -> "PackedSentences":
         """The sentences given, as ids of a type."""
         lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
         return cls(lengths, np.fromiter(chain.from_iterable(sentences), dtype, lengths.sum()))
 
 
-class Store:
+class TokenStore:
     """Pairs of sentences as ids, by number, on disk."""
 
     def __init__(
         self,
         files: Mapping[str, Path | BinaryIO],
         dtype: np.dtype[Any],
-        parts: Sequence[Part],
+        parts: Sequence[CorpusPart],
         longest: int | None = None,
     ) -> None:
-        """Maps `files`, which `StoreWriter` wrote, one for each of `FILES`; they may be deleted then.
+        """Maps `files`, which `TokenStoreWriter` wrote, one for each of `FILES`; they may be deleted then.
 
         `longest` are the ids of the longest sentence, where they are known.
         """
@@ -111,13 +111,13 @@ class Store:
         rows[inside] = self._ids[side][(starts[:, None] + places)[inside]]
         return rows, lengths
 
-    def in_epoch(self, seed: int, epoch: int) -> "Store":
+    def in_epoch(self, seed: int, epoch: int) -> "TokenStore":
         """The sentences as they are in an epoch: here always the same."""
         return self
 
 
-class StoreWriter:
-    """Fills the files of a `Store`, a batch at a time, from where they end."""
+class TokenStoreWriter:
+    """Fills the files of a `TokenStore`, a batch at a time, from where they end."""
 
     def __init__(self, files: Mapping[str, BinaryIO], dtype: np.dtype[Any]) -> None:
         self._files = files
@@ -126,7 +126,7 @@ class StoreWriter:
             if not files[f"{side}.offsets"].tell():
                 files[f"{side}.offsets"].write(np.zeros(1, OFFSET).tobytes())
 
-    def append(self, side: Side, sentences: Packed) -> None:
+    def append(self, side: Side, sentences: PackedSentences) -> None:
         """Adds `sentences` to one side."""
         ends = self._ends[side] + np.cumsum(sentences.lengths, dtype=OFFSET)
         self._files[f"{side}.ids"].write(sentences.ids.tobytes())

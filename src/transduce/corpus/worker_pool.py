@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from queue import SimpleQueue
 from typing import Generic, Self, TypeVar
 
-__all__ = ["in_order"]
+__all__ = ["map_in_order"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -27,7 +27,9 @@ Result = TypeVar("Result")
 ALONE = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
-def in_order(work: Callable[[Item], Result], items: Iterable[Item], processes: int) -> Generator[Result, None, None]:
+def map_in_order(
+    work: Callable[[Item], Result], items: Iterable[Item], processes: int
+) -> Generator[Result, None, None]:
     """What `work` makes of each item, by so many processes; by this one where one is enough.
 
     `work` and the items can be pickled; its errors are raised here. A `RuntimeError` where a process has ended before

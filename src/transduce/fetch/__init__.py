@@ -12,7 +12,7 @@ from transduce.fetch.landing import Landing
 from transduce.fetch.meter import readable
 from transduce.fetch.origins import Folder, Mirrors
 from transduce.fetch.sources import Archives, Hub, Source
-from transduce.storage.locks import held
+from transduce.storage.locks import exclusive_lock
 
 __all__ = ["Catalogue", "Unavailable", "fetch", "read_catalogue"]
 
@@ -34,7 +34,7 @@ def fetch(name: str, out: Path, origin: str | None, say: Say, catalogue: Catalog
     catalogue = catalogue or read_catalogue()
     corpus = catalogue.corpus(name)
     source = _source(origin, out, catalogue, say)
-    with held(out / name, "fetch"):
+    with exclusive_lock(out / name, "fetch"):
         landing = Landing(out / name)
         if landing.parts:
             say(f"checking what is in {out / name}")

@@ -13,8 +13,8 @@ from urllib.request import Request, urlopen
 import transduce
 from transduce.fetch.catalogue import Archive
 from transduce.fetch.meter import Meter
-from transduce.storage.atomic import flush
-from transduce.storage.locks import held
+from transduce.storage.atomic import flush_to_disk
+from transduce.storage.locks import exclusive_lock
 
 __all__ = ["Unavailable", "download", "fault"]
 
@@ -38,7 +38,7 @@ def download(name: str, archive: Archive, folder: Path, say: Callable[[str], Non
     every mirror fails, with each and its reason; what came of the archive stays for the next time.
     """
     path = folder / name
-    with held(path.parent, "fetch"):
+    with exclusive_lock(path.parent, "fetch"):
         if path.exists() and (found := fault(path, archive)) is None:
             return path
         if path.exists():
@@ -53,7 +53,7 @@ def download(name: str, archive: Archive, folder: Path, say: Callable[[str], Non
                 reasons.append(f"{mirror}: {error}")
             else:
                 path.with_name(f"{path.name}.part").replace(path)
-                flush(path.parent)
+                flush_to_disk(path.parent)
                 return path
     raise Unavailable("\n  ".join([f"no mirror gives {name}:", *reasons]))
 
@@ -100,7 +100,7 @@ def _fill(part: Path, archive: Archive, mirror: str, say: Callable[[str], None])
         if found := fault(part, archive):
             file.truncate(0)
             raise _FailedError(f"what it gives {found}")
-        flush(part)
+        flush_to_disk(part)
 
 
 def _request(mirror: str, archive: Archive, file: BufferedRandom, say: Callable[[str], None]) -> None:

@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from transduce.storage.atomic import flush, write_text
-from transduce.storage.checksums import entries, faults
+from transduce.storage.atomic import atomic_write_text, flush_to_disk
+from transduce.storage.checksums import checksums_of_files, find_damage
 
 __all__ = ["Landing"]
 
@@ -33,7 +33,7 @@ class Landing:
         """Moves into place what the manifest counts as there, and forgets whatever else was begun."""
         for part in self.parts.values():
             for name, known in part["files"].items():
-                if not (self.folder / name).exists() and not faults(self._written, {name: known}):
+                if not (self.folder / name).exists() and not find_damage(self._written, {name: known}):
                     (self._written / name).replace(self.folder / name)
         shutil.rmtree(self._written, ignore_errors=True)
 
@@ -42,7 +42,7 @@ class Landing:
         known = self.parts.get(name, {}).get("files", {})
         for file in files:
             path = self.folder / file
-            if path.exists() and (file not in known or faults(self.folder, {file: known[file]})):
+            if path.exists() and (file not in known or find_damage(self.folder, {file: known[file]})):
                 raise ValueError(
                     f"{path} is there already and is not as `fetch` has written it; it is left alone. Move it away and "
                     "run the command again, or choose another --out"
@@ -61,15 +61,15 @@ class Landing:
                 for side, text in zip(sides, row, strict=True):
                     side.write(text + "\n")
         for path in paths:
-            flush(path)
+            flush_to_disk(path)
         known = self.parts.get(name, {}).get("files", {})
-        self.parts[name] = {"files": {**known, **entries(paths)}, **account()}
+        self.parts[name] = {"files": {**known, **checksums_of_files(paths)}, **account()}
         # From here on the part counts: should the moves be cut short, the next start finishes them.
         text = json.dumps({"version": VERSION, "parts": self.parts}, indent=2) + "\n"
-        write_text(self.folder / MANIFEST, text)
+        atomic_write_text(self.folder / MANIFEST, text)
         for path in paths:
             path.replace(self.folder / path.name)
-        flush(self.folder)
+        flush_to_disk(self.folder)
         shutil.rmtree(self._written)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from transduce.runtime.rate import Pace
+from transduce.runtime.rate import ProgressRate
 
 __all__ = ["Meter", "readable"]
 
@@ -17,7 +17,7 @@ class Meter:
     """Counts bytes, `done` of `total` (None where that is unknown), the first `done` of which were there before."""
 
     def __init__(self, total: int | None, done: int, say: Callable[[str], None]) -> None:
-        self.pace, self._say = Pace(total, done), say
+        self.pace, self._say = ProgressRate(total, done), say
         self._live = sys.stderr.isatty()
 
     def add(self, count: int) -> None:

@@ -2,7 +2,7 @@
 
 Read it from the inside out: `compatibility` and `attention` (3.2), `feed_forward` (3.3), `embedding` and `positions`
 (3.4, 3.5), `residual` (how a sub-layer is wrapped, 3.1 and 5.4), `layers`, `transformer` (the whole, 3.1), `readout`
-(from states to words and to the loss). Each part's settings stand beside its class and build it.
+(from states to tokens and to the loss). Each part's settings stand beside its class and build it.
 
 Leave out at first whatever takes `rows` or `past`: it serves search, where hypotheses stand side by side (`rows`) and
 what was written is remembered (`past`). `mixers`, `experts` and `families` are what the paper argues against, `family`
@@ -15,7 +15,7 @@ from transduce.model.positions import Learned, Sinusoidal
 from transduce.model.readout import Separate, Tied
 from transduce.model.spec import ModelSpec, Symbols, Vocabulary
 from transduce.model.transformer import Transformer, TransformerModel
-from transduce.model.translation_model import TranslationModel, blank
+from transduce.model.translation_model import TranslationModel, build_without_weights
 
 __all__ = [
     "Attention",
@@ -31,5 +31,5 @@ __all__ = [
     "TransformerModel",
     "TranslationModel",
     "Vocabulary",
-    "blank",
+    "build_without_weights",
 ]

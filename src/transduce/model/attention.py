@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from transduce.model.attention_scores import Compatibility, DotProduct, Keys, Queries, ScaledDot
-from transduce.model.hypothesis_rows import Rows
-from transduce.model.kv_cache import Past
+from transduce.model.hypothesis_rows import HypothesisRows
+from transduce.model.kv_cache import DecodingContext
 from transduce.settings import Spec
 
 Values = Float[Tensor, "batch heads source d_v"]
@@ -38,7 +38,7 @@ class AttentionSpec(Spec):
     compatibility: Compatibility = ScaledDot()
 
     def products(self, d_model: int, seen: int | float, *, causal: bool = False) -> int | float:
-        """Multiplications of a word that attends to itself and others, `seen` in all."""
+        """Multiplications of a token that attends to itself and others, `seen` in all."""
         widths = self.heads * (self.d_k + self.d_v)
         return 2 * d_model * widths + seen * widths + self.compatibility.products(self.heads, self.d_k)
 
@@ -163,7 +163,7 @@ class MultiHeadAttention(nn.Module):
         memory: tuple[Keys, Values],
         visible: Visible | None = None,
         causal: bool = False,
-        rows: Rows | None = None,
+        rows: HypothesisRows | None = None,
     ) -> Float[Tensor, "rows new d_model"]:
         """What each state gathers from the keys and values of `remember`, where `visible` lets it look.
 
@@ -185,7 +185,7 @@ class MultiHeadAttention(nn.Module):
         gathered: Tensor = self.core(self.compatibility, query, *memory, visible, causal, dropout)
         return gathered.transpose(1, 2).flatten(2)
 
-    def ask(self, states: Float[Tensor, "rows new d_model"], rows: Rows | None = None) -> Queries:
+    def ask(self, states: Float[Tensor, "rows new d_model"], rows: HypothesisRows | None = None) -> Queries:
         """x W^Q, head by head."""
         query = self.query(states)
         return self._split(query if rows is None else rows.spread(query), self.spec.d_k)
@@ -197,13 +197,17 @@ class MultiHeadAttention(nn.Module):
         mixed: Tensor = self(states, self.remember(states), visible, causal)
         return mixed
 
-    def step(self, states: Float[Tensor, "rows new d_model"], past: Past) -> Float[Tensor, "rows new d_model"]:
-        """Self-attention of new words to themselves and those before them."""
+    def step(
+        self, states: Float[Tensor, "rows new d_model"], past: DecodingContext
+    ) -> Float[Tensor, "rows new d_model"]:
+        """Self-attention of new tokens to themselves and those before them."""
         memory = past.cache.extend(*self.remember(states, past.rows))
         mixed: Tensor = self(states, memory, past.visible, rows=past.rows)
         return mixed
 
-    def remember(self, states: Float[Tensor, "rows new d_model"], rows: Rows | None = None) -> tuple[Keys, Values]:
+    def remember(
+        self, states: Float[Tensor, "rows new d_model"], rows: HypothesisRows | None = None
+    ) -> tuple[Keys, Values]:
         """x W^K and x W^V of what may be looked at, head by head: computed once, used by every query."""
         projected = self.key_value(states) if rows is None else rows.spread(self.key_value(states))
         keys, values = projected.split([self.spec.heads * width for width in (self.spec.d_k, self.spec.d_v)], dim=-1)

@@ -1,4 +1,4 @@
-"""From words to vectors: embedding · √d_model + position, then dropout (sections 3.4, 3.5, 5.4)."""
+"""From tokens to vectors: embedding · √d_model + position, then dropout (sections 3.4, 3.5, 5.4)."""
 
 import math
 
@@ -11,7 +11,7 @@ from transduce.model.dropout import Dropout
 
 
 class Embedding(nn.Module):
-    """One side's words: a table that may be shared, the positions, and dropout on their sum."""
+    """One side's tokens: a table that may be shared, the positions, and dropout on their sum."""
 
     def __init__(self, weight: nn.Parameter, positions: nn.Module, dropout: float, blank: int | None = None) -> None:
         super().__init__()
@@ -21,12 +21,12 @@ class Embedding(nn.Module):
         self.scale = math.sqrt(weight.shape[1])
         self.blank = blank  # the symbol that is a vector of zeros, as the released decoder's first input is
 
-    def forward(self, words: Int[Tensor, "rows length"], first: int = 0) -> Float[Tensor, "rows length d_model"]:
-        """Vectors of `words`, the first of which stands at position `first`."""
-        vectors = functional.embedding(words, self.weight)
+    def forward(self, tokens: Int[Tensor, "rows length"], first: int = 0) -> Float[Tensor, "rows length d_model"]:
+        """Vectors of `tokens`, the first of which stands at position `first`."""
+        vectors = functional.embedding(tokens, self.weight)
         if self.blank is not None:
-            vectors = vectors.masked_fill((words == self.blank).unsqueeze(-1), 0.0)
-        places = self.positions(first, words.shape[1])
+            vectors = vectors.masked_fill((tokens == self.blank).unsqueeze(-1), 0.0)
+        places = self.positions(first, tokens.shape[1])
         summed: Tensor = self.dropout(_narrowed(torch.add(places, vectors, alpha=self.scale)))
         return summed
 

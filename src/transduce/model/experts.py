@@ -18,7 +18,7 @@ Gates = Float[Tensor, "rows experts"]
 
 
 class Experts(Spec):
-    """`chosen` of a `number` of feed-forward networks for each word, weighted by a softmax over those chosen.
+    """`chosen` of a `number` of feed-forward networks for each token, weighted by a softmax over those chosen.
 
     While training, noise of a learned size is added before choosing, and the penalty `balance` · (CV² of the experts'
     importance + CV² of their load) keeps all of them at work.
@@ -41,7 +41,7 @@ class Experts(Spec):
         return MixtureOfExperts(self, d_model)
 
     def products(self, d_model: int) -> int:
-        """Multiplications of a word: those of the experts that it is sent to, and of the gate."""
+        """Multiplications of a token: those of the experts that it is sent to, and of the gate."""
         return self.chosen * self.expert.products(d_model) + d_model * self.number
 
 
@@ -49,7 +49,7 @@ Network = Annotated[FeedForward | Experts, Field(discriminator="kind")]
 
 
 class MixtureOfExperts(nn.Module):
-    """Noisy top-k gating over feed-forward networks; `penalty` is of the last words seen while training."""
+    """Noisy top-k gating over feed-forward networks; `penalty` is of the last tokens seen while training."""
 
     penalty: Float[Tensor, ""] | None = None
 
@@ -61,10 +61,10 @@ class MixtureOfExperts(nn.Module):
         self.noise = nn.Linear(d_model, spec.number, bias=False)
 
     def forward(self, states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-        """Each word through its experts alone."""
-        words = states.reshape(-1, states.shape[-1])
-        clean = self.gate(words).float()
-        spread = functional.softplus(self.noise(words).float()) + LEAST if self.training else None
+        """Each token through its experts alone."""
+        tokens = states.reshape(-1, states.shape[-1])
+        clean = self.gate(tokens).float()
+        spread = functional.softplus(self.noise(tokens).float()) + LEAST if self.training else None
         noisy = clean if spread is None else clean + torch.randn_like(clean) * spread
         best, where = noisy.topk(self.spec.chosen + 1, dim=-1)
         weights = best[:, :-1].softmax(-1)
@@ -72,10 +72,10 @@ class MixtureOfExperts(nn.Module):
             gates = torch.zeros_like(clean).scatter(1, where[:, :-1], weights)
             load = _load(clean, noisy, spread, best)
             self.penalty = self.spec.balance * (_unevenness(gates.sum(0)) + _unevenness(load.sum(0)))
-        given = torch.zeros_like(words)
+        given = torch.zeros_like(tokens)
         for number, expert in enumerate(self.experts):
             rows, place = (where[:, :-1] == number).nonzero(as_tuple=True)
-            raised = expert(words[rows]) * weights[rows, place].unsqueeze(1).to(words.dtype)
+            raised = expert(tokens[rows]) * weights[rows, place].unsqueeze(1).to(tokens.dtype)
             given = given.index_add(0, rows, raised.to(given.dtype))
         return given.view_as(states)
 

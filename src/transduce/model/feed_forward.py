@@ -31,7 +31,7 @@ class FeedForward(Spec):
         return FeedForwardNetwork(self, d_model)
 
     def products(self, d_model: int) -> int:
-        """Multiplications of a word."""
+        """Multiplications of a token."""
         return 2 * d_model * self.d_ff
 
 

@@ -7,11 +7,11 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 
-class Rows(NamedTuple):
+class HypothesisRows(NamedTuple):
     """Hypotheses of several sentences: any number of each, side by side, in the order of the sentences.
 
     Attention works a sentence at a time. There the rows of a sentence stand next to each other in a rectangle of
-    `batch` sentences × `width`, as if they were one sentence of `width` words; all else works on the rows alone.
+    `batch` sentences × `width`, as if they were one sentence of `width` tokens; all else works on the rows alone.
     """
 
     sentences: Int[Tensor, " rows"]  # the sentence of each row
@@ -20,7 +20,7 @@ class Rows(NamedTuple):
     width: int
 
     @classmethod
-    def of(cls, sentences: Int[Tensor, " rows"], batch: int) -> "Rows":
+    def of(cls, sentences: Int[Tensor, " rows"], batch: int) -> "HypothesisRows":
         """The rows that belong to `sentences`, which are in order and less than `batch`."""
         ranks = torch.arange(len(sentences), device=sentences.device) - torch.searchsorted(sentences, sentences)
         width = int(ranks.max()) + 1

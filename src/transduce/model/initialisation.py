@@ -26,7 +26,7 @@ def initialise(
     attentions `over_encoder` W^K and W^V. At heads · d_k = d_model those three are smaller by 1/√2 than with `glorot`,
     and with the norm last the decoder finds the source in half the steps (docs/decisions/0015). `normal` draws every
     matrix and embedding N(0, 0.02²), as BERT did. What a compatibility has of its own begins as it says itself, and a
-    convolution as torch has it, but for `normal`. What chooses experts begins with zeros, so that all are sent words.
+    convolution as torch has it, but for `normal`. What chooses experts begins with zeros, so that all are sent tokens.
     """
     attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
     _draw_glorot(model, d_model)

@@ -1,4 +1,4 @@
-"""What a layer knows of the words before the new ones, in a search: caches by sentence, slot by slot."""
+"""What a layer knows of the tokens before the new ones, in a search: caches by sentence, slot by slot."""
 
 from typing import NamedTuple
 
@@ -7,13 +7,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from transduce.model.hypothesis_rows import Rows
+from transduce.model.hypothesis_rows import HypothesisRows
 
 Slots = Bool[Tensor, "batch target slots"]
 
 
-class Cache:
-    """What is kept of the words written so far, such as keys and values: one slot a word, by sentence.
+class KeyValueCache:
+    """What is kept of the tokens written so far, such as keys and values: one slot a token, by sentence.
 
     Appended in place, never reordered. Which slots belong to a hypothesis is a mask that the decoder's state carries
     (`state.CachedState.ancestors`): reordering a beam then moves a few bits and not the cache. What belongs to none
@@ -30,20 +30,20 @@ class Cache:
         self._buffers = tuple(_written(buffer, more, start) for buffer, more in zip(buffers, new, strict=True))
         return tuple(buffer[:, :, : self.used] for buffer in self._buffers)
 
-    def keep(self, sentences: Int[Tensor, " kept"], slots: Int[Tensor, "kept slots"]) -> "Cache":
+    def keep(self, sentences: Int[Tensor, " kept"], slots: Int[Tensor, "kept slots"]) -> "KeyValueCache":
         """The cache of the chosen sentences alone, and of each the chosen slots alone."""
-        return Cache(tuple(_chosen(buffer, sentences, slots) for buffer in self._buffers), slots.shape[1])
+        return KeyValueCache(tuple(_chosen(buffer, sentences, slots) for buffer in self._buffers), slots.shape[1])
 
 
-class Past(NamedTuple):
-    """What a decoder layer knows of the words before the new ones, in a search."""
+class DecodingContext(NamedTuple):
+    """What a decoder layer knows of the tokens before the new ones, in a search."""
 
-    cache: Cache
-    visible: Slots  # which slots, old and new, each new word may look at
-    rows: Rows
+    cache: KeyValueCache
+    visible: Slots  # which slots, old and new, each new token may look at
+    rows: HypothesisRows
 
 
-def room_for(slots: int) -> int:
+def capacity_for(slots: int) -> int:
     """Slots to hold where so many are needed: twice that, since more will follow."""
     return max(2 * slots, 32)
 
@@ -51,7 +51,7 @@ def room_for(slots: int) -> int:
 def _chosen(buffer: Tensor, sentences: Tensor, slots: Tensor) -> Tensor:
     """[kept heads room _], `slots` first, of [batch heads room _]: one pass over what is kept."""
     heads, room = buffer.shape[1:3]
-    slots = functional.pad(slots, (0, room_for(slots.shape[1]) - slots.shape[1]))
+    slots = functional.pad(slots, (0, capacity_for(slots.shape[1]) - slots.shape[1]))
     first = room * (heads * sentences.unsqueeze(1) + torch.arange(heads, device=buffer.device))
     places = first.unsqueeze(2) + slots.unsqueeze(1)
     return buffer.flatten(0, 2).index_select(0, places.flatten()).unflatten(0, places.shape)
@@ -61,7 +61,7 @@ def _written(buffer: Tensor | None, new: Tensor, start: int) -> Tensor:
     """`buffer` with `new` at slot `start`; grown where it is too short."""
     end = start + new.shape[2]
     if buffer is None or buffer.shape[2] < end:
-        grown = new.new_empty(*new.shape[:2], room_for(end), new.shape[3])
+        grown = new.new_empty(*new.shape[:2], capacity_for(end), new.shape[3])
         if buffer is not None:
             grown[:, :, :start] = buffer[:, :, :start]
         buffer = grown

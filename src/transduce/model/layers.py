@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from transduce.model.attention import Attention, Values, Visible
 from transduce.model.attention_scores import Keys
 from transduce.model.experts import Network
-from transduce.model.kv_cache import Past
+from transduce.model.kv_cache import DecodingContext
 from transduce.model.mixers import Mixer
 from transduce.model.residual import WRAPPERS
 from transduce.settings import Spec
@@ -64,12 +64,12 @@ class DecoderLayer(nn.Module):
         states: Float[Tensor, "rows new d_model"],
         memory: tuple[Keys, Values] | Float[Tensor, "batch source d_model"],
         visible: Visible,
-        past: Past | None = None,
+        past: DecodingContext | None = None,
     ) -> Float[Tensor, "rows new d_model"]:
         """The states one layer higher.
 
         `memory` is the encoder's output, or what `cross` has remembered of it; `visible` is the encoder's. Without a
-        `past` the states are whole sentences and each looks at itself and those before it; with one they are new words
+        `past` the states are whole sentences and each looks at itself and those before it; with one they are new tokens
         of its rows, appended to its cache.
         """
         rows = past.rows if past else None

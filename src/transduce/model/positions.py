@@ -1,4 +1,4 @@
-"""Where a word stands: sinusoids (section 3.5) or a learned table (Table 3, row E)."""
+"""Where a token stands: sinusoids (section 3.5) or a learned table (Table 3, row E)."""
 
 import math
 from typing import Annotated, Literal

@@ -1,6 +1,6 @@
-"""From the decoder's states to words: log-probabilities, and the loss without ever holding all logits (3.4, 5.4).
+"""From the decoder's states to tokens: log-probabilities, and the loss without ever holding all logits (3.4, 5.4).
 
-The loss of a word with logits z and smoothed target q is −Σ q log softmax(z). With q = (1−ε)·δ + ε/V it is
+The loss of a token with logits z and smoothed target q is −Σ q log softmax(z). With q = (1−ε)·δ + ε/V it is
 logsumexp(z) − (1−ε)·z_target − ε·mean(z), whose gradient by z is softmax(z) − q: forward and backward are worked out
 together, a chunk of rows at a time, so that a large vocabulary needs little memory.
 """
@@ -21,21 +21,21 @@ CHUNK = 4 * 2**20  # logits at once: with fewer, adding up the gradient of the m
 class Smoothing(Spec):
     """Label smoothing: how much of the target's probability is given away, and to whom.
 
-    `all`: ε/V to every word, the target included (Szegedy's definition, and torch's). `others`: ε/(V−1) to every
-    word but the target (the released code).
+    `all`: ε/V to every token, the target included (Szegedy's definition, and torch's). `others`: ε/(V−1) to every
+    token but the target (the released code).
     """
 
     epsilon: float = Field(default=0.0, ge=0, lt=1)
     over: Literal["all", "others"] = "all"
 
     def shares(self, vocabulary: int) -> tuple[int | float, int | float]:
-        """(extra on the target, share of every word): they make q = extra·δ + share."""
+        """(extra on the target, share of every token): they make q = extra·δ + share."""
         share = self.epsilon / (vocabulary if self.over == "all" else vocabulary - 1)
         return 1 - share * vocabulary, share
 
 
 class Loss(NamedTuple):
-    """Sums over the words that are not padding, in nats."""
+    """Sums over the tokens that are not padding, in nats."""
 
     smoothed: Float[Tensor, ""]
     unsmoothed: Float[Tensor, ""]  # what perplexity is made of; carries no gradient
@@ -68,7 +68,7 @@ ReadoutSpec = Annotated[Tied | Separate, Field(discriminator="kind")]
 
 
 class Readout(nn.Module):
-    """softmax(states · Wᵀ): log-probabilities of the next word, or the loss of the right one."""
+    """softmax(states · Wᵀ): log-probabilities of the next token, or the loss of the right one."""
 
     def __init__(self, weight: nn.Parameter, pad: int) -> None:
         super().__init__()
@@ -89,20 +89,20 @@ class Readout(nn.Module):
         device = states.device.type
         narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else self.weight.dtype
         shares = smoothing.shares(len(self.weight))
-        rows, words = states.flatten(0, 1), target.flatten()
+        rows, tokens = states.flatten(0, 1), target.flatten()
         if rows.is_cpu:  # a GPU would have to be asked how many there are
-            kept = (words != self.pad).nonzero().squeeze(1)
-            rows, words = rows.index_select(0, kept), words[kept]
+            kept = (tokens != self.pad).nonzero().squeeze(1)
+            rows, tokens = rows.index_select(0, kept), tokens[kept]
         with torch.autocast(device, enabled=False):
-            return Loss(*_ChunkedLoss.apply(rows, self.weight, words, self.pad, shares, narrow))
+            return Loss(*_ChunkedLoss.apply(rows, self.weight, tokens, self.pad, shares, narrow))
 
 
 class _ChunkedLoss(torch.autograd.Function):
     """Both sums of the loss; the gradients are made on the way forward, chunk by chunk.
 
-    Of `states` [words, d_model], `weight` [vocabulary, d_model] and `target` [words], with products in `narrow`.
+    Of `states` [tokens, d_model], `weight` [vocabulary, d_model] and `target` [tokens], with products in `narrow`.
     The gradient by the logits is softmax(z) − share − extra·δ, `shares` being `Smoothing.shares`. Only the
-    softmax and the δ are written out: what is the same for every word of the vocabulary is a product of two vectors,
+    softmax and the δ are written out: what is the same for every token of the vocabulary is a product of two vectors,
     taken off the results at the end.
     """
 
@@ -118,7 +118,7 @@ class _ChunkedLoss(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         wanted = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
         exact = torch.promote_types(states.dtype, torch.float32)
-        wide = torch.float32 if narrow == torch.float16 else narrow  # in whose range an unlikely word is not 0
+        wide = torch.float32 if narrow == torch.float16 else narrow  # in whose range an unlikely token is not 0
         states, weight = states.to(narrow), weight.to(narrow)
         extra, share = shares
         present = (target != pad).to(exact)
@@ -156,12 +156,12 @@ class _ChunkedLoss(torch.autograd.Function):
 def _chunk(
     states: Float[Tensor, "rows d_model"],
     weight: Float[Tensor, "vocabulary d_model"],
-    words: Int[Tensor, " rows"],
+    tokens: Int[Tensor, " rows"],
     extra: float,
     wide: torch.dtype,
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, "rows vocabulary"]]:
-    """The right words' logits, −log of their probabilities, and softmax(z) − extra·δ, in `wide`."""
-    places = torch.arange(len(words), device=words.device), words
+    """The right tokens' logits, −log of their probabilities, and softmax(z) − extra·δ, in `wide`."""
+    places = torch.arange(len(tokens), device=tokens.device), tokens
     logits = functional.linear(states, weight)
     probabilities = logits.softmax(1, dtype=wide)
     likely = probabilities[places]
@@ -176,7 +176,7 @@ def _surprise(
     places: tuple[Tensor, Tensor],
     least: float,
 ) -> Float[Tensor, " rows"]:
-    """−log of the probabilities of the right words; one below the `least` normal number is worked out from its logits.
+    """−log of the probabilities of the right tokens; one below the `least` normal number is worked out from its logits.
 
     A GPU would have to be asked whether there is one: there it counts as the least.
     """

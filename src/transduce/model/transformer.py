@@ -1,4 +1,4 @@
-"""The Transformer (section 3.1, Figure 1): whole for training, and word by word for search."""
+"""The Transformer (section 3.1, Figure 1): whole for training, and token by token for search."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -11,20 +11,27 @@ from torch.nn import functional
 
 from transduce.model.attention import Attention, Values
 from transduce.model.attention_scores import Keys
-from transduce.model.decoder_state import CachedState
+from transduce.model.decoder_state import DecoderState
 from transduce.model.embedding import Embedding
 from transduce.model.experts import Network
-from transduce.model.hypothesis_rows import Rows
+from transduce.model.hypothesis_rows import HypothesisRows
 from transduce.model.initialisation import Initialisation, initialise
-from transduce.model.kv_cache import Cache, Past
+from transduce.model.kv_cache import DecodingContext, KeyValueCache
 from transduce.model.layers import DecoderLayer, EncoderLayer, LayerSpec
 from transduce.model.mixers import Mixer
 from transduce.model.positions import Learned, PositionsSpec, Sinusoidal
 from transduce.model.readout import ReadoutSpec, Tied
-from transduce.model.translation_model import FamilySpec, Layers, TranslationModel, Vocabulary, embeddings, stack
+from transduce.model.translation_model import (
+    BaseModelSpec,
+    Layers,
+    TranslationModel,
+    Vocabulary,
+    embeddings,
+    typed_module_list,
+)
 
 
-class Transformer(FamilySpec):
+class Transformer(BaseModelSpec):
     """The settings of section 3 and of Table 3's columns; the values of `base` are in `transduce.recipe.presets`."""
 
     kind: Literal["transformer"] = "transformer"
@@ -46,10 +53,10 @@ class Transformer(FamilySpec):
         return TransformerModel(self, vocabulary)
 
     def products(self, length: int) -> tuple[int | float, int | float]:
-        """As `FamilySpec.products`; a word of a masked sentence sees half of it on average."""
+        """As `FamilySpec.products`; a token of a masked sentence sees half of it on average."""
         network = self.feed_forward.products(self.d_model)
         cross = self.cross.heads * (self.cross.d_k + self.cross.d_v)
-        # The keys and values that attention over the source needs are made once a source word, in every decoder layer.
+        # The keys and values that attention over the source needs are made once a source token, in every decoder layer.
         remembered = self.d_model * cross
         read = self.encoder_layers * (self.mixer.products(self.d_model, length) + network)
         written = self.mixer.products(self.d_model, length / 2, causal=True) + network
@@ -83,8 +90,8 @@ class TransformerModel(TranslationModel):
         blank = spec.symbols.begin if spec.first_input == "zeros" else None
         self.source_embedding = Embedding(source, spec.positions.build(spec.d_model), spec.dropout)
         self.target_embedding = Embedding(target, spec.positions.build(spec.d_model), spec.dropout, blank)
-        self.encoder = stack([EncoderLayer(spec.layer) for _ in range(spec.encoder_layers)])
-        self.decoder = stack([DecoderLayer(spec.layer) for _ in range(spec.decoder_layers)])
+        self.encoder = typed_module_list([EncoderLayer(spec.layer) for _ in range(spec.encoder_layers)])
+        self.decoder = typed_module_list([DecoderLayer(spec.layer) for _ in range(spec.decoder_layers)])
         self.encoder_norm, self.decoder_norm = self._last_norm(), self._last_norm()
         self.readout = spec.readout.build(target, spec.symbols.pad)
         self.longest = spec.positions.longest if isinstance(spec.positions, Learned) else None
@@ -98,7 +105,7 @@ class TransformerModel(TranslationModel):
         visible: Bool[Tensor, "batch source"],
         target_in: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """The decoder's states after each word of `target_in`, from which `readout` tells the next."""
+        """The decoder's states after each token of `target_in`, from which `readout` tells the next."""
         encoded = self.encode(source, visible)
         states = self.target_embedding(target_in)
         for layer in self.decoder:
@@ -113,7 +120,7 @@ class TransformerModel(TranslationModel):
     def encode(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
     ) -> Float[Tensor, "batch source d_model"]:
-        """The encoder's output z for words x (section 3.1)."""
+        """The encoder's output z for tokens x (section 3.1)."""
         states = self.source_embedding(source)
         for layer in self.encoder:
             states = layer(states, visible.unsqueeze(1))
@@ -121,28 +128,30 @@ class TransformerModel(TranslationModel):
         return normalised
 
     def start(
-        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], room: int
-    ) -> CachedState:
-        """The state before the first word: one row a sentence; at most `room` words will be written."""
-        assert self.longest is None or room <= self.longest, "the caller bounds `room` by the model's positions"
-        return CachedState(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
+    ) -> DecoderState:
+        """The state before the first token: one row a sentence; at most `max_length` tokens will be written."""
+        assert self.longest is None or max_length <= self.longest, (
+            "the caller bounds `max_length` by the model's positions"
+        )
+        return DecoderState(
             memory=self._remembered(source, visible),
             visible=visible.unsqueeze(1),
-            caches=tuple(Cache() for _ in self.decoder),
-            rows=Rows.of(torch.arange(len(source), device=source.device), len(source)),
+            caches=tuple(KeyValueCache() for _ in self.decoder),
+            rows=HypothesisRows.of(torch.arange(len(source), device=source.device), len(source)),
             ancestors=visible.new_zeros(len(source), 0),
         )
 
     def step(
-        self, words: Int[Tensor, "rows new"], state: CachedState
-    ) -> tuple[Float[Tensor, "rows new vocabulary"], CachedState]:
-        """Log-probabilities of the word after each of `words`, and the state with them written."""
-        visible, ancestors = state.masks(words.shape[1])
-        states = self.target_embedding(words, state.length)
+        self, tokens: Int[Tensor, "rows new"], state: DecoderState
+    ) -> tuple[Float[Tensor, "rows new vocabulary"], DecoderState]:
+        """Log-probabilities of the token after each of `tokens`, and the state with them written."""
+        visible, ancestors = state.masks(tokens.shape[1])
+        states = self.target_embedding(tokens, state.length)
         for layer, memory, cache in zip(self.decoder, state.memory, state.caches, strict=True):
-            states = layer(states, memory, state.visible, Past(cache, visible, state.rows))
+            states = layer(states, memory, state.visible, DecodingContext(cache, visible, state.rows))
         log_probabilities = self.readout(self.decoder_norm(states))
-        return log_probabilities, state._replace(ancestors=ancestors, length=state.length + words.shape[1])
+        return log_probabilities, state._replace(ancestors=ancestors, length=state.length + tokens.shape[1])
 
     def _remembered(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
@@ -153,11 +162,11 @@ class TransformerModel(TranslationModel):
         """
         at_once = len(source) if source.is_cuda else READ_AT_ONCE
         parts: list[list[tuple[Keys, Values]]] = [[] for _ in self.decoder]
-        for words, seen in zip(source.split(at_once), visible.split(at_once), strict=True):
+        for tokens, seen in zip(source.split(at_once), visible.split(at_once), strict=True):
             if not source.is_cuda:
                 longest = int(seen.any(0).nonzero().amax()) + 1
-                words, seen = words[:, :longest], seen[:, :longest]
-            encoded = self.encode(words, seen)
+                tokens, seen = tokens[:, :longest], seen[:, :longest]
+            encoded = self.encode(tokens, seen)
             for part, layer in zip(parts, self.decoder, strict=True):
                 part.append(layer.cross.remember(encoded))
         length = source.shape[1]

@@ -1,4 +1,4 @@
-"""What every family of models shares: symbols, vocabularies, tables of words, and what others know of a model."""
+"""What every family of models shares: symbols, vocabularies, tables of tokens, and what others know of a model."""
 
 from abc import abstractmethod
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ Layers = Annotated[int, Field(ge=1, le=1000)]  # a model of a mistyped number of
 
 
 class Symbols(Spec):
-    """The three ids that are no words."""
+    """The three ids that stand for no text."""
 
     pad: int = 0
     begin: int = 1
@@ -31,7 +31,7 @@ class Vocabulary(Spec):
     target: int = Field(ge=4)
 
 
-class FamilySpec(Spec):
+class BaseModelSpec(Spec):
     """The settings that every family has."""
 
     d_model: int = Field(ge=1)
@@ -44,14 +44,14 @@ class FamilySpec(Spec):
         raise NotImplementedError
 
     def products(self, length: int) -> tuple[int | float, int | float]:
-        """Multiplications in products of matrices, forward, of reading one source word and of writing one target word.
+        """Counts the multiplications of matrix products that reading a source token and writing a target token take.
 
-        Of sentences of `length` words; the projection on the vocabulary, which every family has, is not in it.
+        Forward only, in sentences of `length` tokens, without the projection on the vocabulary.
         """
         raise NotImplementedError
 
 
-def blank(spec: FamilySpec, vocabulary: Vocabulary) -> "TranslationModel":
+def build_without_weights(spec: BaseModelSpec, vocabulary: Vocabulary) -> "TranslationModel":
     """The model without storage, its shapes alone; a `ValueError` where it has a size that no tensor has."""
     try:
         with torch.device("meta"):
@@ -63,7 +63,7 @@ def blank(spec: FamilySpec, vocabulary: Vocabulary) -> "TranslationModel":
 Layer = TypeVar("Layer", bound=nn.Module)
 
 
-def stack(layers: Iterable[Layer]) -> Iterable[Layer]:
+def typed_module_list(layers: Iterable[Layer]) -> Iterable[Layer]:
     """The layers as a module that keeps their type."""
     return cast(Iterable[Layer], nn.ModuleList(layers))
 
@@ -83,10 +83,10 @@ class TranslationModel(nn.Module):
         visible: Bool[Tensor, "batch source"],
         target_in: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """The decoder's states after each word of `target_in`, from which `readout` tells the next."""
+        """The decoder's states after each token of `target_in`, from which `readout` tells the next."""
 
     def penalty(self) -> Float[Tensor, ""] | None:
-        """What its parts want added to the loss of a word, from the last call while training; None for nothing."""
+        """What its parts want added to the loss of a token, from the last call while training; None for nothing."""
         experts = (module for module in self.modules() if isinstance(module, MixtureOfExperts))
         wanted = [module.penalty for module in experts if module.penalty is not None]
         return torch.stack(wanted).sum() if wanted else None
@@ -105,15 +105,15 @@ class TranslationModel(nn.Module):
         return []
 
     @abstractmethod
-    def start(self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], room: int) -> Any:
-        """The state before the first word: one row a sentence; at most `room` words will be written."""
+    def start(self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int) -> Any:
+        """The state before the first token: one row a sentence; at most `max_length` tokens will be written."""
 
     @abstractmethod
-    def step(self, words: Int[Tensor, "rows new"], state: Any) -> tuple[Float[Tensor, "rows new vocabulary"], Any]:
-        """Log-probabilities of the word after each of `words`, and the state with them written."""
+    def step(self, tokens: Int[Tensor, "rows new"], state: Any) -> tuple[Float[Tensor, "rows new vocabulary"], Any]:
+        """Log-probabilities of the token after each of `tokens`, and the state with them written."""
 
 
-def check_shared(spec: FamilySpec, vocabulary: Vocabulary) -> None:
+def check_shared(spec: BaseModelSpec, vocabulary: Vocabulary) -> None:
     """A `ValueError` where one table would have to hold two vocabularies."""
     if spec.embeddings == "shared" and vocabulary.source != vocabulary.target:
         raise ValueError(
@@ -122,7 +122,7 @@ def check_shared(spec: FamilySpec, vocabulary: Vocabulary) -> None:
         )
 
 
-def embeddings(spec: FamilySpec, vocabulary: Vocabulary) -> tuple[nn.Parameter, nn.Parameter]:
+def embeddings(spec: BaseModelSpec, vocabulary: Vocabulary) -> tuple[nn.Parameter, nn.Parameter]:
     """The source's and the target's table, one matrix where they are shared (section 3.4); not drawn yet."""
     check_shared(spec, vocabulary)
     source = nn.Parameter(torch.empty(vocabulary.source, spec.d_model))

@@ -18,9 +18,9 @@ from transduce.paper.scales import ScaleName, scale
 from transduce.paper.systems import SYSTEMS
 from transduce.paper.trials import Say
 from transduce.runtime.device import choose_device
-from transduce.storage.atomic import replace, write_text
-from transduce.storage.locks import in_turn
-from transduce.trainer.trainer import Options
+from transduce.storage.atomic import atomic_write, atomic_write_text
+from transduce.storage.locks import wait_for_lock
+from transduce.trainer.trainer import TrainOptions
 
 __all__ = ["EXPERIMENTS", "Asked", "Result"]
 
@@ -34,7 +34,7 @@ class Asked(NamedTuple):
     minutes: float | None  # of each training
     work: Path
     repeats: int
-    options: Options
+    options: TrainOptions
     say: Say
 
     def chosen(self, known: Sequence[str]) -> list[str]:
@@ -62,11 +62,11 @@ class Result(NamedTuple):
         """Writes NAME.md, NAME.json and NAME.svg; gives the text."""
         picture = f"![{self.title}]({self.name}.svg)\n\n" if self.draw else ""
         whole = f"# {self.title}\n\n{picture}{self.text}\n\n{provenance(device, seconds)}\n"
-        with in_turn(out):  # of several processes that share out its rows
+        with wait_for_lock(out):  # of several processes that share out its rows
             if self.draw is not None:
-                replace(out / f"{self.name}.svg", self.draw)
-            write_text(out / f"{self.name}.md", whole)
-            write_text(out / f"{self.name}.json", json.dumps(self.values, indent=1, ensure_ascii=False) + "\n")
+                atomic_write(out / f"{self.name}.svg", self.draw)
+            atomic_write_text(out / f"{self.name}.md", whole)
+            atomic_write_text(out / f"{self.name}.json", json.dumps(self.values, indent=1, ensure_ascii=False) + "\n")
         return whole
 
 

@@ -12,8 +12,8 @@ from transduce.paper.table3 import recipe_of
 from transduce.paper.trials import RESAMPLES, Budget, Found, Say, Trial, read_trial, run_trial, shared_store
 from transduce.recipe import Recipe
 from transduce.settings import merged, validated
-from transduce.trainer.trainer import Options
-from transduce.trainer.validation import corpus_of
+from transduce.trainer.trainer import TrainOptions
+from transduce.trainer.validation import read_parallel_text
 
 POSITIONS = {"sinusoids": "base", "learned": "E"}
 LONGEST = 14  # subwords a side, in training
@@ -36,11 +36,11 @@ class Scored(NamedTuple):
 
 
 def lengths(
-    at: Scale, names: Sequence[str], minutes: float | None, work: Path, options: Options, say: Say
+    at: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions, say: Say
 ) -> list[Scored]:
     """Trains what is named, and measures all that had all their steps, by the length of the source."""
     prepared = shared_store(_recipe(at, "base"), work, say)
-    corpus = corpus_of(at.corpus_named("test"))
+    corpus = read_parallel_text(at.corpus_named("test"))
     sizes = [len(words) for words in prepared.source.encode(corpus.source)]
     bins = {f"{shortest} to {longest} subwords": (shortest, longest) for shortest, longest in BINS}
     measures = {part: partial(_scored, sizes, ends, corpus.target) for part, ends in bins.items()}

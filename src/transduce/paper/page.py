@@ -4,7 +4,7 @@ import html
 import re
 from pathlib import Path
 
-from transduce.storage.atomic import write_text
+from transduce.storage.atomic import atomic_write_text
 
 __all__ = ["write_page"]
 
@@ -30,7 +30,7 @@ def write_page(out: Path) -> Path:
     ]
     links = "".join(f'<a href="#{name}">{name}</a>' for name in names)
     page = out / "all.html"
-    write_text(
+    atomic_write_text(
         page,
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>Attention Is All You Need, reproduced</title><style>{STYLE}</style>"

@@ -12,14 +12,14 @@ from typing import Any
 import torch
 
 import transduce
-from transduce.runtime.device import environment
+from transduce.runtime.device import describe_environment
 
 __all__ = ["on", "program", "provenance"]
 
 
 def provenance(device: torch.device, seconds: float) -> str:
     """A paragraph that stands under every table."""
-    machine = environment(device)
+    machine = describe_environment(device)
     command = shlex.join(["transduce", *sys.argv[1:]])
     return (
         f"`{command}`, transduce {program()}, torch {machine['torch']}, "

@@ -18,9 +18,9 @@ from transduce.model.mixers import Convolution, LocalAttention, Mixer, Separable
 from transduce.model.positions import Sinusoidal
 from transduce.paper.provenance import on, program
 from transduce.paper.record import Record, add_record, records
-from transduce.runtime.device import environment
+from transduce.runtime.device import describe_environment
 from transduce.settings import validated
-from transduce.storage.locks import BusyError, held
+from transduce.storage.locks import LockHeldError, exclusive_lock
 
 D_MODEL, LAYERS, SYMBOLS = 64, 4, 16
 DISTANCES = (4, 8, 16, 32, 64, 128)
@@ -62,7 +62,7 @@ class Recaller(nn.Module):
 
     def __init__(self, mixer: Mixer | Cell) -> None:
         super().__init__()
-        self.words = nn.Embedding(SYMBOLS, D_MODEL)
+        self.tokens = nn.Embedding(SYMBOLS, D_MODEL)
         self.positions = Sinusoidal().build(D_MODEL)
         self.layers = nn.ModuleList(_layer(mixer) for _ in range(LAYERS))
         self.readout = nn.Linear(D_MODEL, SYMBOLS)
@@ -75,7 +75,7 @@ class Recaller(nn.Module):
 
     def vectors(self, words: Tensor) -> Tensor:
         """Words and where they stand."""
-        placed: Tensor = self.words(words) + self.positions(0, words.shape[1])
+        placed: Tensor = self.tokens(words) + self.positions(0, words.shape[1])
         return placed
 
     def forward(self, words: Tensor) -> Tensor:
@@ -128,9 +128,9 @@ def recall(work: Path, train: bool, device: torch.device, say: Callable[[str], N
     """Every mixer at every distance, each trained from fresh weights for as many steps, unless that was done before."""
     if train:
         try:
-            with held(work / "mixers", "experiment"):
+            with exclusive_lock(work / "mixers", "experiment"):
                 _recall_all(work, device, say)
-        except BusyError:
+        except LockHeldError:
             say("the mixers are left to the process that trains them; give the command again when that has ended")
     known = (_known(work, name, distance) for name in MIXERS for distance in DISTANCES)
     return [each for each in known if each is not None]
@@ -145,7 +145,7 @@ def _recall_all(work: Path, device: torch.device, say: Callable[[str], None]) ->
             model = Recaller(mixer).to(device)
             fresh = _fresh_gradient(model, distance)
             when = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-            found = _Found(_learnt(model, distance), fresh, f"{program()}, {on(environment(device))}", when)
+            found = _Found(_learnt(model, distance), fresh, f"{program()}, {on(describe_environment(device))}", when)
             add_record(work, Record(name, _settings(name, distance), found._asdict()))
         if missing:
             say(f"{name}: {time.monotonic() - began:.0f} s")

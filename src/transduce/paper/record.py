@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from transduce.settings import check_plain
-from transduce.storage.atomic import write_text
-from transduce.storage.locks import in_turn
+from transduce.storage.atomic import atomic_write_text
+from transduce.storage.locks import wait_for_lock
 
 __all__ = ["Record", "add_record", "lay_out", "records", "take_in", "trials"]
 
@@ -84,8 +84,8 @@ def _join(path: Path, more: Iterable[dict[str, Any]], keys: tuple[str, ...]) -> 
     if lines <= {_line(values) for values in _lines(path, keys)}:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    with in_turn(path.parent):
-        write_text(path, "".join(sorted(lines | {_line(values) for values in _lines(path, keys)})))
+    with wait_for_lock(path.parent):
+        atomic_write_text(path, "".join(sorted(lines | {_line(values) for values in _lines(path, keys)})))
 
 
 def _line(values: dict[str, Any]) -> str:

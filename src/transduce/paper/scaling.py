@@ -21,7 +21,7 @@ from transduce.recipe import Recipe
 from transduce.recipe.presets import Values
 from transduce.runtime.device import choose_device
 from transduce.settings import validated
-from transduce.trainer.trainer import Options
+from transduce.trainer.trainer import TrainOptions
 
 KINDS = {"scaled_dot": "q · k / √d_k", "dot": "q · k", "bilinear": "qᵀ M k / √d_k", "additive": "v · tanh(q + k)"}
 WIDTHS = (8, 16, 32, 64, 128, 256, 512)
@@ -48,7 +48,7 @@ class Row(NamedTuple):
 
 
 def scaling(
-    at: Scale, names: Sequence[str], minutes: float | None, work: Path, options: Options, say: Say
+    at: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions, say: Say
 ) -> list[Row]:
     """Trains what is named, and gathers what is known of all."""
     prepared = shared_store(recipe_of(at, "scaled_dot", 8), work, say)

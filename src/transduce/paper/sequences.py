@@ -20,10 +20,10 @@ from transduce.paper.systems import SYSTEMS, System
 from transduce.paper.trials import Budget, Found, Say, Trial, read_trial, run_trial, shared_store
 from transduce.recipe import Recipe, from_values
 from transduce.recipe.presets import Values
-from transduce.search import rectangle
-from transduce.storage.atomic import write_text
-from transduce.storage.locks import in_turn
-from transduce.trainer.trainer import Options
+from transduce.search import pad_rows
+from transduce.storage.atomic import atomic_write_text
+from transduce.storage.locks import wait_for_lock
+from transduce.trainer.trainer import TrainOptions
 
 Task = Literal["copying", "agreement"]
 TASKS: tuple[Task, ...] = ("copying", "agreement")
@@ -82,10 +82,10 @@ def lines(task: Task, lengths: Iterator[int], seed: int) -> Iterator[tuple[str, 
         yield (f"{task} {said}", said if task == "copying" else f"{said} {kind}")
 
 
-def sequences(names: list[str], minutes: float | None, work: Path, options: Options, say: Say) -> list[Kept]:
+def sequences(names: list[str], minutes: float | None, work: Path, options: TrainOptions, say: Say) -> list[Kept]:
     """Trains the families named on both tasks at once, and measures all that had all their steps."""
     work.mkdir(parents=True, exist_ok=True)
-    with in_turn(work):
+    with wait_for_lock(work):
         _write(work)
     shared_store(_recipe(FAMILIES[0], work), work, say)
     found, budget = [], Budget(BUDGET, STEPS, minutes)
@@ -121,7 +121,7 @@ def _write(work: Path) -> None:
         for side, column in zip(SIDES, zip(*pairs, strict=True), strict=True):
             path, text = work / f"{name}.{side}", "".join(f"{line}\n" for line in column)
             if not path.exists() or path.read_text("utf-8") != text:  # another process may be training on it
-                write_text(path, text)
+                atomic_write_text(path, text)
 
 
 def _train() -> str:
@@ -165,7 +165,7 @@ def _accuracy(task: Task, ends: tuple[int, int], model: Model, _outputs: Sequenc
             [[symbols.begin, *target[place]] for place in places],
             [target[place] for place in places],
         )
-        reading, given, wanted = (rectangle(side, symbols.pad, device) for side in rows)
+        reading, given, wanted = (pad_rows(side, symbols.pad, device) for side in rows)
         best = module.readout(module(reading, reading != symbols.pad, given)).argmax(-1)[:, :-1]
         counts = wanted != symbols.pad
         if task == "agreement":

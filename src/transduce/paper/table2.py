@@ -28,8 +28,8 @@ from transduce.recipe import Recipe
 from transduce.recipe.presets import PRESETS
 from transduce.runtime.device import choose_device
 from transduce.settings import merged, validated
-from transduce.trainer.trainer import Options
-from transduce.trainer.validation import corpus_of
+from transduce.trainer.trainer import TrainOptions
+from transduce.trainer.validation import read_parallel_text
 from transduce.translation.translator import Translator
 
 ARITHMETIC, TIME = "arithmetic", "time"
@@ -58,7 +58,7 @@ class Table(NamedTuple):
     ensemble: tuple[list[str], Score | None] | None  # of which, and no score where not all their weights are here
 
 
-def table2(at: Scale, names: Sequence[str], minutes: float, work: Path, options: Options, say: Say) -> Table:
+def table2(at: Scale, names: Sequence[str], minutes: float, work: Path, options: TrainOptions, say: Say) -> Table:
     """Trains the systems named, at most so many minutes each, and gathers what is known of all."""
     prepared = shared_store(_recipe(at, SYSTEMS[0]), work, say)
     asked = []
@@ -73,7 +73,7 @@ def table2(at: Scale, names: Sequence[str], minutes: float, work: Path, options:
     for system, trial, budgets in asked:  # other processes have trained rows of it meanwhile
         arithmetic, time = (read_trial(trial, work, budget) for budget in budgets)
         rows.append(Row(system, arithmetic, time, _waits(trial.recipe.model), trial))
-    corpus = corpus_of(at.corpus_named("test"))
+    corpus = read_parallel_text(at.corpus_named("test"))
     copying = scores(corpus.source, [corpus.target], bootstrap=RESAMPLES)["bleu"]
     return Table(at, rows, copying, _ensemble(at, rows, work, options))
 
@@ -109,7 +109,9 @@ def _waits(spec: ModelSpec) -> tuple[int, int]:
     return fewer, more
 
 
-def _ensemble(at: Scale, rows: Sequence[Row], work: Path, options: Options) -> tuple[list[str], Score | None] | None:
+def _ensemble(
+    at: Scale, rows: Sequence[Row], work: Path, options: TrainOptions
+) -> tuple[list[str], Score | None] | None:
     """The best systems' mean, as far as they were trained; what is known of it outlives their weights."""
     last = [(row.trial, found) for row in rows if (found := row.time or row.arithmetic) is not None]
     best = sorted(last, key=lambda one: one[1].bleu, reverse=True)[:MEMBERS]
@@ -122,7 +124,7 @@ def _ensemble(at: Scale, rows: Sequence[Row], work: Path, options: Options) -> t
             return names, score
     if not all(holds(trial, work, found) for trial, found in best):
         return names, None
-    corpus = corpus_of(at.corpus_named("test"))
+    corpus = read_parallel_text(at.corpus_named("test"))
     translator = Translator.load(*(work / name for name in names), device=str(choose_device(options.device)))
     outputs = [hypotheses[0].text for hypotheses in translator.translate(corpus.source)]
     score = scores(outputs, [corpus.target], bootstrap=RESAMPLES)["bleu"]

@@ -14,7 +14,7 @@ from transduce.paper.trials import Budget, Found, Say, Trial, read_trial, run_tr
 from transduce.recipe import Recipe
 from transduce.recipe.presets import PRESETS, TABLE_3, Values
 from transduce.settings import merged
-from transduce.trainer.trainer import Options
+from transduce.trainer.trainer import TrainOptions
 
 Metric = Literal["perplexity", "bleu"]
 METRICS: tuple[Metric, ...] = ("perplexity", "bleu")
@@ -85,7 +85,7 @@ class Ordering(NamedTuple):
 
 
 def table3(
-    at: Scale, names: Sequence[str], seeds: int, minutes: float | None, work: Path, options: Options, say: Say
+    at: Scale, names: Sequence[str], seeds: int, minutes: float | None, work: Path, options: TrainOptions, say: Say
 ) -> list[Row]:
     """Trains the rows named under as many seeds, and gathers what is known of all."""
     prepared = shared_store(recipe_of(at, "base", 1), work, say)

@@ -24,13 +24,13 @@ from transduce.model_directory import RECIPE, Model, fingerprint
 from transduce.paper.provenance import program
 from transduce.paper.record import Record, add_record, records
 from transduce.recipe import Recipe, read_yaml
-from transduce.runtime.device import choose_device, cores, environment
+from transduce.runtime.device import choose_device, count_cores, describe_environment
 from transduce.settings import merged, validated
-from transduce.storage.atomic import write_text
-from transduce.storage.locks import BusyError, held, in_turn
+from transduce.storage.atomic import atomic_write_text
+from transduce.storage.locks import LockHeldError, exclusive_lock, wait_for_lock
 from transduce.trainer.run_directory import has_saved
-from transduce.trainer.trainer import Options, Outcome, train
-from transduce.trainer.validation import Validation, corpus_of
+from transduce.trainer.trainer import TrainOptions, TrainResult, train
+from transduce.trainer.validation import Validation, read_parallel_text
 from transduce.training import DivergedError, Precision
 
 __all__ = [
@@ -104,7 +104,7 @@ class Found(NamedTuple):
         return self.steps is not None and self.step >= self.steps
 
 
-def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Options, say: Say) -> dict[str, Found]:
+def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: TrainOptions, say: Say) -> dict[str, Found]:
     """Trains and measures where that was not done before; gives what was found at each budget.
 
     The budgets come in the order in which they are used up. A trial that diverges has no result, and keeps no other
@@ -118,7 +118,7 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Opti
         except DivergedError as error:
             say(f"{trial.name} has no result: {error}")
             break
-        except BusyError:
+        except LockHeldError:
             say(f"{trial.name} is left to the process that trains it; give the command again when that has ended")
             break
         say(
@@ -129,12 +129,12 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Opti
     return found
 
 
-def _known_or_trained(trial: Trial, work: Path, budget: Budget, options: Options, say: Say) -> Found:
+def _known_or_trained(trial: Trial, work: Path, budget: Budget, options: TrainOptions, say: Say) -> Found:
     """What is known of a trial if it is all that is asked, else what one process at a time adds to it."""
     known = read_trial(trial, work, budget)
     if known is not None and trial.also.keys() <= known.also.keys():
         return known
-    with held(work / "at-work" / trial.name, "training"):
+    with exclusive_lock(work / "at-work" / trial.name, "training"):
         known = read_trial(trial, work, budget)  # the process before may have done it
         return _completed(trial, work, known, say) if known else _measured(trial, work, budget, options, say)
 
@@ -166,14 +166,16 @@ def shared_store(recipe: Recipe, work: Path, say: Say) -> Prepared:
     store = shared / "training" / "store"
     store.mkdir(parents=True, exist_ok=True)
     in_use = any(work.glob("*/training/step-*"))
-    with in_turn(shared):
-        return prepare(recipe.data, recipe.subwords, store, threads=cores(), say=say, in_use=in_use)
+    with wait_for_lock(shared):
+        return prepare(recipe.data, recipe.subwords, store, threads=count_cores(), say=say, in_use=in_use)
 
 
 def operations_a_step(recipe: Recipe, prepared: Prepared) -> float:
     """Floating-point operations of a mean step of training: three times those of reading and writing its words."""
     training, store = recipe.training, prepared.train
-    planner = Planner(store, batch_tokens=training.batch_tokens, pieces=training.pieces, seed=training.seed)
+    planner = Planner(
+        store, batch_tokens=training.batch_tokens, micro_batches=training.micro_batches, seed=training.seed
+    )
     pairs = len(store.target_lengths)
     source, target = (float(lengths.sum()) + pairs for lengths in (store.source_lengths, store.target_lengths))
     vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
@@ -222,7 +224,7 @@ def _check_earlier(trial: Trial, out: Path) -> None:
         )
 
 
-def _measured(trial: Trial, work: Path, budget: Budget, options: Options, say: Say) -> Found:
+def _measured(trial: Trial, work: Path, budget: Budget, options: TrainOptions, say: Say) -> Found:
     """Trains on from where the trial stands, measures, and writes that down."""
     out = work / trial.name
     _check_earlier(trial, out)
@@ -253,7 +255,7 @@ def _completed(trial: Trial, work: Path, known: Found, say: Say) -> Found:
     return found
 
 
-def _check_budget(out: Path, budget: Budget, outcome: Outcome) -> None:
+def _check_budget(out: Path, budget: Budget, outcome: TrainResult) -> None:
     """A `ValueError` where a training, of an earlier call, had gone beyond the budget."""
     remedy = "give a larger budget, or delete the directory"
     if budget.steps is not None and outcome.step > budget.steps:
@@ -277,12 +279,14 @@ def _share(out: Path) -> None:
         store.symlink_to(os.path.relpath(shared, store.parent), target_is_directory=True)
 
 
-def _found(trial: Trial, recipe: Recipe, out: Path, budget: Budget, outcome: Outcome, device: torch.device) -> Found:
+def _found(
+    trial: Trial, recipe: Recipe, out: Path, budget: Budget, outcome: TrainResult, device: torch.device
+) -> Found:
     """Measures the model that a training has left."""
-    model, corpus = Model.read(out), corpus_of(trial.test)
+    model, corpus = Model.read(out), read_parallel_text(trial.test)
     module = model.module.to(device)
     valid = Validation(corpus, model.source, model.target, recipe.decoding, Smoothing(epsilon=0.0))(module)
-    write_text(out / f"outputs-{budget.name}.txt", "".join(f"{line}\n" for line in valid.outputs))
+    atomic_write_text(out / f"outputs-{budget.name}.txt", "".join(f"{line}\n" for line in valid.outputs))
     bleu = scores(valid.outputs, [corpus.target], bootstrap=RESAMPLES)["bleu"]
     assert bleu.low is not None
     assert bleu.high is not None
@@ -294,7 +298,7 @@ def _found(trial: Trial, recipe: Recipe, out: Path, budget: Budget, outcome: Out
         minutes=budget.minutes,
         reason=outcome.reason,
         step=outcome.step,
-        words=outcome.words,
+        words=outcome.tokens,
         seconds=outcome.seconds,
         parameters=sum(weight.numel() for weight in module.parameters()),
         operations=outcome.step * operations_a_step(recipe, prepared),
@@ -304,7 +308,7 @@ def _found(trial: Trial, recipe: Recipe, out: Path, budget: Budget, outcome: Out
         low=bleu.low,
         high=bleu.high,
         signature=bleu.signature,
-        environment={**environment(device), "precision": Precision(recipe.training.precision, device).name},
+        environment={**describe_environment(device), "precision": Precision(recipe.training.precision, device).name},
         rate=matrix_rate(device, torch.float32),
         program=program(),
         also={name: measure(model, valid.outputs) for name, measure in trial.also.items()},

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from transduce.model import ModelSpec, TranslationModel, Vocabulary, blank
+from transduce.model import ModelSpec, TranslationModel, Vocabulary, build_without_weights
 from transduce.model.flops import flops
 from transduce.model_directory import Model
 from transduce.recipe.presets import PRESETS
@@ -24,7 +24,7 @@ class Sized(Spec):
 def described(what: str, vocabulary: int | None = None) -> dict[str, Any]:
     """Parameters, parameters by part, arithmetic, vocabulary and spec of a preset, a recipe or a run."""
     spec, sizes = _found(what, vocabulary)
-    model = blank(spec, sizes)
+    model = build_without_weights(spec, sizes)
     return {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "parameters_by_part": _by_part(model),

@@ -15,16 +15,16 @@ import torch
 __all__ = [
     "choose_device",
     "compile_on_gpu",
-    "cores",
-    "environment",
+    "count_cores",
+    "describe_environment",
     "flush_subnormals",
-    "keep_pages",
-    "machine_name",
-    "multiplies_bfloat16",
-    "refused_memory",
-    "repeat_bits",
+    "has_fast_bfloat16",
+    "is_out_of_memory",
+    "keep_freed_memory",
+    "processor_name",
+    "set_threads",
+    "use_deterministic_algorithms",
     "use_gpu",
-    "use_threads",
 ]
 
 AMPERE = (8, 0)  # the first of NVIDIA's to multiply bfloat16
@@ -62,7 +62,7 @@ def use_gpu(number: int) -> None:
     torch.cuda.set_device(number)
 
 
-def multiplies_bfloat16(device: torch.device) -> bool:
+def has_fast_bfloat16(device: torch.device) -> bool:
     """Whether products in bfloat16 are faster there than in float32: on a processor without them, they are slower.
 
     With AVX-512 alone, as where a virtual machine hides AMX, they are half as fast on Intel's processors.
@@ -75,18 +75,18 @@ def multiplies_bfloat16(device: torch.device) -> bool:
     return bool(capabilities.get("avx512_bf16", False) or capabilities.get("amx_bf16", False))
 
 
-def refused_memory(error: Exception) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
     """Whether memory was refused; on a CPU torch has no error of its own for it."""
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
-def use_threads(threads: int | None) -> None:
+def set_threads(threads: int | None) -> None:
     """How many threads compute; None leaves it to torch: one a core."""
     if threads is not None:
         torch.set_num_threads(threads)
 
 
-def keep_pages() -> None:
+def keep_freed_memory() -> None:
     """Has the C library keep freed memory instead of handing it back to the system.
 
     By default it maps each large block anew and the kernel clears every page of it, at each step again: a tenth to a
@@ -107,7 +107,7 @@ def flush_subnormals() -> None:
     torch.set_flush_denormal(True)
 
 
-def cores() -> int:
+def count_cores() -> int:
     """The processor's cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -137,7 +137,7 @@ def _can_compile() -> bool:
     return compiler is not None and headers and bool(has_triton())
 
 
-def repeat_bits(device: torch.device) -> None:
+def use_deterministic_algorithms(device: torch.device) -> None:
     """The same input gives the same bits on a CPU, on the same machine with the same threads.
 
     Nothing is asked of a GPU: the gradients of its attention add up in any order whatever is asked, and those of
@@ -151,7 +151,7 @@ def repeat_bits(device: torch.device) -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
-def machine_name() -> str:
+def processor_name() -> str:
     """What the processor is called."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text("utf-8", "replace").splitlines() if path.exists() else []
@@ -159,12 +159,12 @@ def machine_name() -> str:
     return named[0] if named else platform.processor() or platform.machine()
 
 
-def environment(device: torch.device) -> dict[str, Any]:
+def describe_environment(device: torch.device) -> dict[str, Any]:
     """What the bits of a training depend on besides its recipe and data."""
     return {
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "processor": torch.backends.cpu.get_cpu_capability(),
-        "machine": machine_name(),
+        "machine": processor_name(),
     }

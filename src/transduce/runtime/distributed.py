@@ -13,82 +13,82 @@ from torch import Tensor, distributed
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from transduce.runtime.signals import ElsewhereError
+from transduce.runtime.signals import OtherProcessError
 
-__all__ = ["ALONE", "Together", "attempt", "begin"]
+__all__ = ["SINGLE_PROCESS", "ProcessGroup", "join_process_group", "restart_count"]
 
 Result = TypeVar("Result")
 
-PATIENCE = timedelta(hours=12)  # preparing a corpus takes the first process hours, while the others wait
-REPLY = timedelta(minutes=30)  # all else takes all of them as long; who does not answer by then is dead
+PREPARE_TIMEOUT = timedelta(hours=12)  # preparing a corpus takes the first process hours, while the others wait
+REPLY_TIMEOUT = timedelta(minutes=30)  # all else takes all of them as long; who does not answer by then is dead
 
 
-class Together:
+class ProcessGroup:
     """One of `size` processes, `rank` of them before it."""
 
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank, self.size = rank, size
         # What is not on a GPU goes by gloo, whatever carries the gradients.
-        self._control: Any = distributed.new_group(backend="gloo", timeout=REPLY) if size > 1 else None
-        self._patient: Any = distributed.new_group(backend="gloo", timeout=PATIENCE) if size > 1 else None
+        self._cpu_group: Any = distributed.new_group(backend="gloo", timeout=REPLY_TIMEOUT) if size > 1 else None
+        self._slow_group: Any = distributed.new_group(backend="gloo", timeout=PREPARE_TIMEOUT) if size > 1 else None
 
     @property
-    def leads(self) -> bool:
+    def is_rank_zero(self) -> bool:
         """Whether this is the process that reads and writes files, and speaks."""
         return self.rank == 0
 
-    def first(self, action: Callable[[], Result], *, patient: bool = False) -> Result:
+    def on_rank_zero(self, action: Callable[[], Result], *, slow: bool = False) -> Result:
         """What `action` gives in the first process, in all of them; an `OSError` there is one everywhere.
 
-        Any other error is the first process's to tell: in the others it is an `ElsewhereError`. They wait as long as
+        Any other error is the first process's to tell: in the others it is an `OtherProcessError`. They wait as long as
         for any reply, or `patient`ly, for hours.
         """
         if self.size == 1:
             return action()
         told: list[Any] = [None, None]
         failed: Exception | None = None
-        if self.leads:
+        if self.is_rank_zero:
             try:
                 told[0] = action()
             except Exception as error:
                 failed = error
                 told[1] = (str(error),) if isinstance(error, OSError) else str(error)
-        distributed.broadcast_object_list(told, 0, group=self._patient if patient else self._control)
+        distributed.broadcast_object_list(told, 0, group=self._slow_group if slow else self._cpu_group)
         if failed is not None:
             raise failed
         if isinstance(told[1], tuple):
             raise OSError(*told[1])
         if told[1] is not None:
-            raise ElsewhereError(told[1])
+            raise OtherProcessError(told[1])
         result: Result = told[0]
         return result
 
-    def agree(self, *values: float) -> tuple[float, ...]:
+    def all_reduce_max(self, *values: float) -> tuple[float, ...]:
         """The greatest of each value over all processes."""
         if self.size == 1:
             return values
         greatest = torch.tensor(values, dtype=torch.float64)
-        distributed.all_reduce(greatest, distributed.ReduceOp.MAX, group=self._control)
+        distributed.all_reduce(greatest, distributed.ReduceOp.MAX, group=self._cpu_group)
         return tuple(greatest.tolist())
 
-    def add(self, *tensors: Tensor) -> None:
+    def all_reduce(self, *tensors: Tensor) -> None:
         """Each tensor's sum over all processes, in its place (all-reduce)."""
         if self.size > 1:
             for tensor in tensors:
-                distributed.all_reduce(tensor, group=self._group(tensor))
+                distributed.all_reduce(tensor, group=self._group_of(tensor))
 
-    def spread(self, *tensors: Tensor) -> None:
+    def broadcast(self, *tensors: Tensor) -> None:
         """The first process's tensors, in all of them, in their places (broadcast)."""
         if self.size > 1:
             for tensor in tensors:
-                distributed.broadcast(tensor, 0, group=self._group(tensor))
+                distributed.broadcast(tensor, 0, group=self._group_of(tensor))
 
-    def joined(self, mine: Sequence[Result]) -> list[Result]:
+    def all_gather(self, mine: Sequence[Result]) -> list[Result]:
         """What the processes made of every `size`-th thing each, in the order of the things (all-gather)."""
         if self.size == 1:
             return list(mine)
         parts: list[Any] = [None] * self.size
-        distributed.all_gather_object(parts, list(mine), group=self._control)
+        distributed.all_gather_object(parts, list(mine), group=self._cpu_group)
         return [parts[place % self.size][place // self.size] for place in range(sum(map(len, parts)))]
 
     def close(self) -> None:
@@ -96,23 +96,23 @@ class Together:
         if self.size > 1:
             distributed.destroy_process_group()
 
-    def _group(self, tensor: Tensor) -> Any:
-        return None if tensor.is_cuda else self._control
+    def _group_of(self, tensor: Tensor) -> Any:
+        return None if tensor.is_cuda else self._cpu_group
 
 
-ALONE = Together()
+SINGLE_PROCESS = ProcessGroup()
 
 
-def attempt() -> int:
+def restart_count() -> int:
     """How often `torchrun` has started this command anew after a failure."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
-def begin(device: torch.device) -> tuple[Together, torch.device]:
+def join_process_group(device: torch.device) -> tuple[ProcessGroup, torch.device]:
     """Joins the others where `torchrun` has started this process; gives the device that is this process's own."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
-        return ALONE, device
+        return SINGLE_PROCESS, device
     if device.type == "cuda":
         number = int(os.environ["LOCAL_RANK"])
         if number >= torch.cuda.device_count():
@@ -123,9 +123,9 @@ def begin(device: torch.device) -> tuple[Together, torch.device]:
     store, rank, size = next(rendezvous("env://"))
     distributed.init_process_group(
         "nccl" if device.type == "cuda" else "gloo",
-        store=PrefixStore(f"attempt-{attempt()}", store),
+        store=PrefixStore(f"attempt-{restart_count()}", store),
         rank=rank,
         world_size=size,
-        timeout=REPLY,
+        timeout=REPLY_TIMEOUT,
     )
-    return Together(rank, size), device
+    return ProcessGroup(rank, size), device

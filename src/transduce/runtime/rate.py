@@ -3,10 +3,10 @@
 import time
 from datetime import timedelta
 
-__all__ = ["Pace"]
+__all__ = ["ProgressRate"]
 
 
-class Pace:
+class ProgressRate:
     """`done` of `total` (None where that is unknown); what was done before the beginning is not counted as fast."""
 
     def __init__(self, total: int | None, done: int = 0) -> None:

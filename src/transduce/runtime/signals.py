@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-__all__ = ["ElsewhereError", "Interrupted", "caught_signals", "ended_by_signals"]
+__all__ = ["Interrupted", "OtherProcessError", "collect_signals", "raise_on_signals"]
 
 
 class Interrupted(BaseException):
@@ -17,12 +17,12 @@ class Interrupted(BaseException):
         self.number = number
 
 
-class ElsewhereError(Exception):
+class OtherProcessError(Exception):
     """Another process of the same training has failed, and says itself why."""
 
 
 @contextlib.contextmanager
-def caught_signals() -> Iterator[list[int]]:
+def collect_signals() -> Iterator[list[int]]:
     """Collects SIGINT and SIGTERM, so that the step at hand can be finished; a second one acts at once.
 
     One that is ignored stays so: a shell has what it starts in the background ignore SIGINT, which is for another.
@@ -44,7 +44,7 @@ def caught_signals() -> Iterator[list[int]]:
 
 
 @contextlib.contextmanager
-def ended_by_signals() -> Iterator[None]:
+def raise_on_signals() -> Iterator[None]:
     """Has SIGINT and SIGTERM end what is at work by an `Interrupted`; while that clears up, a second one kills."""
 
     def end(number: int, _frame: FrameType | None) -> None:

@@ -3,23 +3,23 @@
 from transduce.search.beam import Decoding, Hypothesis, beam_search, length_penalty
 from transduce.search.ensemble import Ensemble
 from transduce.search.forced import forced_scores
-from transduce.search.prefixed import Prefixed
+from transduce.search.prefixed import ForcedPrefix
 from transduce.search.single import Sampling, greedy_search, sample
-from transduce.search.stepper import Problem, State, Stepper, rectangle
+from transduce.search.stepper import SearchProblem, Stepper, StepperState, pad_rows
 
 __all__ = [
     "Decoding",
     "Ensemble",
+    "ForcedPrefix",
     "Hypothesis",
-    "Prefixed",
-    "Problem",
     "Sampling",
-    "State",
+    "SearchProblem",
     "Stepper",
+    "StepperState",
     "beam_search",
     "forced_scores",
     "greedy_search",
     "length_penalty",
-    "rectangle",
+    "pad_rows",
     "sample",
 ]

@@ -1,6 +1,6 @@
 """Beam search with the paper's length penalty, stopping rule and length bound (section 6.1).
 
-Live hypotheses grow by a word a step; those that write the end symbol compete for as many finished places as
+Live hypotheses grow by a token a step; those that write the end symbol compete for as many finished places as
 translations are wanted. One rule prunes and stops: a live hypothesis whose log-probability, divided by the penalty at
 the greatest length, is below the worst finished score can never win, for log-probabilities only fall and that penalty
 is the kindest. Nothing that it crowds out could win either, since all of that is less probable still: dropping it
@@ -16,8 +16,8 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
 
-from transduce.search.largest import largest
-from transduce.search.stepper import Problem, Stepper
+from transduce.search.largest import top_k
+from transduce.search.stepper import SearchProblem, Stepper
 from transduce.settings import Spec
 
 LOOK = {"cpu": 1, "cuda": 8}  # steps from one look at what lives to the next: a GPU has to be waited for
@@ -37,12 +37,12 @@ class Decoding(Spec):
 
 
 class Hypothesis(NamedTuple):
-    """A translation found: its words without the end symbol, log p, and the score that it was chosen by.
+    """A translation found: its tokens without the end symbol, log p, and the score that it was chosen by.
 
     That is log p / penalty after a beam search, and log p after a greedy one or a draw.
     """
 
-    words: list[int]
+    tokens: list[int]
     log_probability: float
     score: float
 
@@ -50,22 +50,22 @@ class Hypothesis(NamedTuple):
 class Live(NamedTuple):
     """Hypotheses still growing, best first; a dead place has a log-probability of −∞."""
 
-    words: Int[Tensor, "batch width length"]
+    tokens: Int[Tensor, "batch width length"]
     log_probabilities: Float[Tensor, "batch width"]
 
 
 class Finished(NamedTuple):
     """Hypotheses that wrote the end symbol, best first; an empty place has a score of −∞."""
 
-    words: Int[Tensor, "batch places length"]
+    tokens: Int[Tensor, "batch places length"]
     log_probabilities: Float[Tensor, "batch places"]
     scores: Float[Tensor, "batch places"]
 
 
 class Candidates(NamedTuple):
-    """The best continuations, best first: longer by a word than the hypotheses they come from."""
+    """The best continuations, best first: longer by a token than the hypotheses they come from."""
 
-    words: Int[Tensor, "batch candidates length"]
+    tokens: Int[Tensor, "batch candidates length"]
     log_probabilities: Float[Tensor, "batch candidates"]
     rows: Int[Tensor, "batch candidates"]  # the stepper's row that each continues
 
@@ -75,7 +75,9 @@ def length_penalty(length: int | Int[Tensor, " batch"], alpha: float) -> float |
     return ((5 + length) / 6) ** alpha
 
 
-def beam_search(stepper: Stepper, problem: Problem, decoding: Decoding, n_best: int = 1) -> list[list[Hypothesis]]:
+def beam_search(
+    stepper: Stepper, problem: SearchProblem, decoding: Decoding, n_best: int = 1
+) -> list[list[Hypothesis]]:
     """For each sentence its `n_best` (at most `beam`) hypotheses, best first; fewer where fewer have ended.
 
     Sentences that are done leave the batch, and only what lives is stepped.
@@ -84,18 +86,18 @@ def beam_search(stepper: Stepper, problem: Problem, decoding: Decoding, n_best: 
     sentences = torch.arange(len(problem.source), device=problem.source.device)
     bounds, standing = problem.bounds, sentences  # standing: where in the rectangle of what lives the rows are
     look = LOOK[sentences.device.type]
-    room = problem.room  # asked once: a GPU is waited for
-    state = stepper.start(problem.source, problem.visible, room)
+    max_length = problem.max_length  # asked once: a GPU is waited for
+    state = stepper.start(problem.source, problem.visible, max_length)
     live, finished = _open(problem, min(n_best, decoding.beam))
-    for length in range(1, room + 1):
-        last = live.words[:, :, -1].flatten()[standing].unsqueeze(1)
+    for length in range(1, max_length + 1):
+        last = live.tokens[:, :, -1].flatten()[standing].unsqueeze(1)
         log_probabilities, state = stepper.step(last, state)
         # Twice the beam: at most one continuation of each hypothesis ends, so that `beam` that live on are among them.
         candidates = _candidates(live, standing, log_probabilities.squeeze(1), problem, 2 * decoding.beam)
         live, rows, finished = _advance(candidates, finished, problem.end, decoding, length)
         live, finished = _close(live, finished, bounds <= length, decoding, length)
         live = _prune(live, finished, bounds, decoding)
-        if length % look == 0 or length == room:
+        if length % look == 0 or length == max_length:
             done = live.log_probabilities[:, 0].isneginf()
             if done.any():
                 gone, kept = Finished(*(part[done].cpu() for part in finished)), (~done).nonzero().flatten()
@@ -117,38 +119,38 @@ def _standing(live: Live, *, everywhere: bool) -> Int[Tensor, " rows"]:
     return (~live.log_probabilities.isneginf()).flatten().nonzero().flatten()
 
 
-def _open(problem: Problem, wanted: int) -> tuple[Live, Finished]:
+def _open(problem: SearchProblem, wanted: int) -> tuple[Live, Finished]:
     """One live hypothesis a sentence, the begin symbol; no finished ones, and places for as many as are wanted."""
     batch, device = len(problem.source), problem.source.device
-    words = torch.full((batch, 1, 1), problem.begin, device=device)
+    tokens = torch.full((batch, 1, 1), problem.begin, device=device)
     nothing = torch.full((batch, wanted), -math.inf, device=device)
-    finished = Finished(words.expand(batch, wanted, 1), nothing, nothing)
-    return Live(words, torch.zeros(batch, 1, device=device)), finished
+    finished = Finished(tokens.expand(batch, wanted, 1), nothing, nothing)
+    return Live(tokens, torch.zeros(batch, 1, device=device)), finished
 
 
 def _candidates(
     live: Live,
     standing: Int[Tensor, " rows"],
     log_probabilities: Float[Tensor, "rows vocabulary"],
-    problem: Problem,
+    problem: SearchProblem,
     many: int,
 ) -> Candidates:
     """The `many` most probable continuations of each sentence's live hypotheses, whose rows stand there."""
     batch, width = live.log_probabilities.shape
-    for word in problem.banned:
-        log_probabilities[:, word] = -math.inf
-    best, words = largest(log_probabilities, many)
+    for token in problem.banned:
+        log_probabilities[:, token] = -math.inf
+    best, tokens = top_k(log_probabilities, many)
     each = best.shape[1]
     # Back into a rectangle: what the rows gave, at their places; nothing of the dead.
     totals = best.new_full((batch * width, each), -math.inf)
     totals[standing] = best + live.log_probabilities.flatten()[standing].unsqueeze(1)
-    following = words.new_full((batch * width, each), problem.end)
-    following[standing] = words
+    following = tokens.new_full((batch * width, each), problem.end)
+    following[standing] = tokens
     numbers = standing.new_zeros(batch * width)
     numbers[standing] = torch.arange(len(standing), device=standing.device)
     totals, chosen = totals.view(batch, -1).topk(min(many, width * each))
     parents = chosen // each
-    written = torch.take_along_dim(live.words, parents.unsqueeze(-1), dim=1)
+    written = torch.take_along_dim(live.tokens, parents.unsqueeze(-1), dim=1)
     written = torch.cat([written, following.view(batch, -1).gather(1, chosen).unsqueeze(-1)], dim=-1)
     return Candidates(written, totals, numbers.view(batch, width).gather(1, parents))
 
@@ -157,24 +159,24 @@ def _advance(
     candidates: Candidates, finished: Finished, end: int, decoding: Decoding, length: int
 ) -> tuple[Live, Int[Tensor, "batch width"], Finished]:
     """Ended candidates compete for the finished places; the best `beam` others live on, with the rows they continue."""
-    words, log_probabilities, rows = candidates
-    ended = words[:, :, -1] == end
-    longer = torch.nn.functional.pad(finished.words, (0, 1), value=end)
-    ending = Live(words, log_probabilities.masked_fill(~ended, -math.inf))
-    finished = _compete(finished._replace(words=longer), ending, decoding, length)
+    tokens, log_probabilities, rows = candidates
+    ended = tokens[:, :, -1] == end
+    longer = torch.nn.functional.pad(finished.tokens, (0, 1), value=end)
+    ending = Live(tokens, log_probabilities.masked_fill(~ended, -math.inf))
+    finished = _compete(finished._replace(tokens=longer), ending, decoding, length)
     growing = log_probabilities.masked_fill(ended, -math.inf)
     growing, chosen = growing.topk(min(decoding.beam, growing.shape[1]))
-    return Live(torch.take_along_dim(words, chosen.unsqueeze(-1), dim=1), growing), rows.gather(1, chosen), finished
+    return Live(torch.take_along_dim(tokens, chosen.unsqueeze(-1), dim=1), growing), rows.gather(1, chosen), finished
 
 
 def _compete(finished: Finished, new: Live, decoding: Decoding, length: int) -> Finished:
-    """The best of what had finished and of what is `new`, all of `length` words, by their scores."""
+    """The best of what had finished and of what is `new`, all of `length` tokens, by their scores."""
     scores = torch.cat(
         [finished.scores, new.log_probabilities / length_penalty(length, decoding.length_penalty)], dim=1
     )
     scores, chosen = scores.topk(finished.scores.shape[1])
     return Finished(
-        torch.take_along_dim(torch.cat([finished.words, new.words], dim=1), chosen.unsqueeze(-1), dim=1),
+        torch.take_along_dim(torch.cat([finished.tokens, new.tokens], dim=1), chosen.unsqueeze(-1), dim=1),
         torch.cat([finished.log_probabilities, new.log_probabilities], dim=1).gather(1, chosen),
         scores,
     )
@@ -205,8 +207,8 @@ def _prune(live: Live, finished: Finished, bounds: Int[Tensor, " batch"], decodi
 def _harvest(place: int, finished: Finished, end: int) -> list[Hypothesis]:
     """The finished hypotheses of the sentence at `place`."""
     kept = (~finished.scores[place].isneginf()).nonzero().flatten()
-    # The end symbol pads the words, which are those before the first one; one that was cut at its bound has none.
-    rows = torch.nn.functional.pad(finished.words[place, kept], (0, 1), value=end)
+    # The end symbol pads the tokens, which are those before the first one; one that was cut at its bound has none.
+    rows = torch.nn.functional.pad(finished.tokens[place, kept], (0, 1), value=end)
     texts = [row[1 : int((row == end).int().argmax())].tolist() for row in rows]
     figures = zip(finished.log_probabilities[place, kept].tolist(), finished.scores[place, kept].tolist(), strict=True)
-    return [Hypothesis(words, *pair) for words, pair in zip(texts, figures, strict=True)]
+    return [Hypothesis(tokens, *pair) for tokens, pair in zip(texts, figures, strict=True)]

@@ -8,13 +8,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from transduce.search.stepper import State, Stepper
+from transduce.search.stepper import Stepper, StepperState
 
 
 class EnsembleState(NamedTuple):
     """The members' states, in the members' order."""
 
-    members: tuple[State, ...]
+    members: tuple[StepperState, ...]
 
     def pick(self, rows: Int[Tensor, " rows"]) -> "EnsembleState":
         """Every member's state of the chosen rows."""
@@ -28,17 +28,17 @@ class Ensemble:
         self.members = tuple(members)
 
     def start(
-        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], room: int
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> EnsembleState:
         """Every member's first state."""
-        return EnsembleState(tuple(member.start(source, visible, room) for member in self.members))
+        return EnsembleState(tuple(member.start(source, visible, max_length) for member in self.members))
 
     def step(
-        self, words: Int[Tensor, "rows new"], state: EnsembleState
+        self, tokens: Int[Tensor, "rows new"], state: EnsembleState
     ) -> tuple[Float[Tensor, "rows new vocabulary"], EnsembleState]:
         """The logarithm of the mean of the members' probabilities."""
         steps: list[tuple[Tensor, Any]] = [
-            member.step(words, part) for member, part in zip(self.members, state.members, strict=True)
+            member.step(tokens, part) for member, part in zip(self.members, state.members, strict=True)
         ]
         stacked = torch.stack([log_probabilities for log_probabilities, _ in steps])
         mean = stacked.logsumexp(0) - math.log(len(steps))

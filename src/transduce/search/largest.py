@@ -7,7 +7,7 @@ from torch import Tensor
 FOLDS = 32
 
 
-def largest(
+def top_k(
     values: Float[Tensor, "rows places"], many: int
 ) -> tuple[Float[Tensor, "rows many"], Int[Tensor, "rows many"]]:
     """The `many` largest of each row and where they stand, or all where there are fewer.

@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["flush", "replace", "write_tensors", "write_text"]
+__all__ = ["atomic_write", "atomic_write_text", "flush_to_disk", "write_tensors"]
 
 
-def replace(path: Path, write: Callable[[Path], object]) -> None:
+def atomic_write(path: Path, write: Callable[[Path], object]) -> None:
     """Has `write` fill a file beside `path`, sees it onto the disk, and puts it in `path`'s place."""
     aside = path.with_name(f".{path.name}.writing")
     try:
         write(aside)
-        flush(aside)
+        flush_to_disk(aside)
         aside.replace(path)
     except BaseException:
         aside.unlink(missing_ok=True)  # it would keep a full disk full
         raise
-    flush(path.parent)
+    flush_to_disk(path.parent)
 
 
-def write_text(path: Path, text: str) -> None:
+def atomic_write_text(path: Path, text: str) -> None:
     """Writes a small file so that it is there whole, or as it was before."""
-    replace(path, lambda aside: aside.write_text(text, "utf-8"))
+    atomic_write(path, lambda aside: aside.write_text(text, "utf-8"))
 
 
 def write_tensors(tensors: Mapping[str, "Tensor"], path: Path) -> None:
@@ -44,7 +44,7 @@ def write_tensors(tensors: Mapping[str, "Tensor"], path: Path) -> None:
         raise OSError(f"{path}: {str(error).removeprefix('Error while serializing: ')}") from None
 
 
-def flush(path: Path) -> None:
+def flush_to_disk(path: Path) -> None:
     """Returns when the content of a file or folder has reached the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -5,22 +5,22 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Entries", "entries", "entry", "faults"]
+__all__ = ["Checksums", "checksum_of", "checksums_of_files", "find_damage"]
 
-Entries = Mapping[str, Mapping[str, Any]]
+Checksums = Mapping[str, Mapping[str, Any]]
 
 
-def entry(content: bytes) -> dict[str, Any]:
+def checksum_of(content: bytes) -> dict[str, Any]:
     """What a manifest says of a file with this content."""
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def entries(files: Iterable[Path]) -> dict[str, dict[str, Any]]:
+def checksums_of_files(files: Iterable[Path]) -> dict[str, dict[str, Any]]:
     """The same of files, by name, reading each once and never the whole of it."""
     return {path.name: {"bytes": path.stat().st_size, "sha256": _checksum(path)} for path in files}
 
 
-def faults(folder: Path, expected: Entries) -> list[str]:
+def find_damage(folder: Path, expected: Checksums) -> list[str]:
     """What is wrong with the files of a manifest, a sentence each; nothing where all is as it was written."""
     found = (_fault(folder / name, known) for name, known in expected.items())
     return [fault for fault in found if fault]

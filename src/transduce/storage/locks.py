@@ -6,16 +6,16 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["BusyError", "held", "in_turn"]
+__all__ = ["LockHeldError", "exclusive_lock", "wait_for_lock"]
 
 
-class BusyError(ValueError):
+class LockHeldError(ValueError):
     """Another process is at work in a folder."""
 
 
 @contextlib.contextmanager
-def held(folder: Path, work: str) -> Iterator[None]:
-    """Keeps every other `work` of this machine out of `folder`, which is made if need be; `BusyError` where one is in.
+def exclusive_lock(folder: Path, work: str) -> Iterator[None]:
+    """Keeps every other `work` of this machine out of `folder`, which is made if need be; `LockHeldError` if one is in.
 
     The system lets go when a process dies. A network's file system does not tell other machines.
     """
@@ -25,7 +25,9 @@ def held(folder: Path, work: str) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise BusyError(f"another {work} is at work in {folder}; wait for its end, or choose another folder") from None
+        raise LockHeldError(
+            f"another {work} is at work in {folder}; wait for its end, or choose another folder"
+        ) from None
     try:
         yield
     finally:
@@ -33,7 +35,7 @@ def held(folder: Path, work: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def in_turn(folder: Path) -> Iterator[None]:
+def wait_for_lock(folder: Path) -> Iterator[None]:
     """Lets the processes of this machine that want to work in `folder`, which is there, do so one after the other."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Merges", "Symbols", "hashed"]
+__all__ = ["ByteSymbols", "Merges", "hashed"]
 
 Ids = NDArray[np.int64]
 
@@ -20,7 +20,7 @@ NONE = 1 << 31
 """The rank of two neighbours that nothing joins."""
 
 
-class Symbols(NamedTuple):
+class ByteSymbols(NamedTuple):
     """The words of many lines, cut into symbols: at first bytes, then what they were merged to."""
 
     ids: NDArray[Any]
@@ -41,7 +41,7 @@ class Merges:
         # The last code belongs to no pair, so that a search never ends behind it.
         self._codes = np.append(np.sort(codes), self._factor**2)
 
-    def mixed(self, symbols: Symbols, probability: float) -> Ids:
+    def mixed(self, symbols: ByteSymbols, probability: float) -> Ids:
         """What is left when all words are merged: each id at the place of its first byte, elsewhere −1."""
         result = np.full(len(symbols.ids), -1, np.int64)
         for turn in count():
@@ -50,7 +50,7 @@ class Merges:
             symbols = self._merged_once(symbols, probability, turn, result)
         return result
 
-    def _merged_once(self, symbols: Symbols, probability: float, turn: int, result: Ids) -> Symbols:
+    def _merged_once(self, symbols: ByteSymbols, probability: float, turn: int, result: Ids) -> ByteSymbols:
         """The words with one merge more; those that admit none go into `result` and are left out."""
         size = len(symbols.ids)
         starts = np.flatnonzero(np.diff(symbols.word, prepend=-1))
@@ -62,9 +62,9 @@ class Merges:
         result[symbols.start[~stays]] = symbols.ids[~stays]
         symbols.ids[index[growing]] = self._products[rank[growing]]
         stays[index[growing] + 1] = False
-        return Symbols(*(column[stays] for column in symbols))
+        return ByteSymbols(*(column[stays] for column in symbols))
 
-    def _admitted(self, symbols: Symbols, probability: float, turn: int) -> Ids:
+    def _admitted(self, symbols: ByteSymbols, probability: float, turn: int) -> Ids:
         """For each symbol the rank of its merge with the next, `NONE` where there is none or it is dropped."""
         codes = symbols.ids[:-1] * self._factor + symbols.ids[1:]
         found = np.searchsorted(self._codes, codes)

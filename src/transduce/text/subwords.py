@@ -21,7 +21,7 @@ from pydantic import Field
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from transduce.settings import Spec
-from transduce.text.bpe_dropout import Merges, Symbols
+from transduce.text.bpe_dropout import ByteSymbols, Merges
 
 __all__ = ["BEGIN", "END", "PAD", "Bpe", "Subwords", "SubwordsSpec", "WordPiece"]
 
@@ -57,7 +57,7 @@ LARGEST = 1_000_000
 REMEMBERED = 200_000
 """Parts of lines whose ids are remembered, about, of either age: some 100 MB in all."""
 
-# What `pieces` calls the symbols.
+# What `readable_subwords` calls the symbols.
 SHOWN_SYMBOLS = ("<pad>", "<s>", "</s>")
 
 # Some of every kind of character; a file that gives it back is taken to be whole.
@@ -187,11 +187,11 @@ class Subwords:
         words = [[int(word) for word in sequence if word > END] for sequence in ids]
         return list(self._tokenizer.decode_batch(words, skip_special_tokens=False))
 
-    def pieces(self, ids: Iterable[int]) -> list[str]:
+    def readable_subwords(self, ids: Iterable[int]) -> list[str]:
         """Each id as people read it: "▁" for a space, escapes for parts of characters, "</s>" for the end."""
         return [_readable(self._bytes[word]) if word > END else SHOWN_SYMBOLS[word] for word in ids]
 
-    def _symbols(self, lines: Sequence[str], keys: NDArray[np.uint64]) -> Symbols:
+    def _symbols(self, lines: Sequence[str], keys: NDArray[np.uint64]) -> ByteSymbols:
         """The bytes of all lines, none merged; which of them make a word the library says."""
         # The fast way of encoding does not tell the words.
         encodings = self._tokenizer.encode_batch(list(lines))
@@ -203,7 +203,7 @@ class Subwords:
         letters = np.array([self._tokenizer.token_to_id(letter) for letter in _byte_letters()])
         line = np.repeat(line, lengths)
         start = np.arange(len(line))
-        return Symbols(
+        return ByteSymbols(
             ids=letters[np.frombuffer(b"".join(texts), np.uint8)],
             word=np.repeat(np.cumsum(begins), lengths),
             key=keys[line],

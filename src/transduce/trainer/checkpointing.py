@@ -5,24 +5,24 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from transduce.runtime.distributed import Together
-from transduce.storage.checksums import Entries
+from transduce.runtime.distributed import ProcessGroup
+from transduce.storage.checksums import Checksums
 from transduce.trainer.checkpoints import Checkpoint, Checkpoints
-from transduce.trainer.metrics_log import Journal
-from transduce.trainer.training_state import Progress
+from transduce.trainer.metrics_log import MetricsLog
+from transduce.trainer.training_state import TrainingState
 from transduce.training import Optimiser, Precision, StepRecord, Training
 
-__all__ = ["Circumstances", "Saving"]
+__all__ = ["Checkpointer", "TrainingEnvironment"]
 
 RETRY = 10  # steps until a checkpoint that could not be written is tried again
 
 
-class Circumstances(NamedTuple):
+class TrainingEnvironment(NamedTuple):
     """What a run is made under, as its checkpoints remember it."""
 
     environment: dict[str, Any]  # what the bits depend on
     fingerprint: str  # of the training data
-    subwords: Entries  # the files that say what each id stands for
+    subwords: Checksums  # the files that say what each id stands for
     judge: list[Any]  # by which measure, on which corpus, validations are compared
 
     def warning(self, before: Mapping[str, Any]) -> str | None:
@@ -37,7 +37,7 @@ class Circumstances(NamedTuple):
         return f"warning: {'; '.join(changed)}: the run goes on, with bits that differ from an undisturbed one's"
 
 
-class Saving:
+class Checkpointer:
     """Saves a run and goes back to what was saved; all processes call it, the first keeps the files."""
 
     def __init__(
@@ -46,16 +46,16 @@ class Saving:
         training: Training,
         optimiser: Optimiser,
         precision: Precision,
-        circumstances: Circumstances,
-        journal: Journal,
-        together: Together,
+        circumstances: TrainingEnvironment,
+        journal: MetricsLog,
+        group: ProcessGroup,
     ) -> None:
-        self._checkpoints, self._training, self._together = checkpoints, training, together
+        self._checkpoints, self._training, self._group = checkpoints, training, group
         self._optimiser, self._precision, self._journal = optimiser, precision, journal
         self._circumstances = circumstances
         self._retry: int | None = None  # the step after which a checkpoint that failed is tried again
 
-    def is_due(self, progress: Progress, since: float, record: StepRecord) -> bool:
+    def is_due(self, progress: TrainingState, since: float, record: StepRecord) -> bool:
         """Every so many steps or, `since` the last, seconds, as the recipe says; later where that was no moment."""
         steps, seconds = self._training.save_steps, self._training.save_seconds
         if steps is not None:
@@ -70,7 +70,7 @@ class Saving:
             return False
         return True
 
-    def save(self, progress: Progress, weights: Mapping[str, Tensor]) -> Progress:
+    def save(self, progress: TrainingState, weights: Mapping[str, Tensor]) -> TrainingState:
         """Writes a checkpoint, and gives what it remembers; an `OSError` where it cannot be written."""
         self._journal.report()
         progress = progress._replace(skips=progress.skips._replace(returns=0))
@@ -83,7 +83,7 @@ class Saving:
             self._checkpoints.save(Checkpoint(progress.step, dict(weights), optimiser, state))
             return size
 
-        size = self._together.first(saved)  # whatever fails on the disk fails in all processes
+        size = self._group.on_rank_zero(saved)  # whatever fails on the disk fails in all processes
         self._retry = None
         return progress._replace(journal=size)
 
@@ -107,13 +107,13 @@ class Saving:
             found.append(checkpoint)
             return {**checkpoint.state, "step": checkpoint.step}
 
-        state = self._together.first(taken)
+        state = self._group.on_rank_zero(taken)
         if state is not None:
-            self._optimiser.begin_with(found[0].weights if found else {})
-            self._optimiser.restore(found[0].optimiser if found else {})
+            self._optimiser.load_weights(found[0].weights if found else {})
+            self._optimiser.load_state(found[0].optimiser if found else {})
         return state
 
-    def resumed(self) -> Progress | None:
+    def resumed(self) -> TrainingState | None:
         """Goes back to the newest checkpoint; None where there is none.
 
         A `ValueError` where the training data is not what it was.
@@ -124,7 +124,7 @@ class Saving:
         if warning := self._circumstances.warning(state["environment"]):
             self._journal.say(warning)
         self._precision.scale, self._precision.steady = state["loss_scale"]
-        progress = Progress.read(state["step"], state)
+        progress = TrainingState.read(state["step"], state)
         self._journal.say(f"going on after step {progress.step}")
         if state.get("judge") != self._circumstances.judge:
             if progress.best is not None:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from safetensors.torch import load_file
 from torch import Tensor
 
-from transduce.storage.atomic import flush, write_tensors
-from transduce.storage.checksums import entries, faults
+from transduce.storage.atomic import flush_to_disk, write_tensors
+from transduce.storage.checksums import checksums_of_files, find_damage
 
 WEIGHTS, OPTIMISER, STATE, MANIFEST = "model.safetensors", "optimiser.safetensors", "state.json", "manifest.json"
 
@@ -73,14 +73,14 @@ class Checkpoints:
         write_tensors(checkpoint.optimiser, aside / OPTIMISER)
         (aside / STATE).write_text(json.dumps({"step": checkpoint.step, **checkpoint.state}, indent=1), "utf-8")
         files = [aside / name for name in (WEIGHTS, OPTIMISER, STATE)]
-        (aside / MANIFEST).write_text(json.dumps(entries(files), indent=1), "utf-8")
+        (aside / MANIFEST).write_text(json.dumps(checksums_of_files(files), indent=1), "utf-8")
         for path in (*files, aside / MANIFEST, aside):
-            flush(path)
+            flush_to_disk(path)
         if place.exists():
             shutil.rmtree(place)
         aside.rename(place)
-        flush(self.directory)
-        if wrong := self.faults(checkpoint.step):
+        flush_to_disk(self.directory)
+        if wrong := self.find_damage(checkpoint.step):
             shutil.rmtree(place)
             raise OSError(errno.EIO, f"what was written is not what is read back: {'; '.join(wrong)}", str(place))
 
@@ -113,7 +113,7 @@ class Checkpoints:
 
     def drop_damaged(self, say: Callable[[str], None]) -> None:
         """Leaves those that are whole; the others are told, and kept under another name."""
-        damaged = {step: faults for step in self.steps() if (faults := self.faults(step))}
+        damaged = {step: faults for step in self.steps() if (faults := self.find_damage(step))}
         for step, faults in damaged.items():
             say(f"warning: {self._place(step)} is damaged: {'; '.join(faults)}; it is left out")
         self._set_aside(damaged)
@@ -124,11 +124,11 @@ class Checkpoints:
         for step in damaged:
             self._place(step).rename(self._free(f"damaged-{step:08d}"))
 
-    def faults(self, step: int) -> list[str]:
+    def find_damage(self, step: int) -> list[str]:
         """What is wrong with the checkpoint of `step`, a sentence each."""
         place = self._place(step)
         try:
-            return faults(place, json.loads((place / MANIFEST).read_text("utf-8")))
+            return find_damage(place, json.loads((place / MANIFEST).read_text("utf-8")))
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return [f"{MANIFEST} is missing or no manifest"]
 
@@ -147,7 +147,7 @@ class Checkpoints:
 
     def _checked(self, step: int) -> Path:
         """Where the checkpoint of `step` is, when it is whole."""
-        if wrong := self.faults(step):
+        if wrong := self.find_damage(step):
             raise DamagedError(f"{self._place(step)} is damaged: {'; '.join(wrong)}")
         return self._place(step)
 

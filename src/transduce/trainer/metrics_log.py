@@ -8,16 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from transduce.storage.atomic import flush
-from transduce.trainer.validation import Corpus, Validated, perplexity
+from transduce.storage.atomic import flush_to_disk
+from transduce.trainer.validation import ParallelText, ValidationResult, perplexity
 from transduce.training import StepRecord
 
-__all__ = ["Journal"]
+__all__ = ["MetricsLog"]
 
 EXAMPLES = 3
 
 
-class Journal:
+class MetricsLog:
     """Writes records of steps and validations; cut back to a checkpoint's length when a training goes on from it.
 
     Where it is not `kept`, in all processes of a training but the first, nothing is written.
@@ -45,7 +45,7 @@ class Journal:
     def settle(self) -> int:
         """Sees `metrics.jsonl` onto the disk, and gives its bytes: a checkpoint says how long it is."""
         if self.kept and self.path.exists():
-            flush(self.path)
+            flush_to_disk(self.path)
         return self.size
 
     def note(self, record: StepRecord) -> None:
@@ -60,17 +60,17 @@ class Journal:
         records = [record for record in pending if not record.skipped]
         if not records:
             return
-        words, seconds = sum(record.words for record in records), sum(record.seconds for record in records)
+        tokens, seconds = sum(record.tokens for record in records), sum(record.seconds for record in records)
         last = records[-1]
         values = {
             "step": last.step,
             "epoch": last.epoch,
-            "loss": sum(record.loss * record.words for record in records) / words,
-            "perplexity": perplexity(sum(record.unsmoothed * record.words for record in records) / words),
+            "loss": sum(record.loss * record.tokens for record in records) / tokens,
+            "perplexity": perplexity(sum(record.unsmoothed * record.tokens for record in records) / tokens),
             "rate": last.rate,
             "gradient_norm": last.gradient_norm,
-            "tokens": words,
-            "tokens_per_second": words / seconds,
+            "tokens": tokens,
+            "tokens_per_second": tokens / seconds,
             "waiting": sum(record.waiting for record in records) / seconds,
         }
         self._write(values)
@@ -87,7 +87,7 @@ class Journal:
         self._write({"step": step, "event": what})
         self.say(f"step {step}: {what}")
 
-    def validated(self, step: int, seconds: float, found: Validated, corpus: Corpus) -> None:
+    def validated(self, step: int, seconds: float, found: ValidationResult, corpus: ParallelText) -> None:
         """Writes and says what a validation found, with three translations to look at."""
         values: dict[str, Any] = {
             "step": step,

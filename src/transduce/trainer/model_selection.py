@@ -10,36 +10,36 @@ from torch import Tensor
 
 from transduce.model import ModelSpec, TranslationModel, Vocabulary
 from transduce.model_directory import Weights
-from transduce.runtime.distributed import Together
+from transduce.runtime.distributed import ProcessGroup
 from transduce.trainer.checkpoints import Checkpoints
-from transduce.trainer.metrics_log import Journal
-from transduce.trainer.publishing import Publisher
-from transduce.trainer.training_state import Progress
-from transduce.trainer.validation import Validated, Validation
-from transduce.training import Optimiser, Training, averaged
+from transduce.trainer.metrics_log import MetricsLog
+from transduce.trainer.publishing import ModelPublisher
+from transduce.trainer.training_state import TrainingState
+from transduce.trainer.validation import Validation, ValidationResult
+from transduce.training import Optimiser, Training, average_weights
 
-__all__ = ["Holding", "readable"]
+__all__ = ["ModelSelection", "gather_model"]
 
 
 @dataclass(frozen=True)
-class Holding:
+class ModelSelection:
     """Validates the model of a run and publishes its weights; all processes call it, the first writes."""
 
     training: Training
     validation: Validation | None
-    readable: Callable[[], TranslationModel]  # the model as it is now, whole
+    gather_model: Callable[[], TranslationModel]  # the model as it is now, whole
     optimiser: Optimiser
     checkpoints: Checkpoints
-    publisher: Publisher
-    journal: Journal
-    together: Together
+    publisher: ModelPublisher
+    journal: MetricsLog
+    group: ProcessGroup
 
     @property
     def validates(self) -> bool:
         """Whether validations on the way decide which weights the directory holds."""
         return self.validation is not None and self.training.validate_every is not None
 
-    def validated(self, progress: Progress) -> Progress:
+    def validated(self, progress: TrainingState) -> TrainingState:
         """Validates; weights that are better than all before become the directory's."""
         assert self.validation is not None
         found = self._found(self.validation, progress)
@@ -52,18 +52,18 @@ class Holding:
             return progress
         return progress._replace(best=score, best_step=progress.step, stale=0)
 
-    def last(self, progress: Progress, weights: Mapping[str, Tensor]) -> None:
+    def last(self, progress: TrainingState, weights: Mapping[str, Tensor]) -> None:
         """The directory holds these, of the checkpoint just saved, unless validations decide."""
         if not self.validates:
             self._published(Weights(kind="last", steps=(progress.step,)), weights)
 
-    def already(self, progress: Progress) -> Weights | None:
+    def already(self, progress: TrainingState) -> Weights | None:
         """Which weights the directory of a finished run holds; None where it should hold others.
 
         The best ones stay the run's, whatever is asked about validations after its end; the mean of its checkpoints
         does, though somebody has deleted the older ones since.
         """
-        there = self.together.first(self.publisher.published)
+        there = self.group.on_rank_zero(self.publisher.published)
         if there is None:
             return None
         if self.training.average is None:
@@ -72,47 +72,47 @@ class Holding:
             stays = there.kind == "averaged" and there.steps[-1:] == (progress.step,)
         return there if stays or there == self._chosen(progress) else None
 
-    def settled(self, progress: Progress) -> Weights:
+    def settled(self, progress: TrainingState) -> Weights:
         """The last word on the directory of a run that has ended; gives the weights that it holds."""
         if self.training.average is not None:
-            self.together.first(lambda: self.checkpoints.drop_damaged(self.journal.say))
+            self.group.on_rank_zero(lambda: self.checkpoints.drop_damaged(self.journal.say))
         chosen = self._chosen(progress)
         if chosen.kind == "best":
             # Those that a validation has published last: after a stop without a signal that may have been later than
             # the last checkpoint, from which the run went on. If they are damaged since, this is the place to say so.
-            return self.together.first(self.publisher.read)
+            return self.group.on_rank_zero(self.publisher.read)
         found = self._average(chosen, progress) if chosen.kind == "averaged" else None
         self._publish(chosen, self.optimiser.weights(), found)
         return chosen
 
-    def _chosen(self, progress: Progress) -> Weights:
+    def _chosen(self, progress: TrainingState) -> Weights:
         """Which weights the directory holds in the end: averaged, best or last."""
         if self.training.average is not None:
-            there = self.together.first(self.checkpoints.steps)
+            there = self.group.on_rank_zero(self.checkpoints.steps)
             return Weights(kind="averaged", steps=tuple(there[-self.training.average :]))
         if self.validates and progress.best_step is not None:
             return Weights(kind="best", steps=(progress.best_step,))
         return Weights(kind="last", steps=(progress.step,))
 
-    def _average(self, chosen: Weights, progress: Progress) -> Validated | None:
+    def _average(self, chosen: Weights, progress: TrainingState) -> ValidationResult | None:
         """The run's weights become the mean of the chosen checkpoints; gives what a validation finds of them."""
         means: dict[str, Tensor] = {}
         kept = (self.checkpoints.weights(step) for step in chosen.steps)
-        self.together.first(lambda: means.update(averaged(kept)))
-        self.optimiser.begin_with(means)
+        self.group.on_rank_zero(lambda: means.update(average_weights(kept)))
+        self.optimiser.load_weights(means)
         if self.validation is None:
             return None
         self.journal.say(f"average of {len(chosen.steps)} checkpoints:")
         with contextlib.closing(self.journal):
             return self._found(self.validation, progress)
 
-    def _found(self, validation: Validation, progress: Progress) -> Validated:
+    def _found(self, validation: Validation, progress: TrainingState) -> ValidationResult:
         """What `validation` finds of the model as it is now, which the journal notes."""
-        found = validation(self.readable())
+        found = validation(self.gather_model())
         self.journal.validated(progress.step, progress.elapsed, found, validation.corpus)
         return found
 
-    def _published(self, which: Weights, weights: Mapping[str, Tensor], found: Validated | None = None) -> bool:
+    def _published(self, which: Weights, weights: Mapping[str, Tensor], found: ValidationResult | None = None) -> bool:
         """As `_publish`; that a directory cannot be written on the way is told, and stops nothing."""
         try:
             self._publish(which, weights, found)
@@ -121,12 +121,12 @@ class Holding:
             return False
         return True
 
-    def _publish(self, which: Weights, weights: Mapping[str, Tensor], found: Validated | None = None) -> None:
+    def _publish(self, which: Weights, weights: Mapping[str, Tensor], found: ValidationResult | None = None) -> None:
         """The directory holds these weights."""
-        self.together.first(lambda: self.publisher(which, weights, found))
+        self.group.on_rank_zero(lambda: self.publisher(which, weights, found))
 
 
-def readable(
+def gather_model(
     model: TranslationModel, spec: ModelSpec, vocabulary: Vocabulary, optimiser: Optimiser
 ) -> TranslationModel:
     """The model as validation reads it: the one that is trained, or a whole copy of one that lies in shards."""

@@ -12,10 +12,10 @@ from transduce.recipe import Recipe, dump, read_yaml
 from transduce.settings import merged, validated
 from transduce.text.subwords import Subwords
 from transduce.trainer.checkpoints import Checkpoints
-from transduce.trainer.validation import Validated
-from transduce.training import averaged
+from transduce.trainer.validation import ValidationResult
+from transduce.training import average_weights
 
-__all__ = ["Publisher", "average", "publish"]
+__all__ = ["ModelPublisher", "average", "publish"]
 
 
 def publish(
@@ -30,13 +30,13 @@ def publish(
     write_model(out, config, weights, subwords, {RECIPE: dump(recipe), CARD: model_card(recipe, config, bleu)})
 
 
-class Publisher:
+class ModelPublisher:
     """Writes the model directory of one run, again and again."""
 
     def __init__(self, recipe: Recipe, out: Path, vocabulary: Vocabulary, subwords: tuple[Subwords, Subwords]) -> None:
         self._recipe, self._out, self._vocabulary, self._subwords = recipe, out, vocabulary, subwords
 
-    def __call__(self, which: Weights, weights: Mapping[str, Tensor], found: Validated | None) -> None:
+    def __call__(self, which: Weights, weights: Mapping[str, Tensor], found: ValidationResult | None) -> None:
         """With these weights, of which a validation has `found` so much."""
         recipe = self._recipe
         config = Config(
@@ -81,7 +81,7 @@ def average(run: Path, out: Path, last: int | None, chosen: Sequence[int] = ()) 
     which = Weights(kind="averaged", steps=tuple(steps))
     config = validated(Config, merged(model.config.as_dictionary(), {"weights": which.as_dictionary()}), place=str(run))
     recipe = validated(Recipe, read_yaml(run / RECIPE), place=str(run / RECIPE))
-    mean = averaged(checkpoints.weights(step) for step in steps)
+    mean = average_weights(checkpoints.weights(step) for step in steps)
     publish(out, recipe, config, mean, (model.source, model.target), None)
     return which
 

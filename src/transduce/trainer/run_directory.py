@@ -8,7 +8,7 @@ from typing import Any
 from transduce.model_directory import MANIFEST, NEXT, RECIPE, recipe_was_edited, write_recipe
 from transduce.recipe import LARGEST, Recipe, dump, read_yaml, wherever
 
-__all__ = ["check_free", "claim", "has_saved", "set_aside"]
+__all__ = ["begin_run", "check_is_run_or_empty", "has_saved", "keep_aside"]
 
 # What a recipe may change between one start of a run and the next: (section, key).
 FREE = {
@@ -19,12 +19,12 @@ FREE = {
 ASIDE = "before-restart-"  # and a number: where a restart keeps what was there
 
 
-def set_aside(out: Path, say: Callable[[str], None]) -> None:
+def keep_aside(out: Path, say: Callable[[str], None]) -> None:
     """Moves what an earlier run wrote into a folder of its own: a restart loses nothing.
 
     A `ValueError` where something else stands there.
     """
-    check_free(out)
+    check_is_run_or_empty(out)
     if not (out / RECIPE).exists() and not ((out / "training").exists() and has_saved(out)):
         return
     number = 1
@@ -44,7 +44,7 @@ def _contents(out: Path) -> list[Path]:
     return [path for path in out.iterdir() if not path.name.startswith(ASIDE)] if out.exists() else []
 
 
-def check_free(out: Path) -> None:
+def check_is_run_or_empty(out: Path) -> None:
     """A `ValueError` where `out` is neither empty nor a run: what a run writes would replace what is its owner's."""
     if _contents(out) and not _is_run(out):
         own = (
@@ -61,7 +61,7 @@ def _is_run(out: Path) -> bool:
     return has_saved(out) or prepared or restarting
 
 
-def claim(recipe: Recipe, out: Path) -> None:
+def begin_run(recipe: Recipe, out: Path) -> None:
     """Writes the recipe into a new run; refuses to go on with one that has saved under a changed recipe."""
     text = dump(recipe)
     if len(text.encode()) > LARGEST:
@@ -70,7 +70,7 @@ def claim(recipe: Recipe, out: Path) -> None:
             f"{LARGEST:,}: name fewer corpora, each of more pairs"
         )
     out.mkdir(parents=True, exist_ok=True)
-    check_free(out)
+    check_is_run_or_empty(out)
     path = out / RECIPE
     if path.exists() and has_saved(out):
         if recipe_was_edited(out):

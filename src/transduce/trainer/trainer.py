@@ -13,52 +13,52 @@ from typing import NamedTuple
 
 import torch
 
-from transduce.corpus import Planner, Prepared, check_files, open_store, pieces_of_a_step, subwords_files
+from transduce.corpus import Planner, Prepared, check_files, micro_batches_per_step, open_store, subwords_files
 from transduce.corpus import prepare as prepare_corpus
-from transduce.model import TranslationModel, Vocabulary, blank
+from transduce.model import TranslationModel, Vocabulary, build_without_weights
 from transduce.model.readout import Smoothing
 from transduce.model_directory import Model, Weights, weights_of
 from transduce.recipe import Recipe
 from transduce.runtime.device import (
     choose_device,
     compile_on_gpu,
-    cores,
-    environment,
+    count_cores,
+    describe_environment,
     flush_subnormals,
-    keep_pages,
-    repeat_bits,
-    use_threads,
+    keep_freed_memory,
+    set_threads,
+    use_deterministic_algorithms,
 )
-from transduce.runtime.distributed import ALONE, Together, attempt, begin
-from transduce.runtime.signals import Interrupted, caught_signals
-from transduce.storage.checksums import entries
-from transduce.storage.locks import held
-from transduce.trainer.checkpointing import Circumstances, Saving
+from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup, join_process_group, restart_count
+from transduce.runtime.signals import Interrupted, collect_signals
+from transduce.storage.checksums import checksums_of_files
+from transduce.storage.locks import exclusive_lock
+from transduce.trainer.checkpointing import Checkpointer, TrainingEnvironment
 from transduce.trainer.checkpoints import Checkpoints
-from transduce.trainer.metrics_log import Journal
-from transduce.trainer.model_selection import Holding, readable
-from transduce.trainer.publishing import Publisher
-from transduce.trainer.run_directory import check_free, claim, set_aside
-from transduce.trainer.training_state import Progress
-from transduce.trainer.validation import Validation, corpus_of
+from transduce.trainer.metrics_log import MetricsLog
+from transduce.trainer.model_selection import ModelSelection, gather_model
+from transduce.trainer.publishing import ModelPublisher
+from transduce.trainer.run_directory import begin_run, check_is_run_or_empty, keep_aside
+from transduce.trainer.training_state import TrainingState
+from transduce.trainer.validation import Validation, read_parallel_text
 from transduce.training import (
-    Divergence,
+    DivergenceDetector,
     FlatAdam,
     LabelSmoothing,
     Optimiser,
     Precision,
     StepRecord,
-    one_more_return,
+    check_memory,
+    count_rollback,
     training_steps,
-    try_largest,
 )
 
-__all__ = ["Options", "Outcome", "prepare", "train"]
+__all__ = ["TrainOptions", "TrainResult", "prepare", "train"]
 
 Say = Callable[[str], None]
 
 
-class Options(NamedTuple):
+class TrainOptions(NamedTuple):
     """How to run a recipe, where its result does not depend on it."""
 
     device: str = "auto"
@@ -67,14 +67,14 @@ class Options(NamedTuple):
     start_from: Path | None = None  # a model directory whose weights and subwords the training begins with
 
 
-DEFAULTS = Options()
+DEFAULTS = TrainOptions()
 
 
-class Outcome(NamedTuple):
+class TrainResult(NamedTuple):
     """How a run ended."""
 
     step: int
-    words: int  # target words trained on, end symbols included
+    tokens: int  # target words trained on, end symbols included
     seconds: float  # of training, validating and saving, over all starts
     reason: str
     weights: Weights
@@ -88,19 +88,19 @@ def prepare(
     On all cores that this process may use, or as many as `threads`. A `ValueError` where something else than a run
     stands in `out`, or a training has begun on the store that is there and the data is no longer what that was made of.
     """
-    check_free(out)
+    check_is_run_or_empty(out)
     return prepare_corpus(
         recipe.data,
         recipe.subwords,
         out / "training" / "store",
-        threads=threads or cores(),
+        threads=threads or count_cores(),
         say=say,
         given=(start_from.source, start_from.target) if start_from else None,
         in_use=any((out / "training").glob("step-*")),
     )
 
 
-def train(recipe: Recipe, out: Path, options: Options = DEFAULTS, say: Say = print) -> Outcome:
+def train(recipe: Recipe, out: Path, options: TrainOptions = DEFAULTS, say: Say = print) -> TrainResult:
     """Trains `recipe` into the model directory `out`, or goes on with it.
 
     Raises `ValueError` for what the user must mend, `DivergedError` when the loss is no longer a number whatever the
@@ -108,42 +108,42 @@ def train(recipe: Recipe, out: Path, options: Options = DEFAULTS, say: Say = pri
     tried again; an `OSError` is raised only where it was the last.
     """
     flush_subnormals()
-    together, device = begin(choose_device(options.device))
+    group, device = join_process_group(choose_device(options.device))
     start_from = Model.read(options.start_from) if options.start_from else None
-    use_threads(options.threads)
-    keep_pages()
-    repeat_bits(device)
-    speak = say if together.leads else _silent
+    set_threads(options.threads)
+    keep_freed_memory()
+    use_deterministic_algorithms(device)
+    speak = say if group.is_rank_zero else _silent
     with contextlib.ExitStack() as stack:
-        stack.push(partial(_let_go, together))
+        stack.push(partial(_let_go, group))
 
         def claimed() -> None:
-            _check_pieces(recipe, together.size)
-            stack.enter_context(held(out, "training"))
+            _check_micro_batches(recipe, group.size)
+            stack.enter_context(exclusive_lock(out, "training"))
             check_files(recipe.data)
-            if options.restart and attempt() == 0:
-                set_aside(out, say)
-            claim(recipe, out)
+            if options.restart and restart_count() == 0:
+                keep_aside(out, say)
+            begin_run(recipe, out)
             prepare(recipe, out, say, start_from, options.threads)
 
-        together.first(claimed, patient=True)
+        group.on_rank_zero(claimed, slow=True)
         prepared = open_store(out / "training" / "store")
-        return Run(recipe, out, prepared, device, speak, together).train(start_from)
+        return Trainer(recipe, out, prepared, device, speak, group).train(start_from)
 
 
-def _let_go(together: Together, kind: type[BaseException] | None, *_: object) -> None:
+def _let_go(group: ProcessGroup, kind: type[BaseException] | None, *_: object) -> None:
     """Leaves the other processes, which leave too; where this one has failed, by itself perhaps, it may not wait."""
     if kind is None or issubclass(kind, Interrupted):
-        together.close()
+        group.close()
 
 
-def _check_pieces(recipe: Recipe, processes: int) -> None:
-    """Every process needs a piece of each step."""
-    pieces = pieces_of_a_step(recipe.training.batch_tokens, recipe.training.pieces)
-    if pieces < processes:
+def _check_micro_batches(recipe: Recipe, processes: int) -> None:
+    """Every process needs a micro-batch of each step."""
+    micro_batches = micro_batches_per_step(recipe.training.batch_tokens, recipe.training.micro_batches)
+    if micro_batches < processes:
         raise ValueError(
-            f"a step has {pieces} pieces for {processes} processes: set training.pieces: {processes}, or more, "
-            "from the first start on"
+            f"a step has {micro_batches} micro-batches for {processes} processes: set training.micro_batches: "
+            f"{processes}, or more, from the first start on"
         )
 
 
@@ -151,7 +151,7 @@ def _silent(line: str) -> None:
     """What all processes but the first say."""
 
 
-class Run:
+class Trainer:
     """One training in one directory."""
 
     def __init__(
@@ -161,13 +161,15 @@ class Run:
         prepared: Prepared,
         device: torch.device,
         say: Say,
-        together: Together = ALONE,
+        group: ProcessGroup = SINGLE_PROCESS,
     ) -> None:
-        self.recipe, self.out, self.prepared, self.say, self.together = recipe, out, prepared, say, together
+        self.recipe, self.out, self.prepared, self.say, self.group = recipe, out, prepared, say, group
         training = recipe.training
         self.training = training
         self.vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
-        blank(recipe.model, self.vocabulary)  # sizes that nothing has are told before anything is filled
+        build_without_weights(
+            recipe.model, self.vocabulary
+        )  # sizes that nothing has are told before anything is filled
         torch.manual_seed(training.seed)
         self.model: TranslationModel = recipe.model.build(self.vocabulary)
         smoothing = Smoothing(epsilon=training.label_smoothing, over=training.label_smoothing_over)
@@ -175,53 +177,53 @@ class Run:
         self.optimiser = self._placed(device)
         self.precision = Precision(training.precision, device)
         self.planner = Planner(
-            prepared.train, batch_tokens=training.batch_tokens, pieces=training.pieces, seed=training.seed
+            prepared.train, batch_tokens=training.batch_tokens, micro_batches=training.micro_batches, seed=training.seed
         )
         self.checkpoints = Checkpoints(out / "training", training.kept, training.save_steps or 1)
-        self.journal = Journal(out, say, training.steps, kept=together.leads)
-        self.progress = Progress()
+        self.journal = MetricsLog(out, say, training.steps, kept=group.is_rank_zero)
+        self.progress = TrainingState()
         self.validation = self._validation(smoothing)
         self.circumstances = self._circumstances(device)
-        self.saving = Saving(
-            self.checkpoints, training, self.optimiser, self.precision, self.circumstances, self.journal, together
+        self.saving = Checkpointer(
+            self.checkpoints, training, self.optimiser, self.precision, self.circumstances, self.journal, group
         )
-        self.holding = Holding(
+        self.holding = ModelSelection(
             training,
             self.validation,
-            partial(readable, self.model, recipe.model, self.vocabulary, self.optimiser),
+            partial(gather_model, self.model, recipe.model, self.vocabulary, self.optimiser),
             self.optimiser,
             self.checkpoints,
-            Publisher(recipe, out, self.vocabulary, (prepared.source, prepared.target)),
+            ModelPublisher(recipe, out, self.vocabulary, (prepared.source, prepared.target)),
             self.journal,
-            together,
+            group,
         )
 
     def _placed(self, device: torch.device) -> Optimiser:
         """Puts the model on the device, whole or this process's share of it."""
-        if self.training.parallel == "sharded" and self.together.size > 1:
+        if self.training.parallel == "sharded" and self.group.size > 1:
             from transduce.training.sharded import ShardedAdam
 
-            return ShardedAdam(self.objective, self.training.optimiser, self.together, device)
+            return ShardedAdam(self.objective, self.training.optimiser, self.group, device)
         self.model.to(device)
         if self.model.is_compilable:
             compile_on_gpu(self.model, device, self.say)
-        return FlatAdam(self.model, self.training.optimiser, self.together)
+        return FlatAdam(self.model, self.training.optimiser, self.group)
 
-    def _circumstances(self, device: torch.device) -> Circumstances:
+    def _circumstances(self, device: torch.device) -> TrainingEnvironment:
         """What this run is made under."""
         made = {
-            **environment(device),
+            **describe_environment(device),
             "precision": self.precision.name,
-            "processes": self.together.size,
+            "processes": self.group.size,
             "parallel": "sharded" if self.optimiser.lockstep else "replicated",
         }
         prepared = self.prepared
         names = subwords_files(shared=prepared.source is prepared.target)
-        subwords = entries(prepared.directory / name for name in {*names})
+        subwords = checksums_of_files(prepared.directory / name for name in {*names})
         judge = [self.training.validate_by, self.validation.corpus.checksum if self.validation else None]
-        return Circumstances(made, prepared.fingerprint, subwords, judge)
+        return TrainingEnvironment(made, prepared.fingerprint, subwords, judge)
 
-    def train(self, start_from: Model | None = None) -> Outcome:
+    def train(self, start_from: Model | None = None) -> TrainResult:
         """Trains until steps, minutes or patience are used up."""
         resumed = self.saving.resumed()
         if resumed is not None:
@@ -237,7 +239,7 @@ class Run:
         self.journal.cut(self.progress.journal, self.progress.step)
         if not reason:
             self._describe()
-            try_largest(self.objective, self.optimiser, self.planner, self.precision)
+            check_memory(self.objective, self.optimiser, self.planner, self.precision)
             reason = self._loop()
         if skipped := self.progress.skips.total:
             self.say(f"steps skipped because their gradient was no number: {skipped}")
@@ -247,18 +249,18 @@ class Run:
         """Steps, with what is due after each; gives the reason why it ended."""
         began = time.monotonic() - self.progress.elapsed
         saved = began + self.progress.elapsed
-        with caught_signals() as caught, contextlib.closing(self.journal):
+        with collect_signals() as caught, contextlib.closing(self.journal):
             for record in self._steps():
                 self.journal.note(record)
                 self.progress = self.progress._replace(
                     step=record.step,
                     position=record.position,
-                    words=self.progress.words + record.words,
+                    tokens=self.progress.tokens + record.tokens,
                     elapsed=time.monotonic() - began,
                 )
                 self._log_and_validate(record)
                 now = time.monotonic()
-                elapsed, since, number = self.together.agree(now - began, now - saved, caught[0] if caught else 0)
+                elapsed, since, number = self.group.all_reduce_max(now - began, now - saved, caught[0] if caught else 0)
                 self.progress = self.progress._replace(elapsed=elapsed)
                 reason = self._finished()
                 stopped = bool(number) and not reason
@@ -278,7 +280,7 @@ class Run:
     def _steps(self) -> Iterator[StepRecord]:
         """The steps from here on; where several in a row had to be skipped, from the last checkpoint on other data."""
         while True:
-            divergence = Divergence(self.precision)
+            divergence = DivergenceDetector(self.precision)
             for record in training_steps(
                 self.objective,
                 self.optimiser,
@@ -287,7 +289,7 @@ class Run:
                 self.precision,
                 after=self.progress.step,
                 position=self.progress.position,
-                together=self.together,
+                group=self.group,
             ):
                 if skipped := divergence.skipped(record):
                     self.journal.happened(skipped.step, "skipped: its gradient was no number")
@@ -300,7 +302,7 @@ class Run:
     def _go_back(self, record: StepRecord) -> None:
         """To the weights of the last checkpoint; the data moves on, for it may have been the reason."""
         state = self.saving.restored()
-        skips = one_more_return(self.progress.skips, record, saved=state is not None)
+        skips = count_rollback(self.progress.skips, record, saved=state is not None)
         assert state is not None
         self.progress = self.progress._replace(step=state["step"], skips=skips)
         self.journal.happened(record.step, f"went back to the weights of step {state['step']}, on other data")
@@ -346,7 +348,7 @@ class Run:
         shapes = {name: parameter.shape for name, parameter in self.model.named_parameters()}
         if {name: tensor.shape for name, tensor in weights.items()} != shapes:
             raise ValueError("--from: that model has another shape than `model` of this recipe: name the same preset")
-        self.optimiser.begin_with(weights)
+        self.optimiser.load_weights(weights)
 
     def _validation(self, smoothing: Smoothing) -> Validation | None:
         """What measures the model on the way, where a corpus for that is named."""
@@ -354,12 +356,12 @@ class Run:
             return None
         prepared = self.prepared
         validation = Validation(
-            corpus_of(self.recipe.data.validation),
+            read_parallel_text(self.recipe.data.validation),
             prepared.source,
             prepared.target,
             self.recipe.decoding,
             smoothing,
-            self.together,
+            self.group,
             self.recipe.data.target_language,
         )
         validation.check(self.model, bleu=self.training.validate_every is not None or self.training.average is not None)
@@ -371,10 +373,10 @@ class Run:
         planner = self.planner
         self.say(
             f"{parameters:,} parameters on {self.circumstances.environment['device']} in {self.precision.name}; "
-            f"{len(self.prepared.train):,} pairs, {planner.words_per_epoch:,} target words and "
+            f"{len(self.prepared.train):,} pairs, {planner.tokens_per_epoch:,} target words and "
             f"{planner.steps_per_epoch:,} steps an epoch, {len(planner.shapes)} shapes, {planner.padding:.1%} padding"
         )
 
-    def _outcome(self, reason: str, weights: Weights) -> Outcome:
+    def _outcome(self, reason: str, weights: Weights) -> TrainResult:
         progress = self.progress
-        return Outcome(progress.step, progress.words, progress.elapsed, reason, weights)
+        return TrainResult(progress.step, progress.tokens, progress.elapsed, reason, weights)

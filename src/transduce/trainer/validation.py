@@ -15,19 +15,19 @@ from transduce.model import TranslationModel
 from transduce.model.readout import Smoothing
 from transduce.model_directory import RECIPE
 from transduce.recipe import read_yaml
-from transduce.runtime.distributed import ALONE, Together
-from transduce.search import Decoding, rectangle
+from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
+from transduce.search import Decoding, pad_rows
 from transduce.settings import validated
-from transduce.storage.checksums import entry
+from transduce.storage.checksums import checksum_of
 from transduce.text.subwords import Subwords
-from transduce.translation.translator import Method, Translator
+from transduce.translation.translator import SearchMethod, Translator
 
-__all__ = ["Corpus", "Validated", "Validation", "corpus_of", "named_corpus", "perplexity"]
+__all__ = ["ParallelText", "Validation", "ValidationResult", "named_test_set", "perplexity", "read_parallel_text"]
 
 BATCH_TOKENS = 2048
 
 
-class Corpus(NamedTuple):
+class ParallelText(NamedTuple):
     """Lines of text, side by side."""
 
     source: Sequence[str]
@@ -36,11 +36,11 @@ class Corpus(NamedTuple):
     @property
     def checksum(self) -> str:
         """Of the text, wherever it lies."""
-        sums = [entry("\n".join(side).encode())["sha256"] for side in self]
+        sums = [checksum_of("\n".join(side).encode())["sha256"] for side in self]
         return "-".join(sums)
 
 
-def corpus_of(spec: CorpusSpec) -> Corpus:
+def read_parallel_text(spec: CorpusSpec) -> ParallelText:
     """The corpus as text; a `ValueError` where it is empty, for then there is nothing to measure, or is no plain text.
 
     Of a memory or a table what lacks a side is left out: there is nothing to translate, or to compare with.
@@ -50,7 +50,7 @@ def corpus_of(spec: CorpusSpec) -> Corpus:
         lines = [pair for pair in lines if all(side.strip() for side in pair)]
     if not lines:
         raise ValueError(f"{name_of(spec)}: there is no line to validate or test on")
-    corpus = Corpus([source for source, _ in lines], [target for _, target in lines])
+    corpus = ParallelText([source for source, _ in lines], [target for _, target in lines])
     if isinstance(spec, Files | Tsv):
         files = files_of(spec)
         for side, path in zip(corpus, (files[0], files[-1]), strict=True):
@@ -58,7 +58,7 @@ def corpus_of(spec: CorpusSpec) -> Corpus:
     return corpus
 
 
-def named_corpus(run: Path, name: str) -> CorpusSpec:
+def named_test_set(run: Path, name: str) -> CorpusSpec:
     """The test set `name` of the recipe that `run` was trained by, or its `validation`."""
     data = validated(DataSpec, read_yaml(run / RECIPE).get("data", {}), place=str(run / RECIPE))
     named = {**data.test, **({"validation": data.validation} if data.validation else {})}
@@ -67,7 +67,7 @@ def named_corpus(run: Path, name: str) -> CorpusSpec:
     return named[name]
 
 
-class Validated(NamedTuple):
+class ValidationResult(NamedTuple):
     """What a validation found.
 
     Loss is smoothed, as in training, but without what experts are penalised with; perplexity is not, and of a subword,
@@ -91,16 +91,16 @@ class Validation:
 
     def __init__(
         self,
-        corpus: Corpus,
+        corpus: ParallelText,
         source: Subwords,
         target: Subwords,
         decoding: Decoding,
         smoothing: Smoothing,
-        together: Together = ALONE,
+        group: ProcessGroup = SINGLE_PROCESS,
         language: str | None = None,
     ) -> None:
         self.corpus, self.source, self.target = corpus, source, target
-        self.decoding, self.smoothing, self.together = decoding, smoothing, together
+        self.decoding, self.smoothing, self.group = decoding, smoothing, group
         self.language = language  # of the target: BLEU cuts some languages in a way of their own
 
     def check(self, model: TranslationModel, *, bleu: bool = True) -> None:
@@ -118,28 +118,28 @@ class Validation:
             raise ValueError(f"data.validation: {error}") from None
 
     @torch.inference_mode()
-    def __call__(self, model: TranslationModel, *, translate: bool = True) -> Validated:
+    def __call__(self, model: TranslationModel, *, translate: bool = True) -> ValidationResult:
         """Validates `model`, which is left in the mode it came in."""
         training = model.training
         model.eval()
         try:
-            smoothed, unsmoothed, right, words = self._sums(model)
+            smoothed, unsmoothed, right, tokens = self._sums(model)
             outputs = self._outputs(model) if translate else []
         finally:
             model.train(training)
         bleu = scores(outputs, [self.corpus.target], language=self.language)["bleu"] if translate else None
-        return Validated(smoothed / words, perplexity(unsmoothed / words), right / words, bleu, outputs)
+        return ValidationResult(smoothed / tokens, perplexity(unsmoothed / tokens), right / tokens, bleu, outputs)
 
     def _outputs(self, model: TranslationModel) -> list[str]:
         """The model's translations of the source."""
         translator = Translator([model], self.source, self.target, self.decoding)
         batches = translator.batches(self.corpus.source)
         mine = [
-            translator.solved(batch, Method(self.decoding))
-            for batch in batches[self.together.rank :: self.together.size]
+            translator.solved(batch, SearchMethod(self.decoding))
+            for batch in batches[self.group.rank :: self.group.size]
         ]
         outputs = ["" for _ in self.corpus.source]
-        for batch, best in zip(batches, self.together.joined(mine), strict=True):
+        for batch, best in zip(batches, self.group.all_gather(mine), strict=True):
             for number, translations in zip(batch.numbers, best, strict=True):
                 outputs[number] = translations[0].text
         return outputs
@@ -151,20 +151,20 @@ class Validation:
         batches = list(sentence_batches(lengths.numpy(), BATCH_TOKENS))
         mine = [
             self._batch_sums(model, [(source[place], target[place]) for place in places])
-            for places in batches[self.together.rank :: self.together.size]
+            for places in batches[self.group.rank :: self.group.size]
         ]
         totals = torch.zeros(3, dtype=torch.float64)
-        for sums in self.together.joined(mine):  # in the order of one process, so that the sum has its bits
+        for sums in self.group.all_gather(mine):  # in the order of one process, so that the sum has its bits
             totals += sums
         smoothed, unsmoothed, right = totals.tolist()
-        return smoothed, unsmoothed, right, sum(len(words) + 1 for words in target)
+        return smoothed, unsmoothed, right, sum(len(tokens) + 1 for tokens in target)
 
     def _batch_sums(self, model: TranslationModel, batch: Sequence[tuple[list[int], list[int]]]) -> Tensor:
         """The three sums of a batch."""
         symbols, device = model.spec.symbols, next(model.parameters()).device
-        source = rectangle([[*left, symbols.end] for left, _ in batch], symbols.pad, device)
-        target_in = rectangle([[symbols.begin, *right] for _, right in batch], symbols.pad, device)
-        target_out = rectangle([[*right, symbols.end] for _, right in batch], symbols.pad, device)
+        source = pad_rows([[*left, symbols.end] for left, _ in batch], symbols.pad, device)
+        target_in = pad_rows([[symbols.begin, *right] for _, right in batch], symbols.pad, device)
+        target_out = pad_rows([[*right, symbols.end] for _, right in batch], symbols.pad, device)
         # `forward` itself: what is compiled of a model is compiled for the shapes of training.
         log_probabilities = model.readout(model.forward(source, source != symbols.pad, target_in))
         present = target_out != symbols.pad

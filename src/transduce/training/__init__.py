@@ -4,9 +4,9 @@ Read `schedule` (5.3), `objective` (5.4), `optimiser` (5.3) and `loop` (a step);
 (6.1), `precision`, `divergence`, and what many processes need, `sharded`.
 """
 
-from transduce.training.averaging import averaged
-from transduce.training.divergence import DivergedError, Divergence, Skips, one_more_return
-from transduce.training.fitting import meet_shapes, try_largest
+from transduce.training.averaging import average_weights
+from transduce.training.divergence import DivergedError, DivergenceDetector, SkippedSteps, count_rollback
+from transduce.training.fitting import check_memory, compile_shapes
 from transduce.training.loop import StepRecord, training_steps
 from transduce.training.objective import LabelSmoothing
 from transduce.training.optimiser import FlatAdam, Optimiser
@@ -15,17 +15,17 @@ from transduce.training.spec import Training
 
 __all__ = [
     "DivergedError",
-    "Divergence",
+    "DivergenceDetector",
     "FlatAdam",
     "LabelSmoothing",
     "Optimiser",
     "Precision",
-    "Skips",
+    "SkippedSteps",
     "StepRecord",
     "Training",
-    "averaged",
-    "meet_shapes",
-    "one_more_return",
+    "average_weights",
+    "check_memory",
+    "compile_shapes",
+    "count_rollback",
     "training_steps",
-    "try_largest",
 ]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 
-def averaged(checkpoints: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+def average_weights(checkpoints: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """The mean of each named tensor, summed in float64; one checkpoint in memory at a time.
 
     A `ValueError` where the checkpoints are of different models, or there are none.

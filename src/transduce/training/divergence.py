@@ -5,7 +5,7 @@ from typing import NamedTuple
 from transduce.training.loop import StepRecord
 from transduce.training.precision import Precision
 
-__all__ = ["DivergedError", "Divergence", "Skips", "one_more_return"]
+__all__ = ["DivergedError", "DivergenceDetector", "SkippedSteps", "count_rollback"]
 
 TOLERATED = 5  # skipped steps in a row after which the weights are those of the last checkpoint again
 RETURNS = 3  # that often, with no checkpoint saved in between
@@ -15,7 +15,7 @@ class DivergedError(RuntimeError):
     """The loss or its gradient is no longer a number, whatever data it is given."""
 
 
-class Skips(NamedTuple):
+class SkippedSteps(NamedTuple):
     """What a run remembers of steps whose gradient was no number."""
 
     total: int = 0
@@ -27,12 +27,12 @@ class Skips(NamedTuple):
         """Whether so many were skipped in a row that the weights are to blame."""
         return self.in_a_row >= TOLERATED
 
-    def noted(self, skipped: bool) -> "Skips":
+    def noted(self, skipped: bool) -> "SkippedSteps":
         """After one more step."""
         return self._replace(total=self.total + skipped, in_a_row=self.in_a_row + 1 if skipped else 0)
 
 
-class Divergence:
+class DivergenceDetector:
     """Looks at each step, on a GPU a step later, because there no step is waited for."""
 
     def __init__(self, precision: Precision) -> None:
@@ -48,7 +48,7 @@ class Divergence:
         return looked
 
 
-def one_more_return(skips: Skips, record: StepRecord, saved: bool) -> Skips:
+def count_rollback(skips: SkippedSteps, record: StepRecord, saved: bool) -> SkippedSteps:
     """After one more return to a checkpoint; a `DivergedError` where none is `saved`, or returning has not helped."""
     if saved and skips.returns < RETURNS:
         return skips._replace(in_a_row=0, returns=skips.returns + 1)

@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from transduce.corpus import Piece, Planned, Planner, Position
-from transduce.runtime.distributed import ALONE, Together
+from transduce.corpus import MicroBatch, PlannedStep, Planner, Position
+from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.text.subwords import END
 from transduce.training.objective import LabelSmoothing
 from transduce.training.optimiser import Optimiser
@@ -22,11 +22,11 @@ from transduce.training.spec import Training
 
 BEGINNING = Position()
 
-# What a process goes along with that has no piece left, where all have to compute equally many; it weighs nothing.
-BLANK = Piece(*[np.full((1, 1), END)] * 3)
+# What a process without a micro-batch computes where all have to compute equally many; its weight is 0.
+BLANK_MICRO_BATCH = MicroBatch(*[np.full((1, 1), END)] * 3)
 
 
-class Figures:
+class DeferredMetrics:
     """What a step found, on its way from the device. Reading waits for that step, and for nothing begun after it."""
 
     def __init__(self, found: Tensor) -> None:
@@ -48,9 +48,9 @@ class StepRecord(NamedTuple):
     """What one step did."""
 
     step: int
-    figures: Figures  # both losses and the norm of the gradient
+    figures: DeferredMetrics  # both losses and the norm of the gradient
     rate: float
-    words: int  # target words, end symbols included, padding not
+    tokens: int  # target tokens, end symbols included, padding not
     seconds: float
     waiting: float  # seconds of these spent on waiting for data
     epoch: int
@@ -58,7 +58,7 @@ class StepRecord(NamedTuple):
 
     @property
     def loss(self) -> float:
-        """Smoothed, in nats a target word; what experts are penalised with is in it."""
+        """Smoothed, in nats a target token; what experts are penalised with is in it."""
         return self.figures.read()[0]
 
     @property
@@ -86,16 +86,16 @@ def training_steps(
     *,
     after: int = 0,
     position: Position = BEGINNING,
-    together: Together = ALONE,
+    group: ProcessGroup = SINGLE_PROCESS,
 ) -> Iterator[StepRecord]:
     """Trains for ever, a record a step; goes on after step `after` at `position` of the data.
 
-    The pieces of a step are shared out among the processes that train `together`; all end it with the same gradient.
+    The micro-batches of a step are shared out among the processes of `group`; all end it with the same gradient.
 
     A step whose gradient is not finite changes no weight; whoever calls counts them. float16 lowers its loss scale.
     """
     on_gpu = precision.device.type == "cuda"
-    planned_steps = planner.steps(position, rank=together.rank, size=together.size)
+    planned_steps = planner.steps(position, rank=group.rank, size=group.size)
     if on_gpu:
         planned_steps = _ahead(planned_steps)
     d_model = objective.model.spec.d_model
@@ -106,13 +106,13 @@ def training_steps(
         waited = time.perf_counter() - began
         step += 1
         rate = training.schedule.rate(step, d_model)
-        losses = gradients(objective, optimiser, planned, training.seed, step, precision, together)
+        losses = accumulate_gradients(objective, optimiser, planned, training.seed, step, precision, group)
         norm = optimiser.norm()
         if training.clip is not None:
             optimiser.scale((training.clip / norm).clamp(max=1.0))
         optimiser.update(rate, norm.isfinite())
-        figures = Figures(torch.cat([losses, norm.double().view(1)]))
-        record = StepRecord(step, figures, rate, planned.words, 0.0, waited, planned.epoch, planned.position)
+        figures = DeferredMetrics(torch.cat([losses, norm.double().view(1)]))
+        record = StepRecord(step, figures, rate, planned.tokens, 0.0, waited, planned.epoch, planned.position)
         if precision.name == "float16":
             precision.scale_by(not record.skipped)
         elif before is not None:
@@ -121,7 +121,7 @@ def training_steps(
         yield record._replace(seconds=time.perf_counter() - began)
 
 
-def _ahead(planned: Iterator[Planned]) -> Iterator[Planned]:
+def _ahead(planned: Iterator[PlannedStep]) -> Iterator[PlannedStep]:
     """The same steps, each put together while the device is at work on the one before."""
     with ThreadPoolExecutor(1) as aside:
         following = aside.submit(next, planned)
@@ -131,51 +131,53 @@ def _ahead(planned: Iterator[Planned]) -> Iterator[Planned]:
             yield ready
 
 
-def gradients(
+def accumulate_gradients(
     objective: LabelSmoothing,
     optimiser: Optimiser,
-    planned: Planned,
+    planned: PlannedStep,
     seed: int,
     step: int,
     precision: Precision,
-    together: Together = ALONE,
+    group: ProcessGroup = SINGLE_PROCESS,
 ) -> Float[Tensor, "2"]:
-    """Leaves the gradient of the mean loss of the step's words in the optimiser; gives both mean losses.
+    """Leaves the gradient of the mean loss of the step's tokens in the optimiser; gives both mean losses.
 
-    `planned` has the pieces of this process.
+    `planned` has the micro-batches of this process.
     """
-    optimiser.clear()
+    optimiser.zero_gradient()
     losses = torch.zeros(2, dtype=torch.float64, device=precision.device)
-    for place, piece in enumerate(planned.pieces):
-        torch.manual_seed(piece_seed(seed, step, together.rank + place * together.size))
-        losses += pushed_back(objective, piece, precision.scale / planned.words, precision)
-    if optimiser.lockstep and len(planned.pieces) * together.size < planned.all_pieces:
-        pushed_back(objective, BLANK, 0.0, precision)
+    for place, micro_batch in enumerate(planned.micro_batches):
+        torch.manual_seed(micro_batch_seed(seed, step, group.rank + place * group.size))
+        losses += forward_backward(objective, micro_batch, precision.scale / planned.tokens, precision)
+    if optimiser.lockstep and len(planned.micro_batches) * group.size < planned.micro_batch_count:
+        forward_backward(objective, BLANK_MICRO_BATCH, 0.0, precision)
     if precision.scale != 1:
         optimiser.scale(1 / precision.scale)
-    optimiser.add_up()
-    together.add(losses)
-    return losses / planned.words
+    optimiser.all_reduce_gradient()
+    group.all_reduce(losses)
+    return losses / planned.tokens
 
 
-def pushed_back(objective: LabelSmoothing, piece: Piece, weight: float, precision: Precision) -> Float[Tensor, "2"]:
-    """Forward and backward: adds a piece's gradient, times `weight`, to what was there; gives both sums of its loss."""
-    source, target_in, target_out = _tensors(piece, precision.device)
+def forward_backward(
+    objective: LabelSmoothing, micro_batch: MicroBatch, weight: float, precision: Precision
+) -> Float[Tensor, "2"]:
+    """Adds a micro-batch's gradient, times `weight`, to the gradients; returns both sums of its loss."""
+    source, target_in, target_out = _tensors(micro_batch, precision.device)
     with precision.cast():
         loss = objective(source, target_in, target_out)
     (loss.smoothed * weight).backward()
     return torch.stack([loss.smoothed.detach(), loss.unsmoothed])
 
 
-def piece_seed(seed: int, step: int, piece: int) -> int:
-    """The seed of all randomness in one piece: a hash of what it is, never of who computes it."""
-    digest = hashlib.blake2b(f"{seed} {step} {piece}".encode(), digest_size=8).digest()
+def micro_batch_seed(seed: int, step: int, micro_batch: int) -> int:
+    """The seed of all randomness in one micro-batch: a hash of what it is, never of who computes it."""
+    digest = hashlib.blake2b(f"{seed} {step} {micro_batch}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
 
 
-def _tensors(piece: Piece, device: torch.device) -> list[Tensor]:
-    """The piece's three rectangles on the device."""
-    rectangles = [torch.from_numpy(np.ascontiguousarray(words)) for words in piece]
+def _tensors(micro_batch: MicroBatch, device: torch.device) -> list[Tensor]:
+    """The micro-batch's three rectangles on the device."""
+    rectangles = [torch.from_numpy(np.ascontiguousarray(tokens)) for tokens in micro_batch]
     if device.type == "cuda":
-        return [words.pin_memory().to(device, non_blocking=True) for words in rectangles]
+        return [tokens.pin_memory().to(device, non_blocking=True) for tokens in rectangles]
     return rectangles

@@ -8,7 +8,7 @@ from transduce.model.readout import Loss, Smoothing
 
 
 class LabelSmoothing(nn.Module):
-    """Cross-entropy against targets smoothed by ε, summed over the words of a piece."""
+    """Cross-entropy against targets smoothed by ε, summed over the tokens of a micro-batch."""
 
     def __init__(self, model: TranslationModel, smoothing: Smoothing) -> None:
         super().__init__()
@@ -27,5 +27,5 @@ class LabelSmoothing(nn.Module):
         penalty = self.model.penalty()
         if penalty is None:
             return loss
-        words = (target_out != self.model.spec.symbols.pad).sum()
-        return loss._replace(smoothed=loss.smoothed + penalty * words)
+        tokens = (target_out != self.model.spec.symbols.pad).sum()
+        return loss._replace(smoothed=loss.smoothed + penalty * tokens)

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from transduce.runtime.distributed import ALONE, Together
+from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.settings import Spec
 
 ALIGNMENT = 16  # elements: a matrix that begins at a cache line is multiplied faster
@@ -37,12 +37,12 @@ class Optimiser(Protocol):
     What is written is the same: weights by name, and Adam's step and moments, each moment one vector of all parameters.
     """
 
-    lockstep: bool  # whether all processes have to compute equally many pieces
+    lockstep: bool  # whether all processes have to compute equally many micro-batches
 
-    def clear(self) -> None:
+    def zero_gradient(self) -> None:
         """Gradients to zero."""
 
-    def add_up(self) -> None:
+    def all_reduce_gradient(self) -> None:
         """The gradient becomes that of all processes."""
 
     def norm(self) -> Float[Tensor, ""]:
@@ -60,10 +60,10 @@ class Optimiser(Protocol):
     def state(self) -> dict[str, Tensor]:
         """Adam's step and moments, whole and on the CPU, in the first process; all call it, the others get nothing."""
 
-    def begin_with(self, weights: Mapping[str, Tensor]) -> None:
+    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Goes on with the first process's weights; all processes call it."""
 
-    def restore(self, state: Mapping[str, Tensor]) -> None:
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Goes on from the first process's state; all processes call it.
 
         A `ValueError` where it belongs to another model.
@@ -103,8 +103,8 @@ class FlatAdam:
 
     lockstep = False
 
-    def __init__(self, model: nn.Module, spec: Adam, together: Together = ALONE) -> None:
-        self._model, self._together, self._layout = model, together, Layout(model)
+    def __init__(self, model: nn.Module, spec: Adam, group: ProcessGroup = SINGLE_PROCESS) -> None:
+        self._model, self._group, self._layout = model, group, Layout(model)
         parameters = dict(model.named_parameters())
         self.vector = next(iter(parameters.values())).new_zeros(self._layout.size)
         self.gradient = torch.zeros_like(self.vector)
@@ -118,13 +118,13 @@ class FlatAdam:
         moments = {name: torch.zeros_like(self.vector) for name in MOMENTS}
         self._adam.state[self.vector] = {"step": torch.zeros((), device=self.vector.device), **moments}
 
-    def clear(self) -> None:
-        """As `Optimiser.clear`."""
+    def zero_gradient(self) -> None:
+        """As `Optimiser.zero_gradient`."""
         self.gradient.zero_()
 
-    def add_up(self) -> None:
-        """As `Optimiser.add_up`; of one buffer, in an order that is always the same for as many processes."""
-        self._together.add(self.gradient)
+    def all_reduce_gradient(self) -> None:
+        """As `Optimiser.all_reduce_gradient`; of one buffer, in an order that only the number of processes decides."""
+        self._group.all_reduce(self.gradient)
 
     def norm(self) -> Float[Tensor, ""]:
         """As `Optimiser.norm`."""
@@ -144,25 +144,25 @@ class FlatAdam:
 
     def state(self) -> dict[str, Tensor]:
         """As `Optimiser.state`."""
-        if not self._together.leads:
+        if not self._group.is_rank_zero:
             return {}
         return {name: tensor.to("cpu", copy=True) for name, tensor in self._adam.state[self.vector].items()}
 
-    def begin_with(self, weights: Mapping[str, Tensor]) -> None:
-        """As `Optimiser.begin_with`."""
-        if self._together.leads:
+    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """As `Optimiser.load_weights`."""
+        if self._group.is_rank_zero:
             for name, view in self._layout.views(self.vector).items():
                 view.copy_(weights[name])
-        self._together.spread(self.vector)
+        self._group.broadcast(self.vector)
 
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """As `Optimiser.restore`."""
-        if self._together.leads:
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """As `Optimiser.load_state`."""
+        if self._group.is_rank_zero:
             self._layout.check(state)
         else:
             state = self._layout.blank()
         taken = {name: tensor.to(self.vector.device, copy=True) for name, tensor in state.items()}
-        self._together.spread(*(taken[name] for name in sorted(taken)))
+        self._group.broadcast(*(taken[name] for name in sorted(taken)))
         self._adam.state[self.vector] = taken
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from transduce.runtime.device import multiplies_bfloat16
+from transduce.runtime.device import has_fast_bfloat16
 
 
 class Precision:
@@ -16,7 +16,7 @@ class Precision:
 
     def __init__(self, name: str, device: torch.device) -> None:
         if name == "auto":
-            name = "bfloat16" if multiplies_bfloat16(device) else "float32"
+            name = "bfloat16" if has_fast_bfloat16(device) else "float32"
         self.name, self.device = name, device
         self.scale = 2.0**15 if name == "float16" else 1.0
         self.steady = 0

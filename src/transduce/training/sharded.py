@@ -14,7 +14,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
-from transduce.runtime.distributed import Together
+from transduce.runtime.distributed import ProcessGroup
 from transduce.training.objective import LabelSmoothing
 from transduce.training.optimiser import MOMENTS, Adam, Layout, step
 
@@ -26,9 +26,9 @@ class ShardedAdam:
 
     lockstep = True
 
-    def __init__(self, objective: LabelSmoothing, spec: Adam, together: Together, device: torch.device) -> None:
-        self._together, self._layout, self._device = together, Layout(objective.model), device
-        self._mesh = init_device_mesh(device.type, (together.size,))
+    def __init__(self, objective: LabelSmoothing, spec: Adam, group: ProcessGroup, device: torch.device) -> None:
+        self._group, self._layout, self._device = group, Layout(objective.model), device
+        self._mesh = init_device_mesh(device.type, (group.size,))
         for block in (*objective.model.blocks(), objective):
             sharded: Any = fully_shard(block, mesh=self._mesh)
             _sums(sharded)
@@ -41,20 +41,20 @@ class ShardedAdam:
             moments = {name: torch.zeros_like(share) for name in MOMENTS}
             self._adam.state[share] = {"step": torch.zeros((), device=device), **moments}
 
-    def clear(self) -> None:
-        """As `Optimiser.clear`."""
+    def zero_gradient(self) -> None:
+        """As `Optimiser.zero_gradient`."""
         for parameter in self._parameters.values():
             parameter.grad = None
 
-    def add_up(self) -> None:
-        """As `Optimiser.add_up`: done, block by block, while the gradient was computed."""
+    def all_reduce_gradient(self) -> None:
+        """As `Optimiser.all_reduce_gradient`: done, block by block, while the gradient was computed."""
 
     def norm(self) -> Float[Tensor, ""]:
         """As `Optimiser.norm`."""
         squares = torch.zeros((), dtype=torch.float64, device=self._device)
         for gradient in self._gradients().values():
             squares += gradient.double().square().sum()
-        self._together.add(squares)
+        self._group.all_reduce(squares)
         return squares.sqrt().float()
 
     def scale(self, factor: Float[Tensor, ""] | float) -> None:
@@ -75,7 +75,7 @@ class ShardedAdam:
 
     def state(self) -> dict[str, Tensor]:
         """As `Optimiser.state`."""
-        leads = self._together.leads
+        leads = self._group.is_rank_zero
         whole = self._layout.blank() if leads else {}
         for moment in MOMENTS:
             views = self._layout.views(whole[moment]) if leads else {}
@@ -87,29 +87,29 @@ class ShardedAdam:
             whole["step"].copy_(self._adam.state[self._shares[0]]["step"])
         return whole
 
-    def begin_with(self, weights: Mapping[str, Tensor]) -> None:
-        """As `Optimiser.begin_with`."""
+    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """As `Optimiser.load_weights`."""
         for name, share in self._mine.items():
-            share.copy_(self._share(name, weights[name] if self._together.leads else None))
+            share.copy_(self._share(name, weights[name] if self._group.is_rank_zero else None))
 
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """As `Optimiser.restore`."""
-        if self._together.leads:
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """As `Optimiser.load_state`."""
+        if self._group.is_rank_zero:
             self._layout.check(state)
         else:
             state = self._layout.blank()
         count = state["step"].to(self._device, copy=True)
-        self._together.spread(count)
+        self._group.broadcast(count)
         for share in self._shares:
             self._adam.state[share] = {"step": count.clone()}
         for moment in MOMENTS:
             for name, view in self._layout.views(state[moment]).items():
-                taken = self._share(name, view if self._together.leads else None)
+                taken = self._share(name, view if self._group.is_rank_zero else None)
                 if taken.numel():
                     self._adam.state[self._mine[name]][moment] = taken.clone()
 
     def _gradients(self) -> dict[str, Tensor]:
-        """This process's share of each gradient; zeros of what no piece has used."""
+        """This process's share of each gradient; zeros of what no micro-batch has used."""
         return {
             name: torch.zeros_like(self._mine[name]) if parameter.grad is None else _own(parameter.grad)
             for name, parameter in self._parameters.items()
@@ -129,7 +129,7 @@ class ShardedAdam:
 
 
 def _sums(block: FSDPModule) -> None:
-    """Gradients are added, as the loss is divided by the words of all processes; stock FSDP takes their mean."""
+    """Gradients are added, as the loss is divided by the tokens of all processes; stock FSDP takes their mean."""
     block.set_gradient_divide_factor(1.0)
     block.set_force_sum_reduction_for_comms(True)
 

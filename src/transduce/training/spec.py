@@ -17,7 +17,7 @@ class Training(Spec):
     minutes: float | None = Field(default=None, gt=0)
     patience: int | None = Field(default=None, ge=1)
     batch_tokens: int = Field(default=25_000, ge=1)
-    pieces: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
+    micro_batches: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
     parallel: Literal["replicated", "sharded"] = "replicated"
     optimiser: Adam = Adam()
     schedule: ScheduleSpec = Paper()

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from transduce.translation.alignment import aligned_words
 from transduce.translation.translator import Translation, Translator
 
-__all__ = ["Form"]
+__all__ = ["OutputFormat"]
 
 
-class Form(NamedTuple):
+class OutputFormat(NamedTuple):
     """What is written of each line; nothing but the text of its best translation by default."""
 
     scores: bool = False
@@ -47,5 +47,5 @@ def _cell(text: str) -> str:
 
 def _pairs(translator: Translator, source: str, best: Translation) -> str:
     """Which word of the source each word of the translation comes from."""
-    found = aligned_words(translator.explain(source, best.words)) if best.text else []
+    found = aligned_words(translator.explain(source, best.tokens)) if best.text else []
     return " ".join(f"{word}-{other}" for word, other in found)

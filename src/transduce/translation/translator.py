@@ -12,32 +12,34 @@ from torch import Tensor
 from transduce.corpus.planner import sentence_batches
 from transduce.model import Attention, ExplicitCore, TransformerModel, TranslationModel
 from transduce.model.attention import explicit_cores
-from transduce.model.int8.quantise import narrow
+from transduce.model.int8.quantise import quantise
 from transduce.model_directory import Model
 from transduce.search import (
     Decoding,
     Ensemble,
+    ForcedPrefix,
     Hypothesis,
-    Prefixed,
-    Problem,
     Sampling,
+    SearchProblem,
     Stepper,
     beam_search,
     forced_scores,
     greedy_search,
-    rectangle,
+    pad_rows,
     sample,
 )
 from transduce.text.subwords import Subwords
 
-__all__ = ["Explanation", "Method", "Products", "Translation", "Translator"]
+__all__ = ["Explanation", "SearchMethod", "Translation", "TranslationPrecision", "Translator"]
 
-Products = Literal["float32", "bfloat16", "int8"]
+TranslationPrecision = Literal["float32", "bfloat16", "int8"]
 
 BATCH_TOKENS = 8192  # source positions translated at once
 SCORED_TOKENS = 4096  # and scored: every word stands before the readout at once
 
-LONGEST = 10_000  # subwords of a line: attention's memory grows with their square, and no such line is a sentence
+MAX_LINE_TOKENS = (
+    10_000  # subwords of a line: attention's memory grows with their square, and no such line is a sentence
+)
 
 
 class Translation(NamedTuple):
@@ -46,7 +48,7 @@ class Translation(NamedTuple):
     text: str
     log_probability: float
     score: float
-    words: list[int]
+    tokens: list[int]
 
 
 class Explanation(NamedTuple):
@@ -65,7 +67,7 @@ class Explanation(NamedTuple):
     cross: tuple[NDArray[np.float32], ...]  # a layer: [heads target source]
 
 
-class Method(NamedTuple):
+class SearchMethod(NamedTuple):
     """How to search: beam search by default."""
 
     decoding: Decoding = Decoding()
@@ -92,19 +94,21 @@ class Translator:
         source: Subwords,
         target: Subwords,
         decoding: Decoding,
-        precision: Products = "float32",
+        precision: TranslationPrecision = "float32",
     ) -> None:
         self.models, self.source, self.target, self.decoding = tuple(models), source, target, decoding
         self.precision = precision
-        steppers: list[Stepper] = [narrow(model) if precision == "int8" else model for model in models]
+        steppers: list[Stepper] = [quantise(model) if precision == "int8" else model for model in models]
         self.stepper = steppers[0] if len(models) == 1 else Ensemble(steppers)
         self.symbols = models[0].spec.symbols
         self.device = next(models[0].parameters()).device
         limits = [model.longest - 1 for model in models if model.longest is not None]
-        self.longest = min([*limits, LONGEST])  # subwords of a sentence, without the end symbol
+        self.longest = min([*limits, MAX_LINE_TOKENS])  # subwords of a sentence, without the end symbol
 
     @classmethod
-    def load(cls, *directories: Path | str, device: str = "cpu", precision: Products = "float32") -> "Translator":
+    def load(
+        cls, *directories: Path | str, device: str = "cpu", precision: TranslationPrecision = "float32"
+    ) -> "Translator":
         """The model of one directory, or the ensemble of several; a `ValueError` where they do not fit together.
 
         In `int8` products are several times as fast, on a CPU, and a hair less exact; `bfloat16` is for a GPU.
@@ -129,27 +133,27 @@ class Translator:
     def translate(
         self,
         lines: Sequence[str],
-        method: Method | None = None,
+        method: SearchMethod | None = None,
         *,
         prefixes: Sequence[str] | None = None,
         batch_tokens: int = BATCH_TOKENS,
     ) -> list[list[Translation]]:
         """For each line its translations, best first; for an empty line one empty translation."""
-        method = method or Method(self.decoding)
+        method = method or SearchMethod(self.decoding)
         found = [[Translation("", 0.0, 0.0, [])] for _ in lines]
         for batch in self.batches(lines, prefixes, batch_tokens):
             for number, translations in zip(batch.numbers, self.solved(batch, method), strict=True):
                 found[number] = translations
         return found
 
-    def solved(self, batch: Batch, method: Method) -> list[list[Translation]]:
+    def solved(self, batch: Batch, method: SearchMethod) -> list[list[Translation]]:
         """The translations of each line of a batch, best first."""
         found = []
         for best in self._solve(batch, method):
-            texts = self.target.decode([hypothesis.words for hypothesis in best])
+            texts = self.target.decode([hypothesis.tokens for hypothesis in best])
             found.append(
                 [
-                    Translation(_one_line(text), hypothesis.log_probability, hypothesis.score, hypothesis.words)
+                    Translation(_one_line(text), hypothesis.log_probability, hypothesis.score, hypothesis.tokens)
                     for text, hypothesis in zip(texts, best, strict=True)
                 ]
             )
@@ -164,7 +168,7 @@ class Translator:
         forced = self._forced([prefixes[number] for number in numbers]) if prefixes else [[] for _ in numbers]
         self._check_lengths(numbers, sources)
         self._check_lengths(numbers, forced, " of the prefixes")
-        lengths = np.array([len(words) + 1 for words in sources], dtype=np.int64)
+        lengths = np.array([len(tokens) + 1 for tokens in sources], dtype=np.int64)
         return [
             Batch(
                 [numbers[place] for place in places],
@@ -184,33 +188,33 @@ class Translator:
         if prefixes:
             sides.insert(0, ("is to begin with a prefix that ", self._forced(prefixes)))
         return {
-            place: f"{which}{self._too_long(words)}"
+            place: f"{which}{self._too_long(tokens)}"
             for which, side in sides
-            for place, words in enumerate(side)
-            if len(words) > self.longest and lines[place].strip()
+            for place, tokens in enumerate(side)
+            if len(tokens) > self.longest and lines[place].strip()
         }
 
     @torch.inference_mode()
-    def _solve(self, batch: Batch, method: Method) -> list[list[Hypothesis]]:
+    def _solve(self, batch: Batch, method: SearchMethod) -> list[list[Hypothesis]]:
         """Searches in the way that was asked for."""
         stepper, problem = self.stepper, self._problem(batch, method)
         if any(batch.forced):
-            stepper = Prefixed(stepper, self._rectangle(batch.forced), self.symbols.pad)
+            stepper = ForcedPrefix(stepper, self._rectangle(batch.forced), self.symbols.pad)
         if method.sampling is not None:
-            draws = _draws(method.seed, batch.numbers, problem.room).to(self.device)
+            draws = _draws(method.seed, batch.numbers, problem.max_length).to(self.device)
             return [[hypothesis] for hypothesis in sample(stepper, problem, method.sampling, draws)]
         if method.greedy:
             return [[hypothesis] for hypothesis in greedy_search(stepper, problem)]
         return beam_search(stepper, problem, method.decoding, method.n_best)
 
-    def _problem(self, batch: Batch, method: Method) -> Problem:
+    def _problem(self, batch: Batch, method: SearchMethod) -> SearchProblem:
         """The batch as a search wants it: a translation has at most as many words as its source, or the prefix, plus
         extra."""
-        source = self._rectangle([[*words, self.symbols.end] for words in batch.sources])
+        source = self._rectangle([[*tokens, self.symbols.end] for tokens in batch.sources])
         extra = method.decoding.extra_length
         pairs = zip(batch.sources, batch.forced, strict=True)
-        bounds = [max(len(words), len(prefix)) + 1 + extra for words, prefix in pairs]
-        return Problem(
+        bounds = [max(len(tokens), len(prefix)) + 1 + extra for tokens, prefix in pairs]
+        return SearchProblem(
             source=source,
             visible=source != self.symbols.pad,
             bounds=torch.tensor([int(min(bound, self.longest + 1)) for bound in bounds], device=self.device),
@@ -224,10 +228,10 @@ class Translator:
         self, sources: Sequence[str], targets: Sequence[str], *, batch_tokens: int = SCORED_TOKENS
     ) -> list[float]:
         """The log-probability of each target given its source, end symbol included."""
-        return [float(words.sum()) for words in self.word_scores(sources, targets, batch_tokens=batch_tokens)]
+        return [float(tokens.sum()) for tokens in self.token_scores(sources, targets, batch_tokens=batch_tokens)]
 
     @torch.inference_mode()
-    def word_scores(
+    def token_scores(
         self, sources: Sequence[str], targets: Sequence[str], *, batch_tokens: int = SCORED_TOKENS
     ) -> list[NDArray[np.float64]]:
         """The log-probability of each word of each target, end symbol included."""
@@ -265,20 +269,20 @@ class Translator:
             written = self.target.encode([target])[0]
             self._check_lengths([0], [written], " of the target")
         else:
-            words = self.translate([text])[0][0].words if target is None else target
-            written = words[: self.longest]  # one that was cut at its bound may be a word longer than the positions
-        source, words = [*read, end], [*written, end]
+            tokens = self.translate([text])[0][0].tokens if target is None else target
+            written = tokens[: self.longest]  # one that was cut at its bound may be a word longer than the positions
+        source, tokens = [*read, end], [*written, end]
         with explicit_cores(model) as cores:
-            rectangle = self._rectangle([source])
+            pad_rows = self._rectangle([source])
             model(
-                rectangle,
-                torch.ones_like(rectangle, dtype=torch.bool),
+                pad_rows,
+                torch.ones_like(pad_rows, dtype=torch.bool),
                 self._rectangle([[self.symbols.begin, *written]]),
             )
             seen = {attention: _weights(core) for attention, core in cores.items()}
         return Explanation(
-            source=tuple(self.source.pieces(source)),
-            target=tuple(self.target.pieces(words)),
+            source=tuple(self.source.readable_subwords(source)),
+            target=tuple(self.target.readable_subwords(tokens)),
             source_text=text,
             target_text=_one_line(self.target.decode([written])[0]),
             encoder=tuple(seen[layer.mixer] for layer in model.encoder),
@@ -302,26 +306,26 @@ class Translator:
 
     def _check_lengths(self, numbers: Sequence[int], sentences: Sequence[list[int]], side: str = "") -> None:
         """Refuses a line that is longer than the positions a model has learned, or than any sentence."""
-        for number, words in zip(numbers, sentences, strict=True):
-            if len(words) > self.longest:
-                raise ValueError(f"line {number + 1}{side} {self._too_long(words)}")
+        for number, tokens in zip(numbers, sentences, strict=True):
+            if len(tokens) > self.longest:
+                raise ValueError(f"line {number + 1}{side} {self._too_long(tokens)}")
 
-    def _too_long(self, words: Sequence[int]) -> str:
-        if self.longest == LONGEST:
-            return f"has {len(words):,} subwords, more than {LONGEST:,}; split the line"
+    def _too_long(self, tokens: Sequence[int]) -> str:
+        if self.longest == MAX_LINE_TOKENS:
+            return f"has {len(tokens):,} subwords, more than {MAX_LINE_TOKENS:,}; split the line"
         return (
-            f"has {len(words)} subwords, and this model has learned positions for {self.longest}; "
+            f"has {len(tokens)} subwords, and this model has learned positions for {self.longest}; "
             "split the line, or train a model with more of them, or a Transformer with sinusoids"
         )
 
     def _rectangle(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Rows of ids, padded to the longest, on the device of the models."""
-        return rectangle(rows, self.symbols.pad, self.device)
+        return pad_rows(rows, self.symbols.pad, self.device)
 
 
-def _draws(seed: int, numbers: Sequence[int], room: int) -> Tensor:
+def _draws(seed: int, numbers: Sequence[int], max_length: int) -> Tensor:
     """Uniform numbers for each line, a function of the seed and the line's number alone."""
-    rows = [np.random.Generator(np.random.Philox(key=[seed, number])).random(room) for number in numbers]
+    rows = [np.random.Generator(np.random.Philox(key=[seed, number])).random(max_length) for number in numbers]
     return torch.from_numpy(np.stack(rows))
 
 

@@ -175,7 +175,7 @@ def prepositional(preposition: str, case: Case, filler: Phrase, key: Key) -> Ext
     if not preposition:
         return inner
     first, *rest = inner.words
-    together = morphology.CONTRACTIONS.get((preposition, first.text))
-    if together and not inner.tail:
-        return Extended([Word(together, (key, *first.keys)), *rest], inner.tail)
+    group = morphology.CONTRACTIONS.get((preposition, first.text))
+    if group and not inner.tail:
+        return Extended([Word(group, (key, *first.keys)), *rest], inner.tail)
     return Extended([Word(preposition, (key,)), *inner.words], inner.tail)

@@ -10,18 +10,25 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transduce.model.baselines.token_vectors import WordVectors
-from transduce.model.decoder_state import CarriedState
+from transduce.model.baselines.token_vectors import TokenVectors
+from transduce.model.decoder_state import RecurrentState
 from transduce.model.dropout import Dropout
 from transduce.model.readout import ReadoutSpec, Tied
-from transduce.model.translation_model import FamilySpec, Layers, TranslationModel, Vocabulary, embeddings, stack
+from transduce.model.translation_model import (
+    BaseModelSpec,
+    Layers,
+    TranslationModel,
+    Vocabulary,
+    embeddings,
+    typed_module_list,
+)
 
 
-class ByteNet(FamilySpec):
+class ByteNet(BaseModelSpec):
     """`sets` times one residual block for each of `dilations`, on each side; a block is d_model / 2 wide inside.
 
     The source's representation is `stretch` times as long as the source, and the decoder reads one column of it with
-    each word that it writes; made for characters or bytes, whose number differs little between languages.
+    each token that it writes; made for characters or bytes, whose number differs little between languages.
     """
 
     kind: Literal["bytenet"] = "bytenet"
@@ -39,8 +46,8 @@ class ByteNet(FamilySpec):
     def products(self, length: int) -> tuple[int | float, int | float]:
         """As `FamilySpec.products`."""
         inner = self.d_model // 2
-        stack = self.sets * len(self.dilations) * (2 * self.d_model * inner + self.kernel * inner**2)
-        return math.ceil(self.stretch * length) / length * stack, stack + 2 * self.d_model**2
+        typed_module_list = self.sets * len(self.dilations) * (2 * self.d_model * inner + self.kernel * inner**2)
+        return math.ceil(self.stretch * length) / length * typed_module_list, typed_module_list + 2 * self.d_model**2
 
 
 class ResidualBlock(nn.Module):
@@ -78,7 +85,7 @@ class ByteNetModel(TranslationModel):
         self.spec, self.vocabulary = spec, vocabulary
         source, target = embeddings(spec, vocabulary)
         deviation = spec.d_model**-0.5
-        self.source_embedding, self.target_embedding = WordVectors(source, deviation), WordVectors(target, deviation)
+        self.source_embedding, self.target_embedding = TokenVectors(source, deviation), TokenVectors(target, deviation)
         self.encoder, self.decoder = self._stack(), self._stack()
         self.join = nn.Linear(2 * spec.d_model, spec.d_model)
         self.encoder_norm, self.decoder_norm = nn.LayerNorm(spec.d_model), nn.LayerNorm(spec.d_model)
@@ -90,24 +97,24 @@ class ByteNetModel(TranslationModel):
         visible: Bool[Tensor, "batch source"],
         target_in: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """The decoder's states after each word of `target_in`."""
+        """The decoder's states after each token of `target_in`."""
         columns = self._read(source, visible)
         states, _ = self._write(target_in, _columns(columns, 0, target_in.shape[1]), self._nothing(len(source)))
         return states
 
     def start(
-        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], room: int
-    ) -> CarriedState:
-        """The state before the first word."""
-        return CarriedState.of((self._read(source, visible),), self._nothing(len(source)))
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
+    ) -> RecurrentState:
+        """The state before the first token."""
+        return RecurrentState.of((self._read(source, visible),), self._nothing(len(source)))
 
     def step(
-        self, words: Int[Tensor, "rows new"], state: CarriedState
-    ) -> tuple[Float[Tensor, "rows new vocabulary"], CarriedState]:
-        """Log-probabilities of the word after each of `words`, and the state with them written."""
-        columns = _columns(state.memory[0], state.length, words.shape[1])[state.rows.sentences]
-        states, carried = self._write(words, columns, state.carried)
-        return self.readout(states), state._replace(carried=carried, length=state.length + words.shape[1])
+        self, tokens: Int[Tensor, "rows new"], state: RecurrentState
+    ) -> tuple[Float[Tensor, "rows new vocabulary"], RecurrentState]:
+        """Log-probabilities of the token after each of `tokens`, and the state with them written."""
+        columns = _columns(state.memory[0], state.length, tokens.shape[1])[state.rows.sentences]
+        states, carried = self._write(tokens, columns, state.carried)
+        return self.readout(states), state._replace(carried=carried, length=state.length + tokens.shape[1])
 
     def _read(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
@@ -128,12 +135,12 @@ class ByteNetModel(TranslationModel):
 
     def _write(
         self,
-        words: Int[Tensor, "rows new"],
+        tokens: Int[Tensor, "rows new"],
         columns: Float[Tensor, "rows new d_model"],
         carried: tuple[Float[Tensor, "rows _ inner"], ...],
     ) -> tuple[Float[Tensor, "rows new d_model"], tuple[Float[Tensor, "rows _ inner"], ...]]:
-        """The states after new words, each beside its column, and what every block has to remember."""
-        states, after = self.join(torch.cat([self.target_embedding(words), columns], dim=-1)), []
+        """The states after new tokens, each beside its column, and what every block has to remember."""
+        states, after = self.join(torch.cat([self.target_embedding(tokens), columns], dim=-1)), []
         for block, past in zip(self.decoder, carried, strict=True):
             padded = torch.cat([past, block.narrowed(states)], dim=1)
             after.append(padded[:, padded.shape[1] - block.span :])
@@ -141,14 +148,14 @@ class ByteNetModel(TranslationModel):
         return self.decoder_norm(states), tuple(after)
 
     def _nothing(self, rows: int) -> tuple[Float[Tensor, "rows _ inner"], ...]:
-        """What the decoder's blocks remember before the first word: zeros."""
+        """What the decoder's blocks remember before the first token: zeros."""
         weight = self.target_embedding.weight
         return tuple(weight.new_zeros(rows, block.span, self.spec.d_model // 2) for block in self.decoder)
 
     def _stack(self) -> Iterable[ResidualBlock]:
         """The blocks of one side."""
         spec = self.spec
-        return stack(
+        return typed_module_list(
             ResidualBlock(spec.d_model, spec.kernel, dilation, spec.dropout)
             for _ in range(spec.sets)
             for dilation in spec.dilations

@@ -10,13 +10,20 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.parametrizations import weight_norm
 
-from transduce.model.baselines.token_vectors import WordVectors
-from transduce.model.decoder_state import CarriedState
+from transduce.model.baselines.token_vectors import TokenVectors
+from transduce.model.decoder_state import RecurrentState
 from transduce.model.dropout import Dropout
-from transduce.model.hypothesis_rows import Rows
+from transduce.model.hypothesis_rows import HypothesisRows
 from transduce.model.positions import Learned, LearnedPositions
 from transduce.model.readout import ReadoutSpec, Tied
-from transduce.model.translation_model import FamilySpec, Layers, TranslationModel, Vocabulary, embeddings, stack
+from transduce.model.translation_model import (
+    BaseModelSpec,
+    Layers,
+    TranslationModel,
+    Vocabulary,
+    embeddings,
+    typed_module_list,
+)
 from transduce.settings import Spec
 
 HALF = math.sqrt(0.5)  # keeps the variance of a sum of two
@@ -35,8 +42,8 @@ class Block(Spec):
 Blocks = tuple[Block, ...]
 
 
-class Convolutional(FamilySpec):
-    """Blocks of gated convolutions on each side, words and learned positions in `d_model` features."""
+class Convolutional(BaseModelSpec):
+    """Blocks of gated convolutions on each side, tokens and learned positions in `d_model` features."""
 
     kind: Literal["convolutional"] = "convolutional"
     encoder: Blocks = Field(min_length=1)
@@ -55,7 +62,7 @@ class Convolutional(FamilySpec):
         return self._stack(self.encoder), self._stack(self.decoder) + attention
 
     def _stack(self, blocks: Blocks) -> int:
-        """Multiplications of a word in one side's layers."""
+        """Multiplications of a token in one side's layers."""
         inputs, total = blocks[0].width, self.d_model * blocks[0].width
         for block in blocks:
             for _ in range(block.layers):
@@ -89,7 +96,7 @@ class GatedConvolution(nn.Module):
 
 
 class AttentionStep(nn.Module):
-    """What a decoder layer adds: attention with its own state and the word just read (section 3.3 of that paper)."""
+    """What a decoder layer adds: attention with its own state and the token just read (section 3.3 of that paper)."""
 
     def __init__(self, width: int, d_model: int) -> None:
         super().__init__()
@@ -102,7 +109,7 @@ class AttentionStep(nn.Module):
         vectors: Float[Tensor, "rows new d_model"],
         memory: Memory,
         visible: Bool[Tensor, "batch source"],
-        rows: Rows | None,
+        rows: HypothesisRows | None,
     ) -> Float[Tensor, "rows new width"]:
         """The states with what they attend to added."""
         query = (self.query(states) + vectors) * HALF
@@ -124,11 +131,11 @@ class Stack(nn.Module):
         self.depth = len(layers)
         before = [layers[0][0], *[width for width, _ in layers]]
         self.enter = normalised_linear(d_model, layers[0][0], dropout)
-        self.layers = stack(
+        self.layers = typed_module_list(
             GatedConvolution(inputs, width, kernel, dropout)
             for inputs, (width, kernel) in zip(before, layers, strict=False)
         )
-        self.around = stack(
+        self.around = typed_module_list(
             normalised_linear(inputs, width, 0.0) if inputs != width else nn.Identity()
             for inputs, (width, _) in zip(before, layers, strict=False)
         )
@@ -142,13 +149,13 @@ class ConvolutionalModel(TranslationModel):
         super().__init__()
         self.spec, self.vocabulary, self.longest = spec, vocabulary, spec.longest
         source, target = embeddings(spec, vocabulary)
-        self.source_embedding, self.target_embedding = WordVectors(source, 0.1), WordVectors(target, 0.1)
+        self.source_embedding, self.target_embedding = TokenVectors(source, 0.1), TokenVectors(target, 0.1)
         self.source_positions, self.target_positions = self._positions(), self._positions()
         self.dropout = Dropout(spec.dropout)
         self.encoder = Stack(spec.encoder, spec.d_model, spec.dropout)
         self.decoder = Stack(spec.decoder, spec.d_model, spec.dropout)
         widths = [block.width for block in spec.decoder for _ in range(block.layers)]
-        self.attention = stack(AttentionStep(width, spec.d_model) for width in widths)
+        self.attention = typed_module_list(AttentionStep(width, spec.d_model) for width in widths)
         self.readout = spec.readout.build(target, spec.symbols.pad)
 
     def forward(
@@ -157,63 +164,65 @@ class ConvolutionalModel(TranslationModel):
         visible: Bool[Tensor, "batch source"],
         target_in: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """The decoder's states after each word of `target_in`."""
+        """The decoder's states after each token of `target_in`."""
         states, _ = self._write(target_in, 0, self._read(source, visible), visible, self._nothing(len(source)), None)
         return states
 
     def start(
-        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], room: int
-    ) -> CarriedState:
-        """The state before the first word."""
-        return CarriedState.of((*self._read(source, visible), visible), self._nothing(len(source)))
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
+    ) -> RecurrentState:
+        """The state before the first token."""
+        return RecurrentState.of((*self._read(source, visible), visible), self._nothing(len(source)))
 
     def step(
-        self, words: Int[Tensor, "rows new"], state: CarriedState
-    ) -> tuple[Float[Tensor, "rows new vocabulary"], CarriedState]:
-        """Log-probabilities of the word after each of `words`, and the state with them written."""
+        self, tokens: Int[Tensor, "rows new"], state: RecurrentState
+    ) -> tuple[Float[Tensor, "rows new vocabulary"], RecurrentState]:
+        """Log-probabilities of the token after each of `tokens`, and the state with them written."""
         keys, values, visible = state.memory
-        states, carried = self._write(words, state.length, (keys, values), visible, state.carried, state.rows)
-        return self.readout(states), state._replace(carried=carried, length=state.length + words.shape[1])
+        states, carried = self._write(tokens, state.length, (keys, values), visible, state.carried, state.rows)
+        return self.readout(states), state._replace(carried=carried, length=state.length + tokens.shape[1])
 
     def _read(self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]) -> Memory:
         """Keys z and values (z + e) √½."""
         vectors = self.dropout(self.source_embedding(source) + self.source_positions(0, source.shape[1]))
-        stack, present = self.encoder, visible.unsqueeze(2).to(vectors.dtype)
-        states = stack.enter(vectors)
-        for layer, around in zip(stack.layers, stack.around, strict=True):
+        typed_module_list, present = self.encoder, visible.unsqueeze(2).to(vectors.dtype)
+        states = typed_module_list.enter(vectors)
+        for layer, around in zip(typed_module_list.layers, typed_module_list.around, strict=True):
             before = (layer.kernel - 1) // 2
             padded = functional.pad(states * present, (0, 0, before, layer.kernel - 1 - before))
             states = (around(states) + layer(padded)) * HALF
-        keys = _gradient_scaled(stack.leave(states), 1 / (2 * self.decoder.depth))
+        keys = _gradient_scaled(typed_module_list.leave(states), 1 / (2 * self.decoder.depth))
         return keys, (keys + vectors) * HALF
 
     def _write(
         self,
-        words: Int[Tensor, "rows new"],
+        tokens: Int[Tensor, "rows new"],
         first: int,
         memory: Memory,
         visible: Bool[Tensor, "batch source"],
         carried: tuple[Float[Tensor, "rows _ _"], ...],
-        rows: Rows | None,
+        rows: HypothesisRows | None,
     ) -> tuple[Float[Tensor, "rows new d_model"], tuple[Float[Tensor, "rows _ _"], ...]]:
-        """The states after new words, and what each layer has to remember for those to come."""
-        vectors = self.dropout(self.target_embedding(words) + self.target_positions(first, words.shape[1]))
-        stack, after = self.decoder, []
-        states = stack.enter(vectors)
-        for layer, around, attention, past in zip(stack.layers, stack.around, self.attention, carried, strict=True):
+        """The states after new tokens, and what each layer has to remember for those to come."""
+        vectors = self.dropout(self.target_embedding(tokens) + self.target_positions(first, tokens.shape[1]))
+        typed_module_list, after = self.decoder, []
+        states = typed_module_list.enter(vectors)
+        for layer, around, attention, past in zip(
+            typed_module_list.layers, typed_module_list.around, self.attention, carried, strict=True
+        ):
             padded = torch.cat([past.to(states.dtype), states], dim=1)
             after.append(padded[:, padded.shape[1] - (layer.kernel - 1) :])
             raised = attention(layer(padded), vectors, memory, visible, rows)
             states = (around(states) + raised) * HALF
-        return self.dropout(stack.leave(states)), tuple(after)
+        return self.dropout(typed_module_list.leave(states)), tuple(after)
 
     def _nothing(self, rows: int) -> tuple[Tensor, ...]:
-        """What the layers of the decoder remember before the first word: zeros."""
+        """What the layers of the decoder remember before the first token: zeros."""
         weight = self.target_embedding.weight
         return tuple(weight.new_zeros(rows, layer.kernel - 1, layer.inputs) for layer in self.decoder.layers)
 
     def _positions(self) -> LearnedPositions:
-        """A table of positions, drawn as the words are."""
+        """A table of positions, drawn as the tokens are."""
         positions = Learned(longest=self.spec.longest).build(self.spec.d_model)
         if not positions.weight.is_meta:
             nn.init.normal_(positions.weight, std=0.1)

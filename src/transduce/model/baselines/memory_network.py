@@ -8,20 +8,27 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transduce.model.baselines.token_vectors import WordVectors
-from transduce.model.decoder_state import CarriedState
+from transduce.model.baselines.token_vectors import TokenVectors
+from transduce.model.decoder_state import RecurrentState
 from transduce.model.dropout import Dropout
 from transduce.model.positions import Sinusoidal
 from transduce.model.readout import ReadoutSpec, Tied
-from transduce.model.translation_model import FamilySpec, Layers, TranslationModel, Vocabulary, check_shared, stack
+from transduce.model.translation_model import (
+    BaseModelSpec,
+    Layers,
+    TranslationModel,
+    Vocabulary,
+    check_shared,
+    typed_module_list,
+)
 
-NEAR = 0.1  # the deviation of fresh vectors; places are as small, so that words are heard beside them
+NEAR = 0.1  # the deviation of fresh vectors; places are as small, so that tokens are heard beside them
 
 
-class MemoryNetwork(FamilySpec):
-    """A memory of the source's words and of the last `span` written; each of `hops` reads all of it.
+class MemoryNetwork(BaseModelSpec):
+    """A memory of the source's tokens and of the last `span` written; each of `hops` reads all of it.
 
-    A hop compares its query u with every word's input vector and adds the mean of their output vectors to u. `tying`:
+    A hop compares its query u with every token's input vector and adds the mean of their output vectors to u. `tying`:
     `adjacent` takes a hop's output vectors for the input vectors of the next; `layerwise` has one pair of tables for
     all hops and a matrix between them; `untied` has a pair a hop.
     """
@@ -38,26 +45,26 @@ class MemoryNetwork(FamilySpec):
         return MemoryNetworkModel(self, vocabulary)
 
     def products(self, length: int) -> tuple[int | float, int | float]:
-        """As `FamilySpec.products`: the memory is the words themselves, and reading them takes none."""
+        """As `FamilySpec.products`: the memory is the tokens themselves, and reading them takes none."""
         between = self.d_model**2 if self.tying == "layerwise" else 0
         return 0, self.hops * (2 * self.d_model * (length + self.span) + between)
 
 
 class Table(nn.Module):
-    """Vectors of both sides' words, and of how long ago a word was written."""
+    """Vectors of both sides' tokens, and of how long ago a token was written."""
 
     def __init__(self, vocabulary: Vocabulary, d_model: int, span: int, shared: bool) -> None:
         super().__init__()
         source = nn.Parameter(torch.empty(vocabulary.source, d_model))
         target = source if shared else nn.Parameter(torch.empty(vocabulary.target, d_model))
-        self.source, self.target = WordVectors(source, NEAR), WordVectors(target, NEAR)
+        self.source, self.target = TokenVectors(source, NEAR), TokenVectors(target, NEAR)
         self.ago = nn.Parameter(torch.empty(span, d_model))
         if not self.ago.is_meta:
             nn.init.normal_(self.ago, std=NEAR)
 
 
 class Remembered(NamedTuple):
-    """What a hop reads: the source's vectors, by sentence, and the written words' vectors, by row."""
+    """What a hop reads: the source's vectors, by sentence, and the written tokens' vectors, by row."""
 
     source: Float[Tensor, "rows source d_model"]
     written: Float[Tensor, "rows new span d_model"]
@@ -73,7 +80,7 @@ class MemoryNetworkModel(TranslationModel):
         number = {"adjacent": spec.hops + 1, "layerwise": 2, "untied": 2 * spec.hops}[spec.tying]
         shared = spec.embeddings == "shared"
         tables = [Table(vocabulary, spec.d_model, spec.span, shared) for _ in range(number)]
-        self.tables = stack(tables)
+        self.tables = typed_module_list(tables)
         self.positions = Sinusoidal().build(spec.d_model)
         between = spec.tying == "layerwise"
         self.between = nn.Linear(spec.d_model, spec.d_model, bias=False) if between else nn.Identity()
@@ -86,39 +93,39 @@ class MemoryNetworkModel(TranslationModel):
         visible: Bool[Tensor, "batch source"],
         target_in: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """The last hop's u after each word of `target_in`."""
+        """The last hop's u after each token of `target_in`."""
         return self._hops(source, visible, target_in, self._nothing(len(source), source), 0)
 
     def start(
-        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], room: int
-    ) -> CarriedState:
-        """The state before the first word: the words themselves are the memory."""
-        return CarriedState.of((source, visible), (self._nothing(len(source), source),))
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
+    ) -> RecurrentState:
+        """The state before the first token: the tokens themselves are the memory."""
+        return RecurrentState.of((source, visible), (self._nothing(len(source), source),))
 
     def step(
-        self, words: Int[Tensor, "rows new"], state: CarriedState
-    ) -> tuple[Float[Tensor, "rows new vocabulary"], CarriedState]:
-        """Log-probabilities of the word after each of `words`, and the state with them written."""
+        self, tokens: Int[Tensor, "rows new"], state: RecurrentState
+    ) -> tuple[Float[Tensor, "rows new vocabulary"], RecurrentState]:
+        """Log-probabilities of the token after each of `tokens`, and the state with them written."""
         source, visible = (part[state.rows.sentences] for part in state.memory)
-        states = self._hops(source, visible, words, state.carried[0], state.length)
-        written = torch.cat([state.carried[0], words], dim=1)[:, -self.spec.span :]
-        return self.readout(states), state._replace(carried=(written,), length=state.length + words.shape[1])
+        states = self._hops(source, visible, tokens, state.carried[0], state.length)
+        written = torch.cat([state.carried[0], tokens], dim=1)[:, -self.spec.span :]
+        return self.readout(states), state._replace(carried=(written,), length=state.length + tokens.shape[1])
 
     def _hops(
         self,
         source: Int[Tensor, "rows source"],
         visible: Bool[Tensor, "rows source"],
-        words: Int[Tensor, "rows new"],
+        tokens: Int[Tensor, "rows new"],
         before: Int[Tensor, "rows span"],
         first: int,
     ) -> Float[Tensor, "rows new d_model"]:
-        """u of the last hop at each of `words`; `before` are the `span` words written before them, 0 where none was."""
-        spec, new = self.spec, words.shape[1]
-        # Window i ends with word i itself.
-        windows = torch.cat([before[:, 1:], words], dim=1).unfold(1, spec.span, 1)
+        """u of the last hop at each of `tokens`; `before` has the `span` tokens written before them, or 0."""
+        spec, new = self.spec, tokens.shape[1]
+        # Window i ends with token i itself.
+        windows = torch.cat([before[:, 1:], tokens], dim=1).unfold(1, spec.span, 1)
         known = torch.cat([visible.unsqueeze(1).expand(-1, new, -1), windows != spec.symbols.pad], dim=2)
         tables = list(self.tables)
-        query = tables[0].target(words) + NEAR * self.positions(first, new)
+        query = tables[0].target(tokens) + NEAR * self.positions(first, new)
         for hop in range(spec.hops):
             read, given = (self._remembered(table, source, windows) for table in self._pair(tables, hop))
             scores = torch.cat(
@@ -138,7 +145,7 @@ class MemoryNetworkModel(TranslationModel):
     def _remembered(
         self, table: Table, source: Int[Tensor, "rows source"], windows: Int[Tensor, "rows new span"]
     ) -> Remembered:
-        """Words and their places as vectors: a source word's place is counted from its sentence's beginning."""
+        """Tokens and their places as vectors: a source token's place is counted from its sentence's beginning."""
         return Remembered(
             table.source(source) + NEAR * self.positions(0, source.shape[1]),
             table.target(windows.flatten(1)).unflatten(1, windows.shape[1:]) + table.ago,
@@ -150,5 +157,5 @@ class MemoryNetworkModel(TranslationModel):
         return torch.cat([straight, functional.relu(bent)], dim=-1)
 
     def _nothing(self, rows: int, like: Int[Tensor, "batch source"]) -> Int[Tensor, "rows span"]:
-        """No word written."""
+        """No token written."""
         return like.new_full((rows, self.spec.span), self.spec.symbols.pad)

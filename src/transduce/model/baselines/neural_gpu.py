@@ -8,17 +8,24 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field, field_validator
 from torch import Tensor, nn
 
-from transduce.model.baselines.token_vectors import WordVectors
-from transduce.model.decoder_state import CarriedState
+from transduce.model.baselines.token_vectors import TokenVectors
+from transduce.model.decoder_state import RecurrentState
 from transduce.model.dropout import Dropout
 from transduce.model.readout import ReadoutSpec, Tied
-from transduce.model.translation_model import FamilySpec, Layers, TranslationModel, Vocabulary, embeddings, stack
+from transduce.model.translation_model import (
+    BaseModelSpec,
+    Layers,
+    TranslationModel,
+    Vocabulary,
+    embeddings,
+    typed_module_list,
+)
 
 Image = Float[Tensor, "rows d_model columns height"]
 
 
-class NeuralGpu(FamilySpec):
-    """A memory of `height` rows and one column a word, on which `layers` gated convolutions work again and again.
+class NeuralGpu(BaseModelSpec):
+    """A memory of `height` rows and one column a token, on which `layers` gated convolutions work again and again.
 
     The memory is `stretch` times as long as the source and `extra` columns more; a translation that is longer writes
     on in its last column.
@@ -87,9 +94,9 @@ class NeuralGpuModel(TranslationModel):
         self.spec, self.vocabulary = spec, vocabulary
         source, target = embeddings(spec, vocabulary)
         deviation = spec.d_model**-0.5
-        self.source_embedding, self.target_embedding = WordVectors(source, deviation), WordVectors(target, deviation)
-        self.encoder = stack(GatedConvolution(spec, tape=False) for _ in range(spec.layers))
-        self.decoder = stack(GatedConvolution(spec, tape=True) for _ in range(spec.layers))
+        self.source_embedding, self.target_embedding = TokenVectors(source, deviation), TokenVectors(target, deviation)
+        self.encoder = typed_module_list(GatedConvolution(spec, tape=False) for _ in range(spec.layers))
+        self.decoder = typed_module_list(GatedConvolution(spec, tape=True) for _ in range(spec.layers))
         self.readout = spec.readout.build(target, spec.symbols.pad)
 
     def forward(
@@ -98,25 +105,25 @@ class NeuralGpuModel(TranslationModel):
         visible: Bool[Tensor, "batch source"],
         target_in: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """The memory's column of each word after the step that reads it."""
+        """The memory's column of each token after the step that reads it."""
         memory, columns = self._read(source, visible)
         states, _, _ = self._write(target_in, 0, memory, torch.zeros_like(memory), columns)
         return states
 
     def start(
-        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], room: int
-    ) -> CarriedState:
-        """The state before the first word: the memory after reading, and an empty tape."""
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
+    ) -> RecurrentState:
+        """The state before the first token: the memory after reading, and an empty tape."""
         memory, columns = self._read(source, visible)
-        return CarriedState.of((columns,), (memory, torch.zeros_like(memory)))
+        return RecurrentState.of((columns,), (memory, torch.zeros_like(memory)))
 
     def step(
-        self, words: Int[Tensor, "rows new"], state: CarriedState
-    ) -> tuple[Float[Tensor, "rows new vocabulary"], CarriedState]:
-        """Log-probabilities of the word after each of `words`, and the state with them written."""
+        self, tokens: Int[Tensor, "rows new"], state: RecurrentState
+    ) -> tuple[Float[Tensor, "rows new vocabulary"], RecurrentState]:
+        """Log-probabilities of the token after each of `tokens`, and the state with them written."""
         columns, (memory, tape) = state.memory[0][state.rows.sentences], state.carried
-        states, memory, tape = self._write(words, state.length, memory, tape, columns)
-        return self.readout(states), state._replace(carried=(memory, tape), length=state.length + words.shape[1])
+        states, memory, tape = self._write(tokens, state.length, memory, tape, columns)
+        return self.readout(states), state._replace(carried=(memory, tape), length=state.length + tokens.shape[1])
 
     def _read(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
@@ -138,11 +145,11 @@ class NeuralGpuModel(TranslationModel):
         return memory, columns
 
     def _write(
-        self, words: Int[Tensor, "rows new"], first: int, memory: Image, tape: Image, columns: Int[Tensor, " rows"]
+        self, tokens: Int[Tensor, "rows new"], first: int, memory: Image, tape: Image, columns: Int[Tensor, " rows"]
     ) -> tuple[Float[Tensor, "rows new d_model"], Image, Image]:
-        """The state of each new word, and memory and tape after the last."""
-        present, vectors, given = self._present(columns, memory), self.target_embedding(words), []
-        for number in range(words.shape[1]):
+        """The state of each new token, and memory and tape after the last."""
+        present, vectors, given = self._present(columns, memory), self.target_embedding(tokens), []
+        for number in range(tokens.shape[1]):
             here = (columns - 1).clamp(max=first + number)
             place = _at(here, memory.shape[2], memory.dtype)
             tape = tape * (1 - place) + place * vectors[:, number, :, None, None] * _top(memory)
@@ -163,7 +170,7 @@ def _at(places: Int[Tensor, " rows"], columns: int, kind: torch.dtype) -> Tensor
 
 
 def _top(memory: Image) -> Tensor:
-    """One in the first row of the memory, where words stand, zero in the others."""
+    """One in the first row of the memory, where tokens stand, zero in the others."""
     top = memory.new_zeros(memory.shape[3])
     top[0] = 1
     return top

@@ -9,19 +9,26 @@ from torch import Tensor, nn
 
 from transduce.model.attention_scores import Bilinear, Compatibility, Dot
 from transduce.model.baselines.cells import Cell, ran
-from transduce.model.baselines.token_vectors import WordVectors
-from transduce.model.decoder_state import CarriedState
+from transduce.model.baselines.token_vectors import TokenVectors
+from transduce.model.decoder_state import RecurrentState
 from transduce.model.dropout import Dropout
-from transduce.model.hypothesis_rows import Rows
+from transduce.model.hypothesis_rows import HypothesisRows
 from transduce.model.readout import ReadoutSpec, Tied
-from transduce.model.translation_model import FamilySpec, Layers, TranslationModel, Vocabulary, embeddings, stack
+from transduce.model.translation_model import (
+    BaseModelSpec,
+    Layers,
+    TranslationModel,
+    Vocabulary,
+    embeddings,
+    typed_module_list,
+)
 
 Memory = tuple[Float[Tensor, "batch source d_model"], Float[Tensor, "batch source annotation"]]
-# From word to word: what was attended to, then what each layer of the decoder carries.
+# From token to token: what was attended to, then what each layer of the decoder carries.
 Past = tuple[Float[Tensor, "rows _"], ...]
 
 
-class Recurrent(FamilySpec):
+class Recurrent(BaseModelSpec):
     """Cells in `encoder_layers` and `decoder_layers`, between which the decoder attends to the encoder's states.
 
     `directions`: the encoder reads forwards, both ways in every layer, or both ways in the first layer alone.
@@ -126,7 +133,7 @@ class SourceAttention(nn.Module):
         states: Float[Tensor, "rows new d_model"],
         memory: Memory,
         visible: Bool[Tensor, "batch source"],
-        rows: Rows | None = None,
+        rows: HypothesisRows | None = None,
     ) -> Float[Tensor, "rows new outputs"]:
         """a or s̄ for each state."""
         query = self.query(states)
@@ -142,35 +149,35 @@ class SourceAttention(nn.Module):
 
 
 class RecurrentModel(TranslationModel):
-    """Reads the source into a state a word; writes with cells that attend to them."""
+    """Reads the source into a state a token; writes with cells that attend to them."""
 
     def __init__(self, spec: Recurrent, vocabulary: Vocabulary) -> None:
         super().__init__()
         self.spec, self.vocabulary = spec, vocabulary
         source, target = embeddings(spec, vocabulary)
         deviation = spec.d_model**-0.5
-        self.source_embedding, self.target_embedding = WordVectors(source, deviation), WordVectors(target, deviation)
+        self.source_embedding, self.target_embedding = TokenVectors(source, deviation), TokenVectors(target, deviation)
         self.dropout = Dropout(spec.dropout)
         d_model, inputs = spec.d_model, spec.d_model
         layers = []
         for number in range(spec.encoder_layers):
             layers.append(EncoderLayer(spec.cell, inputs, d_model, spec.both(number)))
             inputs = layers[-1].outputs
-        self.encoder = stack(layers)
-        self.decoder = stack(
+        self.encoder = typed_module_list(layers)
+        self.decoder = typed_module_list(
             spec.cell.build(spec.reads(number, inputs), d_model) for number in range(spec.decoder_layers)
         )
-        self.bridges = stack(nn.Linear(inputs, d_model) for _ in range(spec.decoder_layers))
+        self.bridges = typed_module_list(nn.Linear(inputs, d_model) for _ in range(spec.decoder_layers))
         self.attention = SourceAttention(spec.compatibility, d_model, inputs, combines=spec.attending == "top")
         self.readout = spec.readout.build(target, spec.symbols.pad)
         self._hear_words()
 
     @torch.no_grad()
     def _hear_words(self) -> None:
-        """Draws what reads words √d_model larger, as if each of their features had the variance 1.
+        """Draws what reads tokens √d_model larger, as if each of their features had the variance 1.
 
-        A fresh word has the length 1, for the softmax shares its table; the Transformer multiplies it by √d_model
-        (section 3.4). Cells that hear it as it is say nearly the same after every word, deeper ones the more so: four
+        A fresh token has the length 1, for the softmax shares its table; the Transformer multiplies it by √d_model
+        (section 3.4). Cells that hear it as it is say nearly the same after every token, deeper ones the more so: four
         layers learnt nothing of copying in 800 steps (docs/experiments.md).
         """
         bottom = next(iter(self.encoder))
@@ -184,28 +191,28 @@ class RecurrentModel(TranslationModel):
         visible: Bool[Tensor, "batch source"],
         target_in: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """The last of the decoder's states after each word of `target_in`: s̄, or the top layer's."""
+        """The last of the decoder's states after each token of `target_in`: s̄, or the top layer's."""
         memory, carried = self._read(source, visible)
         states, _ = self._write(target_in, memory, visible, carried, None)
         return states
 
     def start(
-        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], room: int
-    ) -> CarriedState:
-        """The state before the first word."""
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
+    ) -> RecurrentState:
+        """The state before the first token."""
         memory, carried = self._read(source, visible)
-        return CarriedState.of((*memory, visible), carried)
+        return RecurrentState.of((*memory, visible), carried)
 
     def step(
-        self, words: Int[Tensor, "rows new"], state: CarriedState
-    ) -> tuple[Float[Tensor, "rows new vocabulary"], CarriedState]:
-        """Log-probabilities of the word after each of `words`, and the state with them written."""
+        self, tokens: Int[Tensor, "rows new"], state: RecurrentState
+    ) -> tuple[Float[Tensor, "rows new vocabulary"], RecurrentState]:
+        """Log-probabilities of the token after each of `tokens`, and the state with them written."""
         keys, values, visible = state.memory
-        states, carried = self._write(words, (keys, values), visible, state.carried, state.rows)
+        states, carried = self._write(tokens, (keys, values), visible, state.carried, state.rows)
         return self.readout(states), state._replace(carried=carried)
 
     def _read(self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]) -> tuple[Memory, Past]:
-        """What is attended to, and what is carried to the first word: zeros attended to, a state for each layer."""
+        """What is attended to, and what is carried to the first token: zeros attended to, a state for each layer."""
         states = self.dropout(self.source_embedding(source))
         for number, layer in enumerate(self.encoder):
             raised, last = layer(states, visible)
@@ -218,14 +225,14 @@ class RecurrentModel(TranslationModel):
 
     def _write(
         self,
-        words: Int[Tensor, "rows new"],
+        tokens: Int[Tensor, "rows new"],
         memory: Memory,
         visible: Bool[Tensor, "batch source"],
         carried: Past,
-        rows: Rows | None,
+        rows: HypothesisRows | None,
     ) -> tuple[Float[Tensor, "rows new d_model"], Past]:
-        """The last states of each new word and what is carried after them; a layer that no step feeds runs along."""
-        inputs = self.dropout(self.target_embedding(words))
+        """The last states of each new token and what is carried after them; a layer that no step feeds runs along."""
+        inputs = self.dropout(self.target_embedding(tokens))
         below = slice(1 if self.spec.attending == "bottom" else None)
         states, attended = [], []
         # What was attended to is needed one step later, so that steps wait for each other up to the attention.
@@ -247,7 +254,7 @@ class RecurrentModel(TranslationModel):
         carried: Past,
         attended: Float[Tensor, "rows new annotation"] | None = None,
     ) -> tuple[Float[Tensor, "rows new outputs"], Past]:
-        """Some layers of the decoder along the new words, each of which reads what was `attended` to as well."""
+        """Some layers of the decoder along the new tokens, each of which reads what was `attended` to as well."""
         after = list(carried)
         for number, cell in list(enumerate(self.decoder))[layers]:
             own = slice(1 + number * cell.parts, 1 + (number + 1) * cell.parts)

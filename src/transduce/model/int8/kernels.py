@@ -271,7 +271,7 @@ def attended(
 ) -> None:
     """Equation 1, head by head: what the queries at the beginning of each row gather, for the next product.
 
-    Row r looks at `counts[owners[r]]` words, whose places among what is `known` are the first of `slots[owners[r]]`.
+    Row r looks at `counts[owners[r]]` tokens, whose places among what is `known` are the first of `slots[owners[r]]`.
     There stand, from feature `first` on, every head's keys and then every head's values.
     """
     for r in prange(queries.shape[0]):

@@ -26,7 +26,7 @@ ZERO = 128
 ROUNDING = 1.5 * 2**23  # of float32, which has 24 bits
 
 
-class NarrowLinear(nn.Module):
+class Int8Linear(nn.Module):
     """x Wᵀ + b with x and W in int8."""
 
     def __init__(
@@ -53,16 +53,16 @@ class NarrowLinear(nn.Module):
         # Bytes without a sign, ZERO standing for 0, are what processors multiply with signed ones. A sum as large as
         # ROUNDING has no bits left for fractions: it is rounded, and its last byte is the number wanted.
         whole = (rows * steps.reciprocal()).add_(ROUNDING + ZERO)
-        narrow = whole.view(torch.int32).to(torch.uint8)
-        scaled = self.product(narrow).mul_(steps)
+        quantise = whole.view(torch.int32).to(torch.uint8)
+        scaled = self.product(quantise).mul_(steps)
         if self.bias is not None:
             scaled.add_(self.bias)  # two passes over whole vectors: torch's one takes numbers one by one
         return scaled.view(*states.shape[:-1], self.outputs)
 
-    def product(self, narrow: UInt8[Tensor, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
+    def product(self, quantise: UInt8[Tensor, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
         """The product of states in bytes, `ZERO` standing for 0, without the steps of their rows and the bias."""
         return torch.ops.onednn.qlinear_pointwise(
-            narrow, 1.0, ZERO, self.weight, self.scales, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
+            quantise, 1.0, ZERO, self.weight, self.scales, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
         )
 
 
@@ -73,16 +73,16 @@ def largest_weight() -> int:
     An x86 processor without instructions for it (VNNI) adds two products in 16 bits, and cuts what is greater.
     """
     size = 64
-    tried = NarrowLinear(torch.ones(size, size), None, LARGEST).product(torch.full((size, size), 255).to(torch.uint8))
+    tried = Int8Linear(torch.ones(size, size), None, LARGEST).product(torch.full((size, size), 255).to(torch.uint8))
     return LARGEST if float((tried - (255 - ZERO) * size).abs().max()) < 1 else LARGEST_OF_SEVEN_BITS
 
 
-class NarrowReadout(nn.Module):
-    """Log-probabilities of the next word from int8 products; the exact readout's loss is not for it."""
+class Int8Readout(nn.Module):
+    """Log-probabilities of the next token from int8 products; the exact readout's loss is not for it."""
 
     def __init__(self, weight: Float[Tensor, "vocabulary d_model"]) -> None:
         super().__init__()
-        self.project = NarrowLinear(weight, None)
+        self.project = Int8Linear(weight, None)
 
     def forward(self, states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows vocabulary"]:
         """Log-probabilities, in float32."""
@@ -91,7 +91,7 @@ class NarrowReadout(nn.Module):
 
 
 @torch.no_grad()
-def narrow(model: TranslationModel) -> Any:
+def quantise(model: TranslationModel) -> Any:
     """Has every linear map of `model` and its readout run in int8 from now on, convolutions and bilinear forms not.
 
     It can no longer be trained or written. Gives the stepper to search with, which is the model; for a Transformer of
@@ -101,9 +101,9 @@ def narrow(model: TranslationModel) -> Any:
     for module in list(model.modules()):
         for name, part in list(module.named_children()):
             if isinstance(part, nn.Linear):
-                setattr(module, name, NarrowLinear(part.weight, part.bias))
+                setattr(module, name, Int8Linear(part.weight, part.bias))
             elif isinstance(part, Readout):
-                setattr(module, name, NarrowReadout(part.weight))
+                setattr(module, name, Int8Readout(part.weight))
     return stepper or model
 
 
@@ -119,6 +119,6 @@ def _fused(model: TranslationModel) -> Any:
         import numba  # noqa: F401  # here: it takes half a second
     except ImportError:  # it is not installed, or older than the NumPy that is
         return None
-    from transduce.model.int8.stepper import FusedTransformer
+    from transduce.model.int8.stepper import Int8Stepper
 
-    return FusedTransformer(model)
+    return Int8Stepper(model)

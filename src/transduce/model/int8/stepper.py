@@ -1,7 +1,7 @@
 """The Transformer's encoder, and its steps in a search, in int8 with what stands between two products in one pass.
 
 A stepper for a CPU. Rows are what products are of; there is no padding: sentences stand one after another, and each
-word written is put into a slot that is never moved. A hypothesis knows its own slots, and to choose hypotheses is to
+token written is put into a slot that is never moved. A hypothesis knows its own slots, and to choose hypotheses is to
 choose rows of a small table.
 """
 
@@ -18,45 +18,45 @@ from transduce.model.attention_scores import DotProduct
 from transduce.model.feed_forward import FeedForwardNetwork
 from transduce.model.int8 import kernels as passes
 from transduce.model.int8.kernels import Bytes, Floats, Slots, Wholes
-from transduce.model.int8.quantise import NarrowLinear
+from transduce.model.int8.quantise import Int8Linear
 from transduce.model.transformer import TransformerModel
 
-ROOM = 16  # the words a hypothesis that a cache begins with has room for; it grows
+ROOM = 16  # the tokens a hypothesis that a cache begins with has room for; it grows
 
 
-class Narrowed(NamedTuple):
+class QuantisedRows(NamedTuple):
     """What goes into a product: bytes, and the step of each row."""
 
     whole: Bytes
     steps: Floats
 
     @classmethod
-    def room(cls, rows: int, width: int) -> "Narrowed":
+    def room(cls, rows: int, width: int) -> "QuantisedRows":
         """For a pass to write into."""
         return cls(np.empty((rows, width), np.uint8), np.empty(rows, np.float32))
 
 
-class Product:
+class Int8Product:
     """x Wᵀ + b with x and W in int8, of which the steps of rows and b are left to who reads it."""
 
     def __init__(self, *maps: nn.Linear) -> None:
         """Of several maps of the same states, side by side."""
-        self.linear = NarrowLinear(torch.cat([part.weight.detach() for part in maps]), None)
+        self.linear = Int8Linear(torch.cat([part.weight.detach() for part in maps]), None)
         biases = [torch.zeros(part.out_features) if part.bias is None else part.bias.detach() for part in maps]
         self.bias: Floats = torch.cat(biases).numpy()
 
-    def __call__(self, states: Narrowed) -> tuple[Floats, Floats, Floats]:
+    def __call__(self, states: QuantisedRows) -> tuple[Floats, Floats, Floats]:
         """The product alone, the steps of its rows, and the bias."""
         return self.linear.product(torch.from_numpy(states.whole)).numpy(), states.steps, self.bias
 
-    def whole(self, states: Narrowed) -> Floats:
+    def whole(self, states: QuantisedRows) -> Floats:
         """x Wᵀ + b itself."""
         product, steps, bias = self(states)
         passes.scaled(product, steps, bias)
         return product
 
 
-class Stack:
+class SublayerStack:
     """The sub-layers of an encoder or a decoder, each with the residual connection around it (sections 3.1 and 5.4)."""
 
     def __init__(self, wrappers: Iterable[nn.Module], last: nn.Module) -> None:
@@ -67,18 +67,18 @@ class Stack:
             norms.append(last)
         self.norms = [_values(norm) for norm in norms]
 
-    def begin(self, states: Floats) -> Narrowed:
+    def begin(self, states: Floats) -> QuantisedRows:
         """What the first sub-layer multiplies."""
-        narrowed = Narrowed.room(*states.shape)
+        narrowed = QuantisedRows.room(*states.shape)
         if self.first_norm is None:
             passes.narrowed(states, *narrowed)
         else:
             passes.normalised(states, *self.first_norm, *narrowed)
         return narrowed
 
-    def join(self, number: int, product: Product, inner: Narrowed, states: Floats) -> Narrowed:
+    def join(self, number: int, product: Int8Product, inner: QuantisedRows, states: Floats) -> QuantisedRows:
         """Adds the last product of sub-layer `number` to `states`, in their place; gives what the next multiplies."""
-        narrowed = Narrowed.room(*states.shape)
+        narrowed = QuantisedRows.room(*states.shape)
         passes.joined(*product(inner), states, self.before, *self.norms[number], *narrowed)
         return narrowed
 
@@ -93,16 +93,16 @@ class Network:
 
     def __init__(self, network: nn.Module) -> None:
         assert isinstance(network, FeedForwardNetwork)
-        self.inner, self.outer = Product(network.inner), Product(network.outer)
+        self.inner, self.outer = Int8Product(network.inner), Int8Product(network.outer)
 
-    def hidden(self, states: Narrowed) -> Narrowed:
+    def hidden(self, states: QuantisedRows) -> QuantisedRows:
         """The hidden layer."""
-        hidden = Narrowed.room(len(states.steps), self.inner.linear.outputs)
+        hidden = QuantisedRows.room(len(states.steps), self.inner.linear.outputs)
         passes.rectified(*self.inner(states), *hidden)
         return hidden
 
 
-class Known(NamedTuple):
+class AttendedRows(NamedTuple):
     """What attention looks at: in each row, from feature `first` on, every head's keys and then every head's values.
 
     Owner o knows the rows `slots[o, : counts[o]]`.
@@ -123,11 +123,11 @@ class Heads:
         spec = attention.spec
         self.shape = spec.heads, spec.d_k, spec.d_v, np.float32(attention.compatibility.scale)
         self.queries, self.remembered = spec.heads * spec.d_k, spec.heads * (spec.d_k + spec.d_v)
-        self.join = Product(attention.join)
+        self.join = Int8Product(attention.join)
 
-    def attend(self, queries: Floats, known: Known, owners: Wholes) -> Narrowed:
+    def attend(self, queries: Floats, known: AttendedRows, owners: Wholes) -> QuantisedRows:
         """What each row gathers from what its owner knows; to be joined."""
-        gathered = Narrowed.room(len(queries), self.join.linear.inputs)
+        gathered = QuantisedRows.room(len(queries), self.join.linear.inputs)
         passes.attended(queries, known.rows, known.first, known.slots, owners, known.counts, *self.shape, *gathered)
         return gathered
 
@@ -137,7 +137,7 @@ class SelfHeads(Heads):
 
     def __init__(self, attention: Any) -> None:
         super().__init__(attention)
-        self.project = Product(attention.query, attention.key_value)
+        self.project = Int8Product(attention.query, attention.key_value)
 
 
 class CrossHeads(Heads):
@@ -145,18 +145,18 @@ class CrossHeads(Heads):
 
     def __init__(self, attention: Any) -> None:
         super().__init__(attention)
-        self.ask, self.remember = Product(attention.query), Product(attention.key_value)
+        self.ask, self.remember = Int8Product(attention.query), Int8Product(attention.key_value)
 
 
-class Cache:
-    """Keys and values of the words that were written, a slot each, layer by layer."""
+class SlotCache:
+    """Keys and values of the tokens that were written, a slot each, layer by layer."""
 
     def __init__(self, widths: Iterable[int], slots: int) -> None:
         self.used = 0
         self.layers: list[Floats] = [np.empty((slots, width), np.float32) for width in widths]
 
     def extend(self, slots: Slots, length: int) -> slice:
-        """Gives each row a slot for its word at `length`; where none is left, what no row knows is thrown out."""
+        """Gives each row a slot for its token at `length`; where none is left, what no row knows is thrown out."""
         rows = len(slots)
         if self.used + rows > len(self.layers[0]):
             known, places = np.unique(slots[:, :length], return_inverse=True)
@@ -169,30 +169,30 @@ class Cache:
         return new
 
 
-def _moved(layer: Floats, known: Slots, room: int) -> Floats:
+def _moved(layer: Floats, known: Slots, capacity: int) -> Floats:
     """What is known, at the beginning of so many slots."""
-    moved = np.empty((room, layer.shape[1]), np.float32)
+    moved = np.empty((capacity, layer.shape[1]), np.float32)
     moved[: len(known)] = layer[known]
     return moved
 
 
-class FusedState(NamedTuple):
+class Int8State(NamedTuple):
     """Where a search stands; a step consumes it."""
 
-    memory: tuple[Known, ...]
-    cache: Cache
+    memory: tuple[AttendedRows, ...]
+    cache: SlotCache
     sentences: Wholes  # of each row
-    slots: Slots  # of each row, its words' in order, and room for more
+    slots: Slots  # of each row, its tokens' in order, and room for more
     length: int = 0
 
-    def pick(self, rows: Int[Tensor, " rows"]) -> "FusedState":
+    def pick(self, rows: Int[Tensor, " rows"]) -> "Int8State":
         """The state of the chosen rows."""
         chosen = rows.numpy()
         return self._replace(sentences=self.sentences[chosen], slots=self.slots[chosen])
 
 
-class FusedTransformer:
-    """A stepper with the weights of a model that has no other parts than these; `narrow` asks that."""
+class Int8Stepper:
+    """A stepper with the weights of a model that has no other parts than these; `quantise` asks that."""
 
     def __init__(self, model: TransformerModel) -> None:
         self.source_embedding, self.target_embedding = model.source_embedding, model.target_embedding
@@ -201,21 +201,23 @@ class FusedTransformer:
             (SelfHeads(layer.mixer), CrossHeads(layer.cross), Network(layer.feed_forward)) for layer in model.decoder
         ]
         around = [wrapper for layer in model.encoder for wrapper in (layer.around_mixer, layer.around_feed_forward)]
-        self.encoding = Stack(around, model.encoder_norm)
+        self.encoding = SublayerStack(around, model.encoder_norm)
         around = [
             wrapper
             for layer in model.decoder
             for wrapper in (layer.around_mixer, layer.around_cross, layer.around_feed_forward)
         ]
-        self.decoding = Stack(around, model.decoder_norm)
-        self.readout = NarrowLinear(model.readout.weight.detach(), None)
+        self.decoding = SublayerStack(around, model.decoder_norm)
+        self.readout = Int8Linear(model.readout.weight.detach(), None)
         self.longest = model.longest
 
     def start(
-        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], room: int
-    ) -> FusedState:
-        """The state before the first word: one row a sentence; at most `room` words will be written."""
-        assert self.longest is None or room <= self.longest, "the caller bounds `room` by the model's positions"
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
+    ) -> Int8State:
+        """The state before the first token: one row a sentence; at most `max_length` tokens will be written."""
+        assert self.longest is None or max_length <= self.longest, (
+            "the caller bounds `max_length` by the model's positions"
+        )
         passes.use_threads(torch.get_num_threads())
         states: Floats = self.source_embedding(source)[visible].numpy()
         counts: Wholes = visible.sum(1).numpy()
@@ -224,42 +226,42 @@ class FusedTransformer:
         inner = self.encoding.begin(states)
         for number, (heads, network) in enumerate(self.encoder):
             projected = heads.project.whole(inner)
-            gathered = heads.attend(projected, Known(projected, heads.queries, slots, counts), owners)
+            gathered = heads.attend(projected, AttendedRows(projected, heads.queries, slots, counts), owners)
             inner = self.encoding.join(2 * number, heads.join, gathered, states)
             inner = self.encoding.join(2 * number + 1, network.outer, network.hidden(inner), states)
-        return FusedState(
-            memory=tuple(Known(cross.remember.whole(inner), 0, slots, counts) for _, cross, _ in self.decoder),
-            cache=Cache((heads.remembered for heads, _, _ in self.decoder), ROOM * len(counts)),
+        return Int8State(
+            memory=tuple(AttendedRows(cross.remember.whole(inner), 0, slots, counts) for _, cross, _ in self.decoder),
+            cache=SlotCache((heads.remembered for heads, _, _ in self.decoder), ROOM * len(counts)),
             sentences=np.arange(len(counts)),
             slots=np.empty((len(counts), ROOM), np.int32),
         )
 
     def step(
-        self, words: Int[Tensor, "rows new"], state: FusedState
-    ) -> tuple[Float[Tensor, "rows new vocabulary"], FusedState]:
-        """Log-probabilities of the word after each of `words`, and the state with them written."""
+        self, tokens: Int[Tensor, "rows new"], state: Int8State
+    ) -> tuple[Float[Tensor, "rows new vocabulary"], Int8State]:
+        """Log-probabilities of the token after each of `tokens`, and the state with them written."""
         found = []
-        for word in words.split(1, 1):
-            log_probabilities, state = self._step(word, state)
+        for token in tokens.split(1, 1):
+            log_probabilities, state = self._step(token, state)
             found.append(log_probabilities.unsqueeze(1))
         return found[0] if len(found) == 1 else torch.cat(found, 1), state
 
     def _step(
-        self, words: Int[Tensor, "rows 1"], state: FusedState
-    ) -> tuple[Float[Tensor, "rows vocabulary"], FusedState]:
-        """One word a row."""
+        self, tokens: Int[Tensor, "rows 1"], state: Int8State
+    ) -> tuple[Float[Tensor, "rows vocabulary"], Int8State]:
+        """One token a row."""
         passes.use_threads(torch.get_num_threads())
         length, slots = state.length, state.slots
         if length == slots.shape[1]:
             slots = np.concatenate([slots, np.empty_like(slots)], axis=1)
         new = state.cache.extend(slots, length)
         rows, counts = np.arange(len(slots)), np.full(len(slots), length + 1)
-        states: Floats = self.target_embedding(words, length).squeeze(1).numpy()
+        states: Floats = self.target_embedding(tokens, length).squeeze(1).numpy()
         inner = self.decoding.begin(states)
         for number, (heads, cross, network) in enumerate(self.decoder):
             projected, written = heads.project.whole(inner), state.cache.layers[number]
             written[new] = projected[:, heads.queries :]
-            gathered = heads.attend(projected, Known(written, 0, slots, counts), rows)
+            gathered = heads.attend(projected, AttendedRows(written, 0, slots, counts), rows)
             inner = self.decoding.join(3 * number, heads.join, gathered, states)
             gathered = cross.attend(cross.ask.whole(inner), state.memory[number], state.sentences)
             inner = self.decoding.join(3 * number + 1, cross.join, gathered, states)

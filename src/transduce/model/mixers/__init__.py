@@ -1,6 +1,6 @@
 """How the positions of a sentence hear of each other in a layer: self-attention, or what section 4 weighs it against.
 
-A mixer's module has `mix`, for whole sentences, and `step`, for new words of a search.
+A mixer's module has `mix`, for whole sentences, and `step`, for new tokens of a search.
 """
 
 from typing import Annotated

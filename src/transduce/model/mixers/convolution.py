@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from transduce.model.attention import Visible
-from transduce.model.kv_cache import Past, Slots
+from transduce.model.kv_cache import DecodingContext, Slots
 from transduce.settings import Spec
 
 
@@ -24,7 +24,7 @@ class Convolution(Spec):
         return ConvolutionMixer(self.kernel, d_model, separable=False)
 
     def products(self, d_model: int, seen: int | float, *, causal: bool = False) -> int | float:
-        """Multiplications of a word."""
+        """Multiplications of a token."""
         return self.kernel * d_model**2
 
 
@@ -39,12 +39,12 @@ class SeparableConvolution(Spec):
         return ConvolutionMixer(self.kernel, d_model, separable=True)
 
     def products(self, d_model: int, seen: int | float, *, causal: bool = False) -> int | float:
-        """Multiplications of a word."""
+        """Multiplications of a token."""
         return self.kernel * d_model + d_model**2
 
 
 class ConvolutionMixer(nn.Module):
-    """A convolution along the sentence, of zeros where there is no word."""
+    """A convolution along the sentence, of zeros where there is no token."""
 
     def __init__(self, kernel: int, d_model: int, *, separable: bool) -> None:
         super().__init__()
@@ -63,8 +63,10 @@ class ConvolutionMixer(nn.Module):
         mixed: Tensor = self.point(self.convolution(padded).transpose(1, 2))
         return mixed
 
-    def step(self, states: Float[Tensor, "rows new d_model"], past: Past) -> Float[Tensor, "rows new d_model"]:
-        """New words, each from itself and those of its hypothesis before it."""
+    def step(
+        self, states: Float[Tensor, "rows new d_model"], past: DecodingContext
+    ) -> Float[Tensor, "rows new d_model"]:
+        """New tokens, each from itself and those of its hypothesis before it."""
         (written,) = past.cache.extend(past.rows.spread(states).unsqueeze(1))
         places = _last(past.visible, self.kernel)
         # Place 0 is before the sentence.
@@ -78,7 +80,7 @@ class ConvolutionMixer(nn.Module):
 
 
 def _last(visible: Slots, many: int) -> Int[Tensor, "batch target many"]:
-    """The last `many` slots that each word sees, in order, counted from 1; 0 where there are not so many."""
+    """The last `many` slots that each token sees, in order, counted from 1; 0 where there are not so many."""
     numbered = visible * torch.arange(1, visible.shape[2] + 1, device=visible.device)
     found = numbered.topk(min(many, visible.shape[2])).values.flip(2)
     return functional.pad(found, (many - found.shape[2], 0))

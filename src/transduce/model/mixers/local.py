@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from transduce.model.attention import AttentionSpec, MultiHeadAttention, Visible
-from transduce.model.kv_cache import Past
+from transduce.model.kv_cache import DecodingContext
 
 
 class LocalAttention(AttentionSpec):
@@ -19,7 +19,7 @@ class LocalAttention(AttentionSpec):
     neighbours: int = Field(ge=1)
 
     def products(self, d_model: int, seen: int | float, *, causal: bool = False) -> int | float:
-        """Multiplications of a word that would see `seen` words, itself among them, were there no restriction."""
+        """Multiplications of a token that would see `seen` tokens, itself among them, were there no restriction."""
         return super().products(d_model, min(seen, (1 if causal else 2) * self.neighbours + 1))
 
     def build(self, d_model: int) -> "NeighbourAttention":
@@ -54,8 +54,10 @@ class NeighbourAttention(MultiHeadAttention):
         )
         return self.join(gathered.unflatten(0, (len(states), blocks)).flatten(1, 2)[:, :length])
 
-    def step(self, states: Float[Tensor, "rows new d_model"], past: Past) -> Float[Tensor, "rows new d_model"]:
-        """New words, each to itself and the last before it."""
+    def step(
+        self, states: Float[Tensor, "rows new d_model"], past: DecodingContext
+    ) -> Float[Tensor, "rows new d_model"]:
+        """New tokens, each to itself and the last before it."""
         from_the_end = past.visible.flip(-1).cumsum(-1).flip(-1)
         return super().step(states, past._replace(visible=past.visible & (from_the_end <= self.spec.neighbours + 1)))
 

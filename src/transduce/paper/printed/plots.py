@@ -14,7 +14,7 @@ COLUMNS = 4  # at most, where the text is still read on a page
 
 @contextmanager
 def panels(
-    path: Path, titles: list[str], *, columns: int = COLUMNS, height: float = 3.6, together: bool = False
+    path: Path, titles: list[str], *, columns: int = COLUMNS, height: float = 3.6, group: bool = False
 ) -> Iterator[list[Any]]:
     """Axes, so many beside each other, one under each title, with one scale of y or each its own; the bits repeat."""
     import matplotlib
@@ -26,9 +26,7 @@ def panels(
     rows = -(-len(titles) // columns)
     with matplotlib.rc_context({"svg.hashsalt": path.stem, "font.size": 9, "axes.spines.top": False}):
         size = (4.2 * columns, height * rows)
-        figure, cells = pyplot.subplots(
-            rows, columns, figsize=size, layout="constrained", sharey=together, squeeze=False
-        )
+        figure, cells = pyplot.subplots(rows, columns, figsize=size, layout="constrained", sharey=group, squeeze=False)
         axes = list(cells.flat)
         for spare in axes[len(titles) :]:
             spare.set_axis_off()

@@ -69,7 +69,7 @@ def _how_fitted(rows: Sequence[Row]) -> str:
 def draw(rows: Sequence[Row], path: Path) -> None:
     """Milliseconds against each variable, both logarithmic, with the stated slope beside."""
     titles = {"n": "length n", "d": "width d", "k": "kernel k", "r": "neighbours r"}
-    with panels(path, [f"time against {title}" for title in titles.values()], height=4, together=True) as axes:
+    with panels(path, [f"time against {title}" for title in titles.values()], height=4, group=True) as axes:
         for panel, variable in zip(axes, titles, strict=True):
             ticks: tuple[int, ...] = ()
             for number, row in enumerate(rows):
