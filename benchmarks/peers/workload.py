@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from transduce.corpus import Prepared
 from transduce.recipe import Recipe, load
-from transduce.trainer.trainer import prepare
+from transduce.trainer.train import prepare
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPE = ROOT / "recipes/multi30k-en-de.yaml"

@@ -11,7 +11,7 @@ from transduce.measure import Score, scores
 from transduce.recipe import Recipe, from_values
 from transduce.recipe.presets import Values
 from transduce.runtime.device import choose_device
-from transduce.trainer.trainer import TrainOptions, train
+from transduce.trainer.train import TrainOptions, run_training
 from transduce.translation.translator import Translator
 
 __all__ = ["demo", "demo_recipe"]
@@ -51,7 +51,7 @@ def demo(out: Path, minutes: float, options: TrainOptions, say: Say) -> dict[str
     """Trains into `out`, says how good it is on unseen text, shows it; gives the scores by test set and system."""
     began = time.monotonic()
     say(f"training for {minutes:g} minutes on 40,000 embedded sentence pairs, into {out}")
-    train(demo_recipe(minutes), out, options, say)
+    run_training(demo_recipe(minutes), out, options, say)
     translator = Translator.load(out, device=str(choose_device(options.device)))
     training = list(split("train"))
     found = {name: _measured(translator, training, name) for name in ("test", "novel")}

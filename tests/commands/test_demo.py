@@ -12,7 +12,7 @@ from transduce.demo import RECIPE, demo
 from transduce.embedded import splits
 from transduce.embedded.baselines import translation_memory, word_by_word
 from transduce.measure import scores
-from transduce.trainer.trainer import TrainOptions
+from transduce.trainer.train import TrainOptions
 from transduce.translation.translator import Translator
 
 SIZES = {"train": 200, "validation": 4, "test": 8, "novel": 7}

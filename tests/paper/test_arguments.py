@@ -13,7 +13,7 @@ from transduce.paper.printed import distance as printed_distance
 from transduce.paper.printed import scaling as printed_scaling
 from transduce.paper.recall import MIXERS, Recalled, Recaller
 from transduce.paper.systems import System
-from transduce.trainer.trainer import TrainOptions
+from transduce.trainer.train import TrainOptions
 
 CPU = TrainOptions("cpu", 1)
 

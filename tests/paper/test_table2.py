@@ -14,7 +14,7 @@ from transduce.paper.systems import PUBLISHED, SYSTEMS, System
 from transduce.paper.trials import run_trial
 from transduce.recipe.presets import PRESETS
 from transduce.settings import validated
-from transduce.trainer.trainer import TrainOptions
+from transduce.trainer.train import TrainOptions
 
 PAPER = {
     "ByteNet": (23.75, None),

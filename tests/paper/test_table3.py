@@ -12,7 +12,7 @@ from transduce.paper.record import Record, add_record
 from transduce.paper.scales import scale
 from transduce.paper.table3 import Ordering, Row, difference, orderings, recipe_of, shrunk
 from transduce.recipe.presets import PRESETS
-from transduce.trainer.trainer import TrainOptions
+from transduce.trainer.train import TrainOptions
 
 # Perplexity, BLEU, and millions of parameters where the paper prints them.
 PAPER = """

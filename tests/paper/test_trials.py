@@ -13,7 +13,8 @@ from transduce.paper.trials import Budget, Trial, holds, operations_a_step, read
 from transduce.recipe import from_values
 from transduce.settings import merged
 from transduce.storage.locks import exclusive_lock
-from transduce.trainer.trainer import TrainOptions, TrainResult
+from transduce.trainer.train import TrainOptions
+from transduce.trainer.trainer import TrainResult
 from transduce.training import DivergedError
 
 CPU = TrainOptions("cpu", 1)

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from transduce.recipe import Recipe, load
-from transduce.trainer.trainer import prepare
+from transduce.trainer.train import prepare
 from transduce.trainer.validation import read_parallel_text
 
 TRAIN = "data: {train: {tsv: a}}\n"

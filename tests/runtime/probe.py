@@ -39,14 +39,14 @@ def mine(parameter):
 def main(recipe: str, store: str, out: str, steps: str, micro_batches: str, parallel: str, bug: str = "") -> None:
     group, device = join_process_group(torch.device("cpu"))
     if bug == "mean":
-        add = ProcessGroup.add
+        all_reduce = ProcessGroup.all_reduce
 
         def averaged(self, *tensors):
-            add(self, *tensors)
+            all_reduce(self, *tensors)
             for tensor in tensors:
                 tensor.div_(self.size)
 
-        ProcessGroup.add = averaged
+        ProcessGroup.all_reduce = averaged
     changes = [f"training.micro_batches={micro_batches}", f"training.parallel={parallel}"]
     loaded = load(Path(recipe), [*changes, "training.batch_tokens=2048", "model.dropout=0.3"])
     training = loaded.training.model_copy(update={"schedule": Constant()})

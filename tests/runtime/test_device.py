@@ -13,6 +13,7 @@ from transduce.runtime.device import (
     choose_device,
     compile_on_gpu,
     describe_environment,
+    is_out_of_memory,
     keep_freed_memory,
     processor_name,
     use_deterministic_algorithms,
@@ -134,3 +135,17 @@ def test_subnormal_numbers_are_zero_in_all_threads(before, left):
     script = SUBNORMAL.format(before=before)
     found = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=120)
     assert int(found.stdout) == left
+
+
+@pytest.mark.parametrize(
+    ("error", "is_memory"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), True),
+        (RuntimeError("NCCL error: unhandled cuda error: Cuda failure 2 'out of memory'"), True),
+        (RuntimeError("The size of tensor a (3) must match the size of tensor b (4)"), False),
+    ],
+)
+def test_memory_that_is_refused_is_known_whoever_refuses_it(error, is_memory):
+    assert is_out_of_memory(error) == is_memory

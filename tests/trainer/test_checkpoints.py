@@ -169,3 +169,12 @@ def test_an_older_one_stays_until_the_newer_is_read_back(tmp_path, monkeypatch):
         checkpoints.save(of(2))
     assert checkpoints.steps() == [1]
     assert same(checkpoints.load(1).weights, of(1).weights)
+
+
+def test_by_the_clock_the_checkpoints_of_stops_go_first(tmp_path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2, every=None)
+    for step, is_due in ((3, True), (4, False), (7, True), (8, False), (11, True), (12, False)):
+        checkpoints.save(Checkpoint(step, {"weight": torch.ones(2)}, {"step": torch.ones(1)}, {"is_due": is_due}))
+    assert checkpoints.steps() == [11, 12]
+    checkpoints.save(Checkpoint(15, {"weight": torch.ones(2)}, {"step": torch.ones(1)}, {"is_due": True}))
+    assert checkpoints.steps() == [11, 15]

@@ -16,7 +16,7 @@ from transduce.training.loop import DeferredMetrics
 
 def step(number, loss, unsmoothed, norm, words, seconds, waiting):
     figures = DeferredMetrics(torch.tensor([loss, unsmoothed, norm], dtype=torch.float64))
-    return StepRecord(number, figures, number / 1000, words, seconds, waiting, number // 5, Position())
+    return StepRecord(number, figures, number / 1000, words, seconds, waiting, number // 5, Position(), False)
 
 
 SKIPPED = step(5, math.nan, math.nan, math.inf, words=900, seconds=50.0, waiting=40.0)
@@ -74,7 +74,7 @@ def test_each_step_is_in_one_report(journal):
 
 def test_what_happens_comes_after_the_steps_before_it(journal, said):
     journal.note(STEPS[0])
-    journal.happened(5, "skipped: its gradient was no number")
+    journal.log_event(5, "skipped: its gradient was no number")
     report, event = written(journal)
     assert (report["step"], event) == (4, {"step": 5, "event": "skipped: its gradient was no number"})
     assert said[1] == "step 5: skipped: its gradient was no number"
@@ -84,8 +84,8 @@ def test_a_validation_is_written_whole_and_shows_three_translations(journal, sai
     corpus = ParallelText([f"source {place}" for place in range(8)], [f"reference {place}" for place in range(8)])
     outputs = [f"output {place}" for place in range(8)]
     found = ValidationResult(2.5, 7.25, 0.625, Score(12.345, "nrefs:1", None, None), outputs)
-    journal.validated(6, 90.04, found, corpus)
-    journal.validated(9, 120.0, found._replace(loss=math.inf, bleu=None, outputs=[]), corpus)
+    journal.log_validation(6, 90.04, found, corpus)
+    journal.log_validation(9, 120.0, found._replace(loss=math.inf, bleu=None, outputs=[]), corpus)
     first = {"step": 6, "validation_loss": 2.5, "validation_perplexity": 7.25, "accuracy": 0.625}
     assert written(journal) == [
         {**first, "bleu": 12.345, "signature": "nrefs:1", "elapsed": 90.0},

@@ -14,7 +14,7 @@ import pytest
 
 from transduce.model_directory import Model
 from transduce.recipe import load
-from transduce.trainer.trainer import TrainOptions, train
+from transduce.trainer.train import TrainOptions, run_training
 
 OPERATIONS = ("fsync", "rename", "replace", "unlink", "rmdir", "mkdir")
 
@@ -108,14 +108,14 @@ def recorded(recipe, tmp_path_factory):
                 return given
 
             patch.setattr(os, name, noted)
-        train(recipe, out, TrainOptions("cpu", 1), lambda line: None)
+        run_training(recipe, out, TrainOptions("cpu", 1), lambda line: None)
     recorder.close()
     return recorder
 
 
 def assert_ends_as_undisturbed(recipe, trained, disk, out):
     disk.restore(out)
-    train(recipe, out, TrainOptions("cpu", 1), lambda line: None)
+    run_training(recipe, out, TrainOptions("cpu", 1), lambda line: None)
     assert (out / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
     Model.read(out)
     shutil.rmtree(out)

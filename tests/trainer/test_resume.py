@@ -15,7 +15,8 @@ from micro_run import Moment, forked, write_corpus
 from transduce.model_directory import Model
 from transduce.recipe import load
 from transduce.storage.locks import exclusive_lock
-from transduce.trainer.trainer import Trainer, prepare
+from transduce.trainer.train import prepare
+from transduce.trainer.trainer import Trainer
 
 TIMES = ("tokens_per_second", "waiting", "elapsed")
 
@@ -260,8 +261,8 @@ def test_other_threads_are_a_warning(micro, copied):
 def test_shards_in_the_place_of_replicas_are_a_warning(copied):
     recipe, said = load(copied / "recipe.yaml"), []
     run = Trainer(recipe, copied, prepare(recipe, copied, said.append), torch.device("cpu"), said.append)
-    before = {**run.circumstances.environment, "parallel": "sharded"}
-    assert "parallel was sharded and is replicated" in run.circumstances.warning(before)
+    before = {**run.environment.environment, "parallel": "sharded"}
+    assert "parallel was sharded and is replicated" in run.environment.warning(before)
 
 
 def test_another_precision_is_a_warning(copied, monkeypatch):
@@ -270,7 +271,7 @@ def test_another_precision_is_a_warning(copied, monkeypatch):
     monkeypatch.setattr("transduce.training.precision.has_fast_bfloat16", lambda device: True)
     wider = recipe.model_copy(update={"training": recipe.training.model_copy(update={"precision": "auto"})})
     run = Trainer(wider, copied, prepare(recipe, copied, said.append), torch.device("cpu"), said.append)
-    run.saving.resumed()
+    run.checkpointer.resume(run.environment, said.append)
     assert any("precision was float32 and is bfloat16" in line for line in said)
 
 

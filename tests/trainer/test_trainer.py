@@ -23,7 +23,8 @@ from transduce.model_directory import Model, Weights
 from transduce.recipe import load
 from transduce.storage.checksums import checksums_of_files
 from transduce.trainer.checkpoints import Checkpoints
-from transduce.trainer.trainer import Trainer, TrainOptions, train
+from transduce.trainer.train import TrainOptions, run_training
+from transduce.trainer.trainer import Trainer
 from transduce.trainer.validation import Validation, ValidationResult
 from transduce.training import Precision
 
@@ -68,7 +69,7 @@ def clock(monkeypatch):
         time.now += time.look
         return time.now
 
-    monkeypatch.setattr("transduce.trainer.trainer.time", SimpleNamespace(monotonic=monotonic))
+    monkeypatch.setattr("transduce.trainer.training_state.time", SimpleNamespace(monotonic=monotonic))
     return time
 
 
@@ -87,7 +88,7 @@ def same(one, other):
 def test_patience_counts_validations_without_a_better_score(recipe, tmp_path, losses):
     losses += [5.0, 6.0, 4.0, 4.5, 4.0, 3.9]
     settings = {"validate_every": 1, "patience": 2, "validate_by": "loss", "save_every": 1, "keep": 9, "average": None}
-    outcome = train(recipe(**settings), tmp_path, say=silent)
+    outcome = run_training(recipe(**settings), tmp_path, say=silent)
     assert (outcome.step, outcome.reason) == (5, "no better validation since step 3")
     assert outcome.weights == Weights(kind="best", steps=(3,))
     assert same(load_file(tmp_path / "model.safetensors"), weights_after(tmp_path, 3))
@@ -97,14 +98,14 @@ def test_patience_counts_validations_without_a_better_score(recipe, tmp_path, lo
 def test_patience_is_not_lost_by_a_stop(recipe, tmp_path, losses):
     losses += [5.0, 4.0, 4.5, 4.0]
     settings = {"validate_every": 1, "patience": 2, "validate_by": "loss", "save_every": 1, "average": None}
-    train(recipe(steps=3, **settings), tmp_path, say=silent)
-    outcome = train(recipe(steps=9, **settings), tmp_path, say=silent)
+    run_training(recipe(steps=3, **settings), tmp_path, say=silent)
+    outcome = run_training(recipe(steps=9, **settings), tmp_path, say=silent)
     assert (outcome.step, outcome.weights.steps) == (4, (2,))
 
 
 def test_a_loss_that_is_no_number_is_never_the_best(recipe, tmp_path, losses):
     losses += [math.nan, 5.0, math.nan, 4.0]
-    outcome = train(recipe(validate_every=3, validate_by="loss", average=None), tmp_path, say=silent)
+    outcome = run_training(recipe(validate_every=3, validate_by="loss", average=None), tmp_path, say=silent)
     assert outcome.weights == Weights(kind="best", steps=(12,))
 
 
@@ -117,7 +118,7 @@ def test_every_better_score_is_published_and_no_worse_one(recipe, tmp_path, loss
     )
     settings = {"validate_every": 3, "validate_by": "loss", "average": None, "keep": 9}
     with pytest.raises(ValueError, match="no model directory"):
-        train(recipe(**settings), tmp_path, say=silent)  # nothing was written, which is told
+        run_training(recipe(**settings), tmp_path, say=silent)  # nothing was written, which is told
     assert published == [(3,), (9,)]
 
 
@@ -125,7 +126,7 @@ def test_by_bleu_more_is_better(recipe, tmp_path, losses):
     """The loss falls all the time, which would be no reason to stop."""
     losses += [measured(9.0 - step, bleu) for step, bleu in enumerate([3.0, 5.0, 4.0, 6.0, 6.0, 5.5, 2.0, 7.0])]
     settings = {"validate_every": 1, "patience": 3, "average": None, "save_every": 1, "keep": 9}
-    outcome = train(recipe(**settings), tmp_path, say=silent)
+    outcome = run_training(recipe(**settings), tmp_path, say=silent)
     assert (outcome.step, outcome.reason) == (7, "no better validation since step 4")
     assert outcome.weights == Weights(kind="best", steps=(4,))
     assert same(load_file(tmp_path / "model.safetensors"), weights_after(tmp_path, 4))
@@ -145,7 +146,7 @@ def test_the_average_is_of_the_last_checkpoints(trained):
 def test_as_many_checkpoints_are_kept_as_wished_and_as_are_averaged(recipe, tmp_path, keep, average, averaged, kept):
     settings = {"steps": 8, "save_every": 2, "keep": keep, "average": average, "validate_every": None}
     assert recipe(**settings).training.kept == max(keep, average)
-    outcome = train(recipe(**settings), tmp_path, say=silent)
+    outcome = run_training(recipe(**settings), tmp_path, say=silent)
     assert outcome.weights == Weights(kind="averaged", steps=averaged)
     assert Checkpoints(tmp_path / "training", keep=1).steps() == kept
 
@@ -169,7 +170,7 @@ def test_what_the_recipe_says_reaches_those_who_do_it(recipe, trained, tmp_path)
     torch.manual_seed(7)
     expected = chosen.model.build(run.vocabulary)
     assert all(map(torch.equal, run.model.parameters(), expected.parameters()))
-    validation = run.holding.validation
+    validation = run.validation
     assert run.objective.smoothing == validation.smoothing == Smoothing(epsilon=0.2, over="others")
     assert "tok:zh" in validation(run.model).bleu.signature
     assert validation.decoding == chosen.decoding != recipe().decoding
@@ -183,28 +184,27 @@ def test_what_the_recipe_says_reaches_those_who_do_it(recipe, trained, tmp_path)
         assert len(planned.micro_batches) == 3
         for micro_batch, same_piece in zip(planned.micro_batches, other.micro_batches, strict=True):
             assert all(map(np.array_equal, micro_batch, same_piece))
-    assert (run.checkpoints.keep, run.checkpoints.every, run.journal.total) == (4, 6, 12)
+    assert (run.selection.checkpoints.keep, run.selection.checkpoints.every, run.metrics_log.total) == (4, 6, 12)
 
 
 def test_minutes_over_all_starts(recipe, tmp_path, clock):
-    """A step looks at the clock twice; what lies between two starts does not count."""
+    """A step looks at the clock once; what lies between two starts does not count."""
     changes = {"minutes": 30, "steps": None, "validate_every": None, "save_every": 99, "average": None}
-    straight = train(recipe(**changes), tmp_path / "straight", say=silent)
+    straight = run_training(recipe(**changes), tmp_path / "straight", say=silent)
     out = tmp_path / "stopped"
     for steps in (3, 8):
-        assert train(recipe(**{**changes, "steps": steps}), out, say=silent).seconds == 120 * steps
+        assert run_training(recipe(**{**changes, "steps": steps}), out, say=silent).seconds == 60 * steps
         clock.now += 60_000
-    outcome = train(recipe(**changes), out, say=silent)
+    outcome = run_training(recipe(**changes), out, say=silent)
     for found in (straight, outcome):
-        assert (found.step, found.seconds, found.reason) == (15, 1800, "30 minutes are over, after 15 steps")
+        assert (found.step, found.seconds, found.reason) == (30, 1800, "30 minutes are over, after 30 steps")
 
 
 def test_saving_by_the_clock(recipe, tmp_path, clock):
-    """A step takes a minute, and the clock runs anew from each checkpoint and each start."""
-    clock.look = 30.0
+    """A step takes a minute; the clock starts anew at each checkpoint and each start; a stop leaves no checkpoint."""
     changes = {"save_every": "5 min", "keep": 99, "validate_every": None}
-    for steps, saved in ((7, [5, 7]), (24, [5, 7, 12, 17, 22, 24])):
-        train(recipe(steps=steps, **changes), tmp_path, say=silent)
+    for steps, saved in ((7, [5, 7]), (24, [5, 12, 17, 22, 24])):
+        run_training(recipe(steps=steps, **changes), tmp_path, say=silent)
         assert Checkpoints(tmp_path / "training", keep=1).steps() == saved
 
 
@@ -212,7 +212,7 @@ def test_saving_by_the_clock(recipe, tmp_path, clock):
     "validation", ["data.validation=null", "training.validate_every=null", "training.validate_every=50"]
 )
 def test_without_a_validation_the_last_weights_stay(recipe, tmp_path, validation):
-    outcome = train(recipe(validation, average=None, steps=6, save_every=4), tmp_path, say=silent)
+    outcome = run_training(recipe(validation, average=None, steps=6, save_every=4), tmp_path, say=silent)
     assert outcome.weights == Model.read(tmp_path).config.weights == Weights(kind="last", steps=(6,))
     assert same(load_file(tmp_path / "model.safetensors"), weights_after(tmp_path, 6))
 
@@ -222,24 +222,24 @@ BEST = Weights(kind="best", steps=(4,))
 
 @pytest.mark.parametrize("changes", [["training.validate_by=loss"], ["data.validation=null"], []])
 def test_the_best_weights_of_a_finished_run_are_not_written_over(recipe, tmp_path, monkeypatch, changes):
-    def settled(self, progress):
-        self.publisher(BEST, self.optimiser.weights(), None)
+    def publish_as_best(self, state):
+        self.selection.publish(BEST, self.optimiser.weights(), None)
         return BEST
 
-    monkeypatch.setattr("transduce.trainer.model_selection.ModelSelection.settled", settled)
-    train(recipe(average=None, steps=6), tmp_path, say=silent)
+    monkeypatch.setattr("transduce.trainer.trainer.Trainer._select_weights", publish_as_best)
+    run_training(recipe(average=None, steps=6), tmp_path, say=silent)
     monkeypatch.undo()
     before, said = (tmp_path / "model.safetensors").read_bytes(), []
-    outcome = train(recipe(*changes, average=None, steps=6), tmp_path, say=said.append)
+    outcome = run_training(recipe(*changes, average=None, steps=6), tmp_path, say=said.append)
     assert (outcome.weights, (tmp_path / "model.safetensors").read_bytes()) == (BEST, before)
     assert any("is finished" in line for line in said)
 
 
 def test_a_run_that_validates_no_more_ends_with_its_last_weights_and_says_so(recipe, tmp_path):
-    first = train(recipe(average=None, steps=4, validate_every=2, save_every=2), tmp_path, say=silent)
+    first = run_training(recipe(average=None, steps=4, validate_every=2, save_every=2), tmp_path, say=silent)
     assert first.weights.kind == "best"
     changes = ["training.validate_every=null", "training.steps=8"]
-    outcome = train(recipe(*changes, average=None, save_every=2), tmp_path, say=silent)
+    outcome = run_training(recipe(*changes, average=None, save_every=2), tmp_path, say=silent)
     assert outcome.weights == Model.read(tmp_path).config.weights == Weights(kind="last", steps=(8,))
 
 
@@ -247,7 +247,7 @@ def test_the_loss_scale_of_float16_goes_on_where_it_was(recipe, tmp_path, monkey
     monkeypatch.setattr(Precision, "grows_after", 3)
     changes = {"precision": "float16", "validate_every": None, "average": None, "save_every": 1}
     for steps, scale in ((2, [2**15, 2]), (4, [2**16, 4])):
-        train(recipe(steps=steps, **changes), tmp_path, say=silent)
+        run_training(recipe(steps=steps, **changes), tmp_path, say=silent)
         state = json.loads((tmp_path / "training" / f"step-{steps:08d}" / "state.json").read_text())
         assert state["loss_scale"] == scale
 
@@ -256,7 +256,7 @@ def test_a_recipe_that_could_not_be_read_again_is_not_begun(recipe, tmp_path):
     loaded = recipe()
     many = loaded.model_copy(update={"data": loaded.data.model_copy(update={"train": loaded.data.train * 1200})})
     with pytest.raises(ValueError, match="name fewer corpora"):
-        train(many, tmp_path / "run", say=silent)
+        run_training(many, tmp_path / "run", say=silent)
     assert not (tmp_path / "run" / "recipe.yaml").exists()
 
 
@@ -279,7 +279,7 @@ def test_two_vocabularies_want_two_tables(recipe):
 def test_a_missing_validation_is_told_before_anything_is_prepared(recipe, tmp_path):
     said = []
     with pytest.raises(OSError, match="nowhere"):
-        train(recipe("data.validation={source: nowhere.en, target: nowhere.de}"), tmp_path, say=said.append)
+        run_training(recipe("data.validation={source: nowhere.en, target: nowhere.de}"), tmp_path, say=said.append)
     assert said == []
 
 
@@ -294,7 +294,7 @@ def test_a_training_that_has_ended_leaves_nothing_in_memory(recipe, tmp_path, mo
     monkeypatch.setattr(Trainer, "__init__", watched)
     gc.disable()
     try:
-        train(recipe(steps=1, average=None), tmp_path, say=silent)
+        run_training(recipe(steps=1, average=None), tmp_path, say=silent)
         assert [run() for run in runs] == [None]
     finally:
         gc.enable()
@@ -305,23 +305,23 @@ def test_the_best_stays_the_best_where_the_validation_has_moved(micro, recipe, t
     for side in ("en", "de"):
         shutil.copy(micro / f"validation.{side}", tmp_path / f"moved.{side}")
     losses += [3.0, 4.0]
-    train(recipe(steps=1, **settings), tmp_path / "run", say=silent)
+    run_training(recipe(steps=1, **settings), tmp_path / "run", say=silent)
     moved = f"data.validation={{source: {tmp_path}/moved.en, target: {tmp_path}/moved.de}}"
-    outcome = train(recipe(moved, steps=2, **settings), tmp_path / "run", say=silent)
+    outcome = run_training(recipe(moved, steps=2, **settings), tmp_path / "run", say=silent)
     assert outcome.weights == Weights(kind="best", steps=(1,))
     (tmp_path / "moved.en").write_text((tmp_path / "moved.en").read_text().replace("ant", "bee").replace("owl", "pig"))
     said, losses[:] = [], [5.0]
-    outcome = train(recipe(moved, steps=3, **settings), tmp_path / "run", say=said.append)
+    outcome = run_training(recipe(moved, steps=3, **settings), tmp_path / "run", say=said.append)
     assert outcome.weights == Weights(kind="best", steps=(3,))
-    assert any("the best is sought anew" in line for line in said)
+    assert any("the best score is forgotten" in line for line in said)
 
 
 def test_a_restart_is_one_however_often_torchrun_begins_again(recipe, tmp_path, monkeypatch):
-    train(recipe(steps=4), tmp_path, say=silent)
-    train(recipe(steps=4), tmp_path, TrainOptions(restart=True), silent)
+    run_training(recipe(steps=4), tmp_path, say=silent)
+    run_training(recipe(steps=4), tmp_path, TrainOptions(restart=True), silent)
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
     said = []
-    train(recipe(steps=6), tmp_path, TrainOptions(restart=True), said.append)
+    run_training(recipe(steps=6), tmp_path, TrainOptions(restart=True), said.append)
     assert "going on after step 4" in said
     assert [path.name for path in tmp_path.glob("before-restart-*")] == ["before-restart-1"]
 
@@ -329,22 +329,24 @@ def test_a_restart_is_one_however_often_torchrun_begins_again(recipe, tmp_path, 
 def test_a_run_needs_the_model_it_was_begun_with_no_more(recipe, trained, tmp_path):
     begun = shutil.copytree(trained, tmp_path / "begun")
     tuned = ["data.longest=9"]  # other pairs, so that the subwords are those of no store of this text
-    train(recipe(*tuned, steps=4, average=None), tmp_path / "run", TrainOptions(start_from=begun), silent)
+    run_training(recipe(*tuned, steps=4, average=None), tmp_path / "run", TrainOptions(start_from=begun), silent)
     shutil.rmtree(begun)
     said = []
-    assert train(recipe(*tuned, steps=6, average=None), tmp_path / "run", say=said.append).step == 6
+    assert run_training(recipe(*tuned, steps=6, average=None), tmp_path / "run", say=said.append).step == 6
     assert "going on after step 4" in said
 
 
 def test_a_finished_average_stays_where_older_checkpoints_were_deleted(recipe, tmp_path):
     settings = {"steps": 6, "save_every": 2, "keep": 3, "average": 3}
-    before = train(recipe(**settings), tmp_path, say=silent).weights
+    before = run_training(recipe(**settings), tmp_path, say=silent).weights
     shutil.rmtree(tmp_path / "training" / "step-00000002")
-    assert train(recipe(**settings), tmp_path, say=silent).weights == before == Model.read(tmp_path).config.weights
+    assert (
+        run_training(recipe(**settings), tmp_path, say=silent).weights == before == Model.read(tmp_path).config.weights
+    )
 
 
 def test_weights_do_not_go_on_with_other_subwords(recipe, tmp_path):
-    train(recipe(steps=2, save_every=2), tmp_path, say=silent)
+    run_training(recipe(steps=2, save_every=2), tmp_path, say=silent)
     state = tmp_path / "training" / "step-00000002" / "state.json"
     known = json.loads(state.read_text())
     known["subwords"]["tokenizer.json"]["sha256"] = "of another"
@@ -353,7 +355,7 @@ def test_weights_do_not_go_on_with_other_subwords(recipe, tmp_path):
     listed = json.loads(manifest.read_text())
     manifest.write_text(json.dumps({**listed, **checksums_of_files([state])}))
     with pytest.raises(ValueError, match=r"training data .* has changed"):
-        train(recipe(steps=4, save_every=2), tmp_path, say=silent)
+        run_training(recipe(steps=4, save_every=2), tmp_path, say=silent)
 
 
 def test_a_model_that_cannot_be_written_on_the_way_is_no_checkpoint_that_failed(recipe, tmp_path, monkeypatch):
@@ -365,18 +367,20 @@ def test_a_model_that_cannot_be_written_on_the_way_is_no_checkpoint_that_failed(
         publish(*arguments)
 
     monkeypatch.setattr("transduce.trainer.publishing.publish", refused)
-    train(recipe(validate_every=None, average=None, save_every=4), tmp_path, say=said.append)
+    run_training(recipe(validate_every=None, average=None, save_every=4), tmp_path, say=said.append)
     told = [line for line in said if "could not" in line]
     assert told == ["step 4: could not write the model: no space left; the one before it stays"]
     assert Model.read(tmp_path).config.weights == Weights(kind="last", steps=(12,))
 
 
 def test_beginning_with_the_weights_of_another(recipe, trained, tmp_path):
-    train(recipe(steps=1, average=None, **{"schedule.peak": 1e-30}), tmp_path, TrainOptions(start_from=trained), silent)
+    run_training(
+        recipe(steps=1, average=None, **{"schedule.peak": 1e-30}), tmp_path, TrainOptions(start_from=trained), silent
+    )
     begun, other = weights_after(tmp_path, 1), load_file(trained / "model.safetensors")
     assert all(torch.allclose(begun[name], other[name], atol=1e-12) for name in other)
     with pytest.raises(ValueError, match=r"--from: that model has another shape"):
-        train(recipe("model.d_model=20"), tmp_path / "wide", TrainOptions(start_from=trained), silent)
+        run_training(recipe("model.d_model=20"), tmp_path / "wide", TrainOptions(start_from=trained), silent)
 
 
 def test_other_text_is_trained_on_with_the_subwords_of_the_model_begun_with(recipe, trained, tmp_path):
@@ -385,16 +389,16 @@ def test_other_text_is_trained_on_with_the_subwords_of_the_model_begun_with(reci
     corpus = f"{{source: {tmp_path / 'other.en'}, target: {tmp_path / 'other.de'}}}"
     out = tmp_path / "tuned"
     tuned = recipe(f"data.train={corpus}", steps=1, average=None)
-    train(tuned, out, TrainOptions(start_from=trained), silent)
+    run_training(tuned, out, TrainOptions(start_from=trained), silent)
     assert (out / "tokenizer.json").read_bytes() == (trained / "tokenizer.json").read_bytes()
 
 
 def test_a_device_that_is_not_there(recipe, tmp_path, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(ValueError, match=r"--device cuda: .* --device cpu"):
-        train(recipe(), tmp_path / "a", TrainOptions(device="cuda"), silent)
+        run_training(recipe(), tmp_path / "a", TrainOptions(device="cuda"), silent)
     with pytest.raises(ValueError, match="--device tpu: choose auto, cpu or cuda"):
-        train(recipe(), tmp_path / "b", TrainOptions(device="tpu"), silent)
+        run_training(recipe(), tmp_path / "b", TrainOptions(device="tpu"), silent)
 
 
 def test_what_the_journal_says(trained, micro):
@@ -433,16 +437,16 @@ def test_the_card_says_what_was_measured(trained):
 
 
 def test_without_validations_there_is_a_model_from_the_first_checkpoint_on(recipe, tmp_path, monkeypatch):
-    monkeypatch.setattr("transduce.trainer.model_selection.ModelSelection.settled", Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr("transduce.trainer.trainer.Trainer._select_weights", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
-        train(recipe(validate_every=None, save_every=4, steps=6), tmp_path, say=silent)
+        run_training(recipe(validate_every=None, save_every=4, steps=6), tmp_path, say=silent)
     assert Model.read(tmp_path).config.weights == Weights(kind="last", steps=(6,))
 
 
 def test_a_run_that_goes_on_without_a_validation_has_no_best_weights(recipe, tmp_path):
     settings = {"validate_every": 1, "save_every": 1, "average": None}
-    assert train(recipe(steps=2, **settings), tmp_path, say=silent).weights.kind == "best"
-    outcome = train(recipe("data.validation=null", steps=4, **settings), tmp_path, say=silent)
+    assert run_training(recipe(steps=2, **settings), tmp_path, say=silent).weights.kind == "best"
+    outcome = run_training(recipe("data.validation=null", steps=4, **settings), tmp_path, say=silent)
     assert outcome.weights == Model.read(tmp_path).config.weights == Weights(kind="last", steps=(4,))
 
 
@@ -450,6 +454,6 @@ def test_scores_of_another_measure_are_not_compared(recipe, tmp_path, losses):
     """A BLEU of 0.3 would be better than any loss, which counts as a negative score."""
     settings = {"validate_every": 1, "save_every": 1, "average": None}
     losses += [measured(9.0, 0.3), 5.0, 6.0, 4.0]
-    first = train(recipe(steps=1, **settings), tmp_path, say=silent)
-    second = train(recipe(steps=4, validate_by="loss", **settings), tmp_path, say=silent)
+    first = run_training(recipe(steps=1, **settings), tmp_path, say=silent)
+    second = run_training(recipe(steps=4, validate_by="loss", **settings), tmp_path, say=silent)
     assert (first.weights.steps, second.weights.steps) == ((1,), (4,))

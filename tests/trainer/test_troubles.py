@@ -18,9 +18,10 @@ from transduce.model_directory import Model
 from transduce.recipe import load
 from transduce.runtime.signals import Interrupted
 from transduce.trainer import checkpointing as saving
+from transduce.trainer import train as training
 from transduce.trainer import trainer as running
 from transduce.trainer.metrics_log import MetricsLog
-from transduce.trainer.trainer import TrainOptions, train
+from transduce.trainer.train import TrainOptions, run_training
 from transduce.training import DivergedError, LabelSmoothing
 
 CPU = TrainOptions("cpu", 1)
@@ -35,7 +36,7 @@ def recipe(micro):
 def straight(recipe, tmp_path_factory):
     """A run that nothing disturbs."""
     out = tmp_path_factory.mktemp("straight")
-    train(recipe, out, CPU, lambda line: None)
+    run_training(recipe, out, CPU, lambda line: None)
     return out
 
 
@@ -66,9 +67,9 @@ def events(out):
 
 def test_a_step_without_a_gradient_is_skipped_counted_and_told(recipe, tmp_path, monkeypatch, undisturbed):
     poisoned(monkeypatch, {6})
-    outcome = train(recipe, tmp_path / "run", CPU, lambda line: None)
+    outcome = run_training(recipe, tmp_path / "run", CPU, lambda line: None)
     assert outcome.step == 12
-    assert events(tmp_path / "run") == [(6, "skipped: its gradient was no number")]
+    assert events(tmp_path / "run") == [(6, "skipped: its gradient was not finite")]
     state = json.loads((tmp_path / "run" / "training" / "step-00000012" / "state.json").read_text())
     assert state["skips"] == [1, 0, 0]
     weights = Model.read(tmp_path / "run").module.state_dict()
@@ -87,16 +88,16 @@ def test_after_several_it_goes_back_and_on_with_other_data(recipe, tmp_path, mon
 
     monkeypatch.setattr(running, "training_steps", watched)
     poisoned(monkeypatch, set(range(6, 11)))
-    outcome = train(recipe, tmp_path / "run", CPU, lambda line: None)
+    outcome = run_training(recipe, tmp_path / "run", CPU, lambda line: None)
     assert outcome.step == 12
     assert events(tmp_path / "run") == [
-        *((step, "skipped: its gradient was no number") for step in range(6, 11)),
+        *((step, "skipped: its gradient was not finite") for step in range(6, 11)),
         (10, "went back to the weights of step 4, on other data"),
     ]
     (first, begun), (second, moved) = seen
     assert (first, second) == (0, 4)
     steps = running.Planner(
-        running.prepare(recipe, tmp_path / "run", print).train,
+        training.prepare(recipe, tmp_path / "run", print).train,
         batch_tokens=512,
         micro_batches=1,
         seed=recipe.training.seed,
@@ -107,12 +108,12 @@ def test_after_several_it_goes_back_and_on_with_other_data(recipe, tmp_path, mon
 def test_what_diverges_on_any_data_ends_and_leaves_what_was_saved(recipe, tmp_path, monkeypatch):
     poisoned(monkeypatch, set(range(6, 1000)))
     with pytest.raises(DivergedError, match="and again after 3 returns to the last checkpoint"):
-        train(recipe, tmp_path / "run", CPU, lambda line: None)
+        run_training(recipe, tmp_path / "run", CPU, lambda line: None)
     assert [path.name for path in (tmp_path / "run" / "training").glob("step-*")] == ["step-00000004"]
     assert sum("went back" in event for _, event in events(tmp_path / "run")) == 3
     poisoned(monkeypatch, set())
     monkeypatch.undo()
-    assert train(recipe, tmp_path / "run", CPU, lambda line: None).step == 12
+    assert run_training(recipe, tmp_path / "run", CPU, lambda line: None).step == 12
 
 
 def test_a_stop_among_steps_without_a_gradient_saves_no_such_weights(recipe, tmp_path, monkeypatch, undisturbed):
@@ -126,11 +127,11 @@ def test_a_stop_among_steps_without_a_gradient_saves_no_such_weights(recipe, tmp
             signal.raise_signal(signal.SIGTERM)
 
     with pytest.raises(Interrupted):
-        train(recipe, tmp_path / "run", CPU, say)
+        run_training(recipe, tmp_path / "run", CPU, say)
     assert "stopped after step 7; the same command goes on from its last checkpoint" in said
     assert [path.name for path in (tmp_path / "run" / "training").glob("step-*")] == ["step-00000004"]
     monkeypatch.undo()
-    assert train(recipe, tmp_path / "run", CPU, said.append).step == 12
+    assert run_training(recipe, tmp_path / "run", CPU, said.append).step == 12
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == undisturbed
 
 
@@ -143,7 +144,7 @@ def test_a_loss_beyond_all_numbers_is_none_in_the_journal(tmp_path):
 def test_what_diverges_at_once_says_so(recipe, tmp_path, monkeypatch):
     poisoned(monkeypatch, set(range(1, 1000)))
     with pytest.raises(DivergedError, match=r"step 5, before there was a checkpoint"):
-        train(recipe, tmp_path / "run", CPU, lambda line: None)
+        run_training(recipe, tmp_path / "run", CPU, lambda line: None)
 
 
 def refusing(monkeypatch, refused, error=errno.ENOSPC):
@@ -165,7 +166,7 @@ def test_a_full_disk_is_told_and_tried_again(recipe, tmp_path, monkeypatch, undi
     said = []
     # The model of step 3, the weights of step 4, again after step 5, and those of step 6.
     refusing(monkeypatch, {1, 2, 3, 4})
-    outcome = train(recipe, tmp_path / "run", CPU, said.append)
+    outcome = run_training(recipe, tmp_path / "run", CPU, said.append)
     assert outcome.step == 12
     told = [line for line in said if "could not" in line]
     assert len(told) == 4
@@ -179,11 +180,11 @@ def test_a_full_disk_is_told_and_tried_again(recipe, tmp_path, monkeypatch, undi
 
 def test_a_full_disk_is_tried_again_so_many_steps_on_by_the_clock_too(micro, tmp_path, monkeypatch):
     monkeypatch.setattr(saving, "RETRY", 3)
-    monkeypatch.setattr("transduce.trainer.trainer.time.monotonic", Mock(side_effect=itertools.count(0, 100)))
+    monkeypatch.setattr("transduce.trainer.training_state.time.monotonic", Mock(side_effect=itertools.count(0, 100)))
     by_the_clock = load(micro / "recipe.yaml", ['training.save_every="1 min"', "training.validate_every=null"])
     said = []
     refusing(monkeypatch, {1, 2, 3})
-    train(by_the_clock, tmp_path / "run", CPU, said.append)
+    run_training(by_the_clock, tmp_path / "run", CPU, said.append)
     told = [line.partition(":")[0] for line in said if "could not save" in line]
     assert told == ["step 1", "step 4", "step 7"]
 
@@ -191,9 +192,9 @@ def test_a_full_disk_is_tried_again_so_many_steps_on_by_the_clock_too(micro, tmp
 def test_a_disk_that_stays_full_ends_with_what_was_saved(recipe, tmp_path, monkeypatch):
     refusing(monkeypatch, set(range(5, 1000)))
     with pytest.raises(OSError, match="I/O error"):
-        train(recipe, tmp_path / "run", CPU, lambda line: None)
+        run_training(recipe, tmp_path / "run", CPU, lambda line: None)
     monkeypatch.undo()
-    outcome = train(recipe, tmp_path / "run", CPU, lambda line: None)
+    outcome = run_training(recipe, tmp_path / "run", CPU, lambda line: None)
     assert outcome.step == 12
     Model.read(tmp_path / "run")
 
@@ -227,7 +228,7 @@ def test_tensorboard_that_fails_once_costs_no_record(recipe, tmp_path, monkeypat
         add_scalar(writer, *arguments)
 
     monkeypatch.setattr(SummaryWriter, "add_scalar", refused)
-    train(recipe, tmp_path / "run", CPU, said.append)
+    run_training(recipe, tmp_path / "run", CPU, said.append)
     assert sum("could not write for TensorBoard" in line for line in said) == 1
     steps = [
         [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -249,7 +250,7 @@ def test_a_journal_that_cannot_be_flushed_is_a_checkpoint_that_cannot_be_saved(
             raise OSError(errno.EIO, "Input/output error", str(path))
 
     monkeypatch.setattr("transduce.trainer.metrics_log.flush_to_disk", refused)
-    train(recipe, tmp_path / "run", CPU, said.append)
+    run_training(recipe, tmp_path / "run", CPU, said.append)
     assert [line for line in said if "could not save" in line and "Input/output error" in line]
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == undisturbed
 
@@ -264,7 +265,7 @@ def test_a_journal_that_cannot_be_written_stops_nothing(recipe, tmp_path, monkey
 
     monkeypatch.setattr(type(tmp_path), "open", refused)
     said = []
-    train(recipe, tmp_path / "run", CPU, said.append)
+    run_training(recipe, tmp_path / "run", CPU, said.append)
     assert any("warning: could not write the journal" in line for line in said)
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == undisturbed
 
@@ -280,7 +281,7 @@ def test_memory_that_is_refused_is_known_before_the_first_step(recipe, tmp_path,
     monkeypatch.setattr(LabelSmoothing, "forward", narrow)
     said = []
     with pytest.raises(RuntimeError, match=r"set training.micro_batches: 4 "):
-        train(recipe, tmp_path / "run", CPU, said.append)
+        run_training(recipe, tmp_path / "run", CPU, said.append)
     assert not [line for line in said if line.startswith("step")]
     smaller = recipe.model_copy(update={"training": recipe.training.model_copy(update={"micro_batches": 4})})
-    assert train(smaller, tmp_path / "run", CPU, lambda line: None).step == 12
+    assert run_training(smaller, tmp_path / "run", CPU, lambda line: None).step == 12

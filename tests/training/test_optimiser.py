@@ -139,3 +139,21 @@ def test_an_update_that_is_not_finite_changes_nothing():
     optimiser.gradient.fill_(1.0)
     optimiser.update(0.1, FINITE)
     assert not torch.equal(optimiser.vector, weights)
+
+
+def test_the_norm_of_many_numbers_is_exact() -> None:
+    many = nn.Linear(2**12, 2**12, bias=False)
+    optimiser = FlatAdam(many, SPEC)
+    optimiser.gradient.copy_(torch.rand(optimiser.gradient.shape, generator=torch.Generator().manual_seed(1)))
+    exact = float(optimiser.gradient.double().square().sum().sqrt())
+    assert float(optimiser.norm()) == pytest.approx(exact, rel=6e-8)
+
+
+def test_a_state_with_other_parameters_or_another_order_is_refused() -> None:
+    optimiser = FlatAdam(nn.Linear(5, 4), SPEC)
+    saved = optimiser.parameter_shapes()
+    optimiser.check_parameters(saved)
+    optimiser.check_parameters(None)  # of a version that did not save them
+    for other in (saved[::-1], saved[:1], [["weight", [4, 6]], saved[1]]):
+        with pytest.raises(ValueError, match="belongs to another model"):
+            optimiser.check_parameters(other)

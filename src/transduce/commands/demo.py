@@ -15,7 +15,7 @@ def demo(
 ) -> None:
     """Trains on the embedded corpus, measures, translates and draws: everything once."""
     from transduce.demo import demo
-    from transduce.trainer.trainer import TrainOptions
+    from transduce.trainer.train import TrainOptions
 
     def say(line: str) -> None:
         with contextlib.suppress(OSError):  # where the reader has left, the training goes on

@@ -50,7 +50,7 @@ def paper(
     from transduce.paper.provenance import program
     from transduce.paper.record import lay_out, take_in
     from transduce.runtime.device import choose_device, keep_freed_memory, set_threads
-    from transduce.trainer.trainer import TrainOptions
+    from transduce.trainer.train import TrainOptions
 
     _check(experiment, scale, row, seeds, minutes_per_row, repeats)
     set_threads(threads)

@@ -16,7 +16,7 @@ def prepare(
     """Learns the subwords and writes the store; `train --out` the same directory finds them there."""
     from transduce.recipe import load
     from transduce.storage.locks import exclusive_lock
-    from transduce.trainer.trainer import prepare
+    from transduce.trainer.train import prepare
 
     loaded = load(recipe, change)
     with exclusive_lock(out, "training"):

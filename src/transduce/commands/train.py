@@ -22,9 +22,9 @@ def train(
 ) -> None:
     """Trains; the same command again goes on where it stopped."""
     from transduce.recipe import load
-    from transduce.trainer.trainer import TrainOptions, train
+    from transduce.trainer.train import TrainOptions, run_training
 
-    outcome = train(load(recipe, change), out, TrainOptions(device, threads, restart, start_from), say)
+    outcome = run_training(load(recipe, change), out, TrainOptions(device, threads, restart, start_from), say)
     if os.environ.get("RANK", "0") != "0":  # under torchrun, one of many that end alike
         return
     print(

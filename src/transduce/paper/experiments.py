@@ -20,7 +20,7 @@ from transduce.paper.trials import Say
 from transduce.runtime.device import choose_device
 from transduce.storage.atomic import atomic_write, atomic_write_text
 from transduce.storage.locks import wait_for_lock
-from transduce.trainer.trainer import TrainOptions
+from transduce.trainer.train import TrainOptions
 
 __all__ = ["EXPERIMENTS", "Asked", "Result"]
 

@@ -12,7 +12,7 @@ from transduce.paper.table3 import recipe_of
 from transduce.paper.trials import RESAMPLES, Budget, Found, Say, Trial, read_trial, run_trial, shared_store
 from transduce.recipe import Recipe
 from transduce.settings import merged, validated
-from transduce.trainer.trainer import TrainOptions
+from transduce.trainer.train import TrainOptions
 from transduce.trainer.validation import read_parallel_text
 
 POSITIONS = {"sinusoids": "base", "learned": "E"}

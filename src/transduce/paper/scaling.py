@@ -21,7 +21,7 @@ from transduce.recipe import Recipe
 from transduce.recipe.presets import Values
 from transduce.runtime.device import choose_device
 from transduce.settings import validated
-from transduce.trainer.trainer import TrainOptions
+from transduce.trainer.train import TrainOptions
 
 KINDS = {"scaled_dot": "q · k / √d_k", "dot": "q · k", "bilinear": "qᵀ M k / √d_k", "additive": "v · tanh(q + k)"}
 WIDTHS = (8, 16, 32, 64, 128, 256, 512)

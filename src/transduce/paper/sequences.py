@@ -23,7 +23,7 @@ from transduce.recipe.presets import Values
 from transduce.search import pad_rows
 from transduce.storage.atomic import atomic_write_text
 from transduce.storage.locks import wait_for_lock
-from transduce.trainer.trainer import TrainOptions
+from transduce.trainer.train import TrainOptions
 
 Task = Literal["copying", "agreement"]
 TASKS: tuple[Task, ...] = ("copying", "agreement")

@@ -28,7 +28,7 @@ from transduce.recipe import Recipe
 from transduce.recipe.presets import PRESETS
 from transduce.runtime.device import choose_device
 from transduce.settings import merged, validated
-from transduce.trainer.trainer import TrainOptions
+from transduce.trainer.train import TrainOptions
 from transduce.trainer.validation import read_parallel_text
 from transduce.translation.translator import Translator
 

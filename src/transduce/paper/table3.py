@@ -14,7 +14,7 @@ from transduce.paper.trials import Budget, Found, Say, Trial, read_trial, run_tr
 from transduce.recipe import Recipe
 from transduce.recipe.presets import PRESETS, TABLE_3, Values
 from transduce.settings import merged
-from transduce.trainer.trainer import TrainOptions
+from transduce.trainer.train import TrainOptions
 
 Metric = Literal["perplexity", "bleu"]
 METRICS: tuple[Metric, ...] = ("perplexity", "bleu")

@@ -29,7 +29,8 @@ from transduce.settings import merged, validated
 from transduce.storage.atomic import atomic_write_text
 from transduce.storage.locks import LockHeldError, exclusive_lock, wait_for_lock
 from transduce.trainer.run_directory import has_saved
-from transduce.trainer.trainer import TrainOptions, TrainResult, train
+from transduce.trainer.train import TrainOptions, run_training
+from transduce.trainer.trainer import TrainResult
 from transduce.trainer.validation import Validation, read_parallel_text
 from transduce.training import DivergedError, Precision
 
@@ -231,7 +232,7 @@ def _measured(trial: Trial, work: Path, budget: Budget, options: TrainOptions, s
     bounds = {"training": {"steps": budget.steps, "minutes": budget.minutes}}
     recipe = validated(Recipe, merged(trial.recipe.as_dictionary(), bounds), place=trial.name)
     _share(out)
-    outcome = train(recipe, out, options, say)
+    outcome = run_training(recipe, out, options, say)
     _check_budget(out, budget, outcome)
     found = _found(trial, recipe, out, budget, outcome, choose_device(options.device))
     add_record(work, Record(trial.name, _identity(trial.recipe), found._asdict()))

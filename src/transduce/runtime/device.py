@@ -1,12 +1,13 @@
 """What the machine is told before work begins: device, threads, memory, repeatable bits."""
 
+import contextlib
 import ctypes
 import os
 import platform
 import shutil
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,20 @@ __all__ = [
     "keep_freed_memory",
     "processor_name",
     "set_threads",
+    "training_numerics",
     "use_deterministic_algorithms",
     "use_gpu",
 ]
+
+OUT_OF_MEMORY = (
+    "can't allocate memory",  # torch on a CPU
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+    "CUDA error: out of memory",
+    "Cuda failure 2 'out of memory'",  # NCCL
+    "Failed to CUDA calloc",  # NCCL
+)
 
 AMPERE = (8, 0)  # the first of NVIDIA's to multiply bfloat16
 
@@ -76,8 +88,8 @@ def has_fast_bfloat16(device: torch.device) -> bool:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether memory was refused; on a CPU torch has no error of its own for it."""
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    """Returns whether memory was refused: by torch, or by one of the libraries that raise a plain RuntimeError."""
+    return isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in OUT_OF_MEMORY)
 
 
 def set_threads(threads: int | None) -> None:
@@ -105,6 +117,27 @@ def flush_subnormals() -> None:
     In force in this thread, and in those that torch starts from it later: to be called before it computes anything.
     """
     torch.set_flush_denormal(True)
+
+
+@contextlib.contextmanager
+def training_numerics(device: torch.device, threads: int | None) -> Iterator[None]:
+    """Sets what bit-identical and fast training needs, and restores what was set before.
+
+    Deterministic algorithms, subnormal numbers as 0 and, where given, the number of threads.
+    """
+    fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    mode, before = torch.get_deterministic_debug_mode(), torch.get_num_threads()
+    flushed = float(torch.tensor(1e-40) * 1.0) == 0
+    flush_subnormals()
+    set_threads(threads)
+    use_deterministic_algorithms(device)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(flushed)
+        torch.set_num_threads(before)
+        torch.set_deterministic_debug_mode(mode)
+        torch.utils.deterministic.fill_uninitialized_memory = fill  # type: ignore[attr-defined]
 
 
 def count_cores() -> int:

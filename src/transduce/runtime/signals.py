@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import threading
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
@@ -60,5 +61,7 @@ def raise_on_signals() -> Iterator[None]:
 
 
 def _heeded() -> list[int]:
-    """Those of the two that are not ignored."""
+    """Returns the signals to handle: neither ignored ones, nor any outside of the main thread, which alone may."""
+    if threading.current_thread() is not threading.main_thread():
+        return []
     return [asked for asked in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(asked) is not signal.SIG_IGN]

@@ -1,6 +1,6 @@
-"""The checkpoints of a run: when one is due, what each remembers, and going on from the newest."""
+"""When a checkpoint is due, what it holds, and resuming from the newest."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -14,19 +14,21 @@ from transduce.training import Optimiser, Precision, StepRecord, Training
 
 __all__ = ["Checkpointer", "TrainingEnvironment"]
 
-RETRY = 10  # steps until a checkpoint that could not be written is tried again
+RETRY = 10  # steps after which a checkpoint that could not be written is tried again
+
+Say = Callable[[str], None]
 
 
 class TrainingEnvironment(NamedTuple):
-    """What a run is made under, as its checkpoints remember it."""
+    """What a training depends on besides its recipe; each checkpoint has it."""
 
-    environment: dict[str, Any]  # what the bits depend on
+    environment: dict[str, Any]  # hardware and software on which bit-identical weights depend
     fingerprint: str  # of the training data
-    subwords: Checksums  # the files that say what each id stands for
-    judge: list[Any]  # by which measure, on which corpus, validations are compared
+    subwords: Checksums  # of the tokenizer files
+    judge: list[Any]  # by which measure and on which corpus validations are compared
 
     def warning(self, before: Mapping[str, Any]) -> str | None:
-        """What to say where this machine, and so the bits, differ from those of before; None where they do not."""
+        """Returns a warning where the environment differs from the one `before`, else None."""
         changed = [
             f"{name} was {before[name]} and is {value}"
             for name, value in self.environment.items()
@@ -34,108 +36,125 @@ class TrainingEnvironment(NamedTuple):
         ]
         if not changed:
             return None
-        return f"warning: {'; '.join(changed)}: the run goes on, with bits that differ from an undisturbed one's"
+        return f"warning: {'; '.join(changed)}: the weights will not be bit-identical to an uninterrupted training's"
 
 
 class Checkpointer:
-    """Saves a run and goes back to what was saved; all processes call it, the first keeps the files."""
+    """Saves and restores weights, optimiser and training state; all processes call it, rank zero owns the files."""
 
     def __init__(
         self,
         checkpoints: Checkpoints,
-        training: Training,
+        settings: Training,
         optimiser: Optimiser,
         precision: Precision,
-        circumstances: TrainingEnvironment,
-        journal: MetricsLog,
         group: ProcessGroup,
     ) -> None:
-        self._checkpoints, self._training, self._group = checkpoints, training, group
-        self._optimiser, self._precision, self._journal = optimiser, precision, journal
-        self._circumstances = circumstances
-        self._retry: int | None = None  # the step after which a checkpoint that failed is tried again
+        self._checkpoints, self._settings, self._group = checkpoints, settings, group
+        self._optimiser, self._precision = optimiser, precision
+        self._retry_step: int | None = None  # the step after which a checkpoint that failed is tried again
 
-    def is_due(self, progress: TrainingState, since: float, record: StepRecord) -> bool:
-        """Every so many steps or, `since` the last, seconds, as the recipe says; later where that was no moment."""
-        steps, seconds = self._training.save_steps, self._training.save_seconds
+    def is_due(self, state: TrainingState, since: float, record: StepRecord) -> bool:
+        """Returns whether to save after this step, `since` seconds after the last checkpoint.
+
+        A checkpoint that falls on a skipped step is put off: nobody should return to weights that diverge.
+        """
+        steps, seconds = self._settings.save_steps, self._settings.save_seconds
         if steps is not None:
-            due = progress.step % steps == 0 or progress.step == self._retry
+            due = state.step % steps == 0 or state.step == self._retry_step
         else:
-            due = since >= (seconds or 0) and progress.step >= (self._retry or 0)
+            due = since >= (seconds or 0) and state.step >= (self._retry_step or 0)
         if not due:
             return False
-        # To weights that diverge nobody should go back; on a GPU `progress` does not know of this step's yet.
-        if progress.skips.in_a_row or (record.skipped and not self._precision.lowering):
-            self._retry = progress.step + 1
+        # On a GPU the state does not count the skip of this step yet.
+        if state.skips.in_a_row or (record.skipped and not record.lowers_scale):
+            self._retry_step = state.step + 1
             return False
         return True
 
-    def save(self, progress: TrainingState, weights: Mapping[str, Tensor]) -> TrainingState:
-        """Writes a checkpoint, and gives what it remembers; an `OSError` where it cannot be written."""
-        self._journal.report()
-        progress = progress._replace(skips=progress.skips._replace(returns=0))
-        loss_scale, optimiser = [self._precision.scale, self._precision.steady], self._optimiser.state()
+    def save(
+        self,
+        state: TrainingState,
+        weights: Mapping[str, Tensor],
+        environment: TrainingEnvironment,
+        log: MetricsLog,
+        *,
+        is_due: bool,
+    ) -> TrainingState:
+        """Writes a checkpoint and returns the state that it holds; raises `OSError` where it cannot be written.
 
-        def saved() -> int:
-            size = self._journal.settle()
-            state = {**progress._replace(journal=size)._asdict(), "loss_scale": loss_scale}
-            state |= self._circumstances._asdict()
-            self._checkpoints.save(Checkpoint(progress.step, dict(weights), optimiser, state))
+        `is_due` tells checkpoints of the schedule from those of a stop, which are not averaged.
+        """
+        log.report()
+        state = state._replace(skips=state.skips._replace(returns=0))
+        optimiser = self._optimiser.state()
+        extra = {
+            "loss_scale": [self._precision.scale, self._precision.steady],
+            "parameters": self._optimiser.parameter_shapes(),
+            "is_due": is_due,
+            **environment._asdict(),
+        }
+
+        def write() -> int:
+            size = log.flush()
+            saved = {**state._replace(journal=size)._asdict(), **extra}
+            self._checkpoints.save(Checkpoint(state.step, dict(weights), optimiser, saved))
             return size
 
-        size = self._group.on_rank_zero(saved)  # whatever fails on the disk fails in all processes
-        self._retry = None
-        return progress._replace(journal=size)
+        size = self._group.on_rank_zero(write)  # what fails on the disk fails in all processes
+        self._retry_step = None
+        return state._replace(journal=size)
 
-    def failed(self, step: int, error: OSError) -> None:
-        """Says that step's checkpoint could not be written; it is due again soon."""
-        self._retry = step + RETRY
-        kept = self._checkpoints.steps()
-        last = f"the last is of step {kept[-1]}" if kept else "there is none yet"
-        self._journal.happened(step, f"could not save: {error}; {last}; trying again after step {self._retry}")
+    def log_failure(self, step: int, error: OSError, log: MetricsLog) -> None:
+        """Logs that the checkpoint of `step` could not be written, and makes it due again."""
+        self._retry_step = step + RETRY
+        saved_steps = self._checkpoints.steps()
+        last = f"the last is of step {saved_steps[-1]}" if saved_steps else "there is none yet"
+        log.log_event(step, f"could not save: {error}; {last}; trying again after step {self._retry_step}")
 
-    def restored(self) -> dict[str, Any] | None:
-        """The state of the newest checkpoint, whose weights and moments are the run's again; None if there is none."""
-        found: list[Checkpoint] = []
+    def load_newest(self, environment: TrainingEnvironment, say: Say) -> dict[str, Any] | None:
+        """Loads weights and optimiser of the newest whole checkpoint; returns its saved state, None without one.
 
-        def taken() -> dict[str, Any] | None:
-            checkpoint = self._checkpoints.newest(self._journal.say)
+        Raises `ValueError` where the data, the subwords or the model are not those that it was trained with.
+        """
+        loaded: list[Checkpoint] = []
+
+        def read() -> dict[str, Any] | None:
+            checkpoint = self._checkpoints.newest(say)
             if checkpoint is None:
                 return None
-            self._check_data(checkpoint.state)
+            self._check_data(checkpoint.state, environment)
+            self._optimiser.check_parameters(checkpoint.state.get("parameters"))
             self._checkpoints.tidy()
-            found.append(checkpoint)
+            loaded.append(checkpoint)
             return {**checkpoint.state, "step": checkpoint.step}
 
-        state = self._group.on_rank_zero(taken)
-        if state is not None:
-            self._optimiser.load_weights(found[0].weights if found else {})
-            self._optimiser.load_state(found[0].optimiser if found else {})
+        saved = self._group.on_rank_zero(read)
+        if saved is not None:
+            self._optimiser.load_weights(loaded[0].weights if loaded else {})
+            self._optimiser.load_state(loaded[0].optimiser if loaded else {})
+        return saved
+
+    def resume(self, environment: TrainingEnvironment, say: Say) -> TrainingState | None:
+        """Loads the newest checkpoint and returns its state; None where there is none. Raises as `load_newest`."""
+        saved = self.load_newest(environment, say)
+        if saved is None:
+            return None
+        if warning := environment.warning(saved["environment"]):
+            say(warning)
+        self._precision.scale, self._precision.steady = saved["loss_scale"]
+        state = TrainingState.from_checkpoint(saved["step"], saved)
+        say(f"going on after step {state.step}")
+        if saved.get("judge") != environment.judge:
+            if state.best is not None:
+                say("validations have another measure or corpus from here on: the best score is forgotten")
+            state = state._replace(best=None, best_step=None, stale=0)
         return state
 
-    def resumed(self) -> TrainingState | None:
-        """Goes back to the newest checkpoint; None where there is none.
-
-        A `ValueError` where the training data is not what it was.
-        """
-        state = self.restored()
-        if state is None:
-            return None
-        if warning := self._circumstances.warning(state["environment"]):
-            self._journal.say(warning)
-        self._precision.scale, self._precision.steady = state["loss_scale"]
-        progress = TrainingState.read(state["step"], state)
-        self._journal.say(f"going on after step {progress.step}")
-        if state.get("judge") != self._circumstances.judge:
-            if progress.best is not None:
-                self._journal.say("validations have another measure or corpus from here on: the best is sought anew")
-            progress = progress._replace(best=None, best_step=None, stale=0)
-        return progress
-
-    def _check_data(self, state: Mapping[str, Any]) -> None:
-        """A `ValueError` where the subwords or the pairs are not those that the weights were trained on."""
-        now = self._circumstances
-        if state["fingerprint"] != now.fingerprint or state.get("subwords", now.subwords) != now.subwords:
+    def _check_data(self, saved: Mapping[str, Any], environment: TrainingEnvironment) -> None:
+        """Raises `ValueError` where the subwords or the training data have changed."""
+        subwords = saved.get("subwords", environment.subwords)
+        if saved["fingerprint"] != environment.fingerprint or subwords != environment.subwords:
             raise ValueError(
                 f"the training data of {self._checkpoints.directory.parent} has changed since the run was begun, or it "
                 "was begun with another --from; train into another directory, or begin anew with --restart (what is "

@@ -38,11 +38,11 @@ class Checkpoint(NamedTuple):
 class Checkpoints:
     """The checkpoints of one run, in a folder each; where one is saved, the newest `keep` stay.
 
-    Those at multiples of `every` are the run's own; one at another step, written because the run was stopped there, is
-    gone as soon as the next is written, so that stopping leaves no trace in what is averaged later.
+    Checkpoints at multiples of `every` steps, or saved as due by the clock where it is None, are the schedule's. One of
+    a stop is deleted as soon as the next is written, so that stopping does not change what is averaged later.
     """
 
-    def __init__(self, directory: Path, keep: int = 1, every: int = 1) -> None:
+    def __init__(self, directory: Path, keep: int = 1, every: int | None = 1) -> None:
         self.directory, self.keep, self.every = directory, keep, every
 
     def steps(self) -> list[int]:
@@ -135,10 +135,19 @@ class Checkpoints:
     def tidy(self) -> None:
         """Leaves the newest checkpoint and the newest of the run's own, and nothing of a write that was cut short."""
         steps = self.steps()
-        regular = [step for step in steps if step % self.every == 0 or step == steps[-1]]
+        regular = [step for step in steps if step == steps[-1] or self._is_due(step)]
         for step in set(steps) - set(regular[-self.keep :]):
             shutil.rmtree(self._place(step))
         self._forget_begun()
+
+    def _is_due(self, step: int) -> bool:
+        """Returns whether the schedule asked for the checkpoint of `step`."""
+        if self.every is not None:
+            return step % self.every == 0
+        try:
+            return bool(json.loads((self._place(step) / STATE).read_text("utf-8")).get("is_due", True))
+        except (OSError, ValueError, AttributeError):
+            return True  # a damaged checkpoint is for `newest` to find
 
     def _forget_begun(self) -> None:
         """Removes what a write that was cut short has left."""

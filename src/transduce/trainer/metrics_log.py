@@ -20,11 +20,11 @@ EXAMPLES = 3
 class MetricsLog:
     """Writes records of steps and validations; cut back to a checkpoint's length when a training goes on from it.
 
-    Where it is not `kept`, in all processes of a training but the first, nothing is written.
+    Where it is not `enabled`, in all processes of a training but the first, nothing is written.
     """
 
-    def __init__(self, directory: Path, say: Callable[[str], None], total: int | None, *, kept: bool = True) -> None:
-        self.path, self.say, self.total, self.kept = directory / "metrics.jsonl", say, total, kept
+    def __init__(self, directory: Path, say: Callable[[str], None], total: int | None, *, enabled: bool = True) -> None:
+        self.path, self.say, self.total, self.enabled = directory / "metrics.jsonl", say, total, enabled
         self._events = directory / "training" / "tensorboard"
         self._board: Any = None
         self._pending: list[StepRecord] = []
@@ -36,15 +36,15 @@ class MetricsLog:
 
     def cut(self, size: int, step: int) -> None:
         """Forgets what was written after `size` bytes, which is after `step`."""
-        if not self.kept:
+        if not self.enabled:
             return
         if self.path.exists():
             os.truncate(self.path, min(size, self.size))
         self._board = self._open_board(step + 1)
 
-    def settle(self) -> int:
+    def flush(self) -> int:
         """Sees `metrics.jsonl` onto the disk, and gives its bytes: a checkpoint says how long it is."""
-        if self.kept and self.path.exists():
+        if self.enabled and self.path.exists():
             flush_to_disk(self.path)
         return self.size
 
@@ -81,13 +81,13 @@ class MetricsLog:
             f"waiting {values['waiting']:.1%}"
         )
 
-    def happened(self, step: int, what: str) -> None:
+    def log_event(self, step: int, what: str) -> None:
         """Writes and says what is neither a report nor a validation."""
         self.report()
         self._write({"step": step, "event": what})
         self.say(f"step {step}: {what}")
 
-    def validated(self, step: int, seconds: float, found: ValidationResult, corpus: ParallelText) -> None:
+    def log_validation(self, step: int, seconds: float, found: ValidationResult, corpus: ParallelText) -> None:
         """Writes and says what a validation found, with three translations to look at."""
         values: dict[str, Any] = {
             "step": step,
@@ -117,7 +117,7 @@ class MetricsLog:
 
     def _write(self, values: dict[str, Any]) -> None:
         """Into both; a disk that is full stops no training, and leaves no half of a line."""
-        if not self.kept:
+        if not self.enabled:
             return
         size = self.size
         try:

@@ -1,139 +1,78 @@
-"""Which weights the model directory of a run holds: the last, the best in validation, or a mean of checkpoints."""
+"""Which weights a model directory has: the last, the best in validation, or the mean of several checkpoints."""
 
-import contextlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from transduce.model import ModelSpec, TranslationModel, Vocabulary
 from transduce.model_directory import Weights
 from transduce.runtime.distributed import ProcessGroup
 from transduce.trainer.checkpoints import Checkpoints
-from transduce.trainer.metrics_log import MetricsLog
 from transduce.trainer.publishing import ModelPublisher
 from transduce.trainer.training_state import TrainingState
-from transduce.trainer.validation import Validation, ValidationResult
-from transduce.training import Optimiser, Training, average_weights
+from transduce.trainer.validation import ValidationResult
+from transduce.training import Training, average_weights
 
-__all__ = ["ModelSelection", "gather_model"]
+__all__ = ["ModelSelection"]
 
 
 @dataclass(frozen=True)
 class ModelSelection:
-    """Validates the model of a run and publishes its weights; all processes call it, the first writes."""
+    """Chooses and publishes the weights of a training; all processes call it, rank zero reads and writes files."""
 
-    training: Training
-    validation: Validation | None
-    gather_model: Callable[[], TranslationModel]  # the model as it is now, whole
-    optimiser: Optimiser
+    settings: Training
     checkpoints: Checkpoints
     publisher: ModelPublisher
-    journal: MetricsLog
     group: ProcessGroup
 
-    @property
-    def validates(self) -> bool:
-        """Whether validations on the way decide which weights the directory holds."""
-        return self.validation is not None and self.training.validate_every is not None
+    def improved_score(self, state: TrainingState, result: ValidationResult) -> float | None:
+        """Returns the score of a validation that is better than all before, else None."""
+        by_bleu = self.settings.validate_by == "bleu" and result.bleu is not None
+        score = result.bleu.score if by_bleu and result.bleu else -result.loss
+        is_better = not math.isnan(score) and (state.best is None or score > state.best)
+        return score if is_better else None
 
-    def validated(self, progress: TrainingState) -> TrainingState:
-        """Validates; weights that are better than all before become the directory's."""
-        assert self.validation is not None
-        found = self._found(self.validation, progress)
-        by_bleu = self.training.validate_by == "bleu" and found.bleu is not None
-        score = found.bleu.score if by_bleu and found.bleu else -found.loss
-        if math.isnan(score) or (progress.best is not None and score <= progress.best):
-            return progress._replace(stale=progress.stale + 1)
-        best = Weights(kind="best", steps=(progress.step,))
-        if not self._published(best, self.optimiser.weights(), found):
-            return progress
-        return progress._replace(best=score, best_step=progress.step, stale=0)
+    def choose(self, state: TrainingState, say: Callable[[str], None]) -> Weights:
+        """Returns the weights that the model directory of a finished training is to have."""
+        if self.settings.average is not None:
+            self.group.on_rank_zero(lambda: self.checkpoints.drop_damaged(say))
+        return self._choose(state)
 
-    def last(self, progress: TrainingState, weights: Mapping[str, Tensor]) -> None:
-        """The directory holds these, of the checkpoint just saved, unless validations decide."""
-        if not self.validates:
-            self._published(Weights(kind="last", steps=(progress.step,)), weights)
+    def final_weights(self, state: TrainingState) -> Weights | None:
+        """Returns the weights in the model directory of a finished training; None where it is to have others.
 
-    def already(self, progress: TrainingState) -> Weights | None:
-        """Which weights the directory of a finished run holds; None where it should hold others.
-
-        The best ones stay the run's, whatever is asked about validations after its end; the mean of its checkpoints
-        does, though somebody has deleted the older ones since.
+        The best weights stay whatever is asked of validations after the end of the training. So does the mean of
+        checkpoints, though the older ones may be deleted since.
         """
-        there = self.group.on_rank_zero(self.publisher.published)
-        if there is None:
+        published = self.group.on_rank_zero(self.publisher.try_to_read)
+        if published is None:
             return None
-        if self.training.average is None:
-            stays = there.kind == "best"
+        if self.settings.average is None:
+            stays = published.kind == "best"
         else:
-            stays = there.kind == "averaged" and there.steps[-1:] == (progress.step,)
-        return there if stays or there == self._chosen(progress) else None
+            stays = published.kind == "averaged" and published.steps[-1:] == (state.step,)
+        return published if stays or published == self._choose(state) else None
 
-    def settled(self, progress: TrainingState) -> Weights:
-        """The last word on the directory of a run that has ended; gives the weights that it holds."""
-        if self.training.average is not None:
-            self.group.on_rank_zero(lambda: self.checkpoints.drop_damaged(self.journal.say))
-        chosen = self._chosen(progress)
-        if chosen.kind == "best":
-            # Those that a validation has published last: after a stop without a signal that may have been later than
-            # the last checkpoint, from which the run went on. If they are damaged since, this is the place to say so.
-            return self.group.on_rank_zero(self.publisher.read)
-        found = self._average(chosen, progress) if chosen.kind == "averaged" else None
-        self._publish(chosen, self.optimiser.weights(), found)
-        return chosen
-
-    def _chosen(self, progress: TrainingState) -> Weights:
-        """Which weights the directory holds in the end: averaged, best or last."""
-        if self.training.average is not None:
-            there = self.group.on_rank_zero(self.checkpoints.steps)
-            return Weights(kind="averaged", steps=tuple(there[-self.training.average :]))
-        if self.validates and progress.best_step is not None:
-            return Weights(kind="best", steps=(progress.best_step,))
-        return Weights(kind="last", steps=(progress.step,))
-
-    def _average(self, chosen: Weights, progress: TrainingState) -> ValidationResult | None:
-        """The run's weights become the mean of the chosen checkpoints; gives what a validation finds of them."""
+    def average(self, chosen: Weights) -> dict[str, Tensor]:
+        """Returns the mean of the chosen checkpoints on rank zero, nothing elsewhere."""
         means: dict[str, Tensor] = {}
-        kept = (self.checkpoints.weights(step) for step in chosen.steps)
-        self.group.on_rank_zero(lambda: means.update(average_weights(kept)))
-        self.optimiser.load_weights(means)
-        if self.validation is None:
-            return None
-        self.journal.say(f"average of {len(chosen.steps)} checkpoints:")
-        with contextlib.closing(self.journal):
-            return self._found(self.validation, progress)
+        weights = (self.checkpoints.weights(step) for step in chosen.steps)
+        self.group.on_rank_zero(lambda: means.update(average_weights(weights)))
+        return means
 
-    def _found(self, validation: Validation, progress: TrainingState) -> ValidationResult:
-        """What `validation` finds of the model as it is now, which the journal notes."""
-        found = validation(self.gather_model())
-        self.journal.validated(progress.step, progress.elapsed, found, validation.corpus)
-        return found
+    def publish(self, chosen: Weights, weights: Mapping[str, Tensor], result: ValidationResult | None) -> None:
+        """Writes the model directory with these weights; raises `OSError` in all processes where that fails."""
+        self.group.on_rank_zero(lambda: self.publisher(chosen, weights, result))
 
-    def _published(self, which: Weights, weights: Mapping[str, Tensor], found: ValidationResult | None = None) -> bool:
-        """As `_publish`; that a directory cannot be written on the way is told, and stops nothing."""
-        try:
-            self._publish(which, weights, found)
-        except OSError as error:
-            self.journal.happened(which.steps[-1], f"could not write the model: {error}; the one before it stays")
-            return False
-        return True
+    def read_published(self) -> Weights:
+        """Returns which weights the model directory has; raises `ValueError` where it is damaged."""
+        return self.group.on_rank_zero(self.publisher.read)
 
-    def _publish(self, which: Weights, weights: Mapping[str, Tensor], found: ValidationResult | None = None) -> None:
-        """The directory holds these weights."""
-        self.group.on_rank_zero(lambda: self.publisher(which, weights, found))
-
-
-def gather_model(
-    model: TranslationModel, spec: ModelSpec, vocabulary: Vocabulary, optimiser: Optimiser
-) -> TranslationModel:
-    """The model as validation reads it: the one that is trained, or a whole copy of one that lies in shards."""
-    if not optimiser.lockstep:
-        return model
-    copy, weights = spec.build(vocabulary), optimiser.weights()
-    with torch.no_grad():
-        for name, parameter in copy.named_parameters():
-            parameter.copy_(weights[name])
-    return copy.to(next(model.parameters()).device)
+    def _choose(self, state: TrainingState) -> Weights:
+        if self.settings.average is not None:
+            saved_steps = self.group.on_rank_zero(self.checkpoints.steps)
+            return Weights(kind="averaged", steps=tuple(saved_steps[-self.settings.average :]))
+        if self.settings.validate_every is not None and state.best_step is not None:
+            return Weights(kind="best", steps=(state.best_step,))
+        return Weights(kind="last", steps=(state.step,))

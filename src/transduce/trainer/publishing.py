@@ -53,8 +53,8 @@ class ModelPublisher:
         """Which weights the directory holds; a `ValueError` where there is no model, or not a whole one."""
         return Model.read(self._out).config.weights
 
-    def published(self) -> Weights | None:
-        """As `read`, but None where there is no model, or not a whole one."""
+    def try_to_read(self) -> Weights | None:
+        """Returns what `read` returns, but None where there is no model, or not a whole one."""
         try:
             return self.read()
         except ValueError:

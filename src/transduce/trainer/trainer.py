@@ -1,158 +1,68 @@
-"""A run: prepare, train, validate, save, keep the best, and write the model directory.
+"""A training: prepare, train, validate, save, select weights, and write the model directory.
 
-What `transduce train`, the paper's tables and a notebook all call. The same call on the same directory goes on where it
-was stopped, by a signal or by `kill −9`, and ends with the bits of a run that was never stopped.
+`transduce train`, the paper's tables and notebooks call `train` or `run_training`. The same call on the same directory
+resumes after a signal or `kill -9` and ends with weights bit-identical to those of a training that was never stopped.
+The trainer alone makes new `TrainingState`s; checkpointer, model selection and metrics log read them.
 """
 
 import contextlib
-import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
-from transduce.corpus import Planner, Prepared, check_files, micro_batches_per_step, open_store, subwords_files
-from transduce.corpus import prepare as prepare_corpus
+from transduce.corpus import Planner, Prepared
 from transduce.model import TranslationModel, Vocabulary, build_without_weights
 from transduce.model.readout import Smoothing
 from transduce.model_directory import Model, Weights, weights_of
 from transduce.recipe import Recipe
-from transduce.runtime.device import (
-    choose_device,
-    compile_on_gpu,
-    count_cores,
-    describe_environment,
-    flush_subnormals,
-    keep_freed_memory,
-    set_threads,
-    use_deterministic_algorithms,
-)
-from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup, join_process_group, restart_count
+from transduce.runtime.device import is_out_of_memory
+from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.runtime.signals import Interrupted, collect_signals
-from transduce.storage.checksums import checksums_of_files
-from transduce.storage.locks import exclusive_lock
-from transduce.trainer.checkpointing import Checkpointer, TrainingEnvironment
+from transduce.trainer.build import (
+    build_optimiser,
+    build_validation,
+    describe_difference,
+    describe_training,
+    gather_model,
+)
+from transduce.trainer.checkpointing import Checkpointer
 from transduce.trainer.checkpoints import Checkpoints
 from transduce.trainer.metrics_log import MetricsLog
-from transduce.trainer.model_selection import ModelSelection, gather_model
+from transduce.trainer.model_selection import ModelSelection
 from transduce.trainer.publishing import ModelPublisher
-from transduce.trainer.run_directory import begin_run, check_is_run_or_empty, keep_aside
-from transduce.trainer.training_state import TrainingState
-from transduce.trainer.validation import Validation, read_parallel_text
+from transduce.trainer.training_state import TrainingClock, TrainingState
+from transduce.trainer.validation import ValidationResult
 from transduce.training import (
     DivergenceDetector,
-    FlatAdam,
     LabelSmoothing,
-    Optimiser,
     Precision,
+    SkippedSteps,
     StepRecord,
     check_memory,
     count_rollback,
     training_steps,
 )
 
-__all__ = ["TrainOptions", "TrainResult", "prepare", "train"]
+__all__ = ["TrainResult", "Trainer"]
 
 Say = Callable[[str], None]
-
-
-class TrainOptions(NamedTuple):
-    """How to run a recipe, where its result does not depend on it."""
-
-    device: str = "auto"
-    threads: int | None = None
-    restart: bool = False
-    start_from: Path | None = None  # a model directory whose weights and subwords the training begins with
-
-
-DEFAULTS = TrainOptions()
+Training = Generator[StepRecord, None, "TrainResult"]
 
 
 class TrainResult(NamedTuple):
-    """How a run ended."""
+    """How a training ended."""
 
     step: int
-    tokens: int  # target words trained on, end symbols included
+    tokens: int  # target tokens trained on, end symbols included
     seconds: float  # of training, validating and saving, over all starts
     reason: str
     weights: Weights
 
 
-def prepare(
-    recipe: Recipe, out: Path, say: Say, start_from: Model | None = None, threads: int | None = None
-) -> Prepared:
-    """Learns the subwords, or takes those of the model to start from, and writes the store, unless it is there.
-
-    On all cores that this process may use, or as many as `threads`. A `ValueError` where something else than a run
-    stands in `out`, or a training has begun on the store that is there and the data is no longer what that was made of.
-    """
-    check_is_run_or_empty(out)
-    return prepare_corpus(
-        recipe.data,
-        recipe.subwords,
-        out / "training" / "store",
-        threads=threads or count_cores(),
-        say=say,
-        given=(start_from.source, start_from.target) if start_from else None,
-        in_use=any((out / "training").glob("step-*")),
-    )
-
-
-def train(recipe: Recipe, out: Path, options: TrainOptions = DEFAULTS, say: Say = print) -> TrainResult:
-    """Trains `recipe` into the model directory `out`, or goes on with it.
-
-    Raises `ValueError` for what the user must mend, `DivergedError` when the loss is no longer a number whatever the
-    data, and `Interrupted` after a signal; all that was saved stays. A checkpoint that cannot be written is told and
-    tried again; an `OSError` is raised only where it was the last.
-    """
-    flush_subnormals()
-    group, device = join_process_group(choose_device(options.device))
-    start_from = Model.read(options.start_from) if options.start_from else None
-    set_threads(options.threads)
-    keep_freed_memory()
-    use_deterministic_algorithms(device)
-    speak = say if group.is_rank_zero else _silent
-    with contextlib.ExitStack() as stack:
-        stack.push(partial(_let_go, group))
-
-        def claimed() -> None:
-            _check_micro_batches(recipe, group.size)
-            stack.enter_context(exclusive_lock(out, "training"))
-            check_files(recipe.data)
-            if options.restart and restart_count() == 0:
-                keep_aside(out, say)
-            begin_run(recipe, out)
-            prepare(recipe, out, say, start_from, options.threads)
-
-        group.on_rank_zero(claimed, slow=True)
-        prepared = open_store(out / "training" / "store")
-        return Trainer(recipe, out, prepared, device, speak, group).train(start_from)
-
-
-def _let_go(group: ProcessGroup, kind: type[BaseException] | None, *_: object) -> None:
-    """Leaves the other processes, which leave too; where this one has failed, by itself perhaps, it may not wait."""
-    if kind is None or issubclass(kind, Interrupted):
-        group.close()
-
-
-def _check_micro_batches(recipe: Recipe, processes: int) -> None:
-    """Every process needs a micro-batch of each step."""
-    micro_batches = micro_batches_per_step(recipe.training.batch_tokens, recipe.training.micro_batches)
-    if micro_batches < processes:
-        raise ValueError(
-            f"a step has {micro_batches} micro-batches for {processes} processes: set training.micro_batches: "
-            f"{processes}, or more, from the first start on"
-        )
-
-
-def _silent(line: str) -> None:
-    """What all processes but the first say."""
-
-
 class Trainer:
-    """One training in one directory."""
+    """One training in one directory, by one process of `group`."""
 
     def __init__(
         self,
@@ -164,219 +74,227 @@ class Trainer:
         group: ProcessGroup = SINGLE_PROCESS,
     ) -> None:
         self.recipe, self.out, self.prepared, self.say, self.group = recipe, out, prepared, say, group
-        training = recipe.training
-        self.training = training
+        settings = self.settings = recipe.training
         self.vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
-        build_without_weights(
-            recipe.model, self.vocabulary
-        )  # sizes that nothing has are told before anything is filled
-        torch.manual_seed(training.seed)
+        build_without_weights(recipe.model, self.vocabulary)  # refuses sizes that no tensor has
+        torch.manual_seed(settings.seed)
         self.model: TranslationModel = recipe.model.build(self.vocabulary)
-        smoothing = Smoothing(epsilon=training.label_smoothing, over=training.label_smoothing_over)
+        smoothing = Smoothing(epsilon=settings.label_smoothing, over=settings.label_smoothing_over)
         self.objective = LabelSmoothing(self.model, smoothing).train()
-        self.optimiser = self._placed(device)
-        self.precision = Precision(training.precision, device)
+        self.optimiser = build_optimiser(self.objective, settings, device, group, say)
+        self.precision = Precision(settings.precision, device)
         self.planner = Planner(
-            prepared.train, batch_tokens=training.batch_tokens, micro_batches=training.micro_batches, seed=training.seed
+            prepared.train, batch_tokens=settings.batch_tokens, micro_batches=settings.micro_batches, seed=settings.seed
         )
-        self.checkpoints = Checkpoints(out / "training", training.kept, training.save_steps or 1)
-        self.journal = MetricsLog(out, say, training.steps, kept=group.is_rank_zero)
-        self.progress = TrainingState()
-        self.validation = self._validation(smoothing)
-        self.circumstances = self._circumstances(device)
-        self.saving = Checkpointer(
-            self.checkpoints, training, self.optimiser, self.precision, self.circumstances, self.journal, group
-        )
-        self.holding = ModelSelection(
-            training,
-            self.validation,
-            partial(gather_model, self.model, recipe.model, self.vocabulary, self.optimiser),
-            self.optimiser,
-            self.checkpoints,
-            ModelPublisher(recipe, out, self.vocabulary, (prepared.source, prepared.target)),
-            self.journal,
-            group,
+        self.metrics_log = MetricsLog(out, say, settings.steps, enabled=group.is_rank_zero)
+        self.validation = build_validation(recipe, prepared, self.model, smoothing, group)
+        checkpoints = Checkpoints(out / "training", settings.kept, settings.save_steps)
+        self.checkpointer = Checkpointer(checkpoints, settings, self.optimiser, self.precision, group)
+        publisher = ModelPublisher(recipe, out, self.vocabulary, (prepared.source, prepared.target))
+        self.selection = ModelSelection(settings, checkpoints, publisher, group)
+        self.environment = describe_training(
+            prepared, device, self.precision.name, settings, self.validation, self.optimiser, group
         )
 
-    def _placed(self, device: torch.device) -> Optimiser:
-        """Puts the model on the device, whole or this process's share of it."""
-        if self.training.parallel == "sharded" and self.group.size > 1:
-            from transduce.training.sharded import ShardedAdam
-
-            return ShardedAdam(self.objective, self.training.optimiser, self.group, device)
-        self.model.to(device)
-        if self.model.is_compilable:
-            compile_on_gpu(self.model, device, self.say)
-        return FlatAdam(self.model, self.training.optimiser, self.group)
-
-    def _circumstances(self, device: torch.device) -> TrainingEnvironment:
-        """What this run is made under."""
-        made = {
-            **describe_environment(device),
-            "precision": self.precision.name,
-            "processes": self.group.size,
-            "parallel": "sharded" if self.optimiser.lockstep else "replicated",
-        }
-        prepared = self.prepared
-        names = subwords_files(shared=prepared.source is prepared.target)
-        subwords = checksums_of_files(prepared.directory / name for name in {*names})
-        judge = [self.training.validate_by, self.validation.corpus.checksum if self.validation else None]
-        return TrainingEnvironment(made, prepared.fingerprint, subwords, judge)
-
-    def train(self, start_from: Model | None = None) -> TrainResult:
-        """Trains until steps, minutes or patience are used up."""
-        resumed = self.saving.resumed()
-        if resumed is not None:
-            self.progress = resumed
-            if start_from is not None:
-                self.say("--from is what the run was begun with; it goes on with weights of its own")
-        elif start_from is not None:
-            self._begin_with(start_from)
-        reason = self._finished()
-        if reason and (there := self.holding.already(self.progress)) is not None:
+    def train(self, start_from: Model | None = None) -> Training:
+        """Trains until steps, minutes or patience are used up, a record a step; the generator returns the result."""
+        state = self._begin(start_from)
+        reason = None if state.validation_pending else state.end_reason(self.settings)
+        if reason and (weights := self.selection.final_weights(state)) is not None:
             self.say(f"{self.out} is finished: {reason}")
-            return self._outcome(reason, there)
-        self.journal.cut(self.progress.journal, self.progress.step)
+            return TrainResult(state.step, state.tokens, state.elapsed, reason, weights)
+        self.metrics_log.cut(state.journal, state.step)
         if not reason:
-            self._describe()
-            check_memory(self.objective, self.optimiser, self.planner, self.precision)
-            reason = self._loop()
-        if skipped := self.progress.skips.total:
-            self.say(f"steps skipped because their gradient was no number: {skipped}")
-        return self._outcome(reason, self.holding.settled(self.progress))
+            self.say(self._description())
+            self._check_memory()
+            state, reason = yield from self._loop(state)
+        if skipped := state.skips.total:
+            self.say(f"steps skipped because their gradient was not finite: {skipped}")
+        with contextlib.closing(self.metrics_log):
+            weights = self._select_weights(state)
+        return TrainResult(state.step, state.tokens, state.elapsed, reason, weights)
 
-    def _loop(self) -> str:
-        """Steps, with what is due after each; gives the reason why it ended."""
-        began = time.monotonic() - self.progress.elapsed
-        saved = began + self.progress.elapsed
-        with collect_signals() as caught, contextlib.closing(self.journal):
-            for record in self._steps():
-                self.journal.note(record)
-                self.progress = self.progress._replace(
-                    step=record.step,
-                    position=record.position,
-                    tokens=self.progress.tokens + record.tokens,
-                    elapsed=time.monotonic() - began,
-                )
-                self._log_and_validate(record)
-                now = time.monotonic()
-                elapsed, since, number = self.group.all_reduce_max(now - began, now - saved, caught[0] if caught else 0)
-                self.progress = self.progress._replace(elapsed=elapsed)
-                reason = self._finished()
-                stopped = bool(number) and not reason
-                if reason or (stopped and not self.progress.skips.in_a_row):
-                    self._save()
-                elif not stopped and self.saving.is_due(self.progress, since, record) and self._saved():
-                    saved = time.monotonic()
-                if stopped:
-                    # To weights that may be diverging nobody should go back: as if it had been killed.
-                    there = "its last checkpoint" if self.progress.skips.in_a_row else "there"
-                    self.say(f"stopped after step {record.step}; the same command goes on from {there}")
-                    raise Interrupted(int(number))
-                if reason:
-                    return reason
-        raise AssertionError("the loop of steps has no end of its own")
+    def _begin(self, start_from: Model | None) -> TrainingState:
+        """Returns the state to go on from, whose weights the model has: a checkpoint's, or a fresh one."""
+        state = self.checkpointer.resume(self.environment, self.say)
+        if state is not None:
+            if start_from is not None:
+                self.say("--from is ignored: this training has begun and goes on with its own weights")
+            return state
+        if start_from is not None:
+            self._load_weights_of(start_from)
+        elif self.group.size > 1:  # a process whose random numbers differ would train another model
+            self.optimiser.load_weights(self.optimiser.weights())
+        return TrainingState()
 
-    def _steps(self) -> Iterator[StepRecord]:
-        """The steps from here on; where several in a row had to be skipped, from the last checkpoint on other data."""
-        while True:
-            divergence = DivergenceDetector(self.precision)
-            for record in training_steps(
-                self.objective,
-                self.optimiser,
-                self.planner,
-                self.training,
-                self.precision,
-                after=self.progress.step,
-                position=self.progress.position,
-                group=self.group,
-            ):
-                if skipped := divergence.skipped(record):
-                    self.journal.happened(skipped.step, "skipped: its gradient was no number")
-                self.progress = self.progress._replace(skips=self.progress.skips.noted(skipped is not None))
-                yield record
-                if self.progress.skips.too_many:
-                    self._go_back(record)
-                    break
+    def _loop(self, state: TrainingState) -> Generator[StepRecord, None, tuple[TrainingState, str]]:
+        """Takes steps, with what is due after each, until the training ends; returns the state and the reason."""
+        clock = TrainingClock(state.elapsed)
+        with collect_signals() as signals, contextlib.closing(self.metrics_log):
+            if state.validation_pending:
+                state = self._validate(state, clock)
+                if state.end_reason(self.settings):
+                    state = self._save(state, is_due=False)
+            while not (reason := state.end_reason(self.settings)):
+                detector = DivergenceDetector(self.precision)
+                for record in self._steps_after(state):
+                    state = state.after(record, self._count_skips(state, detector, record))
+                    self.metrics_log.note(record)
+                    yield record
+                    state, reason = self._after_step(state, record, clock, signals)
+                    if reason:
+                        return state, reason
+                    if state.skips.too_many:
+                        state = self._roll_back(state, record)
+                        break
+        return state, reason
 
-    def _go_back(self, record: StepRecord) -> None:
-        """To the weights of the last checkpoint; the data moves on, for it may have been the reason."""
-        state = self.saving.restored()
-        skips = count_rollback(self.progress.skips, record, saved=state is not None)
-        assert state is not None
-        self.progress = self.progress._replace(step=state["step"], skips=skips)
-        self.journal.happened(record.step, f"went back to the weights of step {state['step']}, on other data")
+    def _steps_after(self, state: TrainingState) -> Iterator[StepRecord]:
+        return training_steps(
+            self.objective,
+            self.optimiser,
+            self.planner,
+            self.settings,
+            self.precision,
+            after=state.step,
+            position=state.position,
+            group=self.group,
+        )
 
-    def _log_and_validate(self, record: StepRecord) -> None:
-        """Reports and validates where the recipe says so."""
-        every = self.training.validate_every if self.holding.validates else None
-        due = every is not None and record.step % every == 0
-        if due or record.step % self.training.log_every == 0:
-            self.journal.report()
-        if due:
-            self.progress = self.holding.validated(self.progress)
+    def _after_step(
+        self, state: TrainingState, record: StepRecord, clock: TrainingClock, signals: list[int]
+    ) -> tuple[TrainingState, str | None]:
+        """Saves, validates and stops where that is due; returns the state and the reason why the training ends."""
+        elapsed, since_save, signal = self.group.all_reduce_max(*clock.read(), signals[0] if signals else 0)
+        state = state._replace(elapsed=elapsed)
+        if state.step % self.settings.log_every == 0:
+            self.metrics_log.report()
+        state, is_saved = state._replace(validation_pending=self._validation_is_due(state)), False
+        if self.checkpointer.is_due(state, since_save, record):
+            state, is_saved = self._try_to_save(state, clock)
+        if state.validation_pending:
+            state, is_saved = self._validate(state, clock), False
+        reason = state.end_reason(self.settings)
+        if (reason or (signal and not state.skips.in_a_row)) and not is_saved:
+            state = self._save(state, is_due=False)
+        if signal and not reason:
+            # Nobody should return to weights that may be diverging.
+            checkpoint = "its last checkpoint" if state.skips.in_a_row else "there"
+            self.say(f"stopped after step {state.step}; the same command goes on from {checkpoint}")
+            raise Interrupted(int(signal))
+        return state, reason
 
-    def _finished(self) -> str | None:
-        """Which of steps, minutes and patience is used up, in words."""
-        training, progress = self.training, self.progress
-        if training.steps is not None and progress.step >= training.steps:
-            return f"{progress.step} steps are done"
-        if training.minutes is not None and progress.elapsed >= 60 * training.minutes:
-            return f"{training.minutes:g} minutes are over, after {progress.step} steps"
-        if training.patience is not None and progress.stale >= training.patience:
-            return f"no better validation since step {progress.best_step}"
-        return None
+    def _count_skips(self, state: TrainingState, detector: DivergenceDetector, record: StepRecord) -> SkippedSteps:
+        """Returns the counts of skipped steps after one more step, which is logged where it was skipped."""
+        skipped = detector.skipped(record)
+        if skipped:
+            self.metrics_log.log_event(skipped.step, "skipped: its gradient was not finite")
+        return state.skips.noted(skipped is not None)
 
-    def _saved(self) -> bool:
-        """Saves; a checkpoint that cannot be written is told, and tried again soon."""
+    def _roll_back(self, state: TrainingState, record: StepRecord) -> TrainingState:
+        """Returns to the weights of the last checkpoint; the data moves on, since it may have been the reason."""
+        saved = self.checkpointer.load_newest(self.environment, self.say)
+        skips = count_rollback(state.skips, record, saved=saved is not None)
+        assert saved is not None
+        self.metrics_log.log_event(record.step, f"went back to the weights of step {saved['step']}, on other data")
+        return state._replace(step=saved["step"], skips=skips)
+
+    def _validation_is_due(self, state: TrainingState) -> bool:
+        every = self.settings.validate_every if self.validation is not None else None
+        return every is not None and state.step % every == 0
+
+    def _validate(self, state: TrainingState, clock: TrainingClock) -> TrainingState:
+        """Validates; weights that are better than all before become the model directory's."""
+        self.metrics_log.report()
+        result = self._measure(state)
+        best = None if result is None else self.selection.improved_score(state, result)
+        if best is not None:
+            weights = Weights(kind="best", steps=(state.step,))
+            if not self._try_to_publish(weights, self.optimiser.weights(), result):
+                return state._replace(validation_pending=False)
+        elapsed, _ = self.group.all_reduce_max(*clock.read())
+        return state.after_validation(best)._replace(elapsed=elapsed)
+
+    def _measure(self, state: TrainingState) -> ValidationResult | None:
+        """Validates the model as it is now and logs the result; None where the memory does not suffice."""
+        assert self.validation is not None
         try:
-            self._save()
+            result = self.validation(gather_model(self.model, self.vocabulary, self.optimiser))
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            self.metrics_log.log_event(state.step, f"could not validate: {error}")
+            return None
+        self.metrics_log.log_validation(state.step, state.elapsed, result, self.validation.corpus)
+        return result
+
+    def _select_weights(self, state: TrainingState) -> Weights:
+        """Puts the weights of a finished training into its model directory and returns which they are."""
+        chosen = self.selection.choose(state, self.say)
+        if chosen.kind == "best":
+            return self.selection.read_published()  # the validation that found them has published them
+        result = None
+        if chosen.kind == "averaged":
+            self.optimiser.load_weights(self.selection.average(chosen))
+            if self.validation is not None:
+                self.say(f"average of {len(chosen.steps)} checkpoints:")
+                result = self._measure(state)
+        self.selection.publish(chosen, self.optimiser.weights(), result)
+        return chosen
+
+    def _try_to_publish(
+        self, chosen: Weights, weights: Mapping[str, torch.Tensor], result: ValidationResult | None = None
+    ) -> bool:
+        """Writes the model directory and returns True; a failure is logged, and the earlier model stays."""
+        try:
+            self.selection.publish(chosen, weights, result)
         except OSError as error:
-            self.saving.failed(self.progress.step, error)
+            self.metrics_log.log_event(chosen.steps[-1], f"could not write the model: {error}; the one before it stays")
             return False
         return True
 
-    def _save(self) -> None:
-        """Writes a checkpoint, and the model directory where no validation does it."""
-        weights = self.optimiser.weights()
-        self.progress = self.saving.save(self.progress, weights)
-        self.holding.last(self.progress, weights)
+    def _try_to_save(self, state: TrainingState, clock: TrainingClock) -> tuple[TrainingState, bool]:
+        """Saves a checkpoint that is due; a failure is logged, and the checkpoint is due again some steps later.
 
-    def _begin_with(self, other: Model) -> None:
-        """Begins with the weights of another model of the same shape; dropout and the like may differ."""
+        Returns the state, and whether the checkpoint was written.
+        """
+        try:
+            state = self._save(state, is_due=True)
+        except OSError as error:
+            self.checkpointer.log_failure(state.step, error, self.metrics_log)
+            return state, False
+        clock.note_save()
+        return state, True
+
+    def _save(self, state: TrainingState, *, is_due: bool) -> TrainingState:
+        """Writes a checkpoint, and the model directory where no validation decides what that holds."""
+        weights = self.optimiser.weights()
+        self.group.check_equal(weights.values(), f"the weights of the processes differ after step {state.step}")
+        state = self.checkpointer.save(state, weights, self.environment, self.metrics_log, is_due=is_due)
+        if self.validation is None or self.settings.validate_every is None:
+            self._try_to_publish(Weights(kind="last", steps=(state.step,)), weights)
+        return state
+
+    def _load_weights_of(self, other: Model) -> None:
+        """Begins with the weights of a model of the same shape; settings without weights, as dropout, may differ."""
         weights = weights_of(other.module)
         shapes = {name: parameter.shape for name, parameter in self.model.named_parameters()}
         if {name: tensor.shape for name, tensor in weights.items()} != shapes:
-            raise ValueError("--from: that model has another shape than `model` of this recipe: name the same preset")
+            raise ValueError(f"--from: {describe_difference(other.config, self.recipe.model, self.vocabulary)}")
         self.optimiser.load_weights(weights)
 
-    def _validation(self, smoothing: Smoothing) -> Validation | None:
-        """What measures the model on the way, where a corpus for that is named."""
-        if self.recipe.data.validation is None:
-            return None
-        prepared = self.prepared
-        validation = Validation(
-            read_parallel_text(self.recipe.data.validation),
-            prepared.source,
-            prepared.target,
-            self.recipe.decoding,
-            smoothing,
-            self.group,
-            self.recipe.data.target_language,
-        )
-        validation.check(self.model, bleu=self.training.validate_every is not None or self.training.average is not None)
-        return validation
+    def _check_memory(self) -> None:
+        """Raises RuntimeError where the largest micro-batch does not fit; finds the validation's batch size."""
+        check_memory(self.objective, self.optimiser, self.planner, self.precision)
+        if self.validation is not None:
+            self.validation.check_memory(gather_model(self.model, self.vocabulary, self.optimiser))
 
-    def _describe(self) -> None:
-        """What is about to be trained, on what."""
+    def _description(self) -> str:
+        """Returns what is trained on which data, for people."""
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
         planner = self.planner
-        self.say(
-            f"{parameters:,} parameters on {self.circumstances.environment['device']} in {self.precision.name}; "
-            f"{len(self.prepared.train):,} pairs, {planner.tokens_per_epoch:,} target words and "
+        return (
+            f"{parameters:,} parameters on {self.environment.environment['device']} in {self.precision.name}; "
+            f"{len(self.prepared.train):,} pairs, {planner.tokens_per_epoch:,} target tokens and "
             f"{planner.steps_per_epoch:,} steps an epoch, {len(planner.shapes)} shapes, {planner.padding:.1%} padding"
         )
-
-    def _outcome(self, reason: str, weights: Weights) -> TrainResult:
-        progress = self.progress
-        return TrainResult(progress.step, progress.tokens, progress.elapsed, reason, weights)

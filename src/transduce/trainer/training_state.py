@@ -1,30 +1,71 @@
-"""How far a run has come, as its checkpoints remember it."""
+"""What a training remembers besides weights and optimiser; every checkpoint has it in `state.json`."""
 
+import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from transduce.corpus import Position
-from transduce.training import SkippedSteps
+from transduce.training import SkippedSteps, StepRecord, Training
 
-__all__ = ["TrainingState"]
+__all__ = ["TrainingClock", "TrainingState"]
 
 
 class TrainingState(NamedTuple):
-    """What a run remembers besides weights and optimiser."""
+    """How far a training has come. The trainer alone makes new ones; all others read."""
 
     step: int = 0
     position: Position = Position()
-    tokens: int = 0  # target words trained on, end symbols included
+    tokens: int = 0  # target tokens trained on, end symbols included
     elapsed: float = 0.0  # seconds of training, validating and saving, over all starts
-    best: float | None = None  # the best validation score so far; higher is better
+    best: float | None = None  # the best validation score; higher is better
     best_step: int | None = None
-    stale: int = 0  # validations since
+    stale: int = 0  # validations since the best
+    validation_pending: bool = False  # the checkpoint was saved before the validation of its step
     journal: int = 0  # bytes of `metrics.jsonl`
     skips: SkippedSteps = SkippedSteps()
 
     @classmethod
-    def read(cls, step: int, state: Mapping[str, Any]) -> "TrainingState":
-        """As a checkpoint of `step` has it."""
-        known = {name: state[name] for name in cls._fields if name in state}
-        parts = {"position": Position(*state["position"]), "skips": SkippedSteps(*state.get("skips", ()))}
-        return cls(**{**known, **parts, "step": step})
+    def from_checkpoint(cls, step: int, saved: Mapping[str, Any]) -> "TrainingState":
+        """Returns the state of the checkpoint of `step`; fields that an older version did not save have defaults."""
+        fields = {name: saved[name] for name in cls._fields if name in saved}
+        parts = {"position": Position(*saved["position"]), "skips": SkippedSteps(*saved.get("skips", ()))}
+        return cls(**{**fields, **parts, "step": step})
+
+    def after(self, record: StepRecord, skips: SkippedSteps) -> "TrainingState":
+        """Returns the state after one more step."""
+        return self._replace(
+            step=record.step, position=record.position, tokens=self.tokens + record.tokens, skips=skips
+        )
+
+    def after_validation(self, best: float | None) -> "TrainingState":
+        """Returns the state after a validation; `best` is its score, None where an earlier one was as good."""
+        if best is None:
+            return self._replace(validation_pending=False, stale=self.stale + 1)
+        return self._replace(validation_pending=False, best=best, best_step=self.step, stale=0)
+
+    def end_reason(self, settings: Training) -> str | None:
+        """Returns which of steps, minutes and patience is used up, as a sentence; None where none is."""
+        if settings.steps is not None and self.step >= settings.steps:
+            return f"{self.step} steps are done"
+        if settings.minutes is not None and self.elapsed >= 60 * settings.minutes:
+            return f"{settings.minutes:g} minutes are over, after {self.step} steps"
+        if settings.patience is not None and self.stale >= settings.patience:
+            return f"no better validation since step {self.best_step}"
+        return None
+
+
+class TrainingClock:
+    """The seconds of a training over all its starts, and those since its last checkpoint."""
+
+    def __init__(self, elapsed: float) -> None:
+        self._saved = time.monotonic()
+        self._started = self._saved - elapsed
+
+    def read(self) -> tuple[float, float]:
+        """Returns (seconds of training, seconds since the last checkpoint)."""
+        now = time.monotonic()
+        return now - self._started, now - self._saved
+
+    def note_save(self) -> None:
+        """Starts the seconds since the last checkpoint anew."""
+        self._saved = time.monotonic()

@@ -1,9 +1,11 @@
 """Validation: loss, perplexity, accuracy and BLEU of a model on a corpus that it is not trained on."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,16 +17,20 @@ from transduce.model import TranslationModel
 from transduce.model.readout import Smoothing
 from transduce.model_directory import RECIPE
 from transduce.recipe import read_yaml
+from transduce.runtime.device import is_out_of_memory
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.search import Decoding, pad_rows
 from transduce.settings import validated
 from transduce.storage.checksums import checksum_of
 from transduce.text.subwords import Subwords
-from transduce.translation.translator import SearchMethod, Translator
+from transduce.translation.translator import Batch, SearchMethod, Translation, Translator
 
 __all__ = ["ParallelText", "Validation", "ValidationResult", "named_test_set", "perplexity", "read_parallel_text"]
 
-BATCH_TOKENS = 2048
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+BATCH_TOKENS = 2048  # source and target positions of which the loss is computed at once
 
 
 class ParallelText(NamedTuple):
@@ -103,6 +109,18 @@ class Validation:
         self.decoding, self.smoothing, self.group = decoding, smoothing, group
         self.language = language  # of the target: BLEU cuts some languages in a way of their own
 
+    @torch.inference_mode()
+    def check_memory(self, model: TranslationModel) -> None:
+        """Raises `RuntimeError` where the longest pair alone does not fit into memory; larger batches are halved."""
+        source, target = self.source.encode(self.corpus.source), self.target.encode(self.corpus.target)
+        longest = max(zip(source, target, strict=True), key=lambda pair: max(map(len, pair)))
+        rows = max(1, BATCH_TOKENS // (max(map(len, longest)) + 1))
+        training = model.training
+        try:
+            halved(lambda batch: self._batch_sums(model.eval(), batch), [longest] * rows)
+        finally:
+            model.train(training)
+
     def check(self, model: TranslationModel, *, bleu: bool = True) -> None:
         """A `ValueError` where a line is too long for `model`, or `bleu` is wanted and cannot be had.
 
@@ -134,8 +152,14 @@ class Validation:
         """The model's translations of the source."""
         translator = Translator([model], self.source, self.target, self.decoding)
         batches = translator.batches(self.corpus.source)
+
+        def translate(lines: Sequence[int], batch: Batch) -> list[list[Translation]]:
+            numbers, sources, forced = ([field[line] for line in lines] for field in batch)
+            part = Batch(numbers, sources, forced)  # type: ignore[arg-type]
+            return translator.solved(part, SearchMethod(self.decoding))
+
         mine = [
-            translator.solved(batch, SearchMethod(self.decoding))
+            list(chain.from_iterable(halved(partial(translate, batch=batch), range(len(batch.numbers)))))
             for batch in batches[self.group.rank :: self.group.size]
         ]
         outputs = ["" for _ in self.corpus.source]
@@ -150,12 +174,12 @@ class Validation:
         lengths = torch.tensor([max(len(one), len(other)) + 1 for one, other in zip(source, target, strict=True)])
         batches = list(sentence_batches(lengths.numpy(), BATCH_TOKENS))
         mine = [
-            self._batch_sums(model, [(source[place], target[place]) for place in places])
+            torch.stack(halved(partial(self._batch_sums, model), [(source[place], target[place]) for place in places]))
             for places in batches[self.group.rank :: self.group.size]
         ]
         totals = torch.zeros(3, dtype=torch.float64)
         for sums in self.group.all_gather(mine):  # in the order of one process, so that the sum has its bits
-            totals += sums
+            totals += sums.sum(0)
         smoothed, unsmoothed, right = totals.tolist()
         return smoothed, unsmoothed, right, sum(len(tokens) + 1 for tokens in target)
 
@@ -173,3 +197,18 @@ class Validation:
         smoothed = -extra * right.sum() - share * log_probabilities.sum(-1)[present].sum()
         hits = (log_probabilities.argmax(-1) == target_out)[present].sum()
         return torch.stack([smoothed, -right.sum(), hits]).double().cpu()
+
+
+def halved(work: Callable[[Sequence[Item]], Result], batch: Sequence[Item]) -> list[Result]:
+    """Returns the results of `work` on the batch, or on its halves where memory is refused, and so on.
+
+    Raises the `RuntimeError` where memory does not suffice for one item.
+    """
+    try:
+        return [work(batch)]
+    except RuntimeError as error:
+        if not is_out_of_memory(error) or len(batch) == 1:
+            raise
+    # Outside of the handler: the error holds on to what was computed.
+    middle = len(batch) // 2
+    return halved(work, batch[:middle]) + halved(work, batch[middle:])

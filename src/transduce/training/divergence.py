@@ -43,7 +43,7 @@ class DivergenceDetector:
         """The step that was found to be skipped, if one was; float16 lowering its scale is no such step."""
         late = self._precision.device.type == "cuda" and self._precision.name != "float16"
         looked, self._before = (self._before, record) if late else (record, None)
-        if looked is None or not looked.skipped or self._precision.lowering:
+        if looked is None or not looked.skipped or looked.lowers_scale:
             return None
         return looked
 

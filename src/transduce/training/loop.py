@@ -55,6 +55,7 @@ class StepRecord(NamedTuple):
     waiting: float  # seconds of these spent on waiting for data
     epoch: int
     position: Position  # where the next step begins
+    lowers_scale: bool  # in float16, a gradient that is not finite lowers the loss scale and is no fault
 
     @property
     def loss(self) -> float:
@@ -112,7 +113,9 @@ def training_steps(
             optimiser.scale((training.clip / norm).clamp(max=1.0))
         optimiser.update(rate, norm.isfinite())
         figures = DeferredMetrics(torch.cat([losses, norm.double().view(1)]))
-        record = StepRecord(step, figures, rate, planned.tokens, 0.0, waited, planned.epoch, planned.position)
+        record = StepRecord(
+            step, figures, rate, planned.tokens, 0.0, waited, planned.epoch, planned.position, precision.lowering
+        )
         if precision.name == "float16":
             precision.scale_by(not record.skipped)
         elif before is not None:

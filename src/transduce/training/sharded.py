@@ -87,6 +87,14 @@ class ShardedAdam:
             whole["step"].copy_(self._adam.state[self._shares[0]]["step"])
         return whole
 
+    def parameter_shapes(self) -> list[list[Any]]:
+        """As `Optimiser.parameter_shapes`."""
+        return self._layout.describe()
+
+    def check_parameters(self, saved: list[list[Any]] | None) -> None:
+        """As `Optimiser.check_parameters`."""
+        self._layout.check_description(saved)
+
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
         """As `Optimiser.load_weights`."""
         for name, share in self._mine.items():

@@ -1,0 +1,113 @@
+"""The parts of a training, built from its recipe."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from transduce.corpus import Prepared, subwords_files
+from transduce.model import ModelSpec, TranslationModel, Vocabulary
+from transduce.model.readout import Smoothing
+from transduce.model_directory import Config
+from transduce.recipe import Recipe
+from transduce.runtime.device import compile_on_gpu, describe_environment
+from transduce.runtime.distributed import ProcessGroup
+from transduce.storage.checksums import checksums_of_files
+from transduce.trainer.checkpointing import TrainingEnvironment
+from transduce.trainer.validation import Validation, read_parallel_text
+from transduce.training import FlatAdam, LabelSmoothing, Optimiser, Training
+
+__all__ = ["build_optimiser", "build_validation", "describe_difference", "describe_training", "gather_model"]
+
+
+def build_optimiser(
+    objective: LabelSmoothing,
+    settings: Training,
+    device: torch.device,
+    group: ProcessGroup,
+    say: Callable[[str], None],
+) -> Optimiser:
+    """Puts the model on the device, whole or this process's share of it, and returns its optimiser."""
+    if settings.parallel == "sharded" and group.size > 1:
+        from transduce.training.sharded import ShardedAdam
+
+        return ShardedAdam(objective, settings.optimiser, group, device)
+    model = objective.model.to(device)
+    if model.is_compilable:
+        compile_on_gpu(model, device, say)
+    return FlatAdam(model, settings.optimiser, group)
+
+
+def build_validation(
+    recipe: Recipe, prepared: Prepared, model: TranslationModel, smoothing: Smoothing, group: ProcessGroup
+) -> Validation | None:
+    """Returns what validates `model`; None where the recipe names no corpus for validation."""
+    data, settings = recipe.data, recipe.training
+    if data.validation is None:
+        return None
+    validation = Validation(
+        read_parallel_text(data.validation),
+        prepared.source,
+        prepared.target,
+        recipe.decoding,
+        smoothing,
+        group,
+        data.target_language,
+    )
+    validation.check(model, bleu=settings.validate_every is not None or settings.average is not None)
+    return validation
+
+
+def describe_training(
+    prepared: Prepared,
+    device: torch.device,
+    precision: str,
+    settings: Training,
+    validation: Validation | None,
+    optimiser: Optimiser,
+    group: ProcessGroup,
+) -> TrainingEnvironment:
+    """Returns what a training depends on besides its recipe."""
+    names = subwords_files(shared=prepared.source is prepared.target)
+    environment = {
+        **describe_environment(device),
+        "precision": precision,
+        "processes": group.size,
+        "parallel": "sharded" if optimiser.lockstep else "replicated",
+    }
+    return TrainingEnvironment(
+        environment,
+        prepared.fingerprint,
+        checksums_of_files(prepared.directory / name for name in {*names}),
+        [settings.validate_by, validation.corpus.checksum if validation else None],
+    )
+
+
+def gather_model(model: TranslationModel, vocabulary: Vocabulary, optimiser: Optimiser) -> TranslationModel:
+    """Returns the model as validation reads it: the trained one, or a whole copy of one whose weights are sharded."""
+    if not optimiser.lockstep:
+        return model
+    whole, weights = model.spec.build(vocabulary), optimiser.weights()
+    with torch.no_grad():
+        for name, parameter in whole.named_parameters():
+            parameter.copy_(weights[name])
+    return whole.to(next(model.parameters()).device)
+
+
+def describe_difference(other: Config, spec: ModelSpec, vocabulary: Vocabulary) -> str:
+    """Says which settings give the model of `--from` another shape than that of the recipe, and what to do."""
+    before, now = (dict(_flatten(each.as_dictionary())) for each in (other.model, spec))
+    keys = [key for key in {**before, **now} if before.get(key) != now.get(key) and not key.endswith("dropout")]
+    faults = [f"`model.{key}` is {before.get(key)} there and {now.get(key)} in the recipe" for key in keys]
+    if other.vocabulary != vocabulary:
+        faults.append(f"it has {other.vocabulary.target:,} subwords, the recipe {vocabulary.target:,}")
+    return f"that model has another shape than `model` of this recipe: {'; '.join(faults)}; name the same preset"
+
+
+def _flatten(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields each setting with its dotted path."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{path}{key}.")
+        else:
+            yield path + key, value
