@@ -177,7 +177,12 @@ class Trainer:
         self.optimiser = self._placed(device)
         self.precision = Precision(training.precision, device)
         self.planner = Planner(
-            prepared.train, batch_tokens=training.batch_tokens, micro_batches=training.micro_batches, seed=training.seed
+            prepared.train,
+            batch_tokens=training.batch_tokens,
+            micro_batches=training.micro_batches,
+            seed=training.seed,
+            length_multiple=8 if device.type == "cuda" else 1,
+            max_length=self.model.longest,
         )
         self.checkpoints = Checkpoints(out / "training", training.kept, training.save_steps or 1)
         self.journal = MetricsLog(out, say, training.steps, kept=group.is_rank_zero)
