@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.corpus.token_store import SIDES, CorpusPart, TokenStore
-from transduce.text.bpe_dropout import hashed
+from transduce.text.bpe_dropout import hash_numbers
 from transduce.text.subwords import BEGIN, END
 
 __all__ = ["MicroBatch", "PlannedStep", "Planner", "Position", "fit_buckets", "sentence_batches", "shuffled_places"]
@@ -253,7 +253,7 @@ def shuffled_places(places: Ids, size: int, key: Sequence[int]) -> Ids:
     def moved(found: NDArray[np.uint64]) -> NDArray[np.uint64]:
         left, right = found >> half, found & mask
         for each in keys:
-            left, right = right, left ^ (hashed(right ^ each) & mask)
+            left, right = right, left ^ (hash_numbers(right ^ each) & mask)
         return left << half | right
 
     found = moved(places.astype(np.uint64))
