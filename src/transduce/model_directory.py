@@ -17,9 +17,10 @@ from torch import Tensor
 from transduce.corpus import subwords_files
 from transduce.model import ModelSpec, TranslationModel, Vocabulary, build_without_weights
 from transduce.search import Decoding
-from transduce.settings import Spec, parsed, validated
+from transduce.settings import Spec, parse_json, validated
 from transduce.storage.atomic import atomic_write, atomic_write_text, flush_to_disk, write_tensors
 from transduce.storage.checksums import Checksums, checksum_of, checksums_of_files, find_damage
+from transduce.storage.migrations import CONFIG_VERSION, migrate_config
 from transduce.text.subwords import Subwords
 
 __all__ = [
@@ -34,7 +35,7 @@ __all__ = [
     "write_recipe",
 ]
 
-VERSION: Literal[1] = 1
+VERSION: Literal[1] = 1  # of the manifest
 CONFIG, WEIGHTS, MANIFEST, RECIPE, CARD = (
     "config.json",
     "model.safetensors",
@@ -57,7 +58,7 @@ class Weights(Spec):
 class Config(Spec):
     """`config.json`."""
 
-    version: Literal[1] = VERSION
+    version: Literal[2] = CONFIG_VERSION
     model: ModelSpec
     vocabulary: Vocabulary
     source_language: str | None = None
@@ -93,7 +94,7 @@ class Model(NamedTuple):
     def read(cls, directory: Path) -> "Model":
         """The model in `directory`, on the CPU; a `ValueError` where it is none, or not as it was written."""
         contents = _checked(directory)
-        config = parsed(Config, contents[CONFIG], place=str(directory / CONFIG))
+        config = _parse_config(contents[CONFIG], directory)
         module = build_without_weights(config.model, config.vocabulary)
         _fill(module, _tensors(contents[WEIGHTS], directory / WEIGHTS))
         source, target = _sides(contents, directory)
@@ -108,7 +109,14 @@ class Model(NamedTuple):
     @staticmethod
     def read_config(directory: Path) -> Config:
         """The settings alone, checked like everything else."""
-        return parsed(Config, _checked(directory, only=CONFIG)[CONFIG], place=str(directory / CONFIG))
+        return _parse_config(_checked(directory, only=CONFIG)[CONFIG], directory)
+
+
+def _parse_config(content: bytes, directory: Path) -> Config:
+    """Returns the settings in the content of a `config.json` of any version."""
+    place = str(directory / CONFIG)
+    values = parse_json(content, place=place)
+    return validated(Config, migrate_config(values) if isinstance(values, dict) else values, place=place)
 
 
 def _tensors(content: bytes, path: Path) -> dict[str, Tensor]:

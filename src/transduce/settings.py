@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-__all__ = ["DEEPEST", "LONGEST_SHOWN", "Spec", "check_plain", "merged", "parsed", "validated"]
+__all__ = ["DEEPEST", "LONGEST_SHOWN", "Spec", "check_plain", "merged", "parse_json", "validated"]
 
 FAULTS_TOLD, LONGEST_SHOWN = 20, 200  # of many faults the first; of a long value the beginning
 
@@ -64,13 +64,12 @@ def validated(spec: type[AnySpec], values: Mapping[str, Any], *, place: str) -> 
         raise ValueError(f"{place}: " + "\n".join(dict.fromkeys(faults))) from None
 
 
-def parsed(spec: type[AnySpec], content: bytes, *, place: str) -> AnySpec:
-    """The same from the content of a JSON file."""
+def parse_json(content: bytes, *, place: str) -> Any:
+    """Returns the values in the content of a JSON file; raises ValueError with `place` for content that is no JSON."""
     try:
-        values = json.loads(content)
+        return json.loads(content)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{place} is no JSON: {error}") from None
-    return validated(spec, values, place=place)
 
 
 def _fault(spec: type[Spec], values: Any, fault: Any) -> str:

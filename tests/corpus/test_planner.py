@@ -128,6 +128,27 @@ def test_pieces_hold_the_pairs_with_their_symbols(store: TokenStore, pairs: list
         assert step.tokens == sum(int((micro_batch.target_out != PAD).sum()) for micro_batch in step.micro_batches)
 
 
+@pytest.mark.parametrize(
+    ("pair_length", "max_length", "longest_bucket"),
+    [(40, None, 48), (39, None, 40), (40, 44, 41), (40, 48, 48)],
+)
+def test_bucket_lengths_are_multiples_of_eight_on_a_gpu(
+    tmp_path: Path, pair_length: int, max_length: int | None, longest_bucket: int
+) -> None:
+    pairs = [*random_pairs(300), ([10 + 300, *[3] * (pair_length - 1)], [4])]
+    pairs = [(source[:pair_length], target[:pair_length]) for source, target in pairs]
+    store = stored(tmp_path, pairs)
+    planner = Planner(
+        store, batch_tokens=700, micro_batches=2, buckets=6, seed=1, length_multiple=8, max_length=max_length
+    )
+    *lengths, longest = [length for _, length in planner.shapes]
+    assert longest == longest_bucket
+    assert lengths
+    assert all(length % 8 == 0 for length in lengths)
+    assert {batch.source.shape[1] for step in epoch(planner) for batch in step.micro_batches} <= {*lengths, longest}
+    assert Counter(numbers(epoch(planner))) == Counter(range(301))
+
+
 def test_an_epoch_uses_every_pair_once(store: TokenStore) -> None:
     planner = Planner(store, batch_tokens=700, micro_batches=2, buckets=5, seed=1)
     assert Counter(numbers(epoch(planner))) == Counter(range(1500))

@@ -195,10 +195,10 @@ def test_a_folder_where_one_stands_is_not_taken_for_a_table_of_the_hub(tmp_path,
         Hub(hub="opus_books", languages=("en", "de"))
 
 
-def test_word_pieces_of_another_model_have_no_merges_to_leave_out(tmp_path):
+def test_wordpiece_of_another_model_has_no_merges_to_leave_out(tmp_path):
     subwords = Subwords.learn(["a man", "two men"] * 9, WordPiece(size=600))
     data = DataSpec(train=(Hub(hub="x/y"),), source_language="en", target_language="de")
-    with pytest.raises(ValueError, match=r"the subwords of --from are word-pieces, .* set subwords\.dropout: 0"):
+    with pytest.raises(ValueError, match=r"the subwords of --from are WordPiece, .* set subwords\.dropout: 0"):
         prepare(data, Bpe(dropout=0.1), tmp_path, threads=1, say=print, given=(subwords, subwords))
 
 

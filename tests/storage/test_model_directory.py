@@ -52,7 +52,7 @@ def test_what_is_read_is_what_was_trained(trained):
 def test_config_is_whole(trained):
     values = json.loads((trained / "config.json").read_text())
     assert values == Model.read(trained).config.as_dictionary()
-    assert values["version"] == 1
+    assert values["version"] == 2
     assert values["model"]["positions"] == {"kind": "sinusoidal", "layout": "interleaved"}
     assert values["model"]["readout"] == {"kind": "tied"}
     assert values["model"]["symbols"] == {"pad": 0, "begin": 1, "end": 2}

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from transduce.settings import validated
-from transduce.text.bpe_dropout import hashed
+from transduce.text.bpe_dropout import hash_numbers
 from transduce.text.subwords import END, Bpe, Subwords, WordPiece
 
 SPECS = [Bpe(size=300), WordPiece(size=560)]
@@ -41,7 +41,7 @@ def test_whatever_they_are_learnt_from_they_give_back_any_text(
 @given(text=TEXT)
 def test_dropout_gives_back_any_text_and_without_it_is_the_plain_cut(text: str) -> None:
     subwords = Subwords.parse(content("bpe"), place="here")
-    keys = hashed(np.arange(2))
+    keys = hash_numbers(np.arange(2))
     assert subwords.decode(subwords.encode_with_dropout([text, "x"], 0.5, keys)) == [text, "x"]
     assert [ids.tolist() for ids in subwords.encode_with_dropout([text, "x"], 0.0, keys)] == subwords.encode(
         [text, "x"]

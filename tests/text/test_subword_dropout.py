@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.text.bpe_dropout import ByteSymbols, Merges, hashed
+from transduce.text.bpe_dropout import ByteSymbols, Merges, hash_numbers
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
 LINES = [
@@ -17,7 +17,7 @@ LINES = [
     "Ein junger Mann im grünen Hemd hält eine Gitarre …… und “so”",
     "Два мальчика играют в снегу…… да",
 ] * 3
-KEYS = hashed(np.arange(len(LINES)))
+KEYS = hash_numbers(np.arange(len(LINES)))
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def subwords() -> Subwords:
 @given(text=st.text(st.sampled_from("ab d'ué…да.1"), max_size=40))
 def test_without_dropout_it_is_the_librarys_cut(subwords: Subwords, text: str) -> None:
     lines = [text, *LINES, text[::-1]]
-    cut = subwords.encode_with_dropout(lines, 0.0, hashed(np.arange(len(lines))))
+    cut = subwords.encode_with_dropout(lines, 0.0, hash_numbers(np.arange(len(lines))))
     assert [ids.tolist() for ids in cut] == subwords.encode(lines)
 
 
@@ -54,7 +54,7 @@ def test_a_cut_depends_on_the_key_and_not_on_the_company(subwords: Subwords) -> 
     group = subwords.encode_with_dropout(LINES, 0.3, KEYS)
     alone = [subwords.encode_with_dropout([line], 0.3, KEYS[i : i + 1])[0] for i, line in enumerate(LINES)]
     assert [ids.tolist() for ids in group] == [ids.tolist() for ids in alone]
-    other = subwords.encode_with_dropout(LINES, 0.3, hashed(KEYS))
+    other = subwords.encode_with_dropout(LINES, 0.3, hash_numbers(KEYS))
     assert all(one.tolist() != two.tolist() for one, two in zip(group, other))
     assert group[0].tolist() != group[4].tolist()  # the same line under another key
 
@@ -67,9 +67,9 @@ def test_merges_are_left_out_with_the_given_probability() -> None:
     assert (len(ids) / throws - 1) == pytest.approx(0.3, abs=4 * (0.3 * 0.7 / throws) ** 0.5)
 
 
-def test_word_pieces_have_no_merges_to_leave_out() -> None:
+def test_wordpiece_has_no_merges_to_leave_out() -> None:
     pieces = Subwords.learn(LINES, WordPiece(size=600))
-    with pytest.raises(ValueError, match=r"have no merges to leave out: set subwords\.dropout: 0"):
+    with pytest.raises(ValueError, match=r"has no merges to leave out: set subwords\.dropout: 0"):
         pieces.encode_with_dropout(LINES, 0.1, KEYS)
 
 
@@ -90,7 +90,7 @@ def test_merging_agrees_with_subword_nmt() -> None:
     flat = np.array([ids[letter] for word in letters for letter in word])
     number = np.repeat(np.arange(len(words)), [len(word) for word in letters])
     place = np.arange(len(flat))
-    merged = merges.mixed(ByteSymbols(flat.copy(), number, hashed(place), place, place), 0.0)
+    merged = merges.apply(ByteSymbols(flat.copy(), number, hash_numbers(place), place, place), 0.0)
     names = {number: piece for piece, number in ids.items()}
     pieces = [names[merged_id].removesuffix("</w>") for merged_id in merged[merged >= 0].tolist()]
     theirs = (folder / "corpus.bpe.ref.en").read_text("utf-8").split()

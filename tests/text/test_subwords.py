@@ -63,7 +63,7 @@ def test_a_line_is_cut_as_the_library_cuts_it_whole(subwords: Subwords, lines: l
 
 
 def test_threads_may_share_what_is_remembered(subwords: Subwords, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transduce.text.subwords.REMEMBERED", 30)
+    monkeypatch.setattr("transduce.text.subwords.CACHE_SIZE", 30)
     random = Random(1)
     batches = [[" ".join(f"{random.randrange(200)}" for _ in range(8)) for _ in range(5)] for _ in range(400)]
     with ThreadPoolExecutor(8) as pool:
@@ -72,10 +72,10 @@ def test_threads_may_share_what_is_remembered(subwords: Subwords, monkeypatch: p
 
 
 def test_what_is_remembered_is_bounded(subwords: Subwords, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transduce.text.subwords.REMEMBERED", 20)
+    monkeypatch.setattr("transduce.text.subwords.CACHE_SIZE", 20)
     for number in range(200):
         subwords.encode([f"{number} {number + 1} and so on"])
-    assert len(subwords._known) <= 20 + 5
+    assert len(subwords._cache) <= 20 + 5
 
 
 def test_batches_do_not_matter(subwords: Subwords) -> None:
@@ -87,7 +87,9 @@ def test_a_word_is_the_same_at_the_beginning_of_a_line_and_inside(subwords: Subw
     assert twice == [*word, *word]
 
 
-def test_frequent_words_are_whole(subwords: Subwords) -> None:
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.kind)
+def test_frequent_words_are_whole(spec: Bpe | WordPiece) -> None:
+    subwords = Subwords.learn([*LINES, *["the man"] * 30], spec)
     (ids,) = subwords.encode(["the man"])
     assert subwords.readable_subwords([BEGIN, *ids, END, PAD]) == ["<s>", "▁the", "▁man", "</s>", "<pad>"]
 

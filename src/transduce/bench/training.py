@@ -103,7 +103,12 @@ def _measured(
     smoothing = Smoothing(epsilon=training.label_smoothing, over=training.label_smoothing_over)
     objective = LabelSmoothing(model, smoothing).train()
     planner = Planner(
-        prepared.train, batch_tokens=training.batch_tokens, micro_batches=training.micro_batches, seed=training.seed
+        prepared.train,
+        batch_tokens=training.batch_tokens,
+        micro_batches=training.micro_batches,
+        seed=training.seed,
+        length_multiple=8 if device.type == "cuda" else 1,
+        max_length=model.longest,
     )
     optimiser = FlatAdam(model, training.optimiser)
     if model.is_compilable:

@@ -91,7 +91,7 @@ def _recipe(
 ) -> tuple["Recipe", str]:
     """What is trained, and its name: the recipe of a run, or a preset on the embedded corpus; or on two files."""
     from transduce.model_directory import RECIPE, Model
-    from transduce.recipe import from_values, read_yaml
+    from transduce.recipe import from_values, read_resolved_recipe
 
     source, comma, target = (data or "").partition(",")
     if data and not comma:
@@ -99,7 +99,7 @@ def _recipe(
     if run is not None:
         refuse_options({"--preset": preset}, "is another model than that of the run")
         Model.read_config(run)  # a folder that is no model is told as one
-        values: dict[str, Any] = dict(read_yaml(run / RECIPE))
+        values: dict[str, Any] = read_resolved_recipe(run / RECIPE).as_dictionary()
     else:
         values = {"data": {"train": _usual_text()}, "model": {"preset": preset or "tiny"}}
         if device.type == "cuda":  # which holds a whole step, and idles between small pieces

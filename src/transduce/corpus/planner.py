@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.corpus.token_store import SIDES, CorpusPart, TokenStore
-from transduce.text.bpe_dropout import hashed
+from transduce.text.bpe_dropout import hash_numbers
 from transduce.text.subwords import BEGIN, END
 
 __all__ = ["MicroBatch", "PlannedStep", "Planner", "Position", "fit_buckets", "sentence_batches", "shuffled_places"]
@@ -82,8 +82,10 @@ class Planner:
     """Cuts a store into micro-batches and steps.
 
     `batch_tokens` bounds the source and the target positions of a step, padding included. `micro_batches` is their
-    number in a step, as `micro_batches_per_step` has it; the last step of an epoch may have fewer. Raises `ValueError`
-    for a pair that does not fit into a micro-batch.
+    number in a step, as `micro_batches_per_step` has it; the last step of an epoch may have fewer. Lengths of buckets
+    are rounded up to a multiple of `length_multiple`, because attention on a GPU needs multiples of 8; only the longest
+    bucket may be shorter, where a micro-batch or the model's `max_length` positions have no room for the multiple.
+    Raises `ValueError` for a pair that does not fit into a micro-batch.
     """
 
     def __init__(
@@ -94,9 +96,12 @@ class Planner:
         micro_batches: int | Literal["auto"],
         buckets: int = 12,
         seed: int,
+        length_multiple: int = 1,
+        max_length: int | None = None,
     ) -> None:
         self.store = store
         self.seed = seed
+        self._length_multiple = length_multiple
         self._latest: tuple[tuple[int, int], tuple[TokenStore, list[PlannedMicroBatch]]] | None = None
         self.micro_batches = micro_batches_per_step(batch_tokens, micro_batches)
         budget = batch_tokens // self.micro_batches
@@ -107,7 +112,8 @@ class Planner:
                 f"({batch_tokens} in {self.micro_batches} micro-batches); take at least "
                 f"{longest * self.micro_batches}, fewer micro-batches, or a smaller data.longest"
             )
-        self._buckets = self._fitted(buckets)
+        self._length_limit = max(longest, min(budget, max_length or budget) // length_multiple * length_multiple)
+        self._buckets = self._fit_buckets(buckets)
         fitting = budget // self._buckets
         self._rows = np.where(fitting >= 8, fitting // 8 * 8, fitting)
 
@@ -155,13 +161,19 @@ class Planner:
             epoch, first, portion = next_portion
             del store, plan  # before the next are made
 
-    def _fitted(self, buckets: int) -> Ids:
-        """Rungs for the lengths of the first portion; the last holds the longest pair of any."""
+    def _fit_buckets(self, buckets: int) -> Ids:
+        """Returns the bucket lengths that fit the first portion; the last holds the longest pair of all portions."""
         first = self.store.in_epoch(self.seed, 0)
-        counts = np.bincount(_lengths(first, self._numbers(0, 0)), minlength=self.store.longest + 2).astype(float)
-        # With subword dropout another epoch may have this length, if the first has not.
-        counts[self.store.longest + 1] += np.finfo(float).tiny
+        lengths = _lengths(first, self._numbers(0, 0))
+        # With subword dropout another epoch may have the longest pair, if the first has not.
+        last = int(self._round_up(np.array(self.store.longest + 1)))
+        counts = np.bincount(self._round_up(lengths), minlength=last + 1).astype(float)
+        counts[last] += np.finfo(float).tiny
         return fit_buckets(counts, buckets)
+
+    def _round_up(self, lengths: Ids) -> Ids:
+        """Rounds lengths up to the multiple, at most to the limit."""
+        return np.minimum(-(-lengths // self._length_multiple) * self._length_multiple, self._length_limit)
 
     def _planned(self, epoch: int, portion: int) -> tuple[TokenStore, list[PlannedMicroBatch]]:
         """The store of an epoch, and the micro-batches of one of its portions in their order; the latest are kept."""
@@ -241,7 +253,7 @@ def shuffled_places(places: Ids, size: int, key: Sequence[int]) -> Ids:
     def moved(found: NDArray[np.uint64]) -> NDArray[np.uint64]:
         left, right = found >> half, found & mask
         for each in keys:
-            left, right = right, left ^ (hashed(right ^ each) & mask)
+            left, right = right, left ^ (hash_numbers(right ^ each) & mask)
         return left << half | right
 
     found = moved(places.astype(np.uint64))

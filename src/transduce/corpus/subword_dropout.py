@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.corpus.token_store import FILES, SIDES, CorpusPart, PackedSentences, Side, TokenStore, TokenStoreWriter
-from transduce.text.bpe_dropout import hashed
+from transduce.text.bpe_dropout import hash_numbers
 from transduce.text.subwords import Subwords
 
 __all__ = ["SubwordDropout", "SubwordDropoutStore"]
@@ -78,7 +78,7 @@ class SubwordDropoutStore(TokenStore):
 
 def _keys(seed: int, epoch: int, side: Side, numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
     """A key for each sentence."""
-    key = hashed(np.array([seed]))
+    key = hash_numbers(np.array([seed]))
     for part in (epoch, SIDES.index(side)):
-        key = hashed(key ^ np.uint64(part))
-    return hashed(key ^ numbers.astype(np.uint64))
+        key = hash_numbers(key ^ np.uint64(part))
+    return hash_numbers(key ^ numbers.astype(np.uint64))

@@ -28,6 +28,7 @@ from transduce.runtime.device import choose_device, count_cores, describe_enviro
 from transduce.settings import merged, validated
 from transduce.storage.atomic import atomic_write_text
 from transduce.storage.locks import LockHeldError, exclusive_lock, wait_for_lock
+from transduce.storage.migrations import migrate_recipe
 from transduce.trainer.run_directory import has_saved
 from transduce.trainer.train import TrainOptions, run_training
 from transduce.trainer.trainer import TrainResult
@@ -194,7 +195,7 @@ def _answers(found: Found, budget: Budget) -> bool:
 def _is_of(trial: Trial, recipe: Any) -> bool:
     """Whether a recipe as it was written is the trial's, however long; what it does not say yet is as by default."""
     try:
-        written = validated(Recipe, recipe, place=trial.name)
+        written = validated(Recipe, migrate_recipe(recipe)[0], place=trial.name)
     except ValueError:  # of another version, with other settings
         return False
     return bool(_identity(written) == _identity(trial.recipe))

@@ -1,5 +1,25 @@
-"""Recipes: everything that a training is told, as one checked record; presets; and what a model is made of."""
+"""Recipes: the settings of a training as one checked record; presets; the parameters and arithmetic of a model."""
 
-from transduce.recipe.recipe import LARGEST, Recipe, dump, expanded, from_values, load, read_yaml, wherever
+from transduce.recipe.recipe import (
+    LARGEST,
+    Recipe,
+    dump,
+    expanded,
+    from_values,
+    load,
+    read_resolved_recipe,
+    read_yaml,
+    wherever,
+)
 
-__all__ = ["LARGEST", "Recipe", "dump", "expanded", "from_values", "load", "read_yaml", "wherever"]
+__all__ = [
+    "LARGEST",
+    "Recipe",
+    "dump",
+    "expanded",
+    "from_values",
+    "load",
+    "read_resolved_recipe",
+    "read_yaml",
+    "wherever",
+]

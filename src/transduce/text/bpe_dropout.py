@@ -1,8 +1,8 @@
-"""BPE-dropout: a word is cut differently each time it is met, because merges are left out at random.
+"""BPE-dropout: merges are dropped at random, so that a word is encoded differently each time.
 
-Provilkov et al. 2020, algorithm 1: at every step each merge that a word admits is dropped with the same probability,
-the best of the others is made, and the word is done when none is left. The randomness is a hash of a key that comes
-with each line and of the place in that line, so neither batches nor threads change what comes out.
+Provilkov et al. 2020, algorithm 1: at every step each possible merge of a word is dropped with the same probability,
+and the best of the others is applied, until none is left. The randomness is a hash of a key for each line and of the
+place in that line, so that neither batches nor threads change the result.
 """
 
 from collections.abc import Sequence
@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ByteSymbols", "Merges", "hashed"]
+__all__ = ["ByteSymbols", "Merges", "hash_numbers"]
 
 Ids = NDArray[np.int64]
 
 NONE = 1 << 31
-"""The rank of two neighbours that nothing joins."""
+"""The rank of two neighbours that no merge joins."""
 
 
 class ByteSymbols(NamedTuple):
-    """The words of many lines, cut into symbols: at first bytes, then what they were merged to."""
+    """The words of many lines as symbols: at first bytes, then the results of merges."""
 
     ids: NDArray[Any]
     word: NDArray[Any]  # the number of the symbol's word, over all lines
@@ -31,7 +31,7 @@ class ByteSymbols(NamedTuple):
 
 
 class Merges:
-    """The merges of a BPE, the best first: which two ids give which."""
+    """Applies the merges of a BPE, each (left id, right id, merged id), the best first."""
 
     def __init__(self, merges: Sequence[tuple[int, int, int]]) -> None:
         left, right, self._products = np.array(merges, np.int64).reshape(-1, 3).T
@@ -41,21 +41,21 @@ class Merges:
         # The last code belongs to no pair, so that a search never ends behind it.
         self._codes = np.append(np.sort(codes), self._factor**2)
 
-    def mixed(self, symbols: ByteSymbols, probability: float) -> Ids:
-        """What is left when all words are merged: each id at the place of its first byte, elsewhere −1."""
+    def apply(self, symbols: ByteSymbols, probability: float) -> Ids:
+        """Merges all words, each merge dropped with `probability`; returns ids at their first bytes, elsewhere −1."""
         result = np.full(len(symbols.ids), -1, np.int64)
         for turn in count():
             if not len(symbols.ids):
                 break
-            symbols = self._merged_once(symbols, probability, turn, result)
+            symbols = self._merge_once(symbols, probability, turn, result)
         return result
 
-    def _merged_once(self, symbols: ByteSymbols, probability: float, turn: int, result: Ids) -> ByteSymbols:
-        """The words with one merge more; those that admit none go into `result` and are left out."""
+    def _merge_once(self, symbols: ByteSymbols, probability: float, turn: int, result: Ids) -> ByteSymbols:
+        """Applies one merge to each word; words without a possible merge are moved to `result`."""
         size = len(symbols.ids)
         starts = np.flatnonzero(np.diff(symbols.word, prepend=-1))
         # Rank and index in one number: its least in a word is the best merge, and of equals the leftmost.
-        ranked = self._admitted(symbols, probability, turn) * size + np.arange(size)
+        ranked = self._ranks_of_merges(symbols, probability, turn) * size + np.arange(size)
         rank, index = np.divmod(np.minimum.reduceat(ranked, starts), size)
         growing = rank < NONE
         stays = np.repeat(growing, np.diff(starts, append=size))
@@ -64,17 +64,17 @@ class Merges:
         stays[index[growing] + 1] = False
         return ByteSymbols(*(column[stays] for column in symbols))
 
-    def _admitted(self, symbols: ByteSymbols, probability: float, turn: int) -> Ids:
-        """For each symbol the rank of its merge with the next, `NONE` where there is none or it is dropped."""
+    def _ranks_of_merges(self, symbols: ByteSymbols, probability: float, turn: int) -> Ids:
+        """Returns the rank of each symbol's merge with the next, `NONE` without a merge and for a dropped merge."""
         codes = symbols.ids[:-1] * self._factor + symbols.ids[1:]
-        found = np.searchsorted(self._codes, codes)
-        chance = hashed(symbols.key ^ hashed(symbols.place + (turn << 32)))[:-1] / 2.0**64
-        admitted = (self._codes[found] == codes) & (symbols.word[:-1] == symbols.word[1:]) & (chance >= probability)
-        return np.append(np.where(admitted, self._ranks[found], NONE), NONE)
+        slots = np.searchsorted(self._codes, codes)
+        chance = hash_numbers(symbols.key ^ hash_numbers(symbols.place + (turn << 32)))[:-1] / 2.0**64
+        is_possible = (self._codes[slots] == codes) & (symbols.word[:-1] == symbols.word[1:]) & (chance >= probability)
+        return np.append(np.where(is_possible, self._ranks[slots], NONE), NONE)
 
 
-def hashed(numbers: NDArray[np.integer[Any]]) -> NDArray[np.uint64]:
-    """A number of 64 random-looking bits for each of `numbers` (splitmix64, Steele et al. 2014)."""
+def hash_numbers(numbers: NDArray[np.integer[Any]]) -> NDArray[np.uint64]:
+    """Returns 64 pseudo-random bits for each of `numbers` (splitmix64, Steele et al. 2014)."""
     mixed = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

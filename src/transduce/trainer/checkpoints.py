@@ -18,6 +18,7 @@ from torch import Tensor
 
 from transduce.storage.atomic import flush_to_disk, write_tensors
 from transduce.storage.checksums import checksums_of_files, find_damage
+from transduce.storage.migrations import migrate_state
 
 WEIGHTS, OPTIMISER, STATE, MANIFEST = "model.safetensors", "optimiser.safetensors", "state.json", "manifest.json"
 
@@ -87,7 +88,7 @@ class Checkpoints:
     def load(self, step: int) -> Checkpoint:
         """The checkpoint of `step`; a `DamagedError` where it is not as it was written."""
         place = self._checked(step)
-        state = json.loads((place / STATE).read_text("utf-8"))
+        state = migrate_state(json.loads((place / STATE).read_text("utf-8")))
         return Checkpoint(state.pop("step"), load_file(place / WEIGHTS), load_file(place / OPTIMISER), state)
 
     def weights(self, step: int) -> dict[str, Tensor]:

@@ -8,7 +8,7 @@ from torch import Tensor
 from transduce.measure import Score
 from transduce.model import Vocabulary
 from transduce.model_directory import CARD, RECIPE, Config, Model, Weights, write_model
-from transduce.recipe import Recipe, dump, read_yaml
+from transduce.recipe import Recipe, dump, read_resolved_recipe
 from transduce.settings import merged, validated
 from transduce.text.subwords import Subwords
 from transduce.trainer.checkpoints import Checkpoints
@@ -80,7 +80,7 @@ def average(run: Path, out: Path, last: int | None, chosen: Sequence[int] = ()) 
         )
     which = Weights(kind="averaged", steps=tuple(steps))
     config = validated(Config, merged(model.config.as_dictionary(), {"weights": which.as_dictionary()}), place=str(run))
-    recipe = validated(Recipe, read_yaml(run / RECIPE), place=str(run / RECIPE))
+    recipe = read_resolved_recipe(run / RECIPE)
     mean = average_weights(checkpoints.weights(step) for step in steps)
     publish(out, recipe, config, mean, (model.source, model.target), None)
     return which

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.model_directory import MANIFEST, NEXT, RECIPE, recipe_was_edited, write_recipe
-from transduce.recipe import LARGEST, Recipe, dump, read_yaml, wherever
+from transduce.recipe import LARGEST, Recipe, dump, read_resolved_recipe, wherever
 
 __all__ = ["begin_run", "check_is_run_or_empty", "has_saved", "keep_aside"]
 
@@ -79,7 +79,8 @@ def begin_run(recipe: Recipe, out: Path) -> None:
                 "Put it back, or begin anew with --restart (what is there is kept); changes belong into a recipe of "
                 "your own, or into --set"
             )
-        if differences := list(_differences(wherever(read_yaml(path)), wherever(recipe.as_dictionary()))):
+        begun = read_resolved_recipe(path).as_dictionary()
+        if differences := list(_differences(wherever(begun), wherever(recipe.as_dictionary()))):
             raise ValueError(
                 f"{out} was begun with another recipe: {'; '.join(differences)}. Train into another directory, "
                 "or begin anew with --restart (what is there is kept)"

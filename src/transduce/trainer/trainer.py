@@ -84,7 +84,12 @@ class Trainer:
         self.optimiser = build_optimiser(self.objective, settings, device, group, say)
         self.precision = Precision(settings.precision, device)
         self.planner = Planner(
-            prepared.train, batch_tokens=settings.batch_tokens, micro_batches=settings.micro_batches, seed=settings.seed
+            prepared.train,
+            batch_tokens=settings.batch_tokens,
+            micro_batches=settings.micro_batches,
+            seed=settings.seed,
+            length_multiple=8 if device.type == "cuda" else 1,
+            max_length=self.model.longest,
         )
         self.metrics_log = MetricsLog(out, say, settings.steps, enabled=group.is_rank_zero)
         self.validation = build_validation(recipe, prepared, self.model, smoothing, group)

@@ -1,0 +1,76 @@
+"""Reads YAML 1.2 as plain JSON values: sizes and depths are bounded, and every error names the place."""
+
+import json
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.constructor import DuplicateKeyError, SafeConstructor
+
+from transduce.settings import DEEPEST, check_plain
+
+__all__ = ["LARGEST", "parse_yaml", "read_yaml"]
+
+LARGEST = 100_000
+"""Bytes of a recipe: the parser takes seconds for more."""
+
+JSON_TAGS = ("map", "seq", "str", "int", "float", "bool", "null")
+
+
+class _Constructor(SafeConstructor):
+    """Constructs JSON values alone: no dates, which YAML 1.2 does not have, no sets and no bytes."""
+
+    # None stands for unknown tags, which raise an error with the line.
+    yaml_constructors = {
+        tag: SafeConstructor.yaml_constructors[tag]
+        for tag in (None, *(f"tag:yaml.org,2002:{tag}" for tag in JSON_TAGS))
+    } | {"tag:yaml.org,2002:timestamp": SafeConstructor.construct_yaml_str}
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Returns the mapping in a YAML 1.2 file; raises ValueError for any other content."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a directory; a recipe is a YAML file")
+    if not path.exists():
+        raise ValueError(f"there is no recipe {path}")
+    with path.open("rb") as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ValueError(f"{path} has more than {LARGEST:,} bytes; a recipe is a page of YAML, and names the corpora")
+    values = parse_yaml(content, place=str(path))
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} holds no sections; a recipe begins with `data:`")
+    return values
+
+
+def parse_yaml(content: bytes, *, place: str) -> Any:
+    """Returns YAML 1.2 as plain values; raises ValueError with `place` for content that is no YAML."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Constructor = _Constructor
+    try:
+        text = content.decode("utf-8-sig")
+        # Deep brackets take the parser minutes, deep indentation more than Python's stack.
+        if max(accumulate((letter in "[{") - (letter in "]}") for letter in text), default=0) > DEEPEST:
+            raise RecursionError
+        values = yaml.load(text)
+    except DuplicateKeyError as error:
+        raise ValueError(f"{place}: {error.problem}: keep one of them") from None
+    except RecursionError:
+        raise ValueError(f"{place} is nested too deep: settings have at most {DEEPEST} levels") from None
+    except Exception as error:  # the library raises errors of many classes
+        reason = f"{(str(error).splitlines() or [''])[0]} {_line_of(error, content)}".rstrip()
+        raise ValueError(f"{place} is no YAML: {reason}") from None
+    check_plain(values, place=place)
+    # Through JSON: every key becomes a string, and an alias becomes a copy.
+    return json.loads(json.dumps(values))
+
+
+def _line_of(error: Exception, content: bytes) -> str:
+    """Returns the line of a YAML error in parentheses, with a remedy for unquoted variables."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return ""
+    lines = content.split(b"\n")[mark.line : mark.line + 1]
+    remedy = '; inside of braces put "${NAME}" into quotes' if any(b"${" in line for line in lines) else ""
+    return f"(line {mark.line + 1}: {getattr(error, 'problem', '')}{remedy})"

@@ -1,0 +1,65 @@
+"""The byte alphabet of subwords: symbols, letters for bytes, and how text is cut into words of bytes."""
+
+from typing import Any
+
+import tokenizers
+from tokenizers import decoders, normalizers, pre_tokenizers
+
+__all__ = [
+    "BEGIN",
+    "CONTINUES",
+    "END",
+    "LONGEST_WORD",
+    "LONGEST_WORD_IN_BYTES",
+    "PAD",
+    "SYMBOLS",
+    "build_tokenizer",
+    "byte_letters",
+]
+
+PAD, BEGIN, END = 0, 1, 2
+"""Ids of the three symbols, which stand for no text."""
+
+# The brackets are no letters of the byte alphabet, so no text is ever encoded as a symbol.
+SYMBOLS = ("⟨pad⟩", "⟨s⟩", "⟨/s⟩")
+
+# Stands before the subwords of WordPiece that continue a word; it is no letter of the byte alphabet either.
+CONTINUES = "‿"
+
+# Letters with their marks, across one apostrophe; digits; punctuation; space. Each takes one space before it.
+# The bounds keep the cost of a word bounded where a line has no spaces.
+LONGEST_WORD = 64
+WORD = "|".join(
+    expression.replace("+", f"{{1,{LONGEST_WORD}}}")
+    for expression in (
+        r" ?[\p{L}\p{M}]+(?:['’][\p{L}\p{M}]+)?",
+        r" ?\p{N}+",
+        r" ?[^\s\p{L}\p{M}\p{N}]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    )
+)
+LONGEST_WORD_IN_BYTES = 4 * (2 * LONGEST_WORD + 2)
+
+
+def byte_letters() -> list[str]:
+    """Returns the letter that stands for each byte in a `tokenizer.json`: GPT-2's alphabet of visible letters."""
+    visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    substitutes = iter(range(0x100, 0x200))
+    return [chr(code if code in visible else next(substitutes)) for code in range(0x100)]
+
+
+def build_tokenizer(model: Any) -> tokenizers.Tokenizer:
+    """Returns a tokenizer of `model` that splits text into words of bytes and joins them again."""
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.normalizer = normalizers.Prepend(" ")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(tokenizers.Regex(WORD), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace(CONTINUES, ""), decoders.ByteLevel(), decoders.Strip(" ", 1, 0)]
+    )
+    return tokenizer

@@ -1,0 +1,80 @@
+"""Learns subwords from text: the settings of BPE and WordPiece, and how each becomes a tokenizer."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+import tokenizers
+from pydantic import Field
+from tokenizers import models, trainers
+
+from transduce.settings import Spec
+from transduce.text.byte_level import CONTINUES, LONGEST_WORD_IN_BYTES, PAD, SYMBOLS, build_tokenizer, byte_letters
+from transduce.text.wordpiece import learn_wordpiece
+
+__all__ = ["SMALLEST", "Bpe", "SubwordsSpec", "WordPiece", "learn_tokenizer"]
+
+SMALLEST = len(SYMBOLS) + len(byte_letters())
+
+LARGEST = 1_000_000
+"""Subwords, at most: the library allocates memory for all of them before it learns."""
+
+
+class Bpe(Spec):
+    """Byte-pair encoding: merges the most frequent pair of neighbours, again and again (Sennrich et al. 2016)."""
+
+    kind: Literal["bpe"] = "bpe"
+    size: int = Field(default=10_000, ge=SMALLEST, le=LARGEST)
+    shared: bool = True
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+
+
+class WordPiece(Spec):
+    """WordPiece: merges by likelihood, and splits a word into the longest subwords from left to right."""
+
+    kind: Literal["wordpiece"] = "wordpiece"
+    size: int = Field(default=10_000, ge=SMALLEST + 256, le=LARGEST)
+    shared: bool = True
+
+
+SubwordsSpec = Annotated[Bpe | WordPiece, Field(discriminator="kind")]
+
+
+def learn_tokenizer(lines: Iterable[str], spec: Bpe | WordPiece) -> tokenizers.Tokenizer:
+    """Returns a tokenizer with `spec.size` subwords, or as many as `lines` give."""
+    return _learn_wordpiece(lines, spec) if spec.kind == "wordpiece" else _learn_bpe(lines, spec)
+
+
+def _learn_bpe(lines: Iterable[str], spec: Bpe) -> tokenizers.Tokenizer:
+    """Learns merges by frequency, with the library's trainer."""
+    tokenizer = build_tokenizer(models.BPE())
+    trainer = trainers.BpeTrainer(
+        vocab_size=spec.size,
+        min_frequency=2,
+        initial_alphabet=byte_letters(),
+        special_tokens=list(SYMBOLS),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(iter(lines), trainer)
+    description = json.loads(tokenizer.to_str())
+    description["added_tokens"] = []  # the library would look for added tokens in every text
+    return tokenizers.Tokenizer.from_str(json.dumps(description, ensure_ascii=False))
+
+
+def _learn_wordpiece(lines: Iterable[str], spec: WordPiece) -> tokenizers.Tokenizer:
+    """Learns a vocabulary by likelihood; the library applies it."""
+    splitter, words = build_tokenizer(models.WordPiece()), Counter[str]()
+    for line in lines:
+        parts = splitter.pre_tokenizer.pre_tokenize_str(splitter.normalizer.normalize_str(line))
+        words.update(letters for letters, _ in parts)
+    alphabet = byte_letters()
+    vocabulary = [*SYMBOLS, *alphabet, *(CONTINUES + letter for letter in alphabet)]
+    vocabulary += learn_wordpiece(words, alphabet, CONTINUES, spec.size - len(vocabulary))
+    model = models.WordPiece(
+        vocab={subword: token for token, subword in enumerate(vocabulary)},
+        unk_token=SYMBOLS[PAD],  # the format demands a name for unknown words, though no word is unknown
+        max_input_chars_per_word=LONGEST_WORD_IN_BYTES,
+        continuing_subword_prefix=CONTINUES,
+    )
+    return build_tokenizer(model)
