@@ -5,7 +5,7 @@ from typing import NamedTuple
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transduce.model.attention import Attention, Values, Visible, Weights
+from transduce.model.attention import Attention, MultiHeadAttention, Values, Visible, Weights
 from transduce.model.attention_scores import Keys
 from transduce.model.experts import FeedForwardSpec, MixtureOfExperts
 from transduce.model.kv_cache import DecodingContext
@@ -55,6 +55,7 @@ class EncoderLayer(nn.Module):
     def attention_weights(self, states: Float[Tensor, "batch source d_model"], visible: Visible) -> Weights:
         """Returns the weights of self-attention; arguments as in `forward`."""
         inputs = self.around_mixer.sublayer_input(states)
+        assert isinstance(self.mixer, MultiHeadAttention)
         return self.mixer.weights(inputs, inputs, visible)
 
 
@@ -98,6 +99,7 @@ class DecoderLayer(nn.Module):
     ) -> tuple[Weights, Weights]:
         """Returns the weights of self-attention and of attention over the encoder's output, for whole sentences."""
         inputs = self.around_mixer.sublayer_input(states)
+        assert isinstance(self.mixer, MultiHeadAttention)
         weights = self.mixer.weights(inputs, inputs, causal=True)
         inputs = self.around_cross.sublayer_input(self._mix(states, None))
         return weights, self.cross.weights(inputs, encoded, visible)
