@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-from transduce.model import Attention, ExplicitCore
-from transduce.model.attention import FusedCore, MultiHeadAttention
+from transduce.model import Attention
+from transduce.model.attention import ExplicitCore, FusedCore, MultiHeadAttention
 from transduce.model.attention_scores import Compatibility, DotProduct
 from transduce.settings import validated
 
@@ -75,7 +75,7 @@ def test_attention_is_equation_1_head_by_head(core: type[nn.Module], bias: bool)
     attention = built(Attention(heads=3, d_k=5, d_v=6, bias=bias))
     attention.core = core()
     looking, seen, visible = states(TARGET), states(SOURCE, seed=3), padded()
-    found = attention(looking, attention.remember(seen), visible.unsqueeze(1))
+    found = attention(looking, attention.project_key_value(seen), visible.unsqueeze(1))
     expected = equation_1(attention, looking, seen, visible.unsqueeze(1).expand(-1, TARGET, -1).numpy())
     np.testing.assert_allclose(found.detach().numpy(), expected, rtol=0, atol=1e-12)
 
@@ -87,7 +87,7 @@ def test_each_compatibility_is_its_formula(core: type[nn.Module], kind: str) -> 
     attention = built(validated(Attention, values, place="attention"))
     attention.core = core()
     looking, seen, visible = states(TARGET), states(SOURCE, seed=3), padded()
-    found = attention(looking, attention.remember(seen), visible.unsqueeze(1))
+    found = attention(looking, attention.project_key_value(seen), visible.unsqueeze(1))
     expected = equation_1(attention, looking, seen, visible.unsqueeze(1).expand(-1, TARGET, -1).numpy())
     np.testing.assert_allclose(found.detach().numpy(), expected, rtol=0, atol=1e-12)
 
@@ -102,7 +102,7 @@ def test_causal_attention_is_equation_1_under_a_triangle(core: type[nn.Module]) 
     attention = built(Attention(heads=3, d_k=5, d_v=6))
     attention.core = core()
     looking = states(TARGET)
-    found = attention(looking, attention.remember(looking), causal=True)
+    found = attention(looking, attention.project_key_value(looking), causal=True)
     triangle = np.tril(np.ones((4, TARGET, TARGET), dtype=bool))
     np.testing.assert_allclose(
         found.detach().numpy(), equation_1(attention, looking, looking, triangle), rtol=0, atol=1e-12
@@ -117,7 +117,7 @@ def test_explicit_and_fused_cores_are_one_and_their_gradients_too() -> None:
     results = []
     for core in (FusedCore(), ExplicitCore()):
         attention.core = core
-        found = attention(looking, attention.remember(seen), mask)
+        found = attention(looking, attention.project_key_value(seen), mask)
         inputs = [looking, seen, *attention.parameters()]
         results.append([found, *torch.autograd.grad((found**2).sum(), inputs)])
     for fused, explicit in zip(*results):
@@ -137,18 +137,16 @@ def test_attention_is_torchs_own(bias: bool) -> None:
             getattr(other.out_proj, name).copy_(getattr(attention.join, name))
     looking, seen, visible = states(TARGET, 15), states(SOURCE, 15, seed=3), padded()
     attention.core = ExplicitCore()
-    found = attention(looking, attention.remember(seen), visible.unsqueeze(1))
+    found = attention(looking, attention.project_key_value(seen), visible.unsqueeze(1))
     expected, weights = other(looking, seen, seen, key_padding_mask=~visible, average_attn_weights=False)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-    torch.testing.assert_close(attention.core.weights, weights, rtol=0, atol=1e-12)
+    torch.testing.assert_close(attention.weights(looking, seen, visible.unsqueeze(1)), weights, rtol=0, atol=1e-12)
 
 
 def test_the_explicit_core_keeps_weights_that_sum_to_one_over_what_is_visible() -> None:
     attention = built(Attention(heads=3, d_k=5, d_v=6))
-    attention.core = ExplicitCore()
     visible = padded()
-    attention(states(TARGET), attention.remember(states(SOURCE)), visible.unsqueeze(1))
-    weights = attention.core.weights
+    weights = attention.weights(states(TARGET), states(SOURCE), visible.unsqueeze(1))
     assert isinstance(weights, Tensor)
     assert weights.shape == (4, 3, TARGET, SOURCE)
     torch.testing.assert_close(weights.sum(-1), torch.ones(4, 3, TARGET, dtype=torch.float64), rtol=0, atol=1e-12)
@@ -175,7 +173,7 @@ def test_the_one_call_of_other_devices_is_the_explicit_core_and_its_gradients_to
     results = []
     for core in (FusedCore(), ExplicitCore()):
         attention.core = core
-        found = attention(looking, attention.remember(seen), mask if masked else None, causal)
+        found = attention(looking, attention.project_key_value(seen), mask if masked else None, causal)
         results.append([found, *torch.autograd.grad((found**2).sum(), [looking, seen, *attention.parameters()])])
     assert len(calls) == 1
     torch.testing.assert_close(*results, rtol=1e-12, atol=1e-12)
@@ -202,9 +200,11 @@ def test_attention_drops_only_in_training() -> None:
     attention = built(Attention(heads=3, d_k=5, d_v=6, dropout=0.5))
     plain = built(Attention(heads=3, d_k=5, d_v=6))
     looking, seen = states(TARGET), states(SOURCE, seed=3)
-    expected = plain(looking, plain.remember(seen))
-    torch.testing.assert_close(attention.eval()(looking, attention.remember(seen)), expected, rtol=0, atol=1e-12)
-    assert not torch.allclose(attention.train()(looking, attention.remember(seen)), expected)
+    expected = plain(looking, plain.project_key_value(seen))
+    torch.testing.assert_close(
+        attention.eval()(looking, attention.project_key_value(seen)), expected, rtol=0, atol=1e-12
+    )
+    assert not torch.allclose(attention.train()(looking, attention.project_key_value(seen)), expected)
 
 
 def test_several_heads_cost_what_one_full_head_costs() -> None:
@@ -214,7 +214,7 @@ def test_several_heads_cost_what_one_full_head_costs() -> None:
         attention = Attention(heads=heads, d_k=16 // heads, d_v=16 // heads).build(16)
         attention.core = ExplicitCore()
         with FlopCounterMode(display=False) as flops:
-            attention(torch.randn(2, TARGET, 16), attention.remember(torch.randn(2, SOURCE, 16)))
+            attention(torch.randn(2, TARGET, 16), attention.project_key_value(torch.randn(2, SOURCE, 16)))
         counts.append((sum(weight.numel() for weight in attention.parameters()), flops.get_total_flops()))
     assert counts[0] == counts[1]
     # Four products of 16 by 16 a word, and two of 16 a pair of words; an addition and a product each.

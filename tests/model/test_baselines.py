@@ -67,7 +67,7 @@ MEMBERS = {
         f"recurrent-{kind}": {**RECURRENT, "compatibility": {"kind": kind}}
         for kind in ("scaled_dot", "bilinear", "additive")
     },
-    "convolutional": {"kind": "convolutional", "encoder": BLOCKS, "decoder": BLOCKS, "longest": 20, **SHARED},
+    "convolutional": {"kind": "convolutional", "encoder": BLOCKS, "decoder": BLOCKS, "max_positions": 20, **SHARED},
     "bytenet": {"kind": "bytenet", "sets": 2, "dilations": [1, 2], **SHARED},
     "neural_gpu": {"kind": "neural_gpu", "layers": 2, "height": 3, **SHARED},
     **{f"memory_network-{tying}": {**MEMORY, "tying": tying} for tying in ("adjacent", "layerwise", "untied")},
@@ -131,7 +131,7 @@ def build(spec: dict[str, object]) -> TranslationModel:
 
 
 def log_probabilities(model: TranslationModel, source: Tensor, visible: Tensor, target_in: Tensor) -> Tensor:
-    return model.readout(model(source, visible, target_in))
+    return model.readout(model(source, visible, target_in).states)
 
 
 def close(one: Tensor, other: Tensor) -> None:
@@ -229,7 +229,7 @@ def test_rows_picked_as_a_beam_picks_them_are_as_from_scratch(spec):
 def test_every_weight_learns(spec):
     model, (source, visible, target_in) = build(spec).train(), batch()
     torch.manual_seed(3)
-    model(source, visible, target_in).square().sum().backward()
+    model(source, visible, target_in).states.square().sum().backward()
     silent = [name for name, weight in model.named_parameters() if weight.grad is None or not weight.grad.any()]
     # The noise of experts is heard by the penalty alone; a separate readout by the loss.
     assert [name for name in silent if ".noise." not in name and not name.startswith("readout")] == []
@@ -268,10 +268,10 @@ def test_dropout_is_everywhere_as_strong_as_the_spec_says_and_while_training_alo
 
 def test_neighbours_are_on_both_sides_in_the_encoder_and_before_in_the_decoder():
     local = LocalAttention(heads=1, d_k=3, d_v=5, neighbours=4)
-    plain = local.products(8, 0)
-    assert local.products(8, 100) == plain + 9 * 8
-    assert local.products(8, 100, causal=True) == plain + 5 * 8
-    assert local.products(8, 3, causal=True) == plain + 3 * 8
+    plain = local.multiplications(8, 0)
+    assert local.multiplications(8, 100) == plain + 9 * 8
+    assert local.multiplications(8, 100, causal=True) == plain + 5 * 8
+    assert local.multiplications(8, 3, causal=True) == plain + 3 * 8
 
 
 @every_member
@@ -281,8 +281,8 @@ def test_the_products_are_those_that_torch_counts(spec):
     spec = model.spec
     source = torch.arange(3, 3 + length).unsqueeze(0)
     with FlopCounterMode(display=False) as counted:
-        model.readout(model(source, torch.ones_like(source, dtype=torch.bool), source))
-    read, written = spec.products(length)
+        model.readout(model(source, torch.ones_like(source, dtype=torch.bool), source).states)
+    read, written = spec.multiplications(length)
     own = 2 * length * (read + written + spec.d_model * 17)
     assert own == pytest.approx(counted.get_total_flops(), rel=LOOSE.get(spec.kind, 0.02))
 

@@ -28,7 +28,7 @@ def capture(module: nn.Module) -> list[Tensor]:
 
 def log_probabilities(model: TransformerModel, source: Tensor, visible: Tensor, target_in: Tensor) -> Tensor:
     """The whole at once, as training has it."""
-    whole: Tensor = model.readout(model(source, visible, target_in))
+    whole: Tensor = model.readout(model(source, visible, target_in).states)
     return whole
 
 
@@ -47,7 +47,7 @@ def test_the_unions_are_read() -> None:
 def test_a_word_sees_itself_and_those_before_it_and_none_after(spec: Transformer) -> None:
     model, (source, visible, target_in) = build(spec), batch()
     embedded = capture(model.target_embedding)
-    states = model(source, visible, target_in)
+    states = model(source, visible, target_in).states
     seen = gradient_by_place(states, embedded[0]) > 0
     assert torch.equal(seen, torch.ones(9, 9, dtype=torch.bool).tril().expand(4, 9, 9))
 
@@ -60,7 +60,7 @@ def test_every_encoder_state_and_every_decoder_state_sees_all_visible_words_and_
     seen = gradient_by_place(encoded, embedded[0]) > 0
     for sentence, present in enumerate(visible):
         assert torch.equal(seen[sentence][present], present.expand(int(present.sum()), -1))
-    states = model(source, visible, target_in)
+    states = model(source, visible, target_in).states
     seen = gradient_by_place(states, embedded[1]) > 0
     assert torch.equal(seen, visible.unsqueeze(1).expand(4, 9, 7))
 
@@ -148,7 +148,7 @@ def test_caches_grow_past_the_room_they_began_with() -> None:
 @every_variant
 def test_slots_that_no_row_needs_are_thrown_out_of_a_long_search(spec: Transformer) -> None:
     model, (source, visible, _) = build(spec), batch()
-    max_length = min(60, model.longest or 60)
+    max_length = min(60, model.max_positions or 60)
     generator = torch.Generator().manual_seed(8)
     state = model.start(source, visible, max_length)
     owners, written = torch.arange(4), torch.full((4, 1), BEGIN)

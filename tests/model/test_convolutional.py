@@ -113,7 +113,7 @@ def test_the_encoder_gives_keys_and_values_of_the_equations():
 
 def test_the_decoder_is_that_of_the_equations():
     model = convs2s()
-    found = model(SOURCE, SOURCE != 0, TARGET)
+    found = model(SOURCE, SOURCE != 0, TARGET).states
     for row, many in enumerate((6, 3)):
         expected = written(model, SOURCE[row, :many], TARGET[row])
         torch.testing.assert_close(found[row], expected, rtol=0, atol=1e-12)

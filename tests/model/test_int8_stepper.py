@@ -139,7 +139,7 @@ def model_of(name: str) -> TransformerModel:
 @pytest.mark.parametrize("name", FUSED)
 def test_it_says_nearly_what_the_model_says(name: str) -> None:
     model, (source, visible, target_in) = model_of(name), batch()
-    exact = model.readout(model(source, visible, target_in))
+    exact = model.readout(model(source, visible, target_in).states)
     fused = quantise(model)
     assert isinstance(fused, Int8Stepper)
     found, state = fused.step(target_in, fused.start(source, visible, 9))
@@ -159,11 +159,15 @@ def test_every_variant_that_has_no_pass_goes_on_by_its_modules() -> None:
     assert {"text", "norm-pre", "mixer-bias-true"} <= set(FUSED) < set(VARIANTS)
 
 
-def test_without_numba_it_is_the_model_that_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_numba_a_quantised_copy_searches_and_the_model_does_not_change(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)  # an import of it fails
-    model = model_of("text")
-    assert quantise(model) is model
-    assert not any(isinstance(module, nn.Linear) for module in model.modules())
+    model, messages = model_of("text"), []
+    copied = quantise(model, messages.append)
+    assert isinstance(copied, TransformerModel)
+    assert not any(isinstance(module, nn.Linear) for module in copied.modules())
+    assert any(isinstance(module, nn.Linear) for module in model.modules())
+    assert len(messages) == 1
+    assert "install transduce[int8]" in messages[0]
 
 
 def test_hypotheses_are_their_own_however_they_are_chosen() -> None:

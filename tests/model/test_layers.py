@@ -110,7 +110,7 @@ def test_an_encoder_layer_is_torchs_own(norm: str, activation: str) -> None:
     spread(ours)
     copy(ours, theirs)
     states, visible = random_states(SOURCE, 2), batch().visible
-    close(ours(states, visible.unsqueeze(1)), theirs(states, src_key_padding_mask=~visible))
+    close(ours(states, visible.unsqueeze(1)).states, theirs(states, src_key_padding_mask=~visible))
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
@@ -119,7 +119,7 @@ def test_a_decoder_layer_is_torchs_own(norm: str) -> None:
     spread(ours)
     copy(ours, theirs)
     states, encoded, visible = random_states(TARGET, 2), random_states(SOURCE, 3), batch().visible
-    found = ours(states, ours.cross.remember(encoded), visible.unsqueeze(1))
+    found = ours(states, ours.cross.project_key_value(encoded), visible.unsqueeze(1)).states
     close(found, theirs(states, encoded, tgt_mask=triangle(), memory_key_padding_mask=~visible))
 
 
@@ -152,7 +152,7 @@ def test_the_whole_model_is_torchs_own(norm: str) -> None:
         src_key_padding_mask=~visible,
         memory_key_padding_mask=~visible,
     )
-    states = model(source, visible, target_in)
+    states = model(source, visible, target_in).states
     close(states, expected)
     close(model.readout(states), torch.log_softmax(expected @ model.target_embedding.weight.T, -1))
 
@@ -171,7 +171,7 @@ def test_dropout_is_on_each_sub_layers_output_before_it_is_added(norm: str) -> N
             module.weight /= 2
             module.bias /= 2
     states, encoded, visible = random_states(TARGET, 2), random_states(SOURCE, 3), batch().visible
-    found = ours(states, ours.cross.remember(encoded), visible.unsqueeze(1))
+    found = ours(states, ours.cross.project_key_value(encoded), visible.unsqueeze(1)).states
     close(found, theirs(states, encoded, tgt_mask=triangle(), memory_key_padding_mask=~visible))
 
 

@@ -168,7 +168,7 @@ def test_a_convolutional_encoder_hears_of_what_its_kernels_cover_and_its_decoder
     assert within(heard(keys, vectors), layers * (kernel // 2), layers * (kernel // 2))
     model.source_embedding.forward = lambda source: vectors.detach()
     model.target_embedding.forward = lambda target: vectors
-    states = model(tokens(17), everywhere(tokens(17)), tokens(17))
+    states = model(tokens(17), everywhere(tokens(17)), tokens(17)).states
     assert within(heard(states, vectors), layers * (kernel - 1), 0)
 
 
@@ -176,15 +176,15 @@ def test_every_layer_of_a_convolutional_decoder_attends_and_gates():
     blocks = [{"layers": 3, "width": 12, "kernel": 3}]
     model = build({"kind": "convolutional", "d_model": 10, "encoder": blocks, "decoder": blocks, "dropout": 0.0})
     source, target = tokens(5), tokens(6, 2)
-    whole = model(source, everywhere(source), target)
+    whole = model(source, everywhere(source), target).states
     for attention in model.attention:
         kept = attention.query.bias.detach().clone()
         with torch.no_grad():
             attention.query.bias.add_(10 * torch.randn_like(kept))  # what it asks for says what it is given
-        assert not torch.allclose(model(source, everywhere(source), target), whole)
+        assert not torch.allclose(model(source, everywhere(source), target).states, whole)
         with torch.no_grad():
             attention.query.bias.copy_(kept)
-    assert torch.allclose(model(source, everywhere(source), target), whole)
+    assert torch.allclose(model(source, everywhere(source), target).states, whole)
     layer = next(iter(model.decoder.layers))
     with torch.no_grad():
         layer.convolution.bias[12:] = -1e4  # the gate is shut
@@ -198,7 +198,7 @@ def test_recurrent_attention_is_that_of_the_equations():
     attention = SourceAttention(Dot(), 6, 6, combines=True).double()
     states, encoded = torch.randn(1, 3, 6, dtype=torch.float64), torch.randn(1, 5, 6, dtype=torch.float64)
     visible = torch.tensor([[True] * 4 + [False]])
-    found = attention(states, attention.remember(encoded), visible)[0].detach()
+    found = attention(states, attention.project_key_value(encoded), visible)[0].detach()
     weight, bias = attention.combine.weight.detach(), attention.combine.bias.detach()
     for state, given in zip(states[0], found):
         powers = [math.exp(float(state @ source)) for source in encoded[0, :4]]
@@ -255,7 +255,7 @@ def test_a_bytenets_field_is_the_sum_of_its_dilations():
     assert within(heard(columns, vectors), around, around)
     model.source_embedding.forward = lambda source: vectors.detach()
     model.target_embedding.forward = lambda target: vectors
-    states = model(tokens(40), everywhere(tokens(40)), tokens(40))
+    states = model(tokens(40), everywhere(tokens(40)), tokens(40)).states
     assert within(heard(states, vectors), 2 * around, 0)
 
 
@@ -266,7 +266,7 @@ def test_a_bytenets_decoder_unfolds_over_the_encoder():
     columns = model._read(source, everywhere(source)).detach().requires_grad_()
     assert columns.shape[1] == math.ceil(1.2 * 5)
     model._read = lambda source, visible: columns
-    states = model(source, everywhere(source), target)
+    states = model(source, everywhere(source), target).states
     hearing = heard(states, columns)
     field = 2 * (1 + 2)
     expected = [[max(0, t - field) <= column <= t for column in range(6)] for t in range(11)]
@@ -329,7 +329,7 @@ def test_a_memory_network_needs_its_hops():
     )
     three.load_state_dict(one.state_dict())
     source, target = tokens(6), tokens(4, 2)
-    states = [model(source, everywhere(source), target) for model in (one, three)]
+    states = [model(source, everywhere(source), target).states for model in (one, three)]
     assert not torch.allclose(*states)
     # Beyond its span a written word is forgotten.
     vectors = [
@@ -350,7 +350,7 @@ def test_input_feeding_gives_a_step_what_the_last_one_attended_to():
     for feeding in (True, False):
         model = build(spec(feeding))
         source, target = tokens(5), tokens(4, 2)
-        whole = model(source, everywhere(source), target)
+        whole = model(source, everywhere(source), target).states
         kept = model.attention.combine.bias.detach().clone()
         fed = []
         cell = next(iter(model.decoder))
@@ -363,7 +363,7 @@ def test_input_feeding_gives_a_step_what_the_last_one_attended_to():
         fed.clear()
         with torch.no_grad():
             model.attention.combine.bias.copy_(kept + 1)
-        assert not torch.allclose(model(source, everywhere(source), target), whole)
+        assert not torch.allclose(model(source, everywhere(source), target).states, whole)
         assert torch.equal(before[0], torch.stack(fed)[0])
         assert torch.equal(before[1:], torch.stack(fed)[1:]) != feeding
 
@@ -378,7 +378,7 @@ def attended_of(model):
     """What every step attends to, and the last states."""
     source, target, found = tokens(5), tokens(4, 2), []
     hook = model.attention.register_forward_hook(lambda module, given, attended: found.append(attended))
-    states = model(source, everywhere(source), target)
+    states = model(source, everywhere(source), target).states
     hook.remove()
     return torch.cat(found, dim=1), states
 
@@ -445,7 +445,7 @@ def test_residual_connections_begin_at_the_third_layer():
     assert all(torch.equal(plain._added(inputs, raised, n), raised) for n in range(4))
     assert [layer.backwards is not None for layer in residual.encoder] == [True, False, False, False]
     source, target = tokens(5), tokens(4, 2)
-    assert not torch.allclose(*(model(source, everywhere(source), target) for model in (plain, residual)))
+    assert not torch.allclose(*(model(source, everywhere(source), target).states for model in (plain, residual)))
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -457,7 +457,7 @@ def test_restricted_attention_is_attention_with_a_band(causal):
     states = torch.randn(2, 23, 8, dtype=torch.float64, requires_grad=True)
     distance = torch.arange(23) - torch.arange(23).unsqueeze(1)
     band = (distance >= -3) & (distance <= (0 if causal else 3))
-    memory = full.remember(states)
+    memory = full.project_key_value(states)
     torch.testing.assert_close(local.mix(states, None, causal), full(states, memory, band.unsqueeze(0)))
     assert torch.equal(heard(local.mix(states, None, causal)[:1], states)[:, :], band)
 

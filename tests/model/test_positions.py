@@ -85,7 +85,7 @@ def test_sinusoids_go_on_beyond_the_table_they_began_with(layout: str) -> None:
     positions = Sinusoidal(layout=layout).build(14).double()
     assert torch.equal(positions(700, 9), sinusoids(709, 14, layout)[700:].double())
     assert torch.equal(positions(3, 9), sinusoids(12, 14, layout)[3:].double())
-    assert positions.longest is None
+    assert positions.max_positions is None
     assert not list(positions.parameters())
     assert not positions.state_dict()
 
@@ -98,7 +98,7 @@ def test_the_narrowest_model_has_positions(layout: str) -> None:
 
 
 def test_learned_positions_are_a_parameter_and_end_where_they_end() -> None:
-    positions = Learned(longest=12).build(14)
+    positions = Learned(max_positions=12).build(14)
     torch.nn.init.normal_(positions.weight)
     assert positions.weight.shape == (12, 14)
     assert torch.equal(positions(3, 9), positions.weight[3:])

@@ -9,7 +9,7 @@ from variants import BEGIN, TEXT, batch, build
 
 from transduce.model import Attention, Transformer, TransformerModel, Vocabulary
 from transduce.model.positions import sinusoids
-from transduce.model.transformer import READ_AT_ONCE
+from transduce.model.transformer import ENCODED_AT_ONCE
 from transduce.settings import merged, validated
 
 
@@ -19,7 +19,7 @@ def changed(**change: object) -> Transformer:
 
 def loss(model: TransformerModel) -> Tensor:
     source, visible, target_in = batch()
-    return (model.readout(model(source, visible, target_in))[..., 4] ** 2).sum()
+    return (model.readout(model(source, visible, target_in).states)[..., 4] ** 2).sum()
 
 
 def test_embeddings_are_multiplied_by_the_root_of_d_model_and_positions_are_added() -> None:
@@ -79,15 +79,15 @@ def test_post_norm_ends_normalised_and_pre_norm_has_a_norm_of_its_own_at_the_top
     for norm in ("post", "pre"):
         torch.manual_seed(1)
         model = changed(norm=norm).build(Vocabulary(source=17, target=17)).eval()
-        for states in (model.encode(*batch()[:2]), model(*batch())):
+        for states in (model.encode(*batch()[:2]), model(*batch()).states):
             torch.testing.assert_close(states.mean(-1), torch.zeros(states.shape[:2]), rtol=0, atol=1e-5)
             torch.testing.assert_close(states.var(-1, correction=0), torch.ones(states.shape[:2]), rtol=0, atol=1e-3)
 
 
 def test_dropout_is_off_in_reading_and_on_in_training() -> None:
     model = changed(dropout=0.3).build(Vocabulary(source=17, target=17))
-    assert torch.equal(model.eval()(*batch()), model(*batch()))
-    assert not torch.equal(model.train()(*batch()), model(*batch()))
+    assert torch.equal(model.eval()(*batch()).states, model(*batch()).states)
+    assert not torch.equal(model.train()(*batch()).states, model(*batch()).states)
 
 
 def projections(heads: int, d_k: int, d_v: int, initialisation: str, over_encoder: bool) -> tuple[Tensor, ...]:
@@ -132,7 +132,7 @@ def test_what_the_released_code_multiplies_as_one_matrix_is_drawn_as_one() -> No
 def test_a_search_remembers_of_many_sentences_what_one_reading_of_all_gives() -> None:
     torch.manual_seed(1)
     model = changed(dropout=0.0).build(Vocabulary(source=17, target=17)).eval()
-    lengths = torch.randint(1, 9, (2 * READ_AT_ONCE + 3, 1)).sort(0, descending=True).values
+    lengths = torch.randint(1, 9, (2 * ENCODED_AT_ONCE + 3, 1)).sort(0, descending=True).values
     visible = torch.arange(int(lengths.max())) < lengths
     source = torch.randint(3, 17, visible.shape).masked_fill(~visible, 0)
     encoded = model.encode(source, visible)
@@ -140,7 +140,7 @@ def test_a_search_remembers_of_many_sentences_what_one_reading_of_all_gives() ->
     for memory in (state.memory, state.pick(torch.arange(3)).memory):
         assert all(keys.mT.is_contiguous() and values.is_contiguous() for keys, values in memory)
     for layer, remembered in zip(model.decoder, state.memory, strict=True):
-        for part, whole in zip(remembered, layer.cross.remember(encoded), strict=True):
+        for part, whole in zip(remembered, layer.cross.project_key_value(encoded), strict=True):
             seen = visible[:, None, :, None].expand_as(part)
             torch.testing.assert_close(part[seen], whole[seen])
             assert not part[~seen].isnan().any()
@@ -148,7 +148,7 @@ def test_a_search_remembers_of_many_sentences_what_one_reading_of_all_gives() ->
 
 def test_normal_draws_every_matrix_with_a_deviation_of_two_hundredths_and_leaves_biases_at_zero() -> None:
     torch.manual_seed(1)
-    learned = {"kind": "learned", "longest": 64}
+    learned = {"kind": "learned", "max_positions": 64}
     spec = changed(d_model=64, initialisation="normal", positions=learned, readout={"kind": "separate"})
     for name, weight in spec.build(Vocabulary(source=99, target=99)).named_parameters():
         if weight.dim() > 1:
@@ -196,9 +196,9 @@ def test_the_same_seed_gives_the_same_weights() -> None:
 
 
 def test_a_model_knows_how_far_its_positions_reach() -> None:
-    assert build(TEXT).longest is None
-    model = build(changed(positions={"kind": "learned", "longest": 8}))
-    assert model.longest == 8
+    assert build(TEXT).max_positions is None
+    model = build(changed(positions={"kind": "learned", "max_positions": 8}))
+    assert model.max_positions == 8
     source, visible, target_in = batch()
     model.start(source, visible, 8)
     with pytest.raises(ValueError, match="9 subwords is longer than the 8 positions"):

@@ -162,7 +162,7 @@ def test_every_family_is_a_recipe_and_a_model(family, tmp_path):
     spec = sequences._recipe(family, tmp_path).model
     model = spec.build(Vocabulary(source=9, target=9)).eval()
     words = torch.full((1, 5), 4)
-    assert model.readout(model(words, torch.ones_like(words, dtype=torch.bool), words)).shape == (1, 5, 9)
+    assert model.readout(model(words, torch.ones_like(words, dtype=torch.bool), words).states).shape == (1, 5, 9)
 
 
 def test_the_last_word_alone_counts_in_agreement(tmp_path, monkeypatch):

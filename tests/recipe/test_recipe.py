@@ -129,7 +129,7 @@ def test_yaml_is_1_2(written):
 
 def test_a_preset_and_what_differs(written):
     recipe = load(written("model: {preset: tiny, dropout: 0.2, mixer: {heads: 2}, positions: {kind: learned}}\n"))
-    assert (recipe.model.dropout, recipe.model.d_model, recipe.model.positions.longest) == (0.2, 128, 512)
+    assert (recipe.model.dropout, recipe.model.d_model, recipe.model.positions.max_positions) == (0.2, 128, 512)
     assert (recipe.model.mixer.heads, recipe.model.mixer.d_k, recipe.model.cross.heads) == (2, 32, 4)
     # The preset's training settings lie under the recipe's.
     assert (recipe.training.schedule.peak, recipe.training.batch_tokens) == (5e-3, 4096)

@@ -13,7 +13,7 @@ from transduce.search import Decoding, Ensemble, ForcedPrefix, beam, beam_search
 BOUNDS = [9, 4, 7, 2, 8]
 CHANGES: list[dict[str, object]] = [
     {},
-    {"norm": "pre", "positions": {"kind": "learned", "longest": 9}},
+    {"norm": "pre", "positions": {"kind": "learned", "max_positions": 9}},
     {"first_input": "zeros", "positions": {"kind": "sinusoidal", "layout": "halves"}},
 ]
 
@@ -51,8 +51,8 @@ def test_greedy_search_is_the_walk_over_the_whole_model(model: TransformerModel)
 def test_scores_in_float32_are_those_of_forced_scoring_in_any_company(model: TransformerModel) -> None:
     # Long enough for caches to grow, with beams that widen and narrow as sentences leave.
     bounds = [40, 12, 3, 25, 33]
-    if model.longest is not None:
-        bounds = [min(bound, model.longest) for bound in bounds]
+    if model.max_positions is not None:
+        bounds = [min(bound, model.max_positions) for bound in bounds]
     problem, single = toy_problem(bounds), copy.deepcopy(model).float()
     group = beam_search(single, problem, Decoding(beam=4), n_best=4)
     for sentence in range(len(bounds)):

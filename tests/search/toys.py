@@ -164,7 +164,7 @@ def table_of_model(model: TransformerModel, problem: SearchProblem, sentence: in
     def look_up(histories: Sequence[History]) -> list[list[float]]:
         tokens = torch.tensor([(BEGIN, *history) for history in histories])
         source = problem.source[sentence, problem.visible[sentence]].expand(len(tokens), -1)
-        states = model(source, torch.ones_like(source, dtype=torch.bool), tokens)
+        states = model(source, torch.ones_like(source, dtype=torch.bool), tokens).states
         return model.readout(states[:, -1]).tolist()
 
     return look_up

@@ -92,7 +92,7 @@ def test_the_record_is_what_torch_says():
     smoothed = unsmoothed = 0.0
     for pair in PAIRS:
         source, target_in, target_out = (torch.from_numpy(tokens) for tokens in micro_batch([pair]))
-        logits = model.model.readout(model.model(source, source != 0, target_in))[0]
+        logits = model.model.readout(model.model(source, source != 0, target_in).states)[0]
         smoothed = smoothed + functional.cross_entropy(logits, target_out[0], reduction="sum", label_smoothing=0.1)
         unsmoothed += functional.cross_entropy(logits, target_out[0], reduction="sum").item()
     (smoothed / record.tokens).backward()

@@ -40,7 +40,7 @@ def test_the_loss_and_its_gradient(epsilon, over):
     found = LabelSmoothing(mine, Smoothing(epsilon=epsilon, over=over))(SOURCE, TARGET_IN, TARGET_OUT)
     found.smoothed.backward()
 
-    states = theirs(SOURCE, SOURCE != 0, TARGET_IN)
+    states, _ = theirs(SOURCE, SOURCE != 0, TARGET_IN)
     logits = (states @ theirs.target_embedding.weight.T)[TARGET_OUT != 0]
     expected = -(targets(epsilon, over) * logits.log_softmax(-1)).sum()
     expected.backward()
@@ -56,7 +56,7 @@ def test_over_all_words_it_is_torchs_label_smoothing():
     with torch.no_grad():
         mine = model()
         found = LabelSmoothing(mine, Smoothing(epsilon=0.1))(SOURCE, TARGET_IN, TARGET_OUT)
-        logits = mine.readout(mine(SOURCE, SOURCE != 0, TARGET_IN))
+        logits = mine.readout(mine(SOURCE, SOURCE != 0, TARGET_IN).states)
         expected = functional.cross_entropy(
             logits.flatten(0, 1), TARGET_OUT.flatten(), ignore_index=0, label_smoothing=0.1, reduction="sum"
         )
@@ -81,8 +81,8 @@ def test_what_experts_want_is_added_for_each_word_to_the_smoothed_loss_alone():
         return called(*given)
 
     found = seeded(LabelSmoothing(mixed, smoothing), SOURCE, TARGET_IN, TARGET_OUT)
-    wanted = sum(float(mixture.penalty.detach()) for mixture in mixtures)
-    plain = mixed.readout.loss(seeded(mixed, SOURCE, SOURCE != 0, TARGET_IN), TARGET_OUT, smoothing)
+    states, penalty = seeded(mixed, SOURCE, SOURCE != 0, TARGET_IN)
+    plain, wanted = mixed.readout.loss(states, TARGET_OUT, smoothing), float(penalty.detach())
     tokens = 8
     assert wanted > 0.05
     assert found.smoothed.item() == pytest.approx(plain.smoothed.item() + wanted * tokens, rel=1e-6)

@@ -1,25 +1,26 @@
 """The model: tensors in, tensors out; sections 3.1 to 3.5 of the paper.
 
-Read it from the inside out: `compatibility` and `attention` (3.2), `feed_forward` (3.3), `embedding` and `positions`
-(3.4, 3.5), `residual` (how a sub-layer is wrapped, 3.1 and 5.4), `layers`, `transformer` (the whole, 3.1), `readout`
-(from states to tokens and to the loss). Each part's settings stand beside its class and build it.
+Read it from the inside out: `attention_scores` and `attention` (3.2), `feed_forward` (3.3), `embedding` and `positions`
+(3.4, 3.5), `residual` (3.1 and 5.4), `layers`, `transformer` (the whole, 3.1), `readout` (from states to tokens and to
+the loss). The settings of each part stand beside its class and build it.
 
-Leave out at first whatever takes `rows` or `past`: it serves search, where hypotheses stand side by side (`rows`) and
-what was written is remembered (`past`). `mixers`, `experts` and `families` are what the paper argues against, `family`
-and `state` what they have in common with the Transformer; `narrow` is int8, for translating.
+At a first reading skip arguments named `rows` and `context`: they serve search, where hypotheses stand side by side
+(`hypothesis_rows`) and earlier tokens are cached (`kv_cache`). `mixers`, `experts` and `baselines` are the
+Transformer's rivals, `translation_model` and `decoder_state` what they share with it; `int8` is for fast translation.
 """
 
-from transduce.model.attention import Attention, ExplicitCore
+from transduce.model.attention import Attention
 from transduce.model.feed_forward import FeedForward
 from transduce.model.positions import Learned, Sinusoidal
 from transduce.model.readout import Separate, Tied
 from transduce.model.spec import ModelSpec, Symbols, Vocabulary
-from transduce.model.transformer import Transformer, TransformerModel
-from transduce.model.translation_model import TranslationModel, build_without_weights
+from transduce.model.transformer import AttentionWeights, Transformer, TransformerModel
+from transduce.model.translation_model import Decoded, TranslationModel, build_without_weights
 
 __all__ = [
     "Attention",
-    "ExplicitCore",
+    "AttentionWeights",
+    "Decoded",
     "FeedForward",
     "Learned",
     "ModelSpec",

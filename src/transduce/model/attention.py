@@ -1,13 +1,10 @@
 """Multi-head attention (section 3.2).
 
-A mask is True where one may look, and the same for every head. The arithmetic of attention is a *core* without
-parameters, which is why it is given the compatibility that its attention owns; fused or explicit: the explicit one
-keeps its weights, and stands in for the fused one only where these are looked at.
+A mask is True where a query may look, and is the same for every head. The arithmetic of equation 1 is a *core*, a
+module without parameters: `FusedCore` computes it fast, `ExplicitCore` computes it step by step and gives its weights.
 """
 
-import contextlib
 import math
-from collections.abc import Iterator
 from typing import Literal
 
 import torch
@@ -23,8 +20,12 @@ from transduce.settings import Spec
 
 Values = Float[Tensor, "batch heads source d_v"]
 Visible = Bool[Tensor, "#batch #target source"]
+Weights = Float[Tensor, "batch heads target source"]
 
-VECTOR = 16  # the numbers in the longest vectors of processors
+VECTOR = 16  # float32 numbers in the longest vector register
+
+# cuDNN's attention makes a new plan for each shape: for each length of a batch and for each step of a search.
+torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 class AttentionSpec(Spec):
@@ -37,24 +38,24 @@ class AttentionSpec(Spec):
     dropout: float = Field(default=0.0, ge=0, lt=1)
     compatibility: Compatibility = ScaledDot()
 
-    def products(self, d_model: int, seen: int | float, *, causal: bool = False) -> int | float:
-        """Multiplications of a token that attends to itself and others, `seen` in all."""
+    def multiplications(self, d_model: int, visible: int | float, *, causal: bool = False) -> int | float:
+        """Counts the multiplications of one token that attends to `visible` tokens, itself included."""
         widths = self.heads * (self.d_k + self.d_v)
-        return 2 * d_model * widths + seen * widths + self.compatibility.products(self.heads, self.d_k)
+        return 2 * d_model * widths + visible * widths + self.compatibility.multiplications(self.heads, self.d_k)
 
 
 class Attention(AttentionSpec):
-    """Every position attends to every other, in the decoder to every one before it."""
+    """Every position attends to every other; in the decoder, to itself and every earlier one."""
 
     kind: Literal["attention"] = "attention"
 
     def build(self, d_model: int) -> "MultiHeadAttention":
-        """The module, for states of width `d_model`."""
+        """Builds the module for states of width `d_model`."""
         return MultiHeadAttention(self, d_model)
 
 
 class FusedCore(nn.Module):
-    """softmax(QKᵀ / √d_k) V in as few calls as the device wants."""
+    """Computes equation 1, softmax(QKᵀ / √d_k) V, in few calls."""
 
     def forward(
         self,
@@ -66,23 +67,23 @@ class FusedCore(nn.Module):
         causal: bool,
         dropout: float,
     ) -> Float[Tensor, "batch heads target d_v"]:
-        """Equation 1, every head at once.
+        """Returns the weighted sums of the values, for all heads.
 
-        `causal` stands for a triangle of `visible`; `dropout` is of the weights, and 0 but in training.
+        `causal` stands for a lower triangle as `visible`; `dropout` is the dropout of the weights, 0 outside training.
         """
         if not query.is_cpu and isinstance(compatibility, DotProduct):
             mask = None if visible is None else visible.unsqueeze(1)
-            query, scale = compatibility.turned(query), compatibility.scale
+            query, scale = compatibility.transform_query(query), compatibility.scale
             return functional.scaled_dot_product_attention(
                 query, keys, values, attn_mask=mask, is_causal=causal, dropout_p=dropout, scale=scale
             )
-        # torch's one call is built for long sequences. On a CPU, at a sentence's length, it takes twice as long as
-        # these lines, and in bfloat16 its gradient twenty times as long.
+        # torch's fused call is built for long sequences. On a CPU, at the length of a sentence, it takes twice as long
+        # as the lines below; in bfloat16 its gradient takes twenty times as long.
         products = compatibility(query, keys)
-        # In float32 at least: torch takes short rows of narrower numbers one by one.
+        # In float32 at least: torch's softmax of short rows of narrower numbers is not vectorised.
         scores = products.to(torch.promote_types(products.dtype, torch.float32))
-        # Not −∞: two masks add up to a number, and a place that may look nowhere gives no NaN. Beside one open place
-        # its softmax is 0 all the same.
+        # Not −∞: two masks may be added, and a query without a visible key gives no NaN. Beside one visible key the
+        # weight of a masked one is still exactly 0.
         lowest = torch.finfo(scores.dtype).min / 2
         if visible is not None:
             scores = scores.add_((~visible).to(scores.dtype).mul_(lowest).unsqueeze(1))
@@ -92,8 +93,8 @@ class FusedCore(nn.Module):
         return weights @ values
 
 
-def _softmax(scores: Float[Tensor, "*rows places"]) -> Float[Tensor, "*rows places"]:
-    """The softmax over places; on a CPU torch takes rows shorter than a vector one by one, and so they are longer."""
+def _softmax(scores: Float[Tensor, "*rows keys"]) -> Float[Tensor, "*rows keys"]:
+    """Softmax over keys; pads short rows on a CPU, where torch vectorises only rows of at least `VECTOR` numbers."""
     missing = VECTOR - scores.shape[-1]
     if missing <= 0 or not scores.is_cpu:
         return scores.softmax(-1)
@@ -101,9 +102,20 @@ def _softmax(scores: Float[Tensor, "*rows places"]) -> Float[Tensor, "*rows plac
 
 
 class ExplicitCore(nn.Module):
-    """Equation 1 step by step; the weights of the last call stay in `weights`."""
+    """Computes equation 1 step by step: product, scale, mask, softmax, product (Figure 2, left)."""
 
-    weights: Float[Tensor, "batch heads target source"] | None = None
+    def weights(
+        self, compatibility: nn.Module, query: Queries, keys: Keys, visible: Visible | None, causal: bool
+    ) -> Weights:
+        """Returns softmax(QKᵀ / √d_k), with −∞ before the softmax where a query may not look."""
+        scores = compatibility(query, keys)
+        if visible is not None:
+            scores = scores.masked_fill(~visible.unsqueeze(1), -math.inf)
+        if causal:
+            later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+            scores = scores.masked_fill(later, -math.inf)
+        weights: Tensor = scores.softmax(-1)
+        return weights
 
     def forward(
         self,
@@ -115,37 +127,16 @@ class ExplicitCore(nn.Module):
         causal: bool,
         dropout: float,
     ) -> Float[Tensor, "batch heads target d_v"]:
-        """As the fused core."""
-        scores = compatibility(query, keys)
-        if visible is not None:
-            scores = scores.masked_fill(~visible.unsqueeze(1), -math.inf)
-        if causal:
-            ahead = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
-            scores = scores.masked_fill(ahead, -math.inf)
-        self.weights = scores.softmax(-1)
-        return functional.dropout(self.weights, dropout, training=dropout > 0) @ values
-
-
-@contextlib.contextmanager
-def explicit_cores(model: nn.Module) -> Iterator[dict[nn.Module, ExplicitCore]]:
-    """All multi-head attention in `model`, each with a core that keeps its weights as long as this lasts."""
-    attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
-    fused = [attention.core for attention in attentions]
-    cores: dict[nn.Module, ExplicitCore] = {attention: ExplicitCore() for attention in attentions}
-    try:
-        for attention in attentions:
-            attention.core = cores[attention]
-        yield cores
-    finally:
-        for attention, core in zip(attentions, fused, strict=True):
-            attention.core = core
+        """Returns the weighted sums of the values; arguments as in `FusedCore.forward`."""
+        weights = self.weights(compatibility, query, keys, visible, causal)
+        return functional.dropout(weights, dropout, training=dropout > 0) @ values
 
 
 class MultiHeadAttention(nn.Module):
     """Concat(head_1 … head_h) W^O with head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V) (section 3.2.2).
 
-    `query` holds every head's W^Q side by side, `key_value` every head's W^K and then every head's W^V, so that
-    what is looked at is projected once, by one product; `join` is W^O.
+    `query` holds the W^Q of all heads side by side. `key_value` holds all W^K and then all W^V, so that one product
+    projects the attended states. `join` is W^O, the output projection; model files have this name.
     """
 
     def __init__(self, spec: AttentionSpec, d_model: int) -> None:
@@ -165,13 +156,13 @@ class MultiHeadAttention(nn.Module):
         causal: bool = False,
         rows: HypothesisRows | None = None,
     ) -> Float[Tensor, "rows new d_model"]:
-        """What each state gathers from the keys and values of `remember`, where `visible` lets it look.
+        """Returns the output projection of what each state attends to among the keys and values `memory`.
 
-        In a search, `rows` are the hypotheses whose states these are; `visible` is of their rectangle.
+        In a search `rows` are the hypotheses of the states, and `visible` refers to their rectangle.
         """
-        gathered = self.attend(self.ask(states, rows), memory, visible, causal)
-        joined: Tensor = self.join(gathered if rows is None else rows.collect(gathered))
-        return joined
+        attended = self.attend(self.project_query(states, rows), memory, visible, causal)
+        output: Tensor = self.join(attended if rows is None else rows.from_rectangle(attended))
+        return output
 
     def attend(
         self,
@@ -179,40 +170,51 @@ class MultiHeadAttention(nn.Module):
         memory: tuple[Keys, Values],
         visible: Visible | None = None,
         causal: bool = False,
-    ) -> Float[Tensor, "batch target joined"]:
-        """What every head gathers, side by side."""
+    ) -> Float[Tensor, "batch target heads_d_v"]:
+        """Returns the weighted sums of values of all heads, concatenated."""
         dropout = self.spec.dropout if self.training else 0.0
-        gathered: Tensor = self.core(self.compatibility, query, *memory, visible, causal, dropout)
-        return gathered.transpose(1, 2).flatten(2)
+        attended: Tensor = self.core(self.compatibility, query, *memory, visible, causal, dropout)
+        return attended.transpose(1, 2).flatten(2)
 
-    def ask(self, states: Float[Tensor, "rows new d_model"], rows: HypothesisRows | None = None) -> Queries:
-        """x W^Q, head by head."""
+    def weights(
+        self,
+        states: Float[Tensor, "batch target d_model"],
+        attended: Float[Tensor, "batch source d_model"],
+        visible: Visible | None = None,
+        causal: bool = False,
+    ) -> Weights:
+        """Returns the attention weights of every head, from `states` to `attended`; nothing in the module changes."""
+        query, (keys, _) = self.project_query(states), self.project_key_value(attended)
+        return ExplicitCore().weights(self.compatibility, query, keys, visible, causal)
+
+    def project_query(self, states: Float[Tensor, "rows new d_model"], rows: HypothesisRows | None = None) -> Queries:
+        """Returns x W^Q, split by head."""
         query = self.query(states)
-        return self._split(query if rows is None else rows.spread(query), self.spec.d_k)
+        return self._split(query if rows is None else rows.to_rectangle(query), self.spec.d_k)
+
+    def project_key_value(
+        self, states: Float[Tensor, "rows new d_model"], rows: HypothesisRows | None = None
+    ) -> tuple[Keys, Values]:
+        """Returns x W^K and x W^V, split by head."""
+        projected = self.key_value(states) if rows is None else rows.to_rectangle(self.key_value(states))
+        keys, values = projected.split([self.spec.heads * width for width in (self.spec.d_k, self.spec.d_v)], dim=-1)
+        return self._split(keys, self.spec.d_k), self._split(values, self.spec.d_v)
 
     def mix(
         self, states: Float[Tensor, "batch length d_model"], visible: Visible | None, causal: bool
     ) -> Float[Tensor, "batch length d_model"]:
-        """Self-attention of whole sentences."""
-        mixed: Tensor = self(states, self.remember(states), visible, causal)
-        return mixed
+        """Computes self-attention of whole sentences."""
+        output: Tensor = self(states, self.project_key_value(states), visible, causal)
+        return output
 
     def step(
-        self, states: Float[Tensor, "rows new d_model"], past: DecodingContext
+        self, states: Float[Tensor, "rows new d_model"], context: DecodingContext
     ) -> Float[Tensor, "rows new d_model"]:
-        """Self-attention of new tokens to themselves and those before them."""
-        memory = past.cache.extend(*self.remember(states, past.rows))
-        mixed: Tensor = self(states, memory, past.visible, rows=past.rows)
-        return mixed
+        """Computes self-attention of new tokens to themselves and earlier tokens, and extends the key-value cache."""
+        memory = context.cache.extend(*self.project_key_value(states, context.rows))
+        output: Tensor = self(states, memory, context.visible, rows=context.rows)
+        return output
 
-    def remember(
-        self, states: Float[Tensor, "rows new d_model"], rows: HypothesisRows | None = None
-    ) -> tuple[Keys, Values]:
-        """x W^K and x W^V of what may be looked at, head by head: computed once, used by every query."""
-        projected = self.key_value(states) if rows is None else rows.spread(self.key_value(states))
-        keys, values = projected.split([self.spec.heads * width for width in (self.spec.d_k, self.spec.d_v)], dim=-1)
-        return self._split(keys, self.spec.d_k), self._split(values, self.spec.d_v)
-
-    def _split(self, joined: Tensor, width: int) -> Tensor:
+    def _split(self, projected: Tensor, width: int) -> Tensor:
         """[batch length heads·width] → [batch heads length width]."""
-        return joined.unflatten(-1, (self.spec.heads, width)).transpose(1, 2)
+        return projected.unflatten(-1, (self.spec.heads, width)).transpose(1, 2)

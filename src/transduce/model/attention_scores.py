@@ -1,4 +1,4 @@
-"""How well a query fits a key: the paper's scaled dot product, and what section 3.2.1 weighs it against."""
+"""Compatibility of a query and a key: the scaled dot product, and the alternatives of section 3.2.1."""
 
 import math
 from typing import Annotated, Literal
@@ -15,55 +15,55 @@ Keys = Float[Tensor, "batch heads source d_k"]
 Scores = Float[Tensor, "batch heads target source"]
 
 
-class _Plain(Spec):
-    """One that multiplies nothing but query and key."""
+class _WithoutProjection(Spec):
+    """A compatibility without a matrix of its own."""
 
-    def products(self, heads: int, d_k: int) -> int:
-        """Multiplications of a query besides those with the keys."""
+    def multiplications(self, heads: int, d_k: int) -> int:
+        """Counts the multiplications of one query besides its products with keys."""
         return 0
 
 
-class ScaledDot(_Plain):
-    """q · k / √d_k: the paper's (equation 1)."""
+class ScaledDot(_WithoutProjection):
+    """q · k / √d_k, as in the paper (equation 1)."""
 
     kind: Literal["scaled_dot"] = "scaled_dot"
 
     def build(self, heads: int, d_k: int) -> "DotProduct":
-        """The module."""
+        """Builds the module."""
         return DotProduct(d_k**-0.5)
 
 
-class Dot(_Plain):
+class Dot(_WithoutProjection):
     """q · k, without the scaling that keeps the softmax's gradients from vanishing at large d_k (Luong et al. 2015)."""
 
     kind: Literal["dot"] = "dot"
 
     def build(self, heads: int, d_k: int) -> "DotProduct":
-        """The module."""
+        """Builds the module."""
         return DotProduct(1.0)
 
 
 class Bilinear(Spec):
-    """qᵀ M k / √d_k with a matrix a head: Luong's `general` by √d_k, more sophisticated than the dot product."""
+    """qᵀ M k / √d_k with a matrix M for each head: `general` of Luong et al. 2015, divided by √d_k."""
 
     kind: Literal["bilinear"] = "bilinear"
 
     def build(self, heads: int, d_k: int) -> "BilinearProduct":
-        """The module."""
+        """Builds the module."""
         return BilinearProduct(heads, d_k)
 
-    def products(self, heads: int, d_k: int) -> int:
-        """Multiplications of a query besides those with the keys."""
+    def multiplications(self, heads: int, d_k: int) -> int:
+        """Counts the multiplications of one query besides its products with keys."""
         return heads * d_k**2
 
 
-class Additive(_Plain):
-    """v · tanh(q + k): a network of one hidden layer, whose matrices are W^Q and W^K (Bahdanau et al. 2015)."""
+class Additive(_WithoutProjection):
+    """v · tanh(q + k), a network of one hidden layer whose matrices are W^Q and W^K (Bahdanau et al. 2015)."""
 
     kind: Literal["additive"] = "additive"
 
     def build(self, heads: int, d_k: int) -> "AdditiveNetwork":
-        """The module."""
+        """Builds the module."""
         return AdditiveNetwork(heads, d_k)
 
 
@@ -71,41 +71,41 @@ Compatibility = Annotated[ScaledDot | Dot | Bilinear | Additive, Field(discrimin
 
 
 class DotProduct(nn.Module):
-    """(what a query is turned to) · k · scale: a fused call can do it."""
+    """`transform_query`(q) · k · scale; a fused call can compute it."""
 
     def __init__(self, scale: float) -> None:
         super().__init__()
         self.scale = scale
 
-    def turned(self, query: Queries) -> Queries:
-        """The query itself."""
+    def transform_query(self, query: Queries) -> Queries:
+        """Returns the query unchanged."""
         return query
 
     def forward(self, query: Queries, keys: Keys) -> Scores:
-        """Every score of every head."""
-        return (self.turned(query) @ keys.transpose(-1, -2)).mul_(self.scale)
+        """Returns the scores of all heads."""
+        return (self.transform_query(query) @ keys.transpose(-1, -2)).mul_(self.scale)
 
 
 class BilinearProduct(DotProduct):
-    """A query is turned by its head's matrix first."""
+    """Multiplies the query by its head's matrix first."""
 
     def __init__(self, heads: int, d_k: int) -> None:
         super().__init__(d_k**-0.5)
         self.weight = nn.Parameter(torch.empty(heads, d_k, d_k))
         if not self.weight.is_meta:
-            # The dot product plus noise, so that a head begins as one that works.
+            # The identity plus noise: training starts near the scaled dot product.
             nn.init.normal_(self.weight, std=1 / d_k)
             with torch.no_grad():
                 self.weight.add_(torch.eye(d_k))
 
-    def turned(self, query: Queries) -> Queries:
-        """qᵀ M."""
-        # A product over heads: broadcast over sentences, the matrices would be copied once for each of them.
+    def transform_query(self, query: Queries) -> Queries:
+        """Returns qᵀ M."""
+        # einsum, not a broadcast product, which copies the matrices once for each sentence.
         return torch.einsum("bhtk,hkl->bhtl", query, self.weight.to(query.dtype))
 
 
 class AdditiveNetwork(nn.Module):
-    """One hidden layer of width d_k, which every pair of a query and a key passes."""
+    """A network with one hidden layer of width d_k over every pair of a query and a key."""
 
     def __init__(self, heads: int, d_k: int) -> None:
         super().__init__()
@@ -114,6 +114,6 @@ class AdditiveNetwork(nn.Module):
             nn.init.uniform_(self.weight, -math.sqrt(3 / d_k), math.sqrt(3 / d_k))
 
     def forward(self, query: Queries, keys: Keys) -> Scores:
-        """Every score of every head; the hidden layer of all pairs is in memory at once."""
+        """Returns the scores of all heads; the hidden layers of all pairs are in memory at once."""
         hidden = torch.tanh(query.unsqueeze(3) + keys.unsqueeze(2))
         return (hidden * self.weight[:, None, None, :].to(hidden.dtype)).sum(-1)

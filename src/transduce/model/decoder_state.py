@@ -1,4 +1,4 @@
-"""Where a search over a model stands: with a past that grows by a slot a token, or with one of fixed size."""
+"""States of a search over a model: with a key-value cache that grows by a slot a token, or of fixed size."""
 
 from typing import NamedTuple
 
@@ -11,15 +11,15 @@ from transduce.model.attention_scores import Keys
 from transduce.model.hypothesis_rows import HypothesisRows
 from transduce.model.kv_cache import KeyValueCache, capacity_for
 
-WAITED_FOR = {"cuda"}  # devices that a search does not ask what lives: it keeps its rectangle from look to look
-SPARSE = 0.75  # the share of a state's sentences that have a row still, up to which the others are thrown out
+ASYNCHRONOUS = {"cuda"}  # devices where reading a size synchronises: the search keeps its rectangle there
+SPARSE = 0.75  # share of sentences that still have a row, up to which the other sentences are dropped
 
 
 class DecoderState(NamedTuple):
-    """A part by sentence, and a part by row (a row is one hypothesis of a sentence).
+    """A part by sentence and a part by row; a row is one hypothesis of a sentence.
 
-    `ancestors` says which slots of its sentence's caches hold the tokens of a row; `cleared` is how many slots were
-    left when those of no row were last thrown out. A step consumes its state: caches are written in place.
+    `ancestors` marks the slots of its sentence's caches that hold the tokens of a row. `cleared` is the number of slots
+    after unused slots were last dropped. A step consumes its state: caches are written in place.
     """
 
     memory: tuple[tuple[Keys, Values], ...]
@@ -31,39 +31,43 @@ class DecoderState(NamedTuple):
     cleared: int = 0
 
     def pick(self, rows: Int[Tensor, " rows"]) -> "DecoderState":
-        """The state of the chosen rows, whose sentences are in their order.
+        """Returns the state of the chosen rows, whose sentences are in order.
 
-        On a GPU as many rows as before are taken to be as many of each sentence as before: to check would be to wait.
+        On a GPU an unchanged number of rows is taken to mean unchanged numbers for every sentence, because a check
+        would synchronise.
         """
         sentences, ancestors = self.rows.sentences[rows], self.ancestors[rows]
-        waited_for = sentences.device.type in WAITED_FOR
-        if waited_for and len(sentences) == len(self.ancestors):
+        asynchronous = sentences.device.type in ASYNCHRONOUS
+        if asynchronous and len(sentences) == len(self.ancestors):
             return self._replace(ancestors=ancestors)
-        kept = sentences.unique_consecutive()
-        # Rows that do not fill their rectangle cost many small operations more in every step, which a GPU feels.
-        if len(kept) < self.rows.batch and (waited_for or len(kept) <= SPARSE * self.rows.batch):
-            memory = tuple((_of(keys, kept), _of(values, kept)) for keys, values in self.memory)
-            chosen = HypothesisRows.of(torch.searchsorted(kept, sentences), len(kept))
-            picked = self._replace(memory=memory, visible=self.visible[kept], rows=chosen, ancestors=ancestors)
-            return picked._cleared(kept)
-        picked = self._replace(rows=HypothesisRows.of(sentences, self.rows.batch), ancestors=ancestors)
-        if ancestors.shape[1] + picked.rows.width <= capacity_for(self.cleared):
-            return picked
-        return picked._cleared(torch.arange(self.rows.batch, device=sentences.device))
+        remaining = sentences.unique_consecutive()
+        # Rows that do not fill their rectangle cost many small operations in every step, which slows a GPU.
+        if len(remaining) < self.rows.batch and (asynchronous or len(remaining) <= SPARSE * self.rows.batch):
+            memory = tuple((_select(keys, remaining), _select(values, remaining)) for keys, values in self.memory)
+            new_rows = HypothesisRows.of(torch.searchsorted(remaining, sentences), len(remaining))
+            state = self._replace(memory=memory, visible=self.visible[remaining], rows=new_rows, ancestors=ancestors)
+            return state._drop_unused_slots(remaining)
+        state = self._replace(rows=HypothesisRows.of(sentences, self.rows.batch), ancestors=ancestors)
+        if ancestors.shape[1] + state.rows.width <= capacity_for(self.cleared):
+            return state
+        return state._drop_unused_slots(torch.arange(self.rows.batch, device=sentences.device))
 
     def masks(self, new: int) -> tuple[Bool[Tensor, "batch target more"], Bool[Tensor, "rows more"]]:
-        """Over the caches with `new` tokens a row: what each new token may look at, and whose each slot is."""
-        rows, ancestors = self.rows, self.ancestors
-        alone = torch.eye(rows.width, dtype=torch.bool, device=ancestors.device)
-        before = torch.ones(new, new, dtype=torch.bool, device=ancestors.device).tril()
-        own = torch.kron(alone, before).expand(rows.batch, -1, -1)
-        visible = torch.cat([rows.spread(ancestors.unsqueeze(1).expand(-1, new, -1)), own], dim=2)
-        mine = alone.repeat_interleave(new, dim=1)[rows.places - rows.sentences * rows.width]
-        return visible, torch.cat([ancestors, mine], dim=1)
+        """Returns two masks over the caches once `new` tokens a row are appended.
 
-    def _cleared(self, sentences: Int[Tensor, " batch"]) -> "DecoderState":
-        """With caches of `sentences` alone, which the rest is of already, and of the slots that hold a row's tokens."""
-        needed = self.rows.spread(self.ancestors.unsqueeze(1)).any(1)
+        The first says which slots each new token may look at, the second which slots belong to each row.
+        """
+        rows, ancestors = self.rows, self.ancestors
+        same_row = torch.eye(rows.width, dtype=torch.bool, device=ancestors.device)
+        causal = torch.ones(new, new, dtype=torch.bool, device=ancestors.device).tril()
+        to_new = torch.kron(same_row, causal).expand(rows.batch, -1, -1)
+        visible = torch.cat([rows.to_rectangle(ancestors.unsqueeze(1).expand(-1, new, -1)), to_new], dim=2)
+        new_slots = same_row.repeat_interleave(new, dim=1)[rows.places - rows.sentences * rows.width]
+        return visible, torch.cat([ancestors, new_slots], dim=1)
+
+    def _drop_unused_slots(self, sentences: Int[Tensor, " batch"]) -> "DecoderState":
+        """Reduces the caches to `sentences`, as the rest of the state is already, and to slots that some row needs."""
+        needed = self.rows.to_rectangle(self.ancestors.unsqueeze(1)).any(1)
         most = int(needed.sum(1).max())
         slots = needed.byte().argsort(dim=1, descending=True, stable=True)[:, :most]
         return self._replace(
@@ -74,7 +78,7 @@ class DecoderState(NamedTuple):
 
 
 class RecurrentState(NamedTuple):
-    """What each sentence has, such as the encoder's output, and what each row carries from token to token."""
+    """A state of fixed size: tensors by sentence, such as the encoder's output, and tensors that each row carries."""
 
     memory: tuple[Shaped[Tensor, "batch *rest"], ...]
     rows: HypothesisRows
@@ -83,23 +87,25 @@ class RecurrentState(NamedTuple):
 
     @classmethod
     def of(cls, memory: tuple[Tensor, ...], carried: tuple[Tensor, ...]) -> "RecurrentState":
-        """One row a sentence, before the first token."""
+        """Builds the state before the first token: one row a sentence."""
         batch = len(memory[0])
         return cls(memory, HypothesisRows.of(torch.arange(batch, device=memory[0].device), batch), carried)
 
     def pick(self, rows: Int[Tensor, " rows"]) -> "RecurrentState":
-        """The state of the chosen rows, whose sentences are in their order; a sentence without a row is gone."""
+        """Returns the state of the chosen rows, whose sentences are in order, without sentences that have no row."""
         sentences, carried = self.rows.sentences[rows], tuple(part[rows] for part in self.carried)
-        if sentences.device.type in WAITED_FOR and len(sentences) == len(self.rows.sentences):
-            return self._replace(carried=carried)  # as of a `DecoderState`
-        kept = sentences.unique_consecutive()
+        if sentences.device.type in ASYNCHRONOUS and len(sentences) == len(self.rows.sentences):
+            return self._replace(carried=carried)  # as in `DecoderState.pick`
+        remaining = sentences.unique_consecutive()
         memory, batch = self.memory, self.rows.batch
-        if len(kept) < batch:
-            memory, batch = tuple(part[kept] for part in memory), len(kept)
-            sentences = torch.searchsorted(kept, sentences)
+        if len(remaining) < batch:
+            memory, batch = tuple(part[remaining] for part in memory), len(remaining)
+            sentences = torch.searchsorted(remaining, sentences)
         return self._replace(memory=memory, rows=HypothesisRows.of(sentences, batch), carried=carried)
 
 
-def _of(part: Tensor, sentences: Int[Tensor, " kept"]) -> Tensor:
-    """The keys or values of the chosen sentences, in rows or columns as they were."""
-    return part.index_select(0, sentences) if part.is_contiguous() else part.mT.index_select(0, sentences).mT
+def _select(key_or_value: Tensor, sentences: Int[Tensor, " kept"]) -> Tensor:
+    """Returns the keys or values of the chosen sentences, in the memory layout that they had."""
+    if key_or_value.is_contiguous():
+        return key_or_value.index_select(0, sentences)
+    return key_or_value.mT.index_select(0, sentences).mT

@@ -6,18 +6,18 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-STEPS = 2**15  # probabilities are rounded to one part in so many
+LEVELS = 2**15  # probabilities are rounded to multiples of 1 / LEVELS
 
 
 class Dropout(nn.Module):
-    """Sets each element to zero with probability `probability` while training, and scales the others up."""
+    """While training sets each element to zero with `probability` and divides the others by 1 − `probability`."""
 
     def __init__(self, probability: float) -> None:
         super().__init__()
         self.probability = probability
 
     def forward(self, states: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The states, thinned while training; untouched otherwise."""
+        """Returns the states after dropout while training, and the states themselves otherwise."""
         if not self.training or self.probability == 0:
             return states
         if states.is_cpu:
@@ -26,14 +26,14 @@ class Dropout(nn.Module):
 
 
 def _mask(states: Float[Tensor, "*shape"], probability: float) -> Float[Tensor, "*shape"]:
-    """Zeros, and 1 / (1 − probability) elsewhere, at an eighth of the cost of torch's own numbers on a CPU.
+    """Draws zeros, and 1 / (1 − probability) elsewhere, at an eighth of the cost of torch's dropout on a CPU.
 
-    Fifteen random bits decide an element, by a subtraction and a shift, which run on whole vectors where comparing
-    does not. The bits are NumPy's, seeded from torch's generator. What the others are multiplied by is rounded to the
-    states' precision: in bfloat16 by 0.4 % at most.
+    Fifteen random bits decide an element by a subtraction and a shift, which are vectorised where comparisons are not.
+    NumPy draws the bits, seeded from torch's generator. The factor 1 / (1 − probability) is rounded to the precision of
+    the states: in bfloat16 by at most 0.4 %.
     """
     seed = int(torch.randint(2**63 - 1, ()))
-    drawn = np.random.SFC64(seed).random_raw(-(-states.numel() // 4)).view(np.int16)[: states.numel()]
-    zeros = min(round(probability * STEPS), STEPS - 1)
-    kept = (zeros - 1 - (torch.from_numpy(drawn) & (STEPS - 1))) >> 15  # −1 where the bits reach `zeros`, else 0
-    return kept.view(states.shape).to(states.dtype).mul_(-STEPS / (STEPS - zeros))
+    bits = np.random.SFC64(seed).random_raw(-(-states.numel() // 4)).view(np.int16)[: states.numel()]
+    zeros = min(round(probability * LEVELS), LEVELS - 1)
+    mask = (zeros - 1 - (torch.from_numpy(bits) & (LEVELS - 1))) >> 15  # −1 where the bits reach `zeros`, else 0
+    return mask.view(states.shape).to(states.dtype).mul_(-LEVELS / (LEVELS - zeros))

@@ -11,7 +11,7 @@ from transduce.model.dropout import Dropout
 
 
 class Embedding(nn.Module):
-    """One side's tokens: a table that may be shared, the positions, and dropout on their sum."""
+    """The token table of one side, which may be shared, with positions and dropout on their sum."""
 
     def __init__(self, weight: nn.Parameter, positions: nn.Module, dropout: float, blank: int | None = None) -> None:
         super().__init__()
@@ -19,22 +19,24 @@ class Embedding(nn.Module):
         self.positions = positions
         self.dropout = Dropout(dropout)
         self.scale = math.sqrt(weight.shape[1])
-        self.blank = blank  # the symbol that is a vector of zeros, as the released decoder's first input is
+        self.blank = blank  # token whose vector is zeros, as the first input of the released code's decoder
 
     def forward(self, tokens: Int[Tensor, "rows length"], first: int = 0) -> Float[Tensor, "rows length d_model"]:
-        """Vectors of `tokens`, the first of which stands at position `first`."""
+        """Returns vectors of `tokens`; the first token stands at position `first`."""
         vectors = functional.embedding(tokens, self.weight)
         if self.blank is not None:
             vectors = vectors.masked_fill((tokens == self.blank).unsqueeze(-1), 0.0)
-        places = self.positions(first, tokens.shape[1])
-        summed: Tensor = self.dropout(_narrowed(torch.add(places, vectors, alpha=self.scale)))
+        positions = self.positions(first, tokens.shape[1])
+        summed: Tensor = self.dropout(_to_autocast_precision(torch.add(positions, vectors, alpha=self.scale)))
         return summed
 
 
-def _narrowed(states: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """In bfloat16 where products are: what passes from one product to the next is then not widened in between.
+def _to_autocast_precision(states: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Casts to bfloat16 where autocast on a CPU computes products in bfloat16, so that states stay narrow between them.
 
-    On a CPU. On a GPU autocast widens for every norm, and compiled code does that on the way.
+    On a GPU autocast widens states for every norm; compiled code fuses that cast.
     """
-    narrow = states.is_cpu and torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
-    return states.bfloat16() if narrow else states
+    autocast_to_bfloat16 = (
+        states.is_cpu and torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
+    )
+    return states.bfloat16() if autocast_to_bfloat16 else states

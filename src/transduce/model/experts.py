@@ -1,4 +1,4 @@
-"""A mixture of experts in place of one feed-forward network (Shazeer et al. 2017): more weights, hardly more work."""
+"""A mixture of experts in place of the feed-forward network (Shazeer et al. 2017): more weights, hardly more work."""
 
 import math
 from typing import Annotated, Literal
@@ -12,7 +12,7 @@ from torch.nn import functional
 from transduce.model.feed_forward import FeedForward, FeedForwardNetwork
 from transduce.settings import Spec
 
-LEAST = 1e-2  # the deviation of a gate's noise, as in the authors' code: the load's gradient divides by it
+LEAST = 1e-2  # smallest deviation of a gate's noise, as in the authors' code: the load's gradient divides by it
 
 Gates = Float[Tensor, "rows experts"]
 
@@ -21,7 +21,7 @@ class Experts(Spec):
     """`chosen` of a `number` of feed-forward networks for each token, weighted by a softmax over those chosen.
 
     While training, noise of a learned size is added before choosing, and the penalty `balance` · (CV² of the experts'
-    importance + CV² of their load) keeps all of them at work.
+    importance + CV² of their load) keeps all experts in use.
     """
 
     kind: Literal["experts"] = "experts"
@@ -31,27 +31,25 @@ class Experts(Spec):
     balance: float = Field(default=0.1, ge=0)
 
     @model_validator(mode="after")
-    def _not_all_are_chosen(self) -> "Experts":
+    def _check_chosen(self) -> "Experts":
         if self.chosen >= self.number:
             raise ValueError(f"chosen {self.chosen} must be less than number {self.number}")
         return self
 
     def build(self, d_model: int) -> "MixtureOfExperts":
-        """The module, for states of width `d_model`."""
+        """Builds the module for states of width `d_model`."""
         return MixtureOfExperts(self, d_model)
 
-    def products(self, d_model: int) -> int:
-        """Multiplications of a token: those of the experts that it is sent to, and of the gate."""
-        return self.chosen * self.expert.products(d_model) + d_model * self.number
+    def multiplications(self, d_model: int) -> int:
+        """Counts the multiplications of one token: in its chosen experts and in the gate."""
+        return self.chosen * self.expert.multiplications(d_model) + d_model * self.number
 
 
-Network = Annotated[FeedForward | Experts, Field(discriminator="kind")]
+FeedForwardSpec = Annotated[FeedForward | Experts, Field(discriminator="kind")]
 
 
 class MixtureOfExperts(nn.Module):
-    """Noisy top-k gating over feed-forward networks; `penalty` is of the last tokens seen while training."""
-
-    penalty: Float[Tensor, ""] | None = None
+    """Noisy top-k gating over feed-forward networks."""
 
     def __init__(self, spec: Experts, d_model: int) -> None:
         super().__init__()
@@ -60,34 +58,36 @@ class MixtureOfExperts(nn.Module):
         self.gate = nn.Linear(d_model, spec.number, bias=False)
         self.noise = nn.Linear(d_model, spec.number, bias=False)
 
-    def forward(self, states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-        """Each token through its experts alone."""
+    def forward(
+        self, states: Float[Tensor, "*rows d_model"]
+    ) -> tuple[Float[Tensor, "*rows d_model"], Float[Tensor, ""] | None]:
+        """Returns each token's output of its experts, and while training the penalty on uneven use of the experts."""
         tokens = states.reshape(-1, states.shape[-1])
-        clean = self.gate(tokens).float()
-        spread = functional.softplus(self.noise(tokens).float()) + LEAST if self.training else None
-        noisy = clean if spread is None else clean + torch.randn_like(clean) * spread
-        best, where = noisy.topk(self.spec.chosen + 1, dim=-1)
+        clean, penalty = self.gate(tokens).float(), None
+        deviation = functional.softplus(self.noise(tokens).float()) + LEAST if self.training else None
+        noisy = clean if deviation is None else clean + torch.randn_like(clean) * deviation
+        best, experts = noisy.topk(self.spec.chosen + 1, dim=-1)
         weights = best[:, :-1].softmax(-1)
-        if spread is not None:
-            gates = torch.zeros_like(clean).scatter(1, where[:, :-1], weights)
-            load = _load(clean, noisy, spread, best)
-            self.penalty = self.spec.balance * (_unevenness(gates.sum(0)) + _unevenness(load.sum(0)))
-        given = torch.zeros_like(tokens)
+        if deviation is not None:
+            gates = torch.zeros_like(clean).scatter(1, experts[:, :-1], weights)
+            load = _load(clean, noisy, deviation, best)
+            penalty = self.spec.balance * (_squared_variation(gates.sum(0)) + _squared_variation(load.sum(0)))
+        output = torch.zeros_like(tokens)
         for number, expert in enumerate(self.experts):
-            rows, place = (where[:, :-1] == number).nonzero(as_tuple=True)
-            raised = expert(tokens[rows]) * weights[rows, place].unsqueeze(1).to(tokens.dtype)
-            given = given.index_add(0, rows, raised.to(given.dtype))
-        return given.view_as(states)
+            rows, place = (experts[:, :-1] == number).nonzero(as_tuple=True)
+            transformed = expert(tokens[rows]) * weights[rows, place].unsqueeze(1).to(tokens.dtype)
+            output = output.index_add(0, rows, transformed.to(output.dtype))
+        return output.view_as(states), penalty
 
 
-def _load(clean: Gates, noisy: Gates, spread: Gates, best: Float[Tensor, "rows most"]) -> Gates:
-    """The probability that each expert is chosen again, were its noise drawn anew: smooth where a count is not."""
-    # What an expert must beat: the last chosen, or, for one that is chosen, the first that is not.
+def _load(clean: Gates, noisy: Gates, deviation: Gates, best: Float[Tensor, "rows most"]) -> Gates:
+    """Returns the probability that each expert is chosen if its noise alone is drawn anew; a count has no gradient."""
+    # A chosen expert must beat the best one not chosen; any other expert must beat the last one chosen.
     last, next_best = best[:, -2:-1], best[:, -1:]
     rival = torch.where(noisy > next_best, next_best, last)
-    return 0.5 * (1 + torch.erf((clean - rival) / spread / math.sqrt(2)))
+    return 0.5 * (1 + torch.erf((clean - rival) / deviation / math.sqrt(2)))
 
 
-def _unevenness(totals: Float[Tensor, " experts"]) -> Float[Tensor, ""]:
-    """The squared coefficient of variation."""
+def _squared_variation(totals: Float[Tensor, " experts"]) -> Float[Tensor, ""]:
+    """Returns the squared coefficient of variation."""
     return totals.var(correction=0) / (totals.mean() ** 2 + 1e-10)

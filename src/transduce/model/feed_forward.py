@@ -19,7 +19,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(Spec):
-    """max(0, x W1 + b1) W2 + b2 (equation 2); `dropout` is on the hidden layer, off in the paper."""
+    """max(0, x W1 + b1) W2 + b2 (equation 2); `dropout` applies to the hidden layer and is 0 in the paper."""
 
     kind: Literal["feed_forward"] = "feed_forward"
     d_ff: int = Field(ge=1)
@@ -27,16 +27,16 @@ class FeedForward(Spec):
     dropout: float = Field(default=0.0, ge=0, lt=1)
 
     def build(self, d_model: int) -> "FeedForwardNetwork":
-        """The module, for states of width `d_model`."""
+        """Builds the module for states of width `d_model`."""
         return FeedForwardNetwork(self, d_model)
 
-    def products(self, d_model: int) -> int:
-        """Multiplications of a token."""
+    def multiplications(self, d_model: int) -> int:
+        """Counts the multiplications of one token."""
         return 2 * d_model * self.d_ff
 
 
 class FeedForwardNetwork(nn.Module):
-    """Two linear maps with an activation between, the same at every position: two convolutions of kernel 1."""
+    """Two linear maps with an activation between, the same at every position: two convolutions with kernel 1."""
 
     def __init__(self, spec: FeedForward, d_model: int) -> None:
         super().__init__()
@@ -46,6 +46,6 @@ class FeedForwardNetwork(nn.Module):
         self.dropout = Dropout(spec.dropout)
 
     def forward(self, states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-        """Equation 2, position by position."""
-        outer: Tensor = self.outer(self.dropout(self.activation(self.inner(states))))
-        return outer
+        """Computes equation 2, position by position."""
+        output: Tensor = self.outer(self.dropout(self.activation(self.inner(states))))
+        return output

@@ -1,17 +1,17 @@
-"""The arithmetic of a model, counted from its settings."""
+"""Floating-point operations of a model, computed from its settings."""
 
 from transduce.model.translation_model import BaseModelSpec, Vocabulary
 
 __all__ = ["LENGTH", "flops"]
 
-LENGTH = 25  # tokens of a sentence, about the mean of WMT: attention's share depends on it
+LENGTH = 25  # tokens of a sentence, about the mean of WMT; the cost of attention depends on it
 
 
 def flops(spec: BaseModelSpec, vocabulary: Vocabulary, length: int = LENGTH) -> tuple[int, int]:
-    """Floating-point operations, forward, of reading one source token and of writing one target token.
+    """Returns floating-point operations of the forward pass: of one source token and of one target token.
 
-    Every product of matrices counts, a multiplication and an addition each; sentences have `length` tokens. Training
-    takes three times that.
+    Counts matrix products, with a multiplication and an addition each, in sentences of `length` tokens. Training takes
+    three times as many.
     """
-    read, written = spec.products(length)
-    return round(2 * read), round(2 * (written + spec.d_model * vocabulary.target))
+    source, target = spec.multiplications(length)
+    return round(2 * source), round(2 * (target + spec.d_model * vocabulary.target))

@@ -1,4 +1,4 @@
-"""Which hypothesis is whose: the rows of a search, and the rectangle in which attention sees them."""
+"""The rows of a search, one for each hypothesis, and the rectangle in which attention reads them."""
 
 from typing import NamedTuple
 
@@ -8,32 +8,34 @@ from torch import Tensor
 
 
 class HypothesisRows(NamedTuple):
-    """Hypotheses of several sentences: any number of each, side by side, in the order of the sentences.
+    """Hypotheses of several sentences: any number for each sentence, in the order of the sentences.
 
-    Attention works a sentence at a time. There the rows of a sentence stand next to each other in a rectangle of
-    `batch` sentences × `width`, as if they were one sentence of `width` tokens; all else works on the rows alone.
+    Attention works a sentence at a time. For attention the rows of a sentence stand side by side in a rectangle of
+    `batch` sentences × `width` places, as if they were one sentence of `width` tokens. All else computes on rows.
     """
 
     sentences: Int[Tensor, " rows"]  # the sentence of each row
-    places: Int[Tensor, " rows"]  # where in the rectangle, sentence by sentence, it stands
+    places: Int[Tensor, " rows"]  # the place of each row in the rectangle, counted sentence by sentence
     batch: int
     width: int
 
     @classmethod
     def of(cls, sentences: Int[Tensor, " rows"], batch: int) -> "HypothesisRows":
-        """The rows that belong to `sentences`, which are in order and less than `batch`."""
+        """Lays out the rows of `sentences`, which are sorted and less than `batch`."""
         ranks = torch.arange(len(sentences), device=sentences.device) - torch.searchsorted(sentences, sentences)
         width = int(ranks.max()) + 1
         return cls(sentences, sentences * width + ranks, batch, width)
 
-    def spread(self, states: Shaped[Tensor, "rows new features"]) -> Shaped[Tensor, "batch slots features"]:
-        """The rectangle with each row's states at its place, zeros at places without a row: slots are width × new."""
+    def to_rectangle(self, states: Shaped[Tensor, "rows new features"]) -> Shaped[Tensor, "batch width_new features"]:
+        """Returns the rectangle with each row's states at its place, and zeros at places without a row."""
         rows, new, features = states.shape
         if rows < self.batch * self.width:
             states = states.new_zeros(self.batch * self.width, new, features).index_copy_(0, self.places, states)
         return states.reshape(self.batch, self.width * new, features)
 
-    def collect(self, rectangle: Float[Tensor, "batch slots features"]) -> Float[Tensor, "rows new features"]:
-        """Each row's states, from its place."""
-        placed = rectangle.reshape(self.batch * self.width, -1, rectangle.shape[2])
-        return placed if len(self.places) == len(placed) else placed[self.places]
+    def from_rectangle(
+        self, rectangle: Float[Tensor, "batch width_new features"]
+    ) -> Float[Tensor, "rows new features"]:
+        """Returns each row's states from the rectangle, the inverse of `to_rectangle`."""
+        places = rectangle.reshape(self.batch * self.width, -1, rectangle.shape[2])
+        return places if len(self.places) == len(places) else places[self.places]

@@ -1,4 +1,4 @@
-"""The Transformer's first weights, of which the text says nothing."""
+"""Initial weights of the Transformer, which the paper does not describe."""
 
 from collections.abc import Collection
 from typing import Literal
@@ -13,20 +13,22 @@ from transduce.model.positions import LearnedPositions
 
 Initialisation = Literal["fused-glorot", "glorot", "normal"]
 
-NORMAL = 0.02  # the deviation of weights drawn `normal`
+NORMAL = 0.02  # standard deviation of weights with `normal`
 
 
 @torch.no_grad()
 def initialise(
     model: nn.Module, initialisation: Initialisation, d_model: int, over_encoder: Collection[nn.Module]
 ) -> None:
-    """Glorot-uniform matrices, embeddings N(0, 1/d_model) and zero biases, as the released code has it.
+    """Draws Glorot-uniform matrices, embeddings N(0, 1/d_model) and zero biases, as the released code does.
 
-    `fused-glorot` draws as one matrix what the released code multiplies as one: W^Q, W^K and W^V, and in the
-    attentions `over_encoder` W^K and W^V. At heads · d_k = d_model those three are smaller by 1/√2 than with `glorot`,
-    and with the norm last the decoder finds the source in half the steps (docs/decisions/0015). `normal` draws every
-    matrix and embedding N(0, 0.02²), as BERT did. What a compatibility has of its own begins as it says itself, and a
-    convolution as torch has it, but for `normal`. What chooses experts begins with zeros, so that all are sent tokens.
+    `fused-glorot` draws W^Q, W^K and W^V as one matrix, and in the attentions `over_encoder` W^K and W^V, as the
+    released code does. At heads · d_k = d_model the weights are smaller by 1/√2 than with `glorot`; with post-norm the
+    decoder learns to attend to the source in half the steps (docs/decisions/0015). `normal` draws every matrix and
+    embedding N(0, 0.02²), as BERT did.
+
+    Parameters of a compatibility keep the values that its module drew. Convolutions keep torch's initialisation, except
+    with `normal`. The gates of experts are zero, so that every expert gets tokens.
     """
     attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
     _draw_glorot(model, d_model)
@@ -42,7 +44,7 @@ def initialise(
 
 
 def _draw_glorot(model: nn.Module, d_model: int) -> None:
-    """Matrices, tables and biases."""
+    """Draws matrices, token tables and biases."""
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
@@ -53,17 +55,17 @@ def _draw_glorot(model: nn.Module, d_model: int) -> None:
 
 
 def _draw_normal(model: nn.Module, attentions: Collection[MultiHeadAttention]) -> None:
-    """Every matrix and table but the compatibilities' own."""
-    apart = {parameter for attention in attentions for parameter in attention.compatibility.parameters()}
+    """Draws every matrix and table except those of compatibilities."""
+    excluded = {parameter for attention in attentions for parameter in attention.compatibility.parameters()}
     for parameter in model.parameters():
-        if parameter.dim() > 1 and parameter not in apart:
+        if parameter.dim() > 1 and parameter not in excluded:
             nn.init.normal_(parameter, std=NORMAL)
 
 
 def _draw_projections(
     attention: MultiHeadAttention, initialisation: Initialisation, d_model: int, over_encoder: bool
 ) -> None:
-    """W^Q, W^K and W^V of every head, those as one matrix that the released code multiplies as one."""
+    """Draws W^Q, W^K and W^V of every head."""
     keys = attention.spec.heads * attention.spec.d_k
     query, key, value = attention.query.weight, attention.key_value.weight[:keys], attention.key_value.weight[keys:]
     if initialisation == "glorot":
@@ -75,7 +77,7 @@ def _draw_projections(
 
 
 def _draw_as_one(parts: Collection[Tensor], d_model: int) -> None:
-    """Each part with Glorot's bound for the matrix that they are together."""
+    """Draws each part with Glorot's bound for the concatenated matrix."""
     bound = (6 / (d_model + sum(map(len, parts)))) ** 0.5
     for part in parts:
         part.uniform_(-bound, bound)

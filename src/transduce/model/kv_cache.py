@@ -1,4 +1,4 @@
-"""What a layer knows of the tokens before the new ones, in a search: caches by sentence, slot by slot."""
+"""The key-value cache of a decoder layer: slots of earlier tokens, sentence by sentence."""
 
 from typing import NamedTuple
 
@@ -13,52 +13,52 @@ Slots = Bool[Tensor, "batch target slots"]
 
 
 class KeyValueCache:
-    """What is kept of the tokens written so far, such as keys and values: one slot a token, by sentence.
+    """Keys and values of earlier tokens, or what another mixer keeps of them: one slot a token.
 
-    Appended in place, never reordered. Which slots belong to a hypothesis is a mask that the decoder's state carries
-    (`state.CachedState.ancestors`): reordering a beam then moves a few bits and not the cache. What belongs to none
-    is thrown out now and then, as memory is by a collector.
+    Slots are appended in place and never reordered. The decoder's state has a mask of the slots of each hypothesis
+    (`decoder_state.DecoderState.ancestors`), so reordering a beam moves a few bits and not the cache. Slots that belong
+    to no hypothesis are dropped from time to time.
     """
 
     def __init__(self, buffers: tuple[Tensor, ...] = (), used: int = 0) -> None:
         self._buffers, self.used = buffers, used
 
     def extend(self, *new: Float[Tensor, "batch heads new _"]) -> tuple[Float[Tensor, "batch heads slots _"], ...]:
-        """Appends new slots to each buffer; gives all that are in use, as views."""
+        """Appends new slots to each buffer and returns views of all used slots."""
         start, self.used = self.used, self.used + new[0].shape[2]
         buffers = self._buffers or (None,) * len(new)
-        self._buffers = tuple(_written(buffer, more, start) for buffer, more in zip(buffers, new, strict=True))
+        self._buffers = tuple(_write(buffer, added, start) for buffer, added in zip(buffers, new, strict=True))
         return tuple(buffer[:, :, : self.used] for buffer in self._buffers)
 
     def keep(self, sentences: Int[Tensor, " kept"], slots: Int[Tensor, "kept slots"]) -> "KeyValueCache":
-        """The cache of the chosen sentences alone, and of each the chosen slots alone."""
-        return KeyValueCache(tuple(_chosen(buffer, sentences, slots) for buffer in self._buffers), slots.shape[1])
+        """Returns a cache of these sentences with these slots of each."""
+        return KeyValueCache(tuple(_select(buffer, sentences, slots) for buffer in self._buffers), slots.shape[1])
 
 
 class DecodingContext(NamedTuple):
-    """What a decoder layer knows of the tokens before the new ones, in a search."""
+    """The earlier tokens of a search, for one decoder layer."""
 
     cache: KeyValueCache
-    visible: Slots  # which slots, old and new, each new token may look at
+    visible: Slots  # the slots, old and new, that each new token may look at
     rows: HypothesisRows
 
 
 def capacity_for(slots: int) -> int:
-    """Slots to hold where so many are needed: twice that, since more will follow."""
+    """Returns the number of slots to allocate where `slots` are needed: twice as many, since more will follow."""
     return max(2 * slots, 32)
 
 
-def _chosen(buffer: Tensor, sentences: Tensor, slots: Tensor) -> Tensor:
-    """[kept heads room _], `slots` first, of [batch heads room _]: one pass over what is kept."""
-    heads, room = buffer.shape[1:3]
+def _select(buffer: Tensor, sentences: Tensor, slots: Tensor) -> Tensor:
+    """Copies the chosen slots of the chosen sentences to [sentences heads capacity _], in one pass."""
+    heads, capacity = buffer.shape[1:3]
     slots = functional.pad(slots, (0, capacity_for(slots.shape[1]) - slots.shape[1]))
-    first = room * (heads * sentences.unsqueeze(1) + torch.arange(heads, device=buffer.device))
+    first = capacity * (heads * sentences.unsqueeze(1) + torch.arange(heads, device=buffer.device))
     places = first.unsqueeze(2) + slots.unsqueeze(1)
     return buffer.flatten(0, 2).index_select(0, places.flatten()).unflatten(0, places.shape)
 
 
-def _written(buffer: Tensor | None, new: Tensor, start: int) -> Tensor:
-    """`buffer` with `new` at slot `start`; grown where it is too short."""
+def _write(buffer: Tensor | None, new: Tensor, start: int) -> Tensor:
+    """Writes `new` at slot `start` and returns the buffer, which is reallocated where it is too short."""
     end = start + new.shape[2]
     if buffer is None or buffer.shape[2] < end:
         grown = new.new_empty(*new.shape[:2], capacity_for(end), new.shape[3])

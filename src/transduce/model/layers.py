@@ -1,35 +1,44 @@
 """An encoder layer of two sub-layers and a decoder layer of three (section 3.1)."""
 
+from typing import NamedTuple
+
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transduce.model.attention import Attention, Values, Visible
+from transduce.model.attention import Attention, MultiHeadAttention, Values, Visible, Weights
 from transduce.model.attention_scores import Keys
-from transduce.model.experts import Network
+from transduce.model.experts import FeedForwardSpec, MixtureOfExperts
 from transduce.model.kv_cache import DecodingContext
 from transduce.model.mixers import Mixer
-from transduce.model.residual import WRAPPERS
+from transduce.model.residual import WRAPPERS, PostNorm, PreNorm
 from transduce.settings import Spec
 
 
 class LayerSpec(Spec):
-    """What the layers of a stack share."""
+    """Settings that all layers of an encoder or decoder share."""
 
     d_model: int
     mixer: Mixer
     cross: Attention
-    feed_forward: Network
+    feed_forward: FeedForwardSpec
     norm: str
     norm_epsilon: float
     dropout: float
 
-    def wrapper(self) -> nn.Module:
-        """A fresh residual connection with its norm and dropout."""
+    def wrapper(self) -> PostNorm | PreNorm:
+        """Builds a residual connection with its norm and dropout."""
         return WRAPPERS[self.norm](self.d_model, self.dropout, self.norm_epsilon)
 
 
+class LayerOutput(NamedTuple):
+    """The states after a layer, and the penalty of its mixture of experts while training."""
+
+    states: Float[Tensor, "rows new d_model"]
+    penalty: Float[Tensor, ""] | None = None
+
+
 class EncoderLayer(nn.Module):
-    """Self-attention over the source, or what stands in for it, then the feed-forward network."""
+    """Self-attention over the source, or another mixer, then the feed-forward network."""
 
     def __init__(self, spec: LayerSpec) -> None:
         super().__init__()
@@ -38,13 +47,16 @@ class EncoderLayer(nn.Module):
         self.around_mixer = spec.wrapper()
         self.around_feed_forward = spec.wrapper()
 
-    def forward(
-        self, states: Float[Tensor, "batch source d_model"], visible: Visible
-    ) -> Float[Tensor, "batch source d_model"]:
-        """The states one layer higher."""
-        states = self.around_mixer(states, lambda inner: self.mixer.mix(inner, visible, causal=False))
-        raised: Tensor = self.around_feed_forward(states, self.feed_forward)
-        return raised
+    def forward(self, states: Float[Tensor, "batch source d_model"], visible: Visible) -> LayerOutput:
+        """Returns the states one layer higher."""
+        mixed = self.mixer.mix(self.around_mixer.sublayer_input(states), visible, causal=False)
+        return _feed_forward(self, self.around_mixer(states, mixed))
+
+    def attention_weights(self, states: Float[Tensor, "batch source d_model"], visible: Visible) -> Weights:
+        """Returns the weights of self-attention; arguments as in `forward`."""
+        inputs = self.around_mixer.sublayer_input(states)
+        assert isinstance(self.mixer, MultiHeadAttention)
+        return self.mixer.weights(inputs, inputs, visible)
 
 
 class DecoderLayer(nn.Module):
@@ -64,19 +76,49 @@ class DecoderLayer(nn.Module):
         states: Float[Tensor, "rows new d_model"],
         memory: tuple[Keys, Values] | Float[Tensor, "batch source d_model"],
         visible: Visible,
-        past: DecodingContext | None = None,
-    ) -> Float[Tensor, "rows new d_model"]:
-        """The states one layer higher.
+        context: DecodingContext | None = None,
+    ) -> LayerOutput:
+        """Returns the states one layer higher.
 
-        `memory` is the encoder's output, or what `cross` has remembered of it; `visible` is the encoder's. Without a
-        `past` the states are whole sentences and each looks at itself and those before it; with one they are new tokens
-        of its rows, appended to its cache.
+        `memory` is the encoder's output, or its keys and values for `cross`; `visible` is the source's. Without a
+        `context` the states are whole sentences, and each attends to itself and earlier ones. With a `context` they are
+        new tokens of its rows, and are appended to its cache.
         """
-        rows = past.rows if past else None
-        known = self.cross.remember(memory) if isinstance(memory, Tensor) else memory
-        states = self.around_mixer(
-            states, lambda inner: self.mixer.step(inner, past) if past else self.mixer.mix(inner, None, causal=True)
-        )
-        states = self.around_cross(states, lambda inner: self.cross(inner, known, visible, rows=rows))
-        raised: Tensor = self.around_feed_forward(states, self.feed_forward)
-        return raised
+        rows = context.rows if context else None
+        key_value = self.cross.project_key_value(memory) if isinstance(memory, Tensor) else memory
+        states = self._mix(states, context)
+        inputs = self.around_cross.sublayer_input(states)
+        states = self.around_cross(states, self.cross(inputs, key_value, visible, rows=rows))
+        return _feed_forward(self, states)
+
+    def attention_weights(
+        self,
+        states: Float[Tensor, "batch target d_model"],
+        encoded: Float[Tensor, "batch source d_model"],
+        visible: Visible,
+    ) -> tuple[Weights, Weights]:
+        """Returns the weights of self-attention and of attention over the encoder's output, for whole sentences."""
+        inputs = self.around_mixer.sublayer_input(states)
+        assert isinstance(self.mixer, MultiHeadAttention)
+        weights = self.mixer.weights(inputs, inputs, causal=True)
+        inputs = self.around_cross.sublayer_input(self._mix(states, None))
+        return weights, self.cross.weights(inputs, encoded, visible)
+
+    def _mix(
+        self, states: Float[Tensor, "rows new d_model"], context: DecodingContext | None
+    ) -> Float[Tensor, "rows new d_model"]:
+        """Returns the states after masked self-attention, the first sub-layer."""
+        inputs = self.around_mixer.sublayer_input(states)
+        mixed = self.mixer.step(inputs, context) if context else self.mixer.mix(inputs, None, causal=True)
+        after: Tensor = self.around_mixer(states, mixed)
+        return after
+
+
+def _feed_forward(layer: EncoderLayer | DecoderLayer, states: Float[Tensor, "rows new d_model"]) -> LayerOutput:
+    """Returns the output of a layer whose last sub-layer, the feed-forward network, reads `states`."""
+    inputs, penalty = layer.around_feed_forward.sublayer_input(states), None
+    if isinstance(layer.feed_forward, MixtureOfExperts):
+        transformed, penalty = layer.feed_forward(inputs)
+    else:
+        transformed = layer.feed_forward(inputs)
+    return LayerOutput(layer.around_feed_forward(states, transformed), penalty)

@@ -1,4 +1,4 @@
-"""Where a token stands: sinusoids (section 3.5) or a learned table (Table 3, row E)."""
+"""Positions of tokens: sinusoids (section 3.5) or a learned table (Table 3, row E)."""
 
 import math
 from typing import Annotated, Literal
@@ -14,26 +14,27 @@ from transduce.settings import Spec
 class Sinusoidal(Spec):
     """Fixed sines and cosines of geometric wavelengths.
 
-    `interleaved` is the text's: PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(same). `halves` is
-    the released code's: all sines, then all cosines, exponents spaced over d_model/2 − 1.
+    `interleaved` is the layout of the text: PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos of the
+    same angle. `halves` is the layout of the released code: all sines, then all cosines, with exponents spaced over
+    d_model/2 − 1.
     """
 
     kind: Literal["sinusoidal"] = "sinusoidal"
     layout: Literal["interleaved", "halves"] = "interleaved"
 
     def build(self, d_model: int) -> "SinusoidalPositions":
-        """The module; `d_model` must be even."""
+        """Builds the module; `d_model` must be even."""
         return SinusoidalPositions(self, d_model)
 
 
 class Learned(Spec):
-    """A trained vector for each of `longest` positions; a sentence longer than that has none."""
+    """A trained vector for each of `max_positions` positions; a longer sentence is refused."""
 
     kind: Literal["learned"] = "learned"
-    longest: int = Field(default=512, ge=1)
+    max_positions: int = Field(default=512, ge=1)
 
     def build(self, d_model: int) -> "LearnedPositions":
-        """The module."""
+        """Builds the module."""
         return LearnedPositions(self, d_model)
 
 
@@ -41,8 +42,8 @@ PositionsSpec = Annotated[Sinusoidal | Learned, Field(discriminator="kind")]
 
 
 def sinusoids(length: int, d_model: int, layout: str = "interleaved") -> Float[Tensor, "length d_model"]:
-    """The table of section 3.5, worked out in float64 and given in float32."""
-    # On the CPU by name: a model may be laid out on no device at all, and the table is no weight of it.
+    """Returns the table of section 3.5, computed in float64 and rounded to float32."""
+    # On the CPU by name: a model without storage is built on the meta device, and the table is not a weight.
     pairs = torch.arange(d_model // 2, dtype=torch.float64, device="cpu")
     spacing = d_model / 2 if layout == "interleaved" else max(d_model / 2 - 1, 1)
     rates = torch.exp(-math.log(10000.0) * pairs / spacing)
@@ -52,9 +53,9 @@ def sinusoids(length: int, d_model: int, layout: str = "interleaved") -> Float[T
 
 
 class SinusoidalPositions(nn.Module):
-    """Sinusoids for any length: the table grows when a longer sentence comes."""
+    """Sinusoids for any length; the table grows when a longer sentence comes."""
 
-    longest = None
+    max_positions = None
     table: Tensor
 
     def __init__(self, spec: Sinusoidal, d_model: int) -> None:
@@ -63,8 +64,8 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", sinusoids(512, d_model, spec.layout), persistent=False)
 
     def forward(self, first: int, length: int) -> Float[Tensor, "length d_model"]:
-        """The vectors of positions `first` to `first + length − 1`, counted from 0."""
-        table = self.table  # read once: another thread may put a shorter one in its place
+        """Returns the vectors of positions `first` to `first + length − 1`, counted from 0."""
+        table = self.table  # read once: another thread may replace it by a shorter one
         if first + length > len(table):
             self.table = table = sinusoids(2 * (first + length), self.d_model, self.layout).to(table)
         return table[first : first + length]
@@ -75,14 +76,14 @@ class LearnedPositions(nn.Module):
 
     def __init__(self, spec: Learned, d_model: int) -> None:
         super().__init__()
-        self.longest = spec.longest
-        self.weight = nn.Parameter(torch.empty(spec.longest, d_model))
+        self.max_positions = spec.max_positions
+        self.weight = nn.Parameter(torch.empty(spec.max_positions, d_model))
 
     def forward(self, first: int, length: int) -> Float[Tensor, "length d_model"]:
-        """The vectors of positions `first` to `first + length − 1`, counted from 0."""
-        if first + length > self.longest:
+        """Returns the vectors of positions `first` to `first + length − 1`, counted from 0."""
+        if first + length > self.max_positions:
             raise ValueError(
-                f"a sentence of {first + length} subwords is longer than the {self.longest} positions this model has "
-                "learned; shorten it, or train with as many"
+                f"a sentence of {first + length} tokens is longer than the {self.max_positions} learned positions of "
+                "this model: shorten the sentence, or train with a larger model.positions.max_positions"
             )
         return self.weight[first : first + length]

@@ -1,6 +1,4 @@
-"""How a sub-layer is wrapped: residual connection, dropout and layer normalisation (sections 3.1 and 5.4)."""
-
-from collections.abc import Callable
+"""Residual connection, dropout and layer normalisation around a sub-layer (sections 3.1 and 5.4)."""
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -11,30 +9,39 @@ States = Float[Tensor, "batch target d_model"]
 
 
 class PostNorm(nn.Module):
-    """LayerNorm(x + Dropout(Sublayer(x))): the paper's."""
+    """LayerNorm(x + Dropout(Sublayer(x))), as in the paper."""
 
     def __init__(self, d_model: int, dropout: float, epsilon: float) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(d_model, eps=epsilon)
         self.dropout = Dropout(dropout)
 
-    def forward(self, states: States, sublayer: Callable[[States], States]) -> States:
-        """The states after the sub-layer."""
-        normalised: Tensor = self.norm(states + self.dropout(sublayer(states)))
+    def sublayer_input(self, states: States) -> States:
+        """Returns what the sub-layer reads: the states."""
+        return states
+
+    def forward(self, states: States, output: States) -> States:
+        """Returns the states after the sub-layer, whose output is `output`."""
+        normalised: Tensor = self.norm(states + self.dropout(output))
         return normalised
 
 
 class PreNorm(nn.Module):
-    """x + Dropout(Sublayer(LayerNorm(x))): not the paper's; often quoted as if it were."""
+    """x + Dropout(Sublayer(LayerNorm(x))); not the paper's, though often quoted as if it were."""
 
     def __init__(self, d_model: int, dropout: float, epsilon: float) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(d_model, eps=epsilon)
         self.dropout = Dropout(dropout)
 
-    def forward(self, states: States, sublayer: Callable[[States], States]) -> States:
-        """The states after the sub-layer."""
-        added: Tensor = states + self.dropout(sublayer(self.norm(states)))
+    def sublayer_input(self, states: States) -> States:
+        """Returns what the sub-layer reads: the normalised states."""
+        normalised: Tensor = self.norm(states)
+        return normalised
+
+    def forward(self, states: States, output: States) -> States:
+        """Returns the states after the sub-layer, whose output is `output`."""
+        added: Tensor = states + self.dropout(output)
         return added
 
 

@@ -1,4 +1,4 @@
-"""The closed union of model families."""
+"""The closed union of the settings of all models."""
 
 from typing import Annotated
 

@@ -1,7 +1,7 @@
-"""The Transformer (section 3.1, Figure 1): whole for training, and token by token for search."""
+"""The Transformer (section 3.1, Figure 1): whole sentences for training, token by token for search."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,7 +13,7 @@ from transduce.model.attention import Attention, Values
 from transduce.model.attention_scores import Keys
 from transduce.model.decoder_state import DecoderState
 from transduce.model.embedding import Embedding
-from transduce.model.experts import Network
+from transduce.model.experts import FeedForwardSpec
 from transduce.model.hypothesis_rows import HypothesisRows
 from transduce.model.initialisation import Initialisation, initialise
 from transduce.model.kv_cache import DecodingContext, KeyValueCache
@@ -23,6 +23,7 @@ from transduce.model.positions import Learned, PositionsSpec, Sinusoidal
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.translation_model import (
     BaseModelSpec,
+    Decoded,
     Layers,
     TranslationModel,
     Vocabulary,
@@ -32,7 +33,7 @@ from transduce.model.translation_model import (
 
 
 class Transformer(BaseModelSpec):
-    """The settings of section 3 and of Table 3's columns; the values of `base` are in `transduce.recipe.presets`."""
+    """Settings of a Transformer (section 3, columns of Table 3); `base` is in `transduce.recipe.presets`."""
 
     kind: Literal["transformer"] = "transformer"
     d_model: int = Field(ge=2, multiple_of=2)
@@ -40,7 +41,7 @@ class Transformer(BaseModelSpec):
     decoder_layers: Layers
     mixer: Mixer
     cross: Attention
-    feed_forward: Network
+    feed_forward: FeedForwardSpec
     positions: PositionsSpec = Sinusoidal()
     readout: ReadoutSpec = Tied()
     norm: Literal["post", "pre"] = "post"
@@ -49,23 +50,23 @@ class Transformer(BaseModelSpec):
     initialisation: Initialisation = "fused-glorot"
 
     def build(self, vocabulary: Vocabulary) -> "TransformerModel":
-        """The model with fresh weights, drawn from torch's generator."""
+        """Builds the model with fresh weights, drawn from torch's generator."""
         return TransformerModel(self, vocabulary)
 
-    def products(self, length: int) -> tuple[int | float, int | float]:
-        """As `FamilySpec.products`; a token of a masked sentence sees half of it on average."""
-        network = self.feed_forward.products(self.d_model)
-        cross = self.cross.heads * (self.cross.d_k + self.cross.d_v)
-        # The keys and values that attention over the source needs are made once a source token, in every decoder layer.
-        remembered = self.d_model * cross
-        read = self.encoder_layers * (self.mixer.products(self.d_model, length) + network)
-        written = self.mixer.products(self.d_model, length / 2, causal=True) + network
-        written += self.cross.products(self.d_model, length) - remembered
-        return read + self.decoder_layers * remembered, self.decoder_layers * written
+    def multiplications(self, length: int) -> tuple[int | float, int | float]:
+        """As `BaseModelSpec.multiplications`; a token of a masked sentence attends to half of it on average."""
+        network = self.feed_forward.multiplications(self.d_model)
+        # Keys and values for attention over the source are computed once a source token, in every decoder layer.
+        key_value = self.d_model * self.cross.heads * (self.cross.d_k + self.cross.d_v)
+        encoder_layer = self.mixer.multiplications(self.d_model, length) + network
+        decoder_layer = self.mixer.multiplications(self.d_model, length / 2, causal=True) + network
+        decoder_layer += self.cross.multiplications(self.d_model, length) - key_value
+        source = self.encoder_layers * encoder_layer + self.decoder_layers * key_value
+        return source, self.decoder_layers * decoder_layer
 
     @property
     def layer(self) -> LayerSpec:
-        """What the layers need to know."""
+        """The settings that the layers share."""
         return LayerSpec(
             d_model=self.d_model,
             mixer=self.mixer,
@@ -77,11 +78,19 @@ class Transformer(BaseModelSpec):
         )
 
 
-READ_AT_ONCE = 32  # the sentences that a search on a CPU reads together
+ENCODED_AT_ONCE = 32  # sentences that a search on a CPU encodes together
+
+
+class AttentionWeights(NamedTuple):
+    """Attention weights of whole sentences, a tensor a layer."""
+
+    encoder: tuple[Float[Tensor, "batch heads source source"], ...]
+    decoder: tuple[Float[Tensor, "batch heads target target"], ...]
+    cross: tuple[Float[Tensor, "batch heads target source"], ...]
 
 
 class TransformerModel(TranslationModel):
-    """Encoder, decoder and readout. `forward` is for training; `start` and `step` are what search knows."""
+    """Encoder, decoder and readout; training calls `forward`, search calls `start` and `step`."""
 
     def __init__(self, spec: Transformer, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -94,8 +103,8 @@ class TransformerModel(TranslationModel):
         self.decoder = typed_module_list([DecoderLayer(spec.layer) for _ in range(spec.decoder_layers)])
         self.encoder_norm, self.decoder_norm = self._last_norm(), self._last_norm()
         self.readout = spec.readout.build(target, spec.symbols.pad)
-        self.longest = spec.positions.longest if isinstance(spec.positions, Learned) else None
-        if not source.is_meta:  # weights that are to be read are not drawn first
+        self.max_positions = spec.positions.max_positions if isinstance(spec.positions, Learned) else None
+        if not source.is_meta:  # a model without storage gets its weights from a file
             over_encoder = {layer.cross for layer in self.decoder}
             initialise(self, spec.initialisation, spec.d_model, over_encoder)
 
@@ -104,38 +113,55 @@ class TransformerModel(TranslationModel):
         source: Int[Tensor, "batch source"],
         visible: Bool[Tensor, "batch source"],
         target_in: Int[Tensor, "batch target"],
-    ) -> Float[Tensor, "batch target d_model"]:
-        """The decoder's states after each token of `target_in`, from which `readout` tells the next."""
-        encoded = self.encode(source, visible)
+    ) -> Decoded:
+        """Returns the decoder's states after each token of `target_in`, and the penalty of its experts."""
+        encoded, penalties = self._encode(source, visible)
         states = self.target_embedding(target_in)
         for layer in self.decoder:
-            states = layer(states, encoded, visible.unsqueeze(1))
-        normalised: Tensor = self.decoder_norm(states)
-        return normalised
+            states, penalty = layer(states, encoded, visible.unsqueeze(1))
+            penalties.append(penalty)
+        present = [penalty for penalty in penalties if penalty is not None]
+        return Decoded(self.decoder_norm(states), torch.stack(present).sum() if present else None)
 
     def blocks(self) -> list[nn.Module]:
-        """The layers."""
+        """Returns the layers."""
         return [*self.encoder, *self.decoder]
 
     def encode(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
     ) -> Float[Tensor, "batch source d_model"]:
-        """The encoder's output z for tokens x (section 3.1)."""
-        states = self.source_embedding(source)
+        """Returns the encoder's output z for tokens x (section 3.1)."""
+        return self._encode(source, visible)[0]
+
+    def attention_weights(
+        self,
+        source: Int[Tensor, "batch source"],
+        visible: Bool[Tensor, "batch source"],
+        target_in: Int[Tensor, "batch target"],
+    ) -> AttentionWeights:
+        """Returns the weights of every attention; needs `mixer.kind: attention`. Nothing in the model changes."""
+        states, mask = self.source_embedding(source), visible.unsqueeze(1)
+        encoder, decoder, cross = [], [], []
         for layer in self.encoder:
-            states = layer(states, visible.unsqueeze(1))
-        normalised: Tensor = self.encoder_norm(states)
-        return normalised
+            encoder.append(layer.attention_weights(states, mask))
+            states, _ = layer(states, mask)
+        encoded, states = self.encoder_norm(states), self.target_embedding(target_in)
+        for decoder_layer in self.decoder:
+            to_target, to_source = decoder_layer.attention_weights(states, encoded, mask)
+            decoder.append(to_target)
+            cross.append(to_source)
+            states, _ = decoder_layer(states, encoded, mask)
+        return AttentionWeights(tuple(encoder), tuple(decoder), tuple(cross))
 
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> DecoderState:
-        """The state before the first token: one row a sentence; at most `max_length` tokens will be written."""
-        assert self.longest is None or max_length <= self.longest, (
+        """Returns the state before the first token: one row a sentence, for at most `max_length` tokens."""
+        assert self.max_positions is None or max_length <= self.max_positions, (
             "the caller bounds `max_length` by the model's positions"
         )
         return DecoderState(
-            memory=self._remembered(source, visible),
+            memory=self._source_key_values(source, visible),
             visible=visible.unsqueeze(1),
             caches=tuple(KeyValueCache() for _ in self.decoder),
             rows=HypothesisRows.of(torch.arange(len(source), device=source.device), len(source)),
@@ -145,50 +171,60 @@ class TransformerModel(TranslationModel):
     def step(
         self, tokens: Int[Tensor, "rows new"], state: DecoderState
     ) -> tuple[Float[Tensor, "rows new vocabulary"], DecoderState]:
-        """Log-probabilities of the token after each of `tokens`, and the state with them written."""
+        """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
         visible, ancestors = state.masks(tokens.shape[1])
         states = self.target_embedding(tokens, state.length)
         for layer, memory, cache in zip(self.decoder, state.memory, state.caches, strict=True):
-            states = layer(states, memory, state.visible, DecodingContext(cache, visible, state.rows))
+            states, _ = layer(states, memory, state.visible, DecodingContext(cache, visible, state.rows))
         log_probabilities = self.readout(self.decoder_norm(states))
         return log_probabilities, state._replace(ancestors=ancestors, length=state.length + tokens.shape[1])
 
-    def _remembered(
+    def _encode(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
+    ) -> tuple[Float[Tensor, "batch source d_model"], list[Float[Tensor, ""] | None]]:
+        """Returns the encoder's output and the penalty of each layer."""
+        states, penalties = self.source_embedding(source), []
+        for layer in self.encoder:
+            states, penalty = layer(states, visible.unsqueeze(1))
+            penalties.append(penalty)
+        return self.encoder_norm(states), penalties
+
+    def _source_key_values(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
     ) -> tuple[tuple[Keys, Values], ...]:
-        """What attention over the source remembers, layer by layer.
+        """Returns the keys and values of attention over the source, layer by layer.
 
-        On a CPU a few sentences are read at a time, without the padding that longer ones elsewhere ask for.
+        A CPU encodes a few sentences at a time, without the padding that longer sentences of the batch need.
         """
-        at_once = len(source) if source.is_cuda else READ_AT_ONCE
+        at_once = len(source) if source.is_cuda else ENCODED_AT_ONCE
         parts: list[list[tuple[Keys, Values]]] = [[] for _ in self.decoder]
-        for tokens, seen in zip(source.split(at_once), visible.split(at_once), strict=True):
+        for tokens, mask in zip(source.split(at_once), visible.split(at_once), strict=True):
             if not source.is_cuda:
-                longest = int(seen.any(0).nonzero().amax()) + 1
-                tokens, seen = tokens[:, :longest], seen[:, :longest]
-            encoded = self.encode(tokens, seen)
+                width = int(mask.any(0).nonzero().amax()) + 1
+                tokens, mask = tokens[:, :width], mask[:, :width]
+            encoded = self.encode(tokens, mask)
             for part, layer in zip(parts, self.decoder, strict=True):
-                part.append(layer.cross.remember(encoded))
+                part.append(layer.cross.project_key_value(encoded))
         length = source.shape[1]
         return tuple(
-            (_in_columns(_joined(keys, length)), _joined(values, length))
+            (_column_major(_concatenated(keys, length)), _concatenated(values, length))
             for keys, values in (zip(*part, strict=True) for part in parts)
         )
 
     def _last_norm(self) -> nn.Module:
-        """Pre-norm leaves the last sum unnormalised and needs one more at the top."""
+        """Builds the norm after the last layer, which pre-norm needs: its last sum is not normalised."""
         if self.spec.norm == "post":
             return nn.Identity()
         return nn.LayerNorm(self.spec.d_model, eps=self.spec.norm_epsilon)
 
 
-def _joined(
+def _concatenated(
     parts: Sequence[Float[Tensor, "_ heads _ width"]], length: int
 ) -> Float[Tensor, "batch heads {length} width"]:
-    """All sentences' keys or values, head by head, as the products of every step want them."""
+    """Returns the keys or values of all sentences, padded to `length`."""
     return torch.cat([functional.pad(part, (0, 0, 0, length - part.shape[2])) for part in parts])
 
 
-def _in_columns(keys: Keys) -> Keys:
-    """The same keys; on a CPU they lie in memory a column each, where a few queries' products with them are fastest."""
+def _column_major(keys: Keys) -> Keys:
+    """Returns the keys, on a CPU stored column by column, where products with few queries are fastest."""
     return keys.mT.contiguous().mT if keys.is_cpu else keys

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from transduce.model.attention import FusedCore
 from transduce.model.attention_scores import DotProduct
-from transduce.model.baselines.cells import PlainCell, ran
+from transduce.model.baselines.cells import PlainCell, run_cell
 from transduce.model.mixers.convolution import Convolution, SeparableConvolution
 from transduce.model.mixers.local import LocalAttention, NeighbourAttention
 
@@ -83,7 +83,7 @@ class Recurrence(nn.Module):
 
     def forward(self, states: States) -> States:
         """A step a position."""
-        return ran(self.cell, states, self.cell.begin(len(states), states))[0]
+        return run_cell(self.cell, states, self.cell.begin(len(states), states))[0]
 
 
 class Convolving(nn.Module):

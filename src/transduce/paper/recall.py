@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from transduce.model import Attention, FeedForward
-from transduce.model.baselines.cells import Cell, FactorisedLstm, Gru, Lstm, Plain, RecurrentCell, ran
+from transduce.model.baselines.cells import Cell, FactorisedLstm, Gru, Lstm, Plain, RecurrentCell, run_cell
 from transduce.model.layers import EncoderLayer, LayerSpec
 from transduce.model.mixers import Convolution, LocalAttention, Mixer, SeparableConvolution
 from transduce.model.positions import Sinusoidal
@@ -103,7 +103,7 @@ class _Attending(nn.Module):
     def forward(self, states: Tensor) -> Tensor:
         """Everything is visible."""
         visible = torch.ones(len(states), 1, states.shape[1], dtype=torch.bool, device=states.device)
-        raised: Tensor = self.layer(states, visible)
+        raised: Tensor = self.layer(states, visible).states
         return raised
 
 
@@ -116,7 +116,7 @@ class _Recurrent(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """Its outputs."""
-        return ran(self.cell, states, self.cell.begin(len(states), states))[0]
+        return run_cell(self.cell, states, self.cell.begin(len(states), states))[0]
 
 
 def _layer(mixer: Mixer | Cell) -> nn.Module:

@@ -12,8 +12,7 @@ from torch import Tensor
 from transduce.bench.measured import median_seconds
 from transduce.corpus import Prepared
 from transduce.corpus.token_store import SIDES
-from transduce.model import Attention, TranslationModel, Vocabulary
-from transduce.model.attention import explicit_cores
+from transduce.model import Attention, TransformerModel, TranslationModel, Vocabulary
 from transduce.model_directory import Model
 from transduce.paper.scales import Scale
 from transduce.paper.trials import Budget, Found, Say, Trial, read_trial, run_trial, shared_store
@@ -106,9 +105,10 @@ def _trained_gradient(batch: tuple[Tensor, Tensor], model: Model, _outputs: Sequ
 def gradient_size(model: TranslationModel, batch: tuple[Tensor, Tensor]) -> float:
     """How much of a gradient the softmaxes of attention let through: the mean of ‖diag(p) − p pᵀ‖ over their rows."""
     source, target = (side.to(next(model.parameters()).device) for side in batch)
-    with torch.no_grad(), explicit_cores(model) as cores:
-        model(source, torch.ones_like(source, dtype=torch.bool), target)
-        sizes = [_jacobian(core.weights).mean() for core in cores.values() if core.weights is not None]
+    assert isinstance(model, TransformerModel)
+    with torch.no_grad():
+        weights = model.attention_weights(source, torch.ones_like(source, dtype=torch.bool), target)
+        sizes = [_jacobian(layer).mean() for layers in weights for layer in layers]
     return float(torch.stack(sizes).mean())
 
 

@@ -96,7 +96,7 @@ TABLE_3: dict[str, Values] = {
     "D2": _varied(BASE, {"dropout": 0.2}),
     "D3": _varied(BASE, training={"label_smoothing": 0.0}),
     "D4": _varied(BASE, training={"label_smoothing": 0.2}),
-    "E": _varied(BASE, {"positions": {"kind": "learned", "longest": 512}}),
+    "E": _varied(BASE, {"positions": {"kind": "learned", "max_positions": 512}}),
 }
 
 # Table 3 is measured without averaging.

@@ -60,8 +60,6 @@ def choose_device(name: str) -> torch.device:
             raise ValueError(f"--device {name}: torch {torch.__version__} sees no GPU here; use --device cpu")
         if device.index is not None:
             use_gpu(device.index)
-        # It plans anew for each shape, and so for each length of a batch and for each step of a search.
-        torch.backends.cuda.enable_cudnn_sdp(False)
     return device
 
 

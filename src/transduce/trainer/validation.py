@@ -190,13 +190,9 @@ class Validation:
         target_in = pad_rows([[symbols.begin, *right] for _, right in batch], symbols.pad, device)
         target_out = pad_rows([[*right, symbols.end] for _, right in batch], symbols.pad, device)
         # `forward` itself: what is compiled of a model is compiled for the shapes of training.
-        log_probabilities = model.readout(model.forward(source, source != symbols.pad, target_in))
-        present = target_out != symbols.pad
-        right = log_probabilities.gather(2, target_out.unsqueeze(2)).squeeze(2)[present]
-        extra, share = self.smoothing.shares(log_probabilities.shape[-1])
-        smoothed = -extra * right.sum() - share * log_probabilities.sum(-1)[present].sum()
-        hits = (log_probabilities.argmax(-1) == target_out)[present].sum()
-        return torch.stack([smoothed, -right.sum(), hits]).double().cpu()
+        states, _ = model.forward(source, source != symbols.pad, target_in)
+        sums = model.readout.evaluate(states, target_out, self.smoothing)
+        return torch.stack([each.double() for each in sums]).cpu()
 
 
 def halved(work: Callable[[Sequence[Item]], Result], batch: Sequence[Item]) -> list[Result]:

@@ -22,9 +22,8 @@ class LabelSmoothing(nn.Module):
     ) -> Loss:
         """Sums of the smoothed and the unsmoothed loss, in nats; padding counts nothing."""
         visible = source != self.model.spec.symbols.pad
-        states = self.model(source, visible, target_in)
+        states, penalty = self.model(source, visible, target_in)
         loss: Loss = self.model.readout.loss(states, target_out, self.smoothing)
-        penalty = self.model.penalty()
         if penalty is None:
             return loss
         tokens = (target_out != self.model.spec.symbols.pad).sum()

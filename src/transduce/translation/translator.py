@@ -1,5 +1,6 @@
 """Text to text: a model directory, or several as an ensemble, that translates, scores and explains."""
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -10,9 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from transduce.corpus.planner import sentence_batches
-from transduce.model import Attention, ExplicitCore, TransformerModel, TranslationModel
-from transduce.model.attention import explicit_cores
-from transduce.model.int8.quantise import quantise
+from transduce.model import Attention, TransformerModel, TranslationModel
+from transduce.model.int8 import quantise
 from transduce.model_directory import Model
 from transduce.search import (
     Decoding,
@@ -33,6 +33,8 @@ from transduce.text.subwords import Subwords
 __all__ = ["Explanation", "SearchMethod", "Translation", "TranslationPrecision", "Translator"]
 
 TranslationPrecision = Literal["float32", "bfloat16", "int8"]
+
+_log = logging.getLogger("transduce")
 
 BATCH_TOKENS = 8192  # source positions translated at once
 SCORED_TOKENS = 4096  # and scored: every word stands before the readout at once
@@ -98,11 +100,11 @@ class Translator:
     ) -> None:
         self.models, self.source, self.target, self.decoding = tuple(models), source, target, decoding
         self.precision = precision
-        steppers: list[Stepper] = [quantise(model) if precision == "int8" else model for model in models]
+        steppers: list[Stepper] = [quantise(model, _log.warning) if precision == "int8" else model for model in models]
         self.stepper = steppers[0] if len(models) == 1 else Ensemble(steppers)
         self.symbols = models[0].spec.symbols
         self.device = next(models[0].parameters()).device
-        limits = [model.longest - 1 for model in models if model.longest is not None]
+        limits = [model.max_positions - 1 for model in models if model.max_positions is not None]
         self.longest = min([*limits, MAX_LINE_TOKENS])  # subwords of a sentence, without the end symbol
 
     @classmethod
@@ -272,22 +274,18 @@ class Translator:
             tokens = self.translate([text])[0][0].tokens if target is None else target
             written = tokens[: self.longest]  # one that was cut at its bound may be a word longer than the positions
         source, tokens = [*read, end], [*written, end]
-        with explicit_cores(model) as cores:
-            pad_rows = self._rectangle([source])
-            model(
-                pad_rows,
-                torch.ones_like(pad_rows, dtype=torch.bool),
-                self._rectangle([[self.symbols.begin, *written]]),
-            )
-            seen = {attention: _weights(core) for attention, core in cores.items()}
+        rows = self._rectangle([source])
+        visible = torch.ones_like(rows, dtype=torch.bool)
+        weights = model.attention_weights(rows, visible, self._rectangle([[self.symbols.begin, *written]]))
+        encoder, decoder, cross = (tuple(layer[0].float().cpu().numpy() for layer in part) for part in weights)
         return Explanation(
             source=tuple(self.source.readable_subwords(source)),
             target=tuple(self.target.readable_subwords(tokens)),
             source_text=text,
             target_text=_one_line(self.target.decode([written])[0]),
-            encoder=tuple(seen[layer.mixer] for layer in model.encoder),
-            decoder=tuple(seen[layer.mixer] for layer in model.decoder),
-            cross=tuple(seen[layer.cross] for layer in model.decoder),
+            encoder=encoder,
+            decoder=decoder,
+            cross=cross,
         )
 
     def check_explicable(self) -> None:
@@ -327,13 +325,6 @@ def _draws(seed: int, numbers: Sequence[int], max_length: int) -> Tensor:
     """Uniform numbers for each line, a function of the seed and the line's number alone."""
     rows = [np.random.Generator(np.random.Philox(key=[seed, number])).random(max_length) for number in numbers]
     return torch.from_numpy(np.stack(rows))
-
-
-def _weights(core: ExplicitCore) -> NDArray[np.float32]:
-    """What the explicit core saw, for the one sentence: [heads target source]."""
-    assert core.weights is not None
-    weights: NDArray[np.float32] = core.weights[0].float().cpu().numpy()
-    return weights
 
 
 def _one_line(text: str) -> str:

@@ -1,1 +1,1 @@
-"""The families of models beside the Transformer: what the paper compares itself with (sections 2 and 4, Table 2)."""
+"""The Transformer's rivals, with which the paper compares it (sections 2 and 4, Table 2)."""

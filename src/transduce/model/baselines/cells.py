@@ -1,4 +1,4 @@
-"""Recurrent cells: plain, LSTM, factorised LSTM, GRU; gates in torch's order, so that torch's weights fit."""
+"""Recurrent cells: plain, LSTM, factorised LSTM, GRU; gates are in the order of torch's cells."""
 
 from typing import Annotated, Literal
 
@@ -15,59 +15,59 @@ Carried = tuple[Float[Tensor, "rows d_model"], ...]
 
 
 class Plain(Spec):
-    """h_t = tanh(W_x x_t + W_h h_{t−1} + b), whose memory of the distant past fades."""
+    """h_t = tanh(W_x x_t + W_h h_{t−1} + b)."""
 
     kind: Literal["plain"] = "plain"
 
     def build(self, inputs: int, d_model: int) -> "PlainCell":
-        """The module."""
+        """Builds the module."""
         return PlainCell(inputs, d_model)
 
-    def products(self, inputs: int, d_model: int) -> int:
-        """Multiplications of a step."""
+    def multiplications(self, inputs: int, d_model: int) -> int:
+        """Counts the multiplications of one step."""
         return d_model * (inputs + d_model)
 
 
 class Lstm(Spec):
-    """Hochreiter and Schmidhuber 1997, with a forget gate."""
+    """The LSTM of Hochreiter and Schmidhuber 1997, with a forget gate."""
 
     kind: Literal["lstm"] = "lstm"
 
     def build(self, inputs: int, d_model: int) -> "LstmCell":
-        """The module."""
+        """Builds the module."""
         return LstmCell(inputs, d_model)
 
-    def products(self, inputs: int, d_model: int) -> int:
-        """Multiplications of a step."""
+    def multiplications(self, inputs: int, d_model: int) -> int:
+        """Counts the multiplications of one step."""
         return 4 * d_model * (inputs + d_model)
 
 
 class FactorisedLstm(Spec):
-    """An LSTM whose one matrix over input and state is a product of two thin ones (Kuchaiev and Ginsburg 2017)."""
+    """An LSTM whose matrix over input and state is a product of two thin matrices (Kuchaiev and Ginsburg 2017)."""
 
     kind: Literal["factorised_lstm"] = "factorised_lstm"
     rank: int = Field(ge=1)
 
     def build(self, inputs: int, d_model: int) -> "FactorisedLstmCell":
-        """The module."""
+        """Builds the module."""
         return FactorisedLstmCell(inputs, d_model, self.rank)
 
-    def products(self, inputs: int, d_model: int) -> int:
-        """Multiplications of a step."""
+    def multiplications(self, inputs: int, d_model: int) -> int:
+        """Counts the multiplications of one step."""
         return self.rank * (inputs + 5 * d_model)
 
 
 class Gru(Spec):
-    """Cho et al. 2014."""
+    """The gated recurrent unit of Cho et al. 2014."""
 
     kind: Literal["gru"] = "gru"
 
     def build(self, inputs: int, d_model: int) -> "GruCell":
-        """The module."""
+        """Builds the module."""
         return GruCell(inputs, d_model)
 
-    def products(self, inputs: int, d_model: int) -> int:
-        """Multiplications of a step."""
+    def multiplications(self, inputs: int, d_model: int) -> int:
+        """Counts the multiplications of one step."""
         return 3 * d_model * (inputs + d_model)
 
 
@@ -75,9 +75,9 @@ Cell = Annotated[Plain | Lstm | FactorisedLstm | Gru, Field(discriminator="kind"
 
 
 class RecurrentCell(nn.Module):
-    """`project` reads the inputs of all steps at once; `advance` takes one step. The output is `carried[0]`."""
+    """`project` maps the inputs of all steps at once, `advance` takes one step; the output is `carried[0]`."""
 
-    parts = 1  # tensors that are carried
+    parts = 1  # number of tensors carried
 
     def __init__(self, inputs: int, d_model: int, gates: int) -> None:
         super().__init__()
@@ -86,32 +86,32 @@ class RecurrentCell(nn.Module):
         self.from_state = nn.Linear(d_model, gates * d_model)
 
     def begin(self, rows: int, like: Tensor) -> Carried:
-        """Nothing carried yet."""
+        """Returns the zeros carried before the first step."""
         return tuple(like.new_zeros(rows, self.d_model) for _ in range(self.parts))
 
     def project(self, inputs: Inputs) -> Projected:
-        """What the input alone contributes."""
+        """Returns the contribution of the inputs to the gates."""
         projected: Tensor = self.from_input(inputs)
         return projected
 
     def advance(self, projected: Projected, carried: Carried) -> Carried:
-        """One step."""
+        """Takes one step and returns what is carried on."""
         raise NotImplementedError
 
 
 class PlainCell(RecurrentCell):
-    """One tanh."""
+    """The plain cell, with one tanh."""
 
     def __init__(self, inputs: int, d_model: int) -> None:
         super().__init__(inputs, d_model, gates=1)
 
     def advance(self, projected: Projected, carried: Carried) -> Carried:
-        """tanh(W_x x + W_h h + b)."""
+        """Returns tanh(W_x x + W_h h + b)."""
         return (torch.tanh(projected + self.from_state(carried[0])),)
 
 
 class LstmCell(RecurrentCell):
-    """Input, forget and output gates around a cell that adds up."""
+    """The LSTM: input, forget and output gates around a cell that accumulates."""
 
     parts = 2
 
@@ -119,12 +119,12 @@ class LstmCell(RecurrentCell):
         super().__init__(inputs, d_model, gates=4)
 
     def advance(self, projected: Projected, carried: Carried) -> Carried:
-        """c = f · c + i · g, h = o · tanh(c)."""
+        """Returns h = o · tanh(c) and c = f · c + i · g."""
         return _gated(projected + self.from_state(carried[0]), carried[1])
 
 
 class FactorisedLstmCell(RecurrentCell):
-    """[x; h] to `rank` features, and these to the gates."""
+    """Maps [x; h] to `rank` features, and the features to the gates of an LSTM."""
 
     parts = 2
 
@@ -136,33 +136,33 @@ class FactorisedLstmCell(RecurrentCell):
         self.widen = nn.Linear(rank, 4 * d_model)
 
     def advance(self, projected: Projected, carried: Carried) -> Carried:
-        """As an LSTM."""
+        """Takes the step of an LSTM."""
         return _gated(self.widen(projected + self.from_state(carried[0])), carried[1])
 
 
 class GruCell(RecurrentCell):
-    """Reset and update gates."""
+    """The GRU: reset and update gates."""
 
     def __init__(self, inputs: int, d_model: int) -> None:
         super().__init__(inputs, d_model, gates=3)
 
     def advance(self, projected: Projected, carried: Carried) -> Carried:
-        """h = (1 − z) · n + z · h with n = tanh(W x + r · U h)."""
+        """Returns h = (1 − z) · n + z · h with n = tanh(W x + r · U h)."""
         reset, update, new = projected.chunk(3, -1)
         from_reset, from_update, from_new = self.from_state(carried[0]).chunk(3, -1)
-        kept = torch.sigmoid(update + from_update)
+        z = torch.sigmoid(update + from_update)
         new = torch.tanh(new + torch.sigmoid(reset + from_reset) * from_new)
-        return ((1 - kept) * new + kept * carried[0],)
+        return ((1 - z) * new + z * carried[0],)
 
 
 def _gated(gates: Float[Tensor, "rows gates"], cell: Float[Tensor, "rows d_model"]) -> Carried:
-    """The LSTM's step from its four gates."""
-    entering, kept, new, leaving = gates.chunk(4, -1)
-    cell = torch.sigmoid(kept) * cell + torch.sigmoid(entering) * torch.tanh(new)
-    return torch.sigmoid(leaving) * torch.tanh(cell), cell
+    """Returns h and c of an LSTM from its four gates."""
+    i, f, g, o = gates.chunk(4, -1)
+    cell = torch.sigmoid(f) * cell + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(cell), cell
 
 
-def ran(
+def run_cell(
     cell: RecurrentCell,
     inputs: Float[Tensor, "rows length inputs"],
     carried: Carried,
@@ -170,8 +170,11 @@ def ran(
     *,
     backwards: bool = False,
 ) -> tuple[Float[Tensor, "rows length d_model"], Carried]:
-    """The cell along whole sequences; where a place is not `visible` [rows length], what is carried stays as it is."""
-    # Steps first, so that what a step reads lies together.
+    """Runs the cell along sequences and returns its outputs and what it carries on.
+
+    Where a position is not `visible` [rows length], what is carried does not change.
+    """
+    # Steps first, so that the inputs of one step are contiguous.
     projected, length = cell.project(inputs.transpose(0, 1)).unbind(0), inputs.shape[1]
     present = None if visible is None else visible.unsqueeze(2).unbind(1)
     outputs: list[Tensor] = [inputs] * length

@@ -18,6 +18,7 @@ from transduce.model.positions import Learned, LearnedPositions
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.translation_model import (
     BaseModelSpec,
+    Decoded,
     Layers,
     TranslationModel,
     Vocabulary,
@@ -32,7 +33,7 @@ Memory = tuple[Float[Tensor, "batch source d_model"], Float[Tensor, "batch sourc
 
 
 class Block(Spec):
-    """`layers` gated convolutions of one width and kernel."""
+    """Settings of `layers` gated convolutions with one width and kernel."""
 
     layers: Layers
     width: int = Field(ge=1)
@@ -43,26 +44,26 @@ Blocks = tuple[Block, ...]
 
 
 class Convolutional(BaseModelSpec):
-    """Blocks of gated convolutions on each side, tokens and learned positions in `d_model` features."""
+    """Settings of blocks of gated convolutions on each side, over tokens and learned positions of width `d_model`."""
 
     kind: Literal["convolutional"] = "convolutional"
     encoder: Blocks = Field(min_length=1)
     decoder: Blocks = Field(min_length=1)
-    longest: int = Field(default=1024, ge=1)
+    max_positions: int = Field(default=1024, ge=1)
     readout: ReadoutSpec = Tied()
 
     def build(self, vocabulary: Vocabulary) -> "ConvolutionalModel":
-        """The model with fresh weights, drawn from torch's generator."""
+        """Builds the model with fresh weights, drawn from torch's generator."""
         return ConvolutionalModel(self, vocabulary)
 
-    def products(self, length: int) -> tuple[int | float, int | float]:
-        """As `FamilySpec.products`."""
+    def multiplications(self, length: int) -> tuple[int | float, int | float]:
+        """As `BaseModelSpec.multiplications`."""
         widths = [block.width for block in self.decoder for _ in range(block.layers)]
         attention = 2 * self.d_model * (sum(widths) + length * len(widths))
         return self._stack(self.encoder), self._stack(self.decoder) + attention
 
     def _stack(self, blocks: Blocks) -> int:
-        """Multiplications of a token in one side's layers."""
+        """Counts the multiplications of one token in the layers of one side."""
         inputs, total = blocks[0].width, self.d_model * blocks[0].width
         for block in blocks:
             for _ in range(block.layers):
@@ -74,13 +75,13 @@ class Convolutional(BaseModelSpec):
 
 
 def normalised_linear(inputs: int, outputs: int, dropout: float) -> nn.Module:
-    """A map with weight normalisation, drawn so that variance passes through it."""
+    """Builds a linear map with weight normalisation, drawn to preserve the variance."""
     linear = nn.Linear(inputs, outputs)
     return _drawn(linear, math.sqrt((1 - dropout) / inputs))
 
 
 class GatedConvolution(nn.Module):
-    """A convolution to twice the width, one half of which gates the other (a gated linear unit)."""
+    """A convolution to twice the width, then a gated linear unit."""
 
     def __init__(self, inputs: int, width: int, kernel: int, dropout: float) -> None:
         super().__init__()
@@ -90,13 +91,13 @@ class GatedConvolution(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, padded: Float[Tensor, "batch more inputs"]) -> Float[Tensor, "batch length width"]:
-        """Of states with kernel − 1 places more than are wanted."""
+        """Convolves states that are padded with kernel − 1 more positions."""
         raised = self.convolution(self.dropout(padded).transpose(1, 2)).transpose(1, 2)
         return functional.glu(raised, dim=-1)
 
 
 class AttentionStep(nn.Module):
-    """What a decoder layer adds: attention with its own state and the token just read (section 3.3 of that paper)."""
+    """Attention of a decoder layer, with its state and the last token as query (section 3.3 of that paper)."""
 
     def __init__(self, width: int, d_model: int) -> None:
         super().__init__()
@@ -111,19 +112,19 @@ class AttentionStep(nn.Module):
         visible: Bool[Tensor, "batch source"],
         rows: HypothesisRows | None,
     ) -> Float[Tensor, "rows new width"]:
-        """The states with what they attend to added."""
+        """Returns the states plus the attention output."""
         query = (self.query(states) + vectors) * HALF
-        spread = query if rows is None else rows.spread(query)
-        scores = spread @ memory[0].transpose(1, 2)
+        query = query if rows is None else rows.to_rectangle(query)
+        scores = query @ memory[0].transpose(1, 2)
         weights = scores.masked_fill(~visible.unsqueeze(1), torch.finfo(scores.dtype).min / 2).softmax(-1)
         # m inputs are averaged: m √(1/m) keeps the variance, were all weights equal.
         seen = visible.sum(1).clamp(min=1).to(scores.dtype).sqrt().view(-1, 1, 1)
         attended = (weights @ memory[1]) * seen
-        return (states + self.join(attended if rows is None else rows.collect(attended))) * HALF
+        return (states + self.join(attended if rows is None else rows.from_rectangle(attended))) * HALF
 
 
-class Stack(nn.Module):
-    """The layers of one side, each with a residual connection scaled by √½."""
+class ConvolutionalStack(nn.Module):
+    """The layers of one side, with residual connections scaled by √½."""
 
     def __init__(self, blocks: Blocks, d_model: int, dropout: float) -> None:
         super().__init__()
@@ -143,17 +144,17 @@ class Stack(nn.Module):
 
 
 class ConvolutionalModel(TranslationModel):
-    """Every position of a side at once; the decoder's kernels look back only."""
+    """Computes all positions of a side at once; the decoder's kernels read earlier positions only."""
 
     def __init__(self, spec: Convolutional, vocabulary: Vocabulary) -> None:
         super().__init__()
-        self.spec, self.vocabulary, self.longest = spec, vocabulary, spec.longest
+        self.spec, self.vocabulary, self.max_positions = spec, vocabulary, spec.max_positions
         source, target = embeddings(spec, vocabulary)
         self.source_embedding, self.target_embedding = TokenVectors(source, 0.1), TokenVectors(target, 0.1)
         self.source_positions, self.target_positions = self._positions(), self._positions()
         self.dropout = Dropout(spec.dropout)
-        self.encoder = Stack(spec.encoder, spec.d_model, spec.dropout)
-        self.decoder = Stack(spec.decoder, spec.d_model, spec.dropout)
+        self.encoder = ConvolutionalStack(spec.encoder, spec.d_model, spec.dropout)
+        self.decoder = ConvolutionalStack(spec.decoder, spec.d_model, spec.dropout)
         widths = [block.width for block in spec.decoder for _ in range(block.layers)]
         self.attention = typed_module_list(AttentionStep(width, spec.d_model) for width in widths)
         self.readout = spec.readout.build(target, spec.symbols.pad)
@@ -163,38 +164,38 @@ class ConvolutionalModel(TranslationModel):
         source: Int[Tensor, "batch source"],
         visible: Bool[Tensor, "batch source"],
         target_in: Int[Tensor, "batch target"],
-    ) -> Float[Tensor, "batch target d_model"]:
-        """The decoder's states after each token of `target_in`."""
-        states, _ = self._write(target_in, 0, self._read(source, visible), visible, self._nothing(len(source)), None)
-        return states
+    ) -> Decoded:
+        """Returns the decoder's states after each token of `target_in`."""
+        states, _ = self._decode(target_in, 0, self._encode(source, visible), visible, self._zeros(len(source)), None)
+        return Decoded(states)
 
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> RecurrentState:
-        """The state before the first token."""
-        return RecurrentState.of((*self._read(source, visible), visible), self._nothing(len(source)))
+        """Returns the state before the first token."""
+        return RecurrentState.of((*self._encode(source, visible), visible), self._zeros(len(source)))
 
     def step(
         self, tokens: Int[Tensor, "rows new"], state: RecurrentState
     ) -> tuple[Float[Tensor, "rows new vocabulary"], RecurrentState]:
-        """Log-probabilities of the token after each of `tokens`, and the state with them written."""
+        """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
         keys, values, visible = state.memory
-        states, carried = self._write(tokens, state.length, (keys, values), visible, state.carried, state.rows)
+        states, carried = self._decode(tokens, state.length, (keys, values), visible, state.carried, state.rows)
         return self.readout(states), state._replace(carried=carried, length=state.length + tokens.shape[1])
 
-    def _read(self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]) -> Memory:
-        """Keys z and values (z + e) √½."""
+    def _encode(self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]) -> Memory:
+        """Returns keys z and values (z + e) √½."""
         vectors = self.dropout(self.source_embedding(source) + self.source_positions(0, source.shape[1]))
-        typed_module_list, present = self.encoder, visible.unsqueeze(2).to(vectors.dtype)
-        states = typed_module_list.enter(vectors)
-        for layer, around in zip(typed_module_list.layers, typed_module_list.around, strict=True):
+        encoder, present = self.encoder, visible.unsqueeze(2).to(vectors.dtype)
+        states = encoder.enter(vectors)
+        for layer, around in zip(encoder.layers, encoder.around, strict=True):
             before = (layer.kernel - 1) // 2
             padded = functional.pad(states * present, (0, 0, before, layer.kernel - 1 - before))
             states = (around(states) + layer(padded)) * HALF
-        keys = _gradient_scaled(typed_module_list.leave(states), 1 / (2 * self.decoder.depth))
+        keys = _gradient_scaled(encoder.leave(states), 1 / (2 * self.decoder.depth))
         return keys, (keys + vectors) * HALF
 
-    def _write(
+    def _decode(
         self,
         tokens: Int[Tensor, "rows new"],
         first: int,
@@ -203,34 +204,34 @@ class ConvolutionalModel(TranslationModel):
         carried: tuple[Float[Tensor, "rows _ _"], ...],
         rows: HypothesisRows | None,
     ) -> tuple[Float[Tensor, "rows new d_model"], tuple[Float[Tensor, "rows _ _"], ...]]:
-        """The states after new tokens, and what each layer has to remember for those to come."""
+        """Returns the states after new tokens, and the inputs that each layer carries on."""
         vectors = self.dropout(self.target_embedding(tokens) + self.target_positions(first, tokens.shape[1]))
-        typed_module_list, after = self.decoder, []
-        states = typed_module_list.enter(vectors)
-        for layer, around, attention, past in zip(
-            typed_module_list.layers, typed_module_list.around, self.attention, carried, strict=True
+        decoder, next_carried = self.decoder, []
+        states = decoder.enter(vectors)
+        for layer, around, attention, earlier in zip(
+            decoder.layers, decoder.around, self.attention, carried, strict=True
         ):
-            padded = torch.cat([past.to(states.dtype), states], dim=1)
-            after.append(padded[:, padded.shape[1] - (layer.kernel - 1) :])
+            padded = torch.cat([earlier.to(states.dtype), states], dim=1)
+            next_carried.append(padded[:, padded.shape[1] - (layer.kernel - 1) :])
             raised = attention(layer(padded), vectors, memory, visible, rows)
             states = (around(states) + raised) * HALF
-        return self.dropout(typed_module_list.leave(states)), tuple(after)
+        return self.dropout(decoder.leave(states)), tuple(next_carried)
 
-    def _nothing(self, rows: int) -> tuple[Tensor, ...]:
-        """What the layers of the decoder remember before the first token: zeros."""
+    def _zeros(self, rows: int) -> tuple[Tensor, ...]:
+        """Returns what the decoder's layers carry before the first token: zeros."""
         weight = self.target_embedding.weight
         return tuple(weight.new_zeros(rows, layer.kernel - 1, layer.inputs) for layer in self.decoder.layers)
 
     def _positions(self) -> LearnedPositions:
-        """A table of positions, drawn as the tokens are."""
-        positions = Learned(longest=self.spec.longest).build(self.spec.d_model)
+        """Builds a table of positions, drawn like the tokens."""
+        positions = Learned(max_positions=self.spec.max_positions).build(self.spec.d_model)
         if not positions.weight.is_meta:
             nn.init.normal_(positions.weight, std=0.1)
         return positions
 
 
 class _GradientScaled(torch.autograd.Function):
-    """The same value with a smaller gradient: the encoder hears from every layer of the decoder."""
+    """Passes states on with a scaled gradient: the encoder gets a gradient from every layer of the decoder."""
 
     @staticmethod
     def forward(ctx: object, states: Tensor, scale: float) -> Tensor:
@@ -243,13 +244,13 @@ class _GradientScaled(torch.autograd.Function):
 
 
 def _gradient_scaled(states: Tensor, scale: float) -> Tensor:
-    """`states`, with a gradient that is `scale` times as large."""
+    """Returns `states`, whose gradient is multiplied by `scale`."""
     scaled: Tensor = _GradientScaled.apply(states, scale)
     return scaled
 
 
 def _drawn(module: nn.Module, deviation: float) -> nn.Module:
-    """Normal weights, zero biases, and weight normalisation."""
+    """Draws normal weights and zero biases, and applies weight normalisation."""
     weight, bias = module.weight, module.bias
     assert isinstance(weight, Tensor)
     assert isinstance(bias, Tensor)

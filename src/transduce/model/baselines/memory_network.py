@@ -15,6 +15,7 @@ from transduce.model.positions import Sinusoidal
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.translation_model import (
     BaseModelSpec,
+    Decoded,
     Layers,
     TranslationModel,
     Vocabulary,
@@ -22,11 +23,11 @@ from transduce.model.translation_model import (
     typed_module_list,
 )
 
-NEAR = 0.1  # the deviation of fresh vectors; places are as small, so that tokens are heard beside them
+NEAR = 0.1  # standard deviation of fresh vectors; positions are scaled by it too, so as not to outweigh tokens
 
 
 class MemoryNetwork(BaseModelSpec):
-    """A memory of the source's tokens and of the last `span` written; each of `hops` reads all of it.
+    """A memory of the source's tokens and of the last `span` target tokens, which each of `hops` reads.
 
     A hop compares its query u with every token's input vector and adds the mean of their output vectors to u. `tying`:
     `adjacent` takes a hop's output vectors for the input vectors of the next; `layerwise` has one pair of tables for
@@ -41,17 +42,17 @@ class MemoryNetwork(BaseModelSpec):
     readout: ReadoutSpec = Tied()
 
     def build(self, vocabulary: Vocabulary) -> "MemoryNetworkModel":
-        """The model with fresh weights, drawn from torch's generator."""
+        """Builds the model with fresh weights, drawn from torch's generator."""
         return MemoryNetworkModel(self, vocabulary)
 
-    def products(self, length: int) -> tuple[int | float, int | float]:
-        """As `FamilySpec.products`: the memory is the tokens themselves, and reading them takes none."""
+    def multiplications(self, length: int) -> tuple[int | float, int | float]:
+        """As `BaseModelSpec.multiplications`; the memory is the tokens themselves, so encoding takes none."""
         between = self.d_model**2 if self.tying == "layerwise" else 0
         return 0, self.hops * (2 * self.d_model * (length + self.span) + between)
 
 
-class Table(nn.Module):
-    """Vectors of both sides' tokens, and of how long ago a token was written."""
+class MemoryTable(nn.Module):
+    """Vectors of the tokens of both sides, and of the age of a target token."""
 
     def __init__(self, vocabulary: Vocabulary, d_model: int, span: int, shared: bool) -> None:
         super().__init__()
@@ -63,15 +64,15 @@ class Table(nn.Module):
             nn.init.normal_(self.ago, std=NEAR)
 
 
-class Remembered(NamedTuple):
-    """What a hop reads: the source's vectors, by sentence, and the written tokens' vectors, by row."""
+class MemoryVectors(NamedTuple):
+    """Vectors that a hop reads: of source tokens and of earlier target tokens."""
 
     source: Float[Tensor, "rows source d_model"]
     written: Float[Tensor, "rows new span d_model"]
 
 
 class MemoryNetworkModel(TranslationModel):
-    """No recurrence and no layers of states: only what the hops gather."""
+    """A model without recurrence and layers: hops of attention over the memory."""
 
     def __init__(self, spec: MemoryNetwork, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -79,7 +80,7 @@ class MemoryNetworkModel(TranslationModel):
         self.spec, self.vocabulary = spec, vocabulary
         number = {"adjacent": spec.hops + 1, "layerwise": 2, "untied": 2 * spec.hops}[spec.tying]
         shared = spec.embeddings == "shared"
-        tables = [Table(vocabulary, spec.d_model, spec.span, shared) for _ in range(number)]
+        tables = [MemoryTable(vocabulary, spec.d_model, spec.span, shared) for _ in range(number)]
         self.tables = typed_module_list(tables)
         self.positions = Sinusoidal().build(spec.d_model)
         between = spec.tying == "layerwise"
@@ -92,20 +93,20 @@ class MemoryNetworkModel(TranslationModel):
         source: Int[Tensor, "batch source"],
         visible: Bool[Tensor, "batch source"],
         target_in: Int[Tensor, "batch target"],
-    ) -> Float[Tensor, "batch target d_model"]:
-        """The last hop's u after each token of `target_in`."""
-        return self._hops(source, visible, target_in, self._nothing(len(source), source), 0)
+    ) -> Decoded:
+        """Returns u of the last hop after each token of `target_in`."""
+        return Decoded(self._hops(source, visible, target_in, self._padding(len(source), source), 0))
 
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> RecurrentState:
-        """The state before the first token: the tokens themselves are the memory."""
-        return RecurrentState.of((source, visible), (self._nothing(len(source), source),))
+        """Returns the state before the first token, whose memory is the tokens themselves."""
+        return RecurrentState.of((source, visible), (self._padding(len(source), source),))
 
     def step(
         self, tokens: Int[Tensor, "rows new"], state: RecurrentState
     ) -> tuple[Float[Tensor, "rows new vocabulary"], RecurrentState]:
-        """Log-probabilities of the token after each of `tokens`, and the state with them written."""
+        """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
         source, visible = (part[state.rows.sentences] for part in state.memory)
         states = self._hops(source, visible, tokens, state.carried[0], state.length)
         written = torch.cat([state.carried[0], tokens], dim=1)[:, -self.spec.span :]
@@ -119,43 +120,43 @@ class MemoryNetworkModel(TranslationModel):
         before: Int[Tensor, "rows span"],
         first: int,
     ) -> Float[Tensor, "rows new d_model"]:
-        """u of the last hop at each of `tokens`; `before` has the `span` tokens written before them, or 0."""
+        """Returns u of the last hop at each of `tokens`; `before` has the `span` tokens before them, or padding."""
         spec, new = self.spec, tokens.shape[1]
         # Window i ends with token i itself.
         windows = torch.cat([before[:, 1:], tokens], dim=1).unfold(1, spec.span, 1)
-        known = torch.cat([visible.unsqueeze(1).expand(-1, new, -1), windows != spec.symbols.pad], dim=2)
+        visible_memory = torch.cat([visible.unsqueeze(1).expand(-1, new, -1), windows != spec.symbols.pad], dim=2)
         tables = list(self.tables)
         query = tables[0].target(tokens) + NEAR * self.positions(first, new)
         for hop in range(spec.hops):
-            read, given = (self._remembered(table, source, windows) for table in self._pair(tables, hop))
+            inputs, outputs = (self._memory_vectors(table, source, windows) for table in self._pair(tables, hop))
             scores = torch.cat(
-                [query @ read.source.transpose(1, 2), torch.einsum("rnd,rnsd->rns", query, read.written)], dim=2
+                [query @ inputs.source.transpose(1, 2), torch.einsum("rnd,rnsd->rns", query, inputs.written)], dim=2
             )
-            weights = scores.masked_fill(~known, torch.finfo(scores.dtype).min / 2).softmax(-1)
+            weights = scores.masked_fill(~visible_memory, torch.finfo(scores.dtype).min / 2).softmax(-1)
             from_source, from_written = weights.split([source.shape[1], spec.span], dim=2)
-            gathered = from_source @ given.source + torch.einsum("rns,rnsd->rnd", from_written, given.written)
-            query = self._bent(self.between(query) + self.dropout(gathered))
+            attended = from_source @ outputs.source + torch.einsum("rns,rnsd->rnd", from_written, outputs.written)
+            query = self._half_relu(self.between(query) + self.dropout(attended))
         return query
 
-    def _pair(self, tables: list[Table], hop: int) -> tuple[Table, Table]:
-        """The tables of input and output vectors of a hop."""
+    def _pair(self, tables: list[MemoryTable], hop: int) -> tuple[MemoryTable, MemoryTable]:
+        """Returns the tables of input and output vectors of a hop."""
         first = {"adjacent": hop, "layerwise": 0, "untied": 2 * hop}[self.spec.tying]
         return tables[first], tables[first + 1]
 
-    def _remembered(
-        self, table: Table, source: Int[Tensor, "rows source"], windows: Int[Tensor, "rows new span"]
-    ) -> Remembered:
-        """Tokens and their places as vectors: a source token's place is counted from its sentence's beginning."""
-        return Remembered(
+    def _memory_vectors(
+        self, table: MemoryTable, source: Int[Tensor, "rows source"], windows: Int[Tensor, "rows new span"]
+    ) -> MemoryVectors:
+        """Returns the sums of token and position vectors; source positions count from the beginning of the sentence."""
+        return MemoryVectors(
             table.source(source) + NEAR * self.positions(0, source.shape[1]),
             table.target(windows.flatten(1)).unflatten(1, windows.shape[1:]) + table.ago,
         )
 
-    def _bent(self, states: Float[Tensor, "rows new d_model"]) -> Float[Tensor, "rows new d_model"]:
-        """ReLU on one half of the features (section 5 of that paper)."""
-        straight, bent = states.chunk(2, dim=-1)
-        return torch.cat([straight, functional.relu(bent)], dim=-1)
+    def _half_relu(self, states: Float[Tensor, "rows new d_model"]) -> Float[Tensor, "rows new d_model"]:
+        """Applies ReLU to one half of the features (section 5 of that paper)."""
+        linear, rectified = states.chunk(2, dim=-1)
+        return torch.cat([linear, functional.relu(rectified)], dim=-1)
 
-    def _nothing(self, rows: int, like: Int[Tensor, "batch source"]) -> Int[Tensor, "rows span"]:
-        """No token written."""
+    def _padding(self, rows: int, like: Int[Tensor, "batch source"]) -> Int[Tensor, "rows span"]:
+        """Returns the earlier target tokens before the first one: padding."""
         return like.new_full((rows, self.spec.span), self.spec.symbols.pad)

@@ -14,6 +14,7 @@ from transduce.model.dropout import Dropout
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.translation_model import (
     BaseModelSpec,
+    Decoded,
     Layers,
     TranslationModel,
     Vocabulary,
@@ -25,10 +26,10 @@ Image = Float[Tensor, "rows d_model columns height"]
 
 
 class NeuralGpu(BaseModelSpec):
-    """A memory of `height` rows and one column a token, on which `layers` gated convolutions work again and again.
+    """A memory of `height` rows and one column a token, which `layers` gated convolutions update in every step.
 
-    The memory is `stretch` times as long as the source and `extra` columns more; a translation that is longer writes
-    on in its last column.
+    The memory has `stretch` times as many columns as the source, and `extra` more. A longer translation writes to its
+    last column.
     """
 
     kind: Literal["neural_gpu"] = "neural_gpu"
@@ -41,27 +42,27 @@ class NeuralGpu(BaseModelSpec):
 
     @field_validator("kernel")
     @classmethod
-    def _has_a_middle(cls, value: int) -> int:
-        """A convolution of even width would change the size of the memory."""
+    def _check_kernel(cls, value: int) -> int:
+        """Refuses even widths, which would change the size of the memory."""
         if value % 2 == 0:
             raise ValueError("must be odd")
         return value
 
     def build(self, vocabulary: Vocabulary) -> "NeuralGpuModel":
-        """The model with fresh weights, drawn from torch's generator."""
+        """Builds the model with fresh weights, drawn from torch's generator."""
         return NeuralGpuModel(self, vocabulary)
 
-    def products(self, length: int) -> tuple[int | float, int | float]:
-        """As `FamilySpec.products`: each step works on the whole memory."""
+    def multiplications(self, length: int) -> tuple[int | float, int | float]:
+        """As `BaseModelSpec.multiplications`: each step updates the whole memory."""
         columns = math.ceil(self.stretch * length) + self.extra
         step = self.layers * columns * self.height * self.kernel**2 * self.d_model**2
         return columns * 3 * step / length, 6 * step
 
 
-class GatedConvolution(nn.Module):
+class ConvolutionalGru(nn.Module):
     """u ⊙ s + (1 − u) ⊙ tanh(U ∗ (r ⊙ s) + W ∗ p + B): a gated recurrent unit whose maps are convolutions.
 
-    The gates u and r are sigmoids of such maps, too, of the memory s and of the tape p.
+    The gates u and r are sigmoids of convolutions of the memory s and the tape p.
     """
 
     def __init__(self, spec: NeuralGpu, tape: bool) -> None:
@@ -73,7 +74,7 @@ class GatedConvolution(nn.Module):
         self.dropout = Dropout(spec.dropout)
 
     def forward(self, memory: Image, present: Tensor, tape: Image | None = None) -> Image:
-        """The memory one step later, zero where a sentence has no column."""
+        """Returns the memory one step later, zero where a sentence has no column."""
         update, reset = self.gates(memory).chunk(2, 1)
         if tape is None or self.from_tape is None:
             added: Tensor | float = 0.0
@@ -87,7 +88,7 @@ class GatedConvolution(nn.Module):
 
 
 class NeuralGpuModel(TranslationModel):
-    """The whole memory is active in every step; what was written stands on a tape of its shape."""
+    """Updates the whole memory in every step; target tokens stand on a tape in the shape of the memory."""
 
     def __init__(self, spec: NeuralGpu, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -95,8 +96,8 @@ class NeuralGpuModel(TranslationModel):
         source, target = embeddings(spec, vocabulary)
         deviation = spec.d_model**-0.5
         self.source_embedding, self.target_embedding = TokenVectors(source, deviation), TokenVectors(target, deviation)
-        self.encoder = typed_module_list(GatedConvolution(spec, tape=False) for _ in range(spec.layers))
-        self.decoder = typed_module_list(GatedConvolution(spec, tape=True) for _ in range(spec.layers))
+        self.encoder = typed_module_list(ConvolutionalGru(spec, tape=False) for _ in range(spec.layers))
+        self.decoder = typed_module_list(ConvolutionalGru(spec, tape=True) for _ in range(spec.layers))
         self.readout = spec.readout.build(target, spec.symbols.pad)
 
     def forward(
@@ -104,73 +105,73 @@ class NeuralGpuModel(TranslationModel):
         source: Int[Tensor, "batch source"],
         visible: Bool[Tensor, "batch source"],
         target_in: Int[Tensor, "batch target"],
-    ) -> Float[Tensor, "batch target d_model"]:
-        """The memory's column of each token after the step that reads it."""
-        memory, columns = self._read(source, visible)
-        states, _, _ = self._write(target_in, 0, memory, torch.zeros_like(memory), columns)
-        return states
+    ) -> Decoded:
+        """Returns the memory's column of each token after the step that reads the token."""
+        memory, columns = self._encode(source, visible)
+        states, _, _ = self._decode(target_in, 0, memory, torch.zeros_like(memory), columns)
+        return Decoded(states)
 
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> RecurrentState:
-        """The state before the first token: the memory after reading, and an empty tape."""
-        memory, columns = self._read(source, visible)
+        """Returns the state before the first token: the memory of the source and an empty tape."""
+        memory, columns = self._encode(source, visible)
         return RecurrentState.of((columns,), (memory, torch.zeros_like(memory)))
 
     def step(
         self, tokens: Int[Tensor, "rows new"], state: RecurrentState
     ) -> tuple[Float[Tensor, "rows new vocabulary"], RecurrentState]:
-        """Log-probabilities of the token after each of `tokens`, and the state with them written."""
+        """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
         columns, (memory, tape) = state.memory[0][state.rows.sentences], state.carried
-        states, memory, tape = self._write(tokens, state.length, memory, tape, columns)
+        states, memory, tape = self._decode(tokens, state.length, memory, tape, columns)
         return self.readout(states), state._replace(carried=(memory, tape), length=state.length + tokens.shape[1])
 
-    def _read(
+    def _encode(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
     ) -> tuple[Image, Int[Tensor, " rows"]]:
-        """The memory after as many steps as a sentence has columns, and how many these are."""
-        # In float64, as Python has it: 1.2 · 25 is 30 there, and more than 30 in float32.
+        """Returns the memory after as many steps as a sentence has columns, and the number of columns."""
+        # In float64, as in Python: 1.2 · 25 is 30 there, and more than 30 in float32.
         columns = torch.ceil(self.spec.stretch * visible.sum(1).double()).long() + self.spec.extra
-        longest = math.ceil(self.spec.stretch * source.shape[1]) + self.spec.extra
+        width = math.ceil(self.spec.stretch * source.shape[1]) + self.spec.extra
         weight = self.source_embedding.weight
         vectors = self.source_embedding(source) * visible.unsqueeze(2).to(weight.dtype)
-        memory = weight.new_zeros(len(source), self.spec.d_model, longest, self.spec.height)
+        memory = weight.new_zeros(len(source), self.spec.d_model, width, self.spec.height)
         memory[:, :, : source.shape[1], 0] = vectors.transpose(1, 2)
         present = self._present(columns, memory)
-        for step in range(longest):
+        for step in range(width):
             following = memory
             for layer in self.encoder:
                 following = layer(following, present)
             memory = torch.where((columns > step).view(-1, 1, 1, 1), following, memory)
         return memory, columns
 
-    def _write(
+    def _decode(
         self, tokens: Int[Tensor, "rows new"], first: int, memory: Image, tape: Image, columns: Int[Tensor, " rows"]
     ) -> tuple[Float[Tensor, "rows new d_model"], Image, Image]:
-        """The state of each new token, and memory and tape after the last."""
-        present, vectors, given = self._present(columns, memory), self.target_embedding(tokens), []
+        """Returns the state of each new token, and memory and tape after the last."""
+        present, vectors, states = self._present(columns, memory), self.target_embedding(tokens), []
         for number in range(tokens.shape[1]):
             here = (columns - 1).clamp(max=first + number)
             place = _at(here, memory.shape[2], memory.dtype)
             tape = tape * (1 - place) + place * vectors[:, number, :, None, None] * _top(memory)
             for layer in self.decoder:
                 memory = layer(memory, present, tape)
-            given.append((memory * place)[:, :, :, 0].sum(2))
-        return torch.stack(given, dim=1), memory, tape
+            states.append((memory * place)[:, :, :, 0].sum(2))
+        return torch.stack(states, dim=1), memory, tape
 
     def _present(self, columns: Tensor, memory: Image) -> Tensor:
-        """One where a sentence has a column."""
+        """Returns 1 where a sentence has a column, else 0."""
         numbers = torch.arange(memory.shape[2], device=memory.device)
         return (numbers < columns.unsqueeze(1)).view(len(columns), 1, -1, 1).to(memory.dtype)
 
 
 def _at(places: Int[Tensor, " rows"], columns: int, kind: torch.dtype) -> Tensor:
-    """[rows 1 columns 1]: one in the column of each row, zero elsewhere."""
+    """Returns [rows 1 columns 1]: 1 in the column of each row, 0 elsewhere."""
     return torch.nn.functional.one_hot(places, columns).to(kind).view(len(places), 1, columns, 1)
 
 
 def _top(memory: Image) -> Tensor:
-    """One in the first row of the memory, where tokens stand, zero in the others."""
+    """Returns 1 for the first row of the memory, where tokens stand, and 0 for the others."""
     top = memory.new_zeros(memory.shape[3])
     top[0] = 1
     return top

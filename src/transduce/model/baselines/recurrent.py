@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from transduce.model.attention_scores import Bilinear, Compatibility, Dot
-from transduce.model.baselines.cells import Cell, ran
+from transduce.model.baselines.cells import Cell, run_cell
 from transduce.model.baselines.token_vectors import TokenVectors
 from transduce.model.decoder_state import RecurrentState
 from transduce.model.dropout import Dropout
@@ -16,6 +16,7 @@ from transduce.model.hypothesis_rows import HypothesisRows
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.translation_model import (
     BaseModelSpec,
+    Decoded,
     Layers,
     TranslationModel,
     Vocabulary,
@@ -24,17 +25,17 @@ from transduce.model.translation_model import (
 )
 
 Memory = tuple[Float[Tensor, "batch source d_model"], Float[Tensor, "batch source annotation"]]
-# From token to token: what was attended to, then what each layer of the decoder carries.
-Past = tuple[Float[Tensor, "rows _"], ...]
+# Carried from token to token: the attention output, then the tensors of each layer of the decoder.
+CarriedStates = tuple[Float[Tensor, "rows _"], ...]
 
 
 class Recurrent(BaseModelSpec):
-    """Cells in `encoder_layers` and `decoder_layers`, between which the decoder attends to the encoder's states.
+    """Layers of recurrent cells; the decoder attends to the encoder's states.
 
     `directions`: the encoder reads forwards, both ways in every layer, or both ways in the first layer alone.
-    `attending`: the state of the decoder's top layer attends (Luong et al.), or that of its bottom layer, and all
-    layers above read what it attended to (Wu et al., whose upper layers read what it attended to a step before).
-    `input_feeding` gives the bottom layer what was attended to in the step before. `residual` adds a layer's input to
+    `attending`: the state of the decoder's top layer attends (Luong et al.), or the state of its bottom layer. In the
+    second case all layers above read the attention output (Wu et al., whose upper layers read that of the step before).
+    `input_feeding` gives the bottom layer the attention output of the step before. `residual` adds a layer's input to
     its output from the third layer on.
     """
 
@@ -51,45 +52,47 @@ class Recurrent(BaseModelSpec):
     readout: ReadoutSpec = Tied()
 
     @model_validator(mode="after")
-    def _something_is_above(self) -> "Recurrent":
+    def _check_layers(self) -> "Recurrent":
         if self.attending == "bottom" and self.decoder_layers == 1:
             raise ValueError(
-                "`attending: bottom` hands what was attended to to the layers above, and there are none: "
+                "`attending: bottom` gives the attention output to the layers above, and there are none: "
                 "set `decoder_layers` to 2 or more, or `attending: top`"
             )
         return self
 
     def build(self, vocabulary: Vocabulary) -> "RecurrentModel":
-        """The model with fresh weights, drawn from torch's generator."""
+        """Builds the model with fresh weights, drawn from torch's generator."""
         return RecurrentModel(self, vocabulary)
 
-    def both(self, number: int) -> bool:
-        """Whether layer `number` of the encoder reads both ways."""
+    def is_bidirectional(self, number: int) -> bool:
+        """Whether layer `number` of the encoder reads in both directions."""
         return self.directions == "both" or (self.directions == "both_first" and number == 0)
 
-    def reads(self, number: int, annotation: int) -> int:
-        """How wide the input of layer `number` of the decoder is, if the encoder's states are `annotation` wide."""
+    def input_width(self, number: int, annotation: int) -> int:
+        """Returns the width of the input of decoder layer `number` with encoder states of width `annotation`."""
         bottom = self.attending == "bottom"
-        hears = self.input_feeding if number == 0 else bottom
-        return self.d_model + (annotation if bottom else self.d_model) * hears
+        reads_attention = self.input_feeding if number == 0 else bottom
+        return self.d_model + (annotation if bottom else self.d_model) * reads_attention
 
-    def products(self, length: int) -> tuple[int | float, int | float]:
-        """As `FamilySpec.products`."""
-        read, inputs, d_model = 0, self.d_model, self.d_model
+    def multiplications(self, length: int) -> tuple[int | float, int | float]:
+        """As `BaseModelSpec.multiplications`."""
+        source, inputs, d_model = 0, self.d_model, self.d_model
         for number in range(self.encoder_layers):
-            cells = 2 if self.both(number) else 1
-            read += cells * self.cell.products(inputs, d_model)
+            cells = 2 if self.is_bidirectional(number) else 1
+            source += cells * self.cell.multiplications(inputs, d_model)
             inputs = cells * d_model
         plain = isinstance(self.compatibility, Dot | Bilinear)
-        read += 0 if plain and inputs == d_model else inputs * d_model
-        written = sum(self.cell.products(self.reads(n, inputs), d_model) for n in range(self.decoder_layers))
-        written += (0 if plain else d_model**2) + self.compatibility.products(1, d_model)
-        written += (inputs + d_model) * d_model if self.attending == "top" else 0
-        return read, written + length * (d_model + inputs)
+        source += 0 if plain and inputs == d_model else inputs * d_model
+        target = sum(
+            self.cell.multiplications(self.input_width(n, inputs), d_model) for n in range(self.decoder_layers)
+        )
+        target += (0 if plain else d_model**2) + self.compatibility.multiplications(1, d_model)
+        target += (inputs + d_model) * d_model if self.attending == "top" else 0
+        return source, target + length * (d_model + inputs)
 
 
-class EncoderLayer(nn.Module):
-    """One cell along the sentence, or two, the second from its end."""
+class RecurrentEncoderLayer(nn.Module):
+    """One cell that reads forwards, or two, the second of which reads backwards."""
 
     def __init__(self, cell: Cell, inputs: int, d_model: int, both: bool) -> None:
         super().__init__()
@@ -100,32 +103,32 @@ class EncoderLayer(nn.Module):
     def forward(
         self, states: Float[Tensor, "batch source inputs"], visible: Bool[Tensor, "batch source"]
     ) -> tuple[Float[Tensor, "batch source outputs"], Float[Tensor, "batch outputs"]]:
-        """Every state, side by side with that of the other direction, and the last of each."""
-        given, ends = [], []
+        """Returns the states of both directions side by side, and the last state of each direction."""
+        all_outputs, last = [], []
         for cell, backwards in ((self.forwards, False), (self.backwards, True)):
             if cell is not None:
-                begun = cell.begin(len(states), states)
-                outputs, carried = ran(cell, states, begun, visible, backwards=backwards)
-                given.append(outputs)
-                ends.append(carried[0])
-        return torch.cat(given, dim=-1), torch.cat(ends, dim=-1)
+                zeros = cell.begin(len(states), states)
+                outputs, carried = run_cell(cell, states, zeros, visible, backwards=backwards)
+                all_outputs.append(outputs)
+                last.append(carried[0])
+        return torch.cat(all_outputs, dim=-1), torch.cat(last, dim=-1)
 
 
 class SourceAttention(nn.Module):
-    """One head over the encoder's states, which gives their mean a, or with it s̄ = tanh(W_c [a; s] + b_c)."""
+    """One head over the encoder's states: returns their weighted mean a, or s̄ = tanh(W_c [a; s] + b_c)."""
 
     def __init__(self, compatibility: Compatibility, d_model: int, annotation: int, combines: bool) -> None:
         super().__init__()
         self.compatibility = compatibility.build(1, d_model)
-        # A plain dot product compares the states themselves, where they are equally wide.
+        # A dot product compares the states themselves where both have the same width.
         plain = isinstance(compatibility, Dot | Bilinear)
         self.query = nn.Identity() if plain else nn.Linear(d_model, d_model, bias=False)
         self.key = nn.Identity() if plain and annotation == d_model else nn.Linear(annotation, d_model, bias=False)
         self.combine = nn.Linear(annotation + d_model, d_model) if combines else None
         self.outputs = d_model if combines else annotation
 
-    def remember(self, encoded: Float[Tensor, "batch source annotation"]) -> Memory:
-        """Keys and values, once a sentence."""
+    def project_key_value(self, encoded: Float[Tensor, "batch source annotation"]) -> Memory:
+        """Returns keys and values, once a sentence."""
         return self.key(encoded), encoded
 
     def forward(
@@ -135,13 +138,13 @@ class SourceAttention(nn.Module):
         visible: Bool[Tensor, "batch source"],
         rows: HypothesisRows | None = None,
     ) -> Float[Tensor, "rows new outputs"]:
-        """a or s̄ for each state."""
+        """Returns a or s̄ for each state."""
         query = self.query(states)
-        spread = query if rows is None else rows.spread(query)
-        scores = self.compatibility(spread.unsqueeze(1), memory[0].unsqueeze(1)).squeeze(1)
+        query = query if rows is None else rows.to_rectangle(query)
+        scores = self.compatibility(query.unsqueeze(1), memory[0].unsqueeze(1)).squeeze(1)
         scores = scores.masked_fill(~visible.unsqueeze(1), torch.finfo(scores.dtype).min / 2)
         attended = scores.softmax(-1) @ memory[1]
-        attended = attended if rows is None else rows.collect(attended)
+        attended = attended if rows is None else rows.from_rectangle(attended)
         if self.combine is None:
             return attended
         combined: Tensor = torch.tanh(self.combine(torch.cat([attended, states], dim=-1)))
@@ -149,7 +152,7 @@ class SourceAttention(nn.Module):
 
 
 class RecurrentModel(TranslationModel):
-    """Reads the source into a state a token; writes with cells that attend to them."""
+    """Encodes the source to a state a token; decodes with cells that attend to the states."""
 
     def __init__(self, spec: Recurrent, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -161,24 +164,24 @@ class RecurrentModel(TranslationModel):
         d_model, inputs = spec.d_model, spec.d_model
         layers = []
         for number in range(spec.encoder_layers):
-            layers.append(EncoderLayer(spec.cell, inputs, d_model, spec.both(number)))
+            layers.append(RecurrentEncoderLayer(spec.cell, inputs, d_model, spec.is_bidirectional(number)))
             inputs = layers[-1].outputs
         self.encoder = typed_module_list(layers)
         self.decoder = typed_module_list(
-            spec.cell.build(spec.reads(number, inputs), d_model) for number in range(spec.decoder_layers)
+            spec.cell.build(spec.input_width(number, inputs), d_model) for number in range(spec.decoder_layers)
         )
         self.bridges = typed_module_list(nn.Linear(inputs, d_model) for _ in range(spec.decoder_layers))
         self.attention = SourceAttention(spec.compatibility, d_model, inputs, combines=spec.attending == "top")
         self.readout = spec.readout.build(target, spec.symbols.pad)
-        self._hear_words()
+        self._scale_input_weights()
 
     @torch.no_grad()
-    def _hear_words(self) -> None:
-        """Draws what reads tokens √d_model larger, as if each of their features had the variance 1.
+    def _scale_input_weights(self) -> None:
+        """Multiplies the weights that read tokens by √d_model, as if each feature of a token had variance 1.
 
-        A fresh token has the length 1, for the softmax shares its table; the Transformer multiplies it by √d_model
-        (section 3.4). Cells that hear it as it is say nearly the same after every token, deeper ones the more so: four
-        layers learnt nothing of copying in 800 steps (docs/experiments.md).
+        A fresh token vector has length 1, because the softmax shares its table; the Transformer multiplies it by
+        √d_model (section 3.4). Without this factor cells give nearly the same state after every token, the deeper the
+        more so: four layers did not learn to copy in 800 steps (docs/experiments.md).
         """
         bottom = next(iter(self.encoder))
         for cell in (bottom.forwards, bottom.backwards, next(iter(self.decoder))):
@@ -190,81 +193,83 @@ class RecurrentModel(TranslationModel):
         source: Int[Tensor, "batch source"],
         visible: Bool[Tensor, "batch source"],
         target_in: Int[Tensor, "batch target"],
-    ) -> Float[Tensor, "batch target d_model"]:
-        """The last of the decoder's states after each token of `target_in`: s̄, or the top layer's."""
-        memory, carried = self._read(source, visible)
-        states, _ = self._write(target_in, memory, visible, carried, None)
-        return states
+    ) -> Decoded:
+        """Returns the decoder's states after each token of `target_in`: s̄, or those of the top layer."""
+        memory, carried = self._encode(source, visible)
+        states, _ = self._decode(target_in, memory, visible, carried, None)
+        return Decoded(states)
 
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> RecurrentState:
-        """The state before the first token."""
-        memory, carried = self._read(source, visible)
+        """Returns the state before the first token."""
+        memory, carried = self._encode(source, visible)
         return RecurrentState.of((*memory, visible), carried)
 
     def step(
         self, tokens: Int[Tensor, "rows new"], state: RecurrentState
     ) -> tuple[Float[Tensor, "rows new vocabulary"], RecurrentState]:
-        """Log-probabilities of the token after each of `tokens`, and the state with them written."""
+        """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
         keys, values, visible = state.memory
-        states, carried = self._write(tokens, (keys, values), visible, state.carried, state.rows)
+        states, carried = self._decode(tokens, (keys, values), visible, state.carried, state.rows)
         return self.readout(states), state._replace(carried=carried)
 
-    def _read(self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]) -> tuple[Memory, Past]:
-        """What is attended to, and what is carried to the first token: zeros attended to, a state for each layer."""
+    def _encode(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
+    ) -> tuple[Memory, CarriedStates]:
+        """Returns keys and values, and what is carried to the first token: a zero attention output, then states."""
         states = self.dropout(self.source_embedding(source))
         for number, layer in enumerate(self.encoder):
-            raised, last = layer(states, visible)
-            states = self._added(states, self.dropout(raised), number)
+            outputs, last = layer(states, visible)
+            states = self._add_residual(states, self.dropout(outputs), number)
         carried: list[Tensor] = [last.new_zeros(len(last), self.attention.outputs)]
         for bridge, cell in zip(self.bridges, self.decoder, strict=True):
-            begun = cell.begin(len(last), last)
-            carried += [torch.tanh(bridge(last)).to(last.dtype), *begun[1:]]
-        return self.attention.remember(states), tuple(carried)
+            zeros = cell.begin(len(last), last)
+            carried += [torch.tanh(bridge(last)).to(last.dtype), *zeros[1:]]
+        return self.attention.project_key_value(states), tuple(carried)
 
-    def _write(
+    def _decode(
         self,
         tokens: Int[Tensor, "rows new"],
         memory: Memory,
         visible: Bool[Tensor, "batch source"],
-        carried: Past,
+        carried: CarriedStates,
         rows: HypothesisRows | None,
-    ) -> tuple[Float[Tensor, "rows new d_model"], Past]:
-        """The last states of each new token and what is carried after them; a layer that no step feeds runs along."""
+    ) -> tuple[Float[Tensor, "rows new d_model"], CarriedStates]:
+        """Returns the states of each new token, and what is carried on."""
         inputs = self.dropout(self.target_embedding(tokens))
         below = slice(1 if self.spec.attending == "bottom" else None)
         states, attended = [], []
-        # What was attended to is needed one step later, so that steps wait for each other up to the attention.
-        for read in inputs.split(1, dim=1) if self.spec.input_feeding else (inputs,):
-            fed = torch.cat([read, carried[0].unsqueeze(1)], dim=-1) if self.spec.input_feeding else read
-            state, carried = self._along(below, fed, carried)
-            found = self.dropout(self.attention(state, memory, visible, rows))
-            carried = (found[:, -1], *carried[1:])
+        # The attention output is fed to the next step, so steps are sequential up to the attention.
+        for part in inputs.split(1, dim=1) if self.spec.input_feeding else (inputs,):
+            fed = torch.cat([part, carried[0].unsqueeze(1)], dim=-1) if self.spec.input_feeding else part
+            state, carried = self._run_layers(below, fed, carried)
+            output = self.dropout(self.attention(state, memory, visible, rows))
+            carried = (output[:, -1], *carried[1:])
             states.append(state)
-            attended.append(found)
+            attended.append(output)
         if self.spec.attending == "top":
             return torch.cat(attended, dim=1), carried
-        return self._along(slice(1, None), torch.cat(states, dim=1), carried, torch.cat(attended, dim=1))
+        return self._run_layers(slice(1, None), torch.cat(states, dim=1), carried, torch.cat(attended, dim=1))
 
-    def _along(
+    def _run_layers(
         self,
         layers: slice,
         states: Float[Tensor, "rows new inputs"],
-        carried: Past,
+        carried: CarriedStates,
         attended: Float[Tensor, "rows new annotation"] | None = None,
-    ) -> tuple[Float[Tensor, "rows new outputs"], Past]:
-        """Some layers of the decoder along the new tokens, each of which reads what was `attended` to as well."""
-        after = list(carried)
+    ) -> tuple[Float[Tensor, "rows new outputs"], CarriedStates]:
+        """Runs some layers of the decoder over the new tokens; each also reads `attended`, the attention output."""
+        next_carried = list(carried)
         for number, cell in list(enumerate(self.decoder))[layers]:
-            own = slice(1 + number * cell.parts, 1 + (number + 1) * cell.parts)
+            part = slice(1 + number * cell.parts, 1 + (number + 1) * cell.parts)
             inputs = states if attended is None else torch.cat([states, attended], dim=-1)
-            raised, after[own] = ran(cell, inputs, tuple(after[own]))
-            states = self._added(states, self.dropout(raised), number)
-        return states, tuple(after)
+            outputs, next_carried[part] = run_cell(cell, inputs, tuple(next_carried[part]))
+            states = self._add_residual(states, self.dropout(outputs), number)
+        return states, tuple(next_carried)
 
-    def _added(
-        self, states: Float[Tensor, "rows length inputs"], raised: Float[Tensor, "rows length outputs"], number: int
+    def _add_residual(
+        self, states: Float[Tensor, "rows length inputs"], outputs: Float[Tensor, "rows length outputs"], number: int
     ) -> Float[Tensor, "rows length outputs"]:
-        """With the layer's input added, where the spec says so and both are as wide."""
-        return states + raised if self.spec.residual and number >= 2 else raised
+        """Adds the layer's input to its output where `residual` is set, from the third layer on."""
+        return states + outputs if self.spec.residual and number >= 2 else outputs

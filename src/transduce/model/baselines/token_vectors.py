@@ -1,4 +1,4 @@
-"""Tables of tokens without positions; the Transformer's with them is in `transduce.model.embedding`."""
+"""Token tables without positions; the Transformer's table with positions is in `transduce.model.embedding`."""
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -6,7 +6,7 @@ from torch.nn import functional
 
 
 class TokenVectors(nn.Module):
-    """One side's tokens, from a table that may be shared."""
+    """The token table of one side, which may be shared."""
 
     def __init__(self, weight: nn.Parameter, deviation: float) -> None:
         super().__init__()
@@ -15,6 +15,6 @@ class TokenVectors(nn.Module):
             nn.init.normal_(weight, std=deviation)
 
     def forward(self, tokens: Int[Tensor, "rows length"]) -> Float[Tensor, "rows length d_model"]:
-        """The vector of each token."""
+        """Returns the vector of each token."""
         vectors: Tensor = functional.embedding(tokens, self.weight)
         return vectors

@@ -15,6 +15,8 @@ import torch
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from transduce.model.int8.compilation import compile_kernel
+
 _CONFIG: Any = numba.config
 try:  # OpenMP's threads may be shared by a process's own; the others that numba may have may not
     importlib.import_module("numba.np.ufunc.omppool")
@@ -39,15 +41,8 @@ _OPTIONS: Any = {"parallel": THREADED, "fastmath": _FINITE, "error_model": "nump
 
 
 def _pass(signature: str) -> Callable[[Any], Any]:
-    """Compiles a function for such arguments, or finds it compiled before."""
-
-    def compiled(function: Any) -> Any:
-        try:
-            return njit(signature, cache=True, **_OPTIONS)(function)
-        except Exception:  # nowhere to keep it, no room for it, or what was kept is damaged
-            return njit(signature, **_OPTIONS)(function)
-
-    return compiled
+    """Compiles a function for the types of `signature`, or reads it from numba's cache."""
+    return lambda function: compile_kernel(function, signature, _OPTIONS)
 
 
 _float, _int, _index = np.float32, np.int32, np.uint64

@@ -6,8 +6,10 @@ not depend on its companions. Sums are exact, in int32: where a processor's are 
 have seven.
 """
 
+import copy
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float, UInt8
@@ -19,6 +21,8 @@ from transduce.model.feed_forward import FeedForward
 from transduce.model.readout import Readout
 from transduce.model.transformer import TransformerModel
 from transduce.model.translation_model import TranslationModel
+
+Module = TypeVar("Module", bound=nn.Module)
 
 LARGEST = 127
 LARGEST_OF_SEVEN_BITS = 64  # 2 · 255 · 64 is less than 2¹⁵
@@ -91,34 +95,48 @@ class Int8Readout(nn.Module):
 
 
 @torch.no_grad()
-def quantise(model: TranslationModel) -> Any:
-    """Has every linear map of `model` and its readout run in int8 from now on, convolutions and bilinear forms not.
+def quantise(model: TranslationModel, report: Callable[[str], None] = lambda _message: None) -> Any:
+    """Returns a stepper with the linear maps and the readout of `model` in int8; `model` does not change.
 
-    It can no longer be trained or written. Gives the stepper to search with, which is the model; for a Transformer of
-    the paper's own parts, where numba is installed, a faster one.
+    A Transformer whose parts `Int8Stepper` covers gets that stepper, where numba is installed. Any other model gets a
+    copy of its modules, which shares all parameters that stay in float32. `report` gets a line about slow first use.
     """
-    stepper = _fused(model)
-    for module in list(model.modules()):
+    if isinstance(model, TransformerModel) and _is_covered(model):
+        try:
+            import numba  # noqa: F401  # here: it takes half a second
+        except ImportError:  # not installed, or older than the installed NumPy
+            report("numba is missing, so int8 is slower than it could be: install transduce[int8]")
+        else:
+            from transduce.model.int8.compilation import compilation_reported
+
+            with compilation_reported(report):
+                from transduce.model.int8.stepper import Int8Stepper
+            return Int8Stepper(model)
+    return _quantised_copy(model)
+
+
+def share_parameters(module: Module) -> Module:
+    """Returns a copy of the modules in evaluation mode; parameters and buffers are the same tensors."""
+    tensors = (*module.parameters(), *module.buffers())
+    return copy.deepcopy(module, {id(tensor): tensor for tensor in tensors}).eval()
+
+
+def _quantised_copy(model: TranslationModel) -> TranslationModel:
+    """Returns a copy of `model` with int8 modules in place of linear maps and the readout."""
+    quantised = share_parameters(model)
+    for module in list(quantised.modules()):
         for name, part in list(module.named_children()):
             if isinstance(part, nn.Linear):
                 setattr(module, name, Int8Linear(part.weight, part.bias))
             elif isinstance(part, Readout):
                 setattr(module, name, Int8Readout(part.weight))
-    return stepper or model
+    return quantised
 
 
-def _fused(model: TranslationModel) -> Any:
-    """The faster stepper, where there is one."""
-    if not isinstance(model, TransformerModel):
-        return None
+def _is_covered(model: TransformerModel) -> bool:
+    """Whether `Int8Stepper` has every part of the model."""
     network, attentions = model.spec.feed_forward, (model.spec.mixer, model.spec.cross)
-    plain = all(isinstance(part, Attention) and isinstance(part.compatibility, ScaledDot | Dot) for part in attentions)
-    if not plain or not isinstance(network, FeedForward) or network.activation != "relu":
-        return None
-    try:
-        import numba  # noqa: F401  # here: it takes half a second
-    except ImportError:  # it is not installed, or older than the NumPy that is
-        return None
-    from transduce.model.int8.stepper import Int8Stepper
-
-    return Int8Stepper(model)
+    dot_products = all(
+        isinstance(part, Attention) and isinstance(part.compatibility, ScaledDot | Dot) for part in attentions
+    )
+    return dot_products and isinstance(network, FeedForward) and network.activation == "relu"

@@ -18,10 +18,10 @@ from transduce.model.attention_scores import DotProduct
 from transduce.model.feed_forward import FeedForwardNetwork
 from transduce.model.int8 import kernels as passes
 from transduce.model.int8.kernels import Bytes, Floats, Slots, Wholes
-from transduce.model.int8.quantise import Int8Linear
+from transduce.model.int8.quantise import Int8Linear, share_parameters
 from transduce.model.transformer import TransformerModel
 
-ROOM = 16  # the tokens a hypothesis that a cache begins with has room for; it grows
+INITIAL_CAPACITY = 16  # the tokens a hypothesis that a cache begins with has room for; it grows
 
 
 class QuantisedRows(NamedTuple):
@@ -88,7 +88,7 @@ def _values(norm: nn.LayerNorm) -> tuple[Floats, Floats, np.float32]:
     return norm.weight.detach().numpy(), norm.bias.detach().numpy(), np.float32(norm.eps)
 
 
-class Network:
+class Int8FeedForward:
     """max(0, x W1 + b1) W2 + b2 (equation 2)."""
 
     def __init__(self, network: nn.Module) -> None:
@@ -114,7 +114,7 @@ class AttendedRows(NamedTuple):
     counts: Wholes
 
 
-class Heads:
+class Int8Attention:
     """Multi-head attention (section 3.2.2)."""
 
     def __init__(self, attention: nn.Module) -> None:
@@ -132,7 +132,7 @@ class Heads:
         return gathered
 
 
-class SelfHeads(Heads):
+class Int8SelfAttention(Int8Attention):
     """Those of a sentence to itself."""
 
     def __init__(self, attention: Any) -> None:
@@ -140,12 +140,12 @@ class SelfHeads(Heads):
         self.project = Int8Product(attention.query, attention.key_value)
 
 
-class CrossHeads(Heads):
+class Int8CrossAttention(Int8Attention):
     """Those of a translation to its source."""
 
     def __init__(self, attention: Any) -> None:
         super().__init__(attention)
-        self.ask, self.remember = Int8Product(attention.query), Int8Product(attention.key_value)
+        self.project_query, self.project_key_value = Int8Product(attention.query), Int8Product(attention.key_value)
 
 
 class SlotCache:
@@ -195,10 +195,14 @@ class Int8Stepper:
     """A stepper with the weights of a model that has no other parts than these; `quantise` asks that."""
 
     def __init__(self, model: TransformerModel) -> None:
-        self.source_embedding, self.target_embedding = model.source_embedding, model.target_embedding
-        self.encoder = [(SelfHeads(layer.mixer), Network(layer.feed_forward)) for layer in model.encoder]
+        self.source_embedding = share_parameters(model.source_embedding)
+        self.target_embedding = share_parameters(model.target_embedding)
+        self.encoder = [
+            (Int8SelfAttention(layer.mixer), Int8FeedForward(layer.feed_forward)) for layer in model.encoder
+        ]
         self.decoder = [
-            (SelfHeads(layer.mixer), CrossHeads(layer.cross), Network(layer.feed_forward)) for layer in model.decoder
+            (Int8SelfAttention(layer.mixer), Int8CrossAttention(layer.cross), Int8FeedForward(layer.feed_forward))
+            for layer in model.decoder
         ]
         around = [wrapper for layer in model.encoder for wrapper in (layer.around_mixer, layer.around_feed_forward)]
         self.encoding = SublayerStack(around, model.encoder_norm)
@@ -209,13 +213,13 @@ class Int8Stepper:
         ]
         self.decoding = SublayerStack(around, model.decoder_norm)
         self.readout = Int8Linear(model.readout.weight.detach(), None)
-        self.longest = model.longest
+        self.max_positions = model.max_positions
 
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> Int8State:
         """The state before the first token: one row a sentence; at most `max_length` tokens will be written."""
-        assert self.longest is None or max_length <= self.longest, (
+        assert self.max_positions is None or max_length <= self.max_positions, (
             "the caller bounds `max_length` by the model's positions"
         )
         passes.use_threads(torch.get_num_threads())
@@ -230,21 +234,23 @@ class Int8Stepper:
             inner = self.encoding.join(2 * number, heads.join, gathered, states)
             inner = self.encoding.join(2 * number + 1, network.outer, network.hidden(inner), states)
         return Int8State(
-            memory=tuple(AttendedRows(cross.remember.whole(inner), 0, slots, counts) for _, cross, _ in self.decoder),
-            cache=SlotCache((heads.remembered for heads, _, _ in self.decoder), ROOM * len(counts)),
+            memory=tuple(
+                AttendedRows(cross.project_key_value.whole(inner), 0, slots, counts) for _, cross, _ in self.decoder
+            ),
+            cache=SlotCache((heads.remembered for heads, _, _ in self.decoder), INITIAL_CAPACITY * len(counts)),
             sentences=np.arange(len(counts)),
-            slots=np.empty((len(counts), ROOM), np.int32),
+            slots=np.empty((len(counts), INITIAL_CAPACITY), np.int32),
         )
 
     def step(
         self, tokens: Int[Tensor, "rows new"], state: Int8State
     ) -> tuple[Float[Tensor, "rows new vocabulary"], Int8State]:
         """Log-probabilities of the token after each of `tokens`, and the state with them written."""
-        found = []
+        results = []
         for token in tokens.split(1, 1):
             log_probabilities, state = self._step(token, state)
-            found.append(log_probabilities.unsqueeze(1))
-        return found[0] if len(found) == 1 else torch.cat(found, 1), state
+            results.append(log_probabilities.unsqueeze(1))
+        return results[0] if len(results) == 1 else torch.cat(results, 1), state
 
     def _step(
         self, tokens: Int[Tensor, "rows 1"], state: Int8State
@@ -263,7 +269,7 @@ class Int8Stepper:
             written[new] = projected[:, heads.queries :]
             gathered = heads.attend(projected, AttendedRows(written, 0, slots, counts), rows)
             inner = self.decoding.join(3 * number, heads.join, gathered, states)
-            gathered = cross.attend(cross.ask.whole(inner), state.memory[number], state.sentences)
+            gathered = cross.attend(cross.project_query.whole(inner), state.memory[number], state.sentences)
             inner = self.decoding.join(3 * number + 1, cross.join, gathered, states)
             inner = self.decoding.join(3 * number + 2, network.outer, network.hidden(inner), states)
         logits = self.readout.product(torch.from_numpy(inner.whole))

@@ -1,6 +1,6 @@
-"""How the positions of a sentence hear of each other in a layer: self-attention, or what section 4 weighs it against.
+"""Mixers, which move information between the positions of a layer: self-attention and its rivals of section 4.
 
-A mixer's module has `mix`, for whole sentences, and `step`, for new tokens of a search.
+The module of a mixer has `mix` for whole sentences and `step` for the new tokens of a search.
 """
 
 from typing import Annotated

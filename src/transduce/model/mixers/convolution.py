@@ -1,4 +1,4 @@
-"""Convolutions as mixers (section 4): a position hears of those in the kernel, and of others through more layers."""
+"""Convolutions as mixers (section 4): a layer reaches the positions of its kernel, several layers reach further."""
 
 from typing import Literal
 
@@ -14,37 +14,37 @@ from transduce.settings import Spec
 
 
 class Convolution(Spec):
-    """Every position from the `kernel` around it, in the decoder the last ones: O(k · n · d²)."""
+    """Reads the `kernel` positions around each position, in the decoder the last ones: O(k · n · d²)."""
 
     kind: Literal["convolution"] = "convolution"
     kernel: int = Field(ge=1)
 
     def build(self, d_model: int) -> "ConvolutionMixer":
-        """The module, for states of width `d_model`."""
+        """Builds the module for states of width `d_model`."""
         return ConvolutionMixer(self.kernel, d_model, separable=False)
 
-    def products(self, d_model: int, seen: int | float, *, causal: bool = False) -> int | float:
-        """Multiplications of a token."""
+    def multiplications(self, d_model: int, visible: int | float, *, causal: bool = False) -> int | float:
+        """Counts the multiplications of one token."""
         return self.kernel * d_model**2
 
 
 class SeparableConvolution(Spec):
-    """A kernel for each feature alone, then a map of all features at each position: O(k · n · d + n · d²)."""
+    """Convolves each feature by itself, then maps the features of each position: O(k · n · d + n · d²)."""
 
     kind: Literal["separable_convolution"] = "separable_convolution"
     kernel: int = Field(ge=1)
 
     def build(self, d_model: int) -> "ConvolutionMixer":
-        """The module, for states of width `d_model`."""
+        """Builds the module for states of width `d_model`."""
         return ConvolutionMixer(self.kernel, d_model, separable=True)
 
-    def products(self, d_model: int, seen: int | float, *, causal: bool = False) -> int | float:
-        """Multiplications of a token."""
+    def multiplications(self, d_model: int, visible: int | float, *, causal: bool = False) -> int | float:
+        """Counts the multiplications of one token."""
         return self.kernel * d_model + d_model**2
 
 
 class ConvolutionMixer(nn.Module):
-    """A convolution along the sentence, of zeros where there is no token."""
+    """A convolution along the sentence; padding counts as zeros."""
 
     def __init__(self, kernel: int, d_model: int, *, separable: bool) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class ConvolutionMixer(nn.Module):
     def mix(
         self, states: Float[Tensor, "batch length d_model"], visible: Visible | None, causal: bool
     ) -> Float[Tensor, "batch length d_model"]:
-        """Whole sentences."""
+        """Convolves whole sentences."""
         if visible is not None:
             states = states * visible.transpose(1, 2).to(states.dtype)
         before = self.kernel - 1 if causal else (self.kernel - 1) // 2
@@ -64,23 +64,22 @@ class ConvolutionMixer(nn.Module):
         return mixed
 
     def step(
-        self, states: Float[Tensor, "rows new d_model"], past: DecodingContext
+        self, states: Float[Tensor, "rows new d_model"], context: DecodingContext
     ) -> Float[Tensor, "rows new d_model"]:
-        """New tokens, each from itself and those of its hypothesis before it."""
-        (written,) = past.cache.extend(past.rows.spread(states).unsqueeze(1))
-        places = _last(past.visible, self.kernel)
-        # Place 0 is before the sentence.
-        inputs = functional.pad(written.squeeze(1), (0, 0, 1, 0))
-        chosen = inputs.gather(1, places.flatten(1).unsqueeze(2).expand(-1, -1, inputs.shape[2]))
-        windows = chosen.unflatten(1, places.shape[1:]).transpose(2, 3)
+        """Convolves each new token with the earlier tokens of its hypothesis, and extends the cache."""
+        (cached,) = context.cache.extend(context.rows.to_rectangle(states).unsqueeze(1))
+        slots = _last_slots(context.visible, self.kernel)
+        inputs = functional.pad(cached.squeeze(1), (0, 0, 1, 0))  # slot 0 is before the sentence
+        selected = inputs.gather(1, slots.flatten(1).unsqueeze(2).expand(-1, -1, inputs.shape[2]))
+        windows = selected.unflatten(1, slots.shape[1:]).transpose(2, 3)
         batch, target = windows.shape[:2]
         mixed = self.convolution(windows.flatten(0, 1)).view(batch, target, -1)
-        given: Tensor = self.point(past.rows.collect(mixed))
-        return given
+        output: Tensor = self.point(context.rows.from_rectangle(mixed))
+        return output
 
 
-def _last(visible: Slots, many: int) -> Int[Tensor, "batch target many"]:
-    """The last `many` slots that each token sees, in order, counted from 1; 0 where there are not so many."""
+def _last_slots(visible: Slots, count: int) -> Int[Tensor, "batch target count"]:
+    """Returns the last `count` visible slots of each token in order, counted from 1; 0 where there are fewer."""
     numbered = visible * torch.arange(1, visible.shape[2] + 1, device=visible.device)
-    found = numbered.topk(min(many, visible.shape[2])).values.flip(2)
-    return functional.pad(found, (many - found.shape[2], 0))
+    last = numbered.topk(min(count, visible.shape[2])).values.flip(2)
+    return functional.pad(last, (count - last.shape[2], 0))

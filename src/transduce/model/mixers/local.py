@@ -13,29 +13,29 @@ from transduce.model.kv_cache import DecodingContext
 
 
 class LocalAttention(AttentionSpec):
-    """Each position attends to itself and to at most `neighbours` on each side; in the decoder, before it."""
+    """Each position attends to itself and at most `neighbours` positions on each side; in the decoder, before it."""
 
     kind: Literal["local_attention"] = "local_attention"
     neighbours: int = Field(ge=1)
 
-    def products(self, d_model: int, seen: int | float, *, causal: bool = False) -> int | float:
-        """Multiplications of a token that would see `seen` tokens, itself among them, were there no restriction."""
-        return super().products(d_model, min(seen, (1 if causal else 2) * self.neighbours + 1))
+    def multiplications(self, d_model: int, visible: int | float, *, causal: bool = False) -> int | float:
+        """Counts the multiplications of one token in a sentence of `visible` tokens."""
+        return super().multiplications(d_model, min(visible, (1 if causal else 2) * self.neighbours + 1))
 
     def build(self, d_model: int) -> "NeighbourAttention":
-        """The module, for states of width `d_model`."""
+        """Builds the module for states of width `d_model`."""
         return NeighbourAttention(self, d_model)
 
 
 class NeighbourAttention(MultiHeadAttention):
-    """Multi-head attention inside a band: memory and time grow with length × neighbours."""
+    """Multi-head attention inside a band; memory and time grow with length × neighbours."""
 
     spec: LocalAttention
 
     def mix(
         self, states: Float[Tensor, "batch length d_model"], visible: Visible | None, causal: bool
     ) -> Float[Tensor, "batch length d_model"]:
-        """Whole sentences, cut into blocks as long as the reach: a block sees itself and the one on either side."""
+        """Attends within whole sentences, in blocks of `neighbours`: a block sees itself and adjacent blocks."""
         length, reach = states.shape[1], self.spec.neighbours
         if reach >= length:
             return super().mix(states, visible, causal)
@@ -43,32 +43,33 @@ class NeighbourAttention(MultiHeadAttention):
         after = 0 if causal else reach
         around = (reach, blocks * reach - length + after)
         width = 2 * reach + after
-        query = functional.pad(self.ask(states), (0, 0, 0, blocks * reach - length))
-        keys, values = (functional.pad(part, (0, 0, *around)) for part in self.remember(states))
+        query = functional.pad(self.project_query(states), (0, 0, 0, blocks * reach - length))
+        keys, values = (functional.pad(part, (0, 0, *around)) for part in self.project_key_value(states))
         present = states.new_ones(len(states), 1, length, dtype=torch.bool) if visible is None else visible
         present = functional.pad(present, around).unfold(2, width, reach).transpose(1, 2).flatten(0, 1)
-        gathered = self.attend(
+        attended = self.attend(
             query.unflatten(2, (blocks, reach)).transpose(1, 2).flatten(0, 1),
             (_windows(keys, width, reach), _windows(values, width, reach)),
             present & self._band(width, after, states.device) | self._itself(width, states.device),
         )
-        return self.join(gathered.unflatten(0, (len(states), blocks)).flatten(1, 2)[:, :length])
+        return self.join(attended.unflatten(0, (len(states), blocks)).flatten(1, 2)[:, :length])
 
     def step(
-        self, states: Float[Tensor, "rows new d_model"], past: DecodingContext
+        self, states: Float[Tensor, "rows new d_model"], context: DecodingContext
     ) -> Float[Tensor, "rows new d_model"]:
-        """New tokens, each to itself and the last before it."""
-        from_the_end = past.visible.flip(-1).cumsum(-1).flip(-1)
-        return super().step(states, past._replace(visible=past.visible & (from_the_end <= self.spec.neighbours + 1)))
+        """Attends from each new token to itself and the last `neighbours` tokens before it."""
+        from_the_end = context.visible.flip(-1).cumsum(-1).flip(-1)
+        visible = context.visible & (from_the_end <= self.spec.neighbours + 1)
+        return super().step(states, context._replace(visible=visible))
 
     def _band(self, width: int, after: int, device: torch.device) -> Tensor:
-        """[reach, width]: which places of its window a place of a block may look at."""
+        """Returns [neighbours, width]: which positions of its window each position of a block may look at."""
         reach = self.spec.neighbours
         distance = torch.arange(width, device=device) - reach - torch.arange(reach, device=device).unsqueeze(1)
         return (distance >= -reach) & (distance <= after)
 
     def _itself(self, width: int, device: torch.device) -> Tensor:
-        """[reach, width]: its own place, which even padding sees, so that there is always something to look at."""
+        """Returns [neighbours, width]: each position itself, visible even to padding: every query has a key."""
         reach = self.spec.neighbours
         return functional.pad(torch.eye(reach, width - reach, dtype=torch.bool, device=device), (reach, 0))
 
@@ -76,5 +77,5 @@ class NeighbourAttention(MultiHeadAttention):
 def _windows(
     states: Float[Tensor, "batch heads length features"], width: int, step: int
 ) -> Float[Tensor, "windows heads width features"]:
-    """Every window of `width` places, `step` apart, each as a sentence of its own."""
+    """Returns every window of `width` positions, `step` apart, each as a sentence."""
     return states.unfold(2, width, step).permute(0, 2, 1, 4, 3).flatten(0, 1)
