@@ -19,7 +19,8 @@ from peers import TUNED, environment
 from systems import System
 from workload import RECIPE, Workload, numbers
 
-from transduce.measure import read_lines, scores
+from transduce.measure import scores
+from transduce.text.lines import read_lines
 
 EVERY = {"transduce": 500, "JoeyNMT": 250, "eole": 500, "Hugging Face": 250}  # steps between two points of a curve
 QUALITIES = (20, 30, 35)

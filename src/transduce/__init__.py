@@ -1,6 +1,8 @@
 """transduce: the Transformer of "Attention Is All You Need", from text to subwords, training, search and BLEU."""
 
+import importlib
 import os
+from typing import TYPE_CHECKING, Any
 
 # Idle OpenMP threads may spin for some tens of microseconds, which bridges the gaps between the operations of a small
 # model, and must sleep after that: by default they spin a hundred times as long, and two trainings side by side on two
@@ -9,3 +11,32 @@ if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "5000")
 
 __version__ = "0.1.0"
+
+# The names of the Python interface and their modules, which are imported at first use: torch takes a second.
+_MODULES = {
+    "Decoding": "transduce.search",
+    "Recipe": "transduce.recipe",
+    "Translation": "transduce.translation.results",
+    "Translator": "transduce.translation.translator",
+    "train": "transduce.trainer.trainer",
+}
+
+__all__ = ["Decoding", "Recipe", "Translation", "Translator", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
+
+
+if TYPE_CHECKING:
+    from transduce.recipe import Recipe
+    from transduce.search import Decoding
+    from transduce.trainer.trainer import train
+    from transduce.translation.results import Translation
+    from transduce.translation.translator import Translator

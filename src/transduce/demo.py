@@ -61,7 +61,7 @@ def demo(out: Path, minutes: float, options: TrainOptions, say: Say) -> dict[str
         say(f"{system:24}{found['test'][system].score:14.2f}{found['novel'][system].score:14.2f}")
     say("")
     for example in list(split("novel"))[:5]:
-        say(f"  {example.source}\n  {translator.translate([example.source])[0][0].text}\n")
+        say(f"  {example.source}\n  {translator.translate(example.source).text}\n")
     picture = out / "attention.html"
     sentence = next(iter(split("test"))).source
     pictures.draw(translator.explain(sentence), picture)
@@ -76,7 +76,7 @@ def _measured(translator: Translator, training: Sequence[Example], name: str) ->
     examples = list(split(name))
     sources, references = [example.source for example in examples], [example.target for example in examples]
     outputs = {
-        "model": [best[0].text for best in translator.translate(sources)],
+        "model": [translation.text for translation in translator.translate(sources)],
         "translation memory": translation_memory(training, sources),
         "word by word": word_by_word(training, sources),
     }

@@ -8,7 +8,8 @@ from transduce.bench.measured import Laps, median_seconds
 from transduce.commands import bench as commands_bench
 from transduce.corpus import Embedded, Files, Planner
 from transduce.recipe import from_values
-from transduce.translation.translator import SearchMethod, Translator
+from transduce.translation.search_method import SearchMethod
+from transduce.translation.translator import Translator
 
 KEYS = {
     "tokens_per_second",
@@ -64,7 +65,7 @@ def test_translating_counts_what_is_written(trained):
     lines = ["a b", "", "c d e"]
     translator = Translator.load(trained)
     found = bench_translating(translator, lines, "run", 2, SearchMethod(translator.decoding))
-    lengths = [len(best[0].tokens) + 1 for best in translator.translate(lines)]
+    lengths = [len(translation.tokens) + 1 for translation in translator.translate(lines)]
     written = sum(lengths)
     assert found.keys() == {*KEYS, "lengths"}
     assert found["lengths"] == {"mean": pytest.approx(written / len(lines)), "longest": max(lengths)}

@@ -11,18 +11,19 @@ from types import SimpleNamespace
 import pytest
 
 from micro_run import WORDS, Moment, forked
-from transduce.bulk import whole
-from transduce.bulk.job import Job, Worker, local
-from transduce.bulk.shards import texts_of
-from transduce.bulk.whole import translate_all
+from transduce.bulk import translate_shards
+from transduce.bulk.job import ShardTranslator, TranslationJob, translate_locally
+from transduce.bulk.shards import cut_texts
+from transduce.bulk.translate_shards import translate_texts
 from transduce.commands import main
-from transduce.measure import read_lines
 from transduce.runtime import rate as pace
 from transduce.runtime.signals import Interrupted
 from transduce.search import Decoding, Sampling
 from transduce.storage.locks import exclusive_lock
+from transduce.text.lines import read_lines
 from transduce.translation.output_format import OutputFormat
-from transduce.translation.translator import SearchMethod, Translator
+from transduce.translation.search_method import SearchMethod
+from transduce.translation.translator import Translator
 
 LINES = 17
 METHOD = SearchMethod(Decoding(beam=2, extra_length=4))
@@ -49,7 +50,7 @@ def plain(fluent, text):
 
 @pytest.fixture
 def job(fluent):
-    return Job.of([fluent], METHOD, *Job([], [], METHOD)[3:5], 1, "cpu", 1)
+    return TranslationJob.of([fluent], METHOD, batch_tokens=1, device="cpu", threads=1)
 
 
 @pytest.fixture
@@ -75,17 +76,17 @@ class Watched:
         self.given, self.breaks_after = None, breaks_after
 
     def __call__(self, job, shards):
-        self.given = [shard.source.before for shard in shards]
-        for number, done in enumerate(local(job, shards)):
+        self.given = [shard.source.lines_before for shard in shards]
+        for number, done in enumerate(translate_locally(job, shards)):
             if number == self.breaks_after:
                 raise KeyboardInterrupt
             yield done
 
 
-def bulk(job, text, out, engine=local, many=5, prefix=None):
+def bulk(job, text, out, engine=translate_locally, many=5, prefix=None):
     """Translates; gives what was said."""
     said = []
-    translate_all(job, texts_of(text, out, prefix, many), out, engine, said.append)
+    translate_texts(job, cut_texts(text, out, prefix, many), out, engine, said.append)
     return said
 
 
@@ -124,9 +125,9 @@ def test_it_is_the_same_as_at_once(fluent, text, tmp_path, command, options):
 
 def test_batches_are_as_large_as_asked(job, fluent, text, plain, tmp_path, monkeypatch):
     """With companions a line is what it is alone."""
-    sizes, solved = [], Translator.solved
+    sizes, search = [], Translator._search
     monkeypatch.setattr(
-        Translator, "solved", lambda self, batch, m: sizes.append(len(batch[0])) or solved(self, batch, m)
+        Translator, "_search", lambda self, batch, *rest: sizes.append(len(batch.places)) or search(self, batch, *rest)
     )
     bulk(job._replace(batch_tokens=4096), text, tmp_path / "out", many=8)
     assert sizes == [7, 8, 1]
@@ -135,7 +136,7 @@ def test_batches_are_as_large_as_asked(job, fluent, text, plain, tmp_path, monke
 
 @pytest.mark.parametrize(("many", "models"), [(1, 1), (LINES, 1), (LINES + 1, 2)])
 def test_many_shards_or_one_and_an_ensemble(job, fluent, text, plain, tmp_path, many, models):
-    bulk(Job.of([fluent] * models, *job[2:]), text, tmp_path / "out", many=many)
+    bulk(TranslationJob.of([fluent] * models, *job[2:]), text, tmp_path / "out", many=many)
     assert (tmp_path / "out").read_text() == plain
 
 
@@ -201,7 +202,7 @@ DRAWN = METHOD._replace(sampling=Sampling(), seed=1)
         ({}, {"method": DRAWN}, "another sampling"),
         ({"method": DRAWN}, {"method": DRAWN._replace(seed=2)}, "another sampling"),
         ({}, {"precision": "int8"}, "another precision"),
-        ({}, {"form": OutputFormat(scores=True)}, "another form"),
+        ({}, {"form": OutputFormat(scores=True)}, "another output_format"),
     ],
 )
 def test_other_options_are_never_mixed_in(job, text, tmp_path, first, change, named):
@@ -228,8 +229,12 @@ def test_shards_are_known_by_all_that_decides_on_a_translation(job):
         DRAWN._replace(sampling=Sampling(**change)) for change in ({"temperature": 0.5}, {"top_k": 3}, {"top_p": 0.5})
     ]
     jobs = [job._replace(method=method) for method in methods]
-    jobs += [job._replace(form=OutputFormat(**{name: True})) for name in OutputFormat._fields]
-    jobs += [job._replace(precision="int8"), job._replace(models=("another",)), job._replace(models=job.models * 2)]
+    jobs += [job._replace(output_format=OutputFormat(**{name: True})) for name in OutputFormat._fields]
+    jobs += [
+        job._replace(precision="int8"),
+        job._replace(fingerprints=("another",)),
+        job._replace(fingerprints=job.fingerprints * 2),
+    ]
     assert len({json.dumps(one.origin) for one in jobs}) == len(jobs)
     # Not by what decides where it is made, and how fast; nor by the seed of a draw that is none.
     same = job._replace(runs=("moved",), batch_tokens=7, device="cuda", threads=3, method=METHOD._replace(seed=2))
@@ -248,12 +253,12 @@ def test_what_was_done_with_other_options_is_still_there(job, text, plain, tmp_p
 
 def test_another_model_or_text_is_never_mixed_in(job, fluent, trained, text, plain, tmp_path):
     out = tmp_path / "out"
-    broken(Job.of([trained], *job[2:]), text, out, after=3)
+    broken(TranslationJob.of([trained], *job[2:]), text, out, after=3)
     watched = Watched()
     bulk(job, text, out, watched)
     assert (watched.given, out.read_text()) == ([0, 5, 10, 15], plain)
     with pytest.raises(ValueError, match="of another model; move"):
-        bulk(Job.of([trained], *job[2:]), text, out)
+        bulk(TranslationJob.of([trained], *job[2:]), text, out)
     changed = tmp_path / text.name
     content = text.read_bytes().split(b"\n")
     changed.write_bytes(b"\n".join([*content[:7], b"jay", *content[8:]]))
@@ -340,7 +345,7 @@ def test_numbers_begin_anew_in_each_file(job, text, tmp_path):
     (tmp_path / "in").mkdir()
     for name in ("a", "b"):
         (tmp_path / "in" / name).write_text("owl\npig\nhen\n")
-    bulk(job._replace(form=job.form._replace(json=True)), tmp_path / "in", tmp_path / "out", many=2)
+    bulk(job._replace(output_format=job.output_format._replace(json=True)), tmp_path / "in", tmp_path / "out", many=2)
     for name in ("a", "b"):
         assert [json.loads(line)["line"] for line in (tmp_path / "out" / name).read_text().splitlines()] == [1, 2, 3]
 
@@ -348,7 +353,7 @@ def test_numbers_begin_anew_in_each_file(job, text, tmp_path):
 def test_shards_of_the_same_lines_are_each_their_own(job, tmp_path):
     """They have other numbers, and so other draws."""
     (tmp_path / "text").write_text("owl pig hen\n" * 10)
-    drawn = job._replace(form=OutputFormat(json=True), method=DRAWN)
+    drawn = job._replace(output_format=OutputFormat(json=True), method=DRAWN)
     bulk(drawn, tmp_path / "text", tmp_path / "out")
     records = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
     assert [record["line"] for record in records] == list(range(1, 11))
@@ -368,20 +373,20 @@ def test_prefixes_of_a_folder(job, fluent, tmp_path):
 
 
 def by(worker):
-    return lambda job, given: ((shard, worker.outcome(shard)) for shard in given)
+    return lambda job, given: ((shard, translator.translate(shard)) for shard in given)
 
 
 def test_a_line_that_is_too_long_is_named_and_no_shard_is_lost(job, text, tmp_path):
-    worker, said = Worker(job), []
+    worker, said = ShardTranslator(job), []
     translator, lines = worker.translator, read_lines(str(text))
-    translator.longest = 8
+    translator.max_line_tokens = 8
     long = [place for place, words in enumerate(translator.source.encode(lines)) if len(words) > 8]
     assert 0 < len(long) < LINES
     shorter = ["" if place in long else line for place, line in enumerate(lines)]
-    expected = "".join(f"{best[0].text}\n" for best in translator.translate(shorter, METHOD, batch_tokens=1))
+    expected = "".join(f"{best[0].text}\n" for best in translator.translate_lines(shorter, METHOD, batch_tokens=1))
     for _ in range(2):  # a finished translation says so again
         with pytest.raises(RuntimeError, match=f"^{len(long)} lines could not be translated and are empty"):
-            translate_all(job, texts_of(text, tmp_path / "out", None, 5), tmp_path / "out", by(worker), said.append)
+            translate_texts(job, cut_texts(text, tmp_path / "out", None, 5), tmp_path / "out", by(worker), said.append)
         assert (tmp_path / "out").read_text() == expected
         named = [re.findall(r"text\.en: line (\d+) has \d+ subwords, .* positions for 8;", line) for line in said]
         assert [int(number) - 1 for [number] in filter(None, named)] == long
@@ -390,9 +395,9 @@ def test_a_line_that_is_too_long_is_named_and_no_shard_is_lost(job, text, tmp_pa
 
 def test_a_prefix_that_is_too_long_is_told_as_one(fluent):
     translator = Translator.load(fluent)
-    translator.longest = 8
-    assert list(translator.untranslatable(["owl", "pig"], ["owl", "owl " * 20])) == [1]
-    assert translator.untranslatable(["owl"], ["owl " * 20])[0].startswith("is to begin with a prefix that has ")
+    translator.max_line_tokens = 8
+    assert list(translator.line_faults(["owl", "pig"], ["owl", "owl " * 20])) == [1]
+    assert translator.line_faults(["owl"], ["owl " * 20])[0].startswith("must begin with a prefix that has ")
 
 
 def test_a_signal_while_the_model_is_read_is_no_damage(fluent, monkeypatch):
@@ -405,14 +410,14 @@ def test_a_signal_while_the_model_is_read_is_no_damage(fluent, monkeypatch):
 
 
 def test_where_memory_is_short_lines_are_translated_one_by_one(job, text, plain, tmp_path, monkeypatch):
-    solved = Translator.solved
+    search = Translator._search
 
-    def short(self, batch, method):
-        if len(batch.numbers) > 1 or len(batch.sources[0]) > 8:
+    def short(self, batch, *rest):
+        if len(batch.places) > 1 or len(batch.sources[0]) > 8:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")
-        return solved(self, batch, method)
+        return search(self, batch, *rest)
 
-    monkeypatch.setattr(Translator, "solved", short)
+    monkeypatch.setattr(Translator, "_search", short)
     with pytest.raises(RuntimeError, match="lines could not be translated"):
         bulk(job._replace(batch_tokens=4096), text, tmp_path / "out")
     pairs = list(zip(plain.split("\n"), (tmp_path / "out").read_text().split("\n"), strict=True))
@@ -421,7 +426,7 @@ def test_where_memory_is_short_lines_are_translated_one_by_one(job, text, plain,
 
 
 def test_an_error_that_is_none_of_memory_is_no_empty_line(job, text, tmp_path, monkeypatch):
-    monkeypatch.setattr(Translator, "solved", lambda self, batch, method: 1 / 0)
+    monkeypatch.setattr(Translator, "_search", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         bulk(job, text, tmp_path / "out")
     assert shards(tmp_path / "out") == []
@@ -435,12 +440,12 @@ def test_what_changes_meanwhile_is_found(job, fluent, trained, text, tmp_path):
         for number, shard in enumerate(given):
             if number == 1:
                 changing.write_text(changing.read_text().replace("e", "a"))
-            yield from local(job, [shard])
+            yield from translate_locally(job, [shard])
 
     with pytest.raises(ValueError, match="changing was changed while it was translated"):
         bulk(job, changing, tmp_path / "out", changed)
     model = shutil.copytree(fluent, tmp_path / "model", ignore=shutil.ignore_patterns("training"))
-    moving = Job.of([model], *job[2:])
+    moving = TranslationJob.of([model], *job[2:])
     shutil.rmtree(model)
     shutil.copytree(trained, model, ignore=shutil.ignore_patterns("training"))
     with pytest.raises(ValueError, match="was changed meanwhile"):
@@ -470,7 +475,7 @@ def test_two_at_once_are_refused(job, text, tmp_path):
         (["EMPTY", "--out", "OUT"], "a folder without files"),
         (["NESTED", "--out", "OUT"], "deep is no file"),
         (["NESTED/deep", "--out", "TEXT"], "is a file; the text is a folder"),
-        (["NESTED/deep", "--out", "NESTED/deep/de"], "would be taken for a text of it"),
+        (["NESTED/deep", "--out", "NESTED/deep/de"], "would be taken for one of its texts"),
         (["PIPE", "--out", "OUT"], "a pipe or a device; with --engine a text is read twice"),
         (["NESTED/deep", "--out", "OUT", "--prefix", "SHORT"], "is a file; the text is a folder"),
         (["TEXT", "--out", "OUT", "--device", "tpu"], "choose auto, cpu or cuda"),
@@ -512,14 +517,14 @@ def test_a_place_that_cannot_be_written(job, text, tmp_path):
 
 def test_time_left_is_told_from_the_second_shard_on(job, text, tmp_path, monkeypatch):
     """What the first one waited for, a model to be loaded, is not counted as work."""
-    now, arrivals, put = [0], iter([100, 120, 140, 150]), whole.FinishedShards.put
+    now, arrivals, put = [0], iter([100, 120, 140, 150]), translate_shards.FinishedShards.save
 
     def arriving(*arguments):
         now[0] = next(arrivals)
         put(*arguments)
 
-    monkeypatch.setattr(whole.FinishedShards, "put", arriving)
-    for module in (whole, pace):
+    monkeypatch.setattr(translate_shards.FinishedShards, "save", arriving)
+    for module in (translate_shards, pace):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     said = bulk(job, text, tmp_path / "out")
     assert said[1:] == [
@@ -538,18 +543,20 @@ def test_a_line_that_cannot_be_aligned_is_named_and_no_shard_is_lost(job, text, 
         return explain(self, source, *rest)
 
     monkeypatch.setattr(Translator, "explain", short)
-    said, aligned = [], job._replace(form=OutputFormat(alignments=True))
+    said, aligned = [], job._replace(output_format=OutputFormat(alignments=True))
     with pytest.raises(RuntimeError, match="lines could not be translated"):
-        translate_all(aligned, texts_of(text, tmp_path / "out", None, 5), tmp_path / "out", local, said.append)
+        translate_texts(
+            aligned, cut_texts(text, tmp_path / "out", None, 5), tmp_path / "out", translate_locally, said.append
+        )
     assert any("is too long to be aligned" in line for line in said)
     lines = (tmp_path / "out").read_text().split("\n")
     assert 0 < sum(line == "\t" for line in lines) < sum(line.count("\t") for line in lines)
 
 
 def test_an_empty_line_is_never_too_long(job, tmp_path):
-    worker = Worker(job)
-    worker.translator.longest = 3
-    assert worker.translator.untranslatable([" " * 300, "owl"], ["an owl " * 9, ""]) == {}
+    worker = ShardTranslator(job)
+    worker.translator.max_line_tokens = 3
+    assert worker.translator.line_faults([" " * 300, "owl"], ["an owl " * 9, ""]) == {}
 
 
 def test_a_link_stays_one(fluent, text, plain, tmp_path, command):

@@ -43,7 +43,7 @@ def test_all_that_the_demo_promises(tmp_path, split, monkeypatch, capsys):
         sources, references = ([getattr(one, side) for one in split(name)] for side in ("source", "target"))
         assert len(sources) == SIZES[name]
         outputs = [
-            [best[0].text for best in translator.translate(sources)],
+            [translation.text for translation in translator.translate(sources)],
             translation_memory(training, sources),
             word_by_word(training, sources),
         ]
@@ -56,7 +56,7 @@ def test_all_that_the_demo_promises(tmp_path, split, monkeypatch, capsys):
     assert rows[-4:] == [("", "unseen test", "novel pairs"), *figures]
     assert len({score for _, *both in figures[1:] for score in both}) == 4  # else columns could change places
 
-    shown = [(one.source, translator.translate([one.source])[0][0].text) for one in split("novel")[:5]]
+    shown = [(one.source, translator.translate(one.source).text) for one in split("novel")[:5]]
     assert [line for line in said if line.endswith("\n") and line.startswith("  ")] == [
         f"  {source}\n  {written}\n" for source, written in shown
     ]
@@ -73,7 +73,7 @@ def test_all_that_the_demo_promises(tmp_path, split, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(f"{given}\n".encode())))
     with pytest.raises(SystemExit) as leaving:
         main(command[1:])
-    assert (leaving.value.code, capsys.readouterr().out) == (0, f"{translator.translate([sentence])[0][0].text}\n")
+    assert (leaving.value.code, capsys.readouterr().out) == (0, f"{translator.translate(sentence).text}\n")
 
 
 def test_the_size_that_the_demo_tells(tmp_path, monkeypatch):

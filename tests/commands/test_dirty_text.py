@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from dirty_pieces import PIECES
 from micro_run import forked
 from transduce.commands import main
-from transduce.measure import read_lines
 from transduce.search import Decoding
-from transduce.translation.translator import MAX_LINE_TOKENS, SearchMethod, Translator
+from transduce.text.lines import read_lines
+from transduce.translation.line_translator import MAX_LINE_TOKENS
+from transduce.translation.search_method import SearchMethod
+from transduce.translation.translator import Translator
 
 TEXT = st.lists(st.sampled_from([*PIECES, "owl", "pig "]), max_size=12).map("".join)
 
@@ -21,7 +23,7 @@ TEXT = st.lists(st.sampled_from([*PIECES, "owl", "pig "]), max_size=12).map("".j
 @pytest.fixture(scope="module")
 def translator(fluent):
     found = Translator.load(fluent)
-    assert found.translate(["owl"])[0][0].text.strip()  # where all is blank, little is seen
+    assert found.translate("owl").text.strip()  # where all is blank, little is seen
     return found
 
 
@@ -33,7 +35,7 @@ def test_every_line_comes_out_as_one(translator, text, tmp_path_factory):
     text = text.removeprefix("\ufeff")
     lines = read_lines(str(path))
     assert len(lines) == text.count("\n") + (text != "" and not text.endswith("\n"))
-    found = translator.translate(lines, SearchMethod(Decoding(beam=1, extra_length=0)))
+    found = translator.translate_lines(lines, SearchMethod(Decoding(beam=1, extra_length=0)))
     assert [len(best) for best in found] == [1] * len(lines)
     assert not any("\n" in best.text for (best,) in found)
     assert all(best.text == "" for line, (best,) in zip(lines, found, strict=True) if not line.strip())
@@ -65,7 +67,7 @@ def test_a_line_that_would_fill_the_memory_is_named(translator):
         (lambda: translator.translate(["owl", huge]), ""),
         (lambda: translator.score(["owl", "owl"], ["pig", huge]), " of the target"),
     ):
-        with pytest.raises(ValueError, match=rf"line 2{side} has 20,0\d\d subwords, more than 10,000; split the line"):
+        with pytest.raises(ValueError, match=rf"line 2{side} has 8,1\d\d subwords, more than 4,096; split the line"):
             call()
 
 

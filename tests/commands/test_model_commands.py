@@ -15,7 +15,9 @@ from transduce.commands.output import write_output
 from transduce.model_directory import Model
 from transduce.trainer.publishing import average
 from transduce.translation.output_format import OutputFormat
-from transduce.translation.translator import SearchMethod, Translation, Translator
+from transduce.translation.results import Translation
+from transduce.translation.search_method import SearchMethod
+from transduce.translation.translator import Translator
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,7 @@ def translator(fluent):
 
 @pytest.fixture(scope="module")
 def translations(translator, lines):
-    return [best[0] for best in translator.translate(lines)]
+    return translator.translate(lines)
 
 
 @pytest.fixture
@@ -159,7 +161,7 @@ def test_the_mass_that_is_drawn_from(fluent, micro, command):
     ],
 )
 def test_the_search_is_as_asked(fluent, micro, lines, translator, translations, command, option, changed):
-    expected = translator.translate(lines, SearchMethod(translator.decoding.model_copy(update=changed)))
+    expected = translator.translate_lines(lines, SearchMethod(translator.decoding.model_copy(update=changed)))
     code, printed, _ = command("translate", fluent, micro / "test.en", "--scores", option)
     found = [(text, score) for _, text, _, score in table(printed)]
     assert code == 0
@@ -169,9 +171,9 @@ def test_the_search_is_as_asked(fluent, micro, lines, translator, translations, 
 
 def test_several_models_are_an_ensemble_in_every_verb(ensemble, micro, lines, command, tmp_path):
     both, source, target = Translator.load(*ensemble), micro / "test.en", micro / "test.de"
-    expected = [best[0].text for best in both.translate(lines)]
+    expected = [translation.text for translation in both.translate(lines)]
     alone = [Translator.load(one) for one in ensemble]
-    assert all([best[0].text for best in one.translate(lines)] != expected for one in alone)
+    assert all([translation.text for translation in one.translate(lines)] != expected for one in alone)
     assert command("translate", *ensemble, source)[1].split("\n")[:-1] == expected
     code, printed, _ = command("evaluate", *ensemble, "--test", "spare", "--json", "--out", tmp_path / "out")
     assert (code, (tmp_path / "out").read_text().split("\n")[:-1]) == (0, expected)

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import transduce.corpus.planner as planner_module
-from transduce.corpus.planner import PlannedStep, Planner, Position, fit_buckets, sentence_batches, shuffled_places
+from transduce.corpus.planner import PlannedStep, Planner, Position, fit_buckets, shuffled_places
 from transduce.corpus.token_store import FILES, CorpusPart, PackedSentences, TokenStore, TokenStoreWriter
 from transduce.text.subwords import BEGIN, END, PAD
 
@@ -311,19 +311,3 @@ def test_rungs_are_the_best_there_are(counts: list[int], buckets: int) -> None:
     assert len(found) <= buckets
     everything = (choice for size in range(1, buckets + 1) for choice in combinations(range(1, len(counts)), size))
     assert padded(found) == min(padded(choice) for choice in everything)
-
-
-@given(lengths=st.lists(st.integers(0, 30), max_size=40), budget=st.integers(1, 100))
-def test_sentences_to_translate_are_batched_by_length(lengths: list[int], budget: int) -> None:
-    batches = sentence_batches(np.array(lengths, int), budget)
-    assert sorted(number for batch in batches for number in batch.tolist()) == list(range(len(lengths)))
-    for batch in batches:
-        longest = max(lengths[number] for number in batch)
-        assert len(batch) == 1 or len(batch) * longest <= budget
-    firsts = [max(lengths[number] for number in batch) for batch in batches]
-    assert firsts == sorted(firsts, reverse=True)
-
-
-def test_batches_to_translate_are_as_large_as_fits() -> None:
-    batches = sentence_batches(np.array([3, 1, 2, 2, 9, 1]), 6)
-    assert [batch.tolist() for batch in batches] == [[4], [0, 2], [3, 1, 5]]

@@ -7,7 +7,8 @@ import typer
 from typer.testing import CliRunner
 
 from transduce.commands.measure import measure
-from transduce.measure import compare, read_lines, scores
+from transduce.measure import compare, scores
+from transduce.text.lines import read_lines
 
 app = typer.Typer()
 app.command()(measure)

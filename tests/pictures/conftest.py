@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from transduce.translation.translator import Explanation
+from transduce.translation.results import Explanation
 
 SOURCE = ("▁The", "▁</script><b>", "▁paint", "ing", "▁$x$", '▁"', "▁שלום", "▁🙂", "</s>")
 TARGET = ("▁Das", "▁Gemälde", "▁&amp;", "s", "▁$title", "</s>")

@@ -10,7 +10,7 @@ import pytest
 from transduce.pictures import draw
 from transduce.pictures.attention import attentions, head_colours, labels
 from transduce.pictures.figure import Lines, Maps
-from transduce.translation.translator import Explanation
+from transduce.translation.results import Explanation
 
 
 def texts_of(path: Path) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from transduce.pictures import draw
-from transduce.translation.translator import Explanation
+from transduce.translation.results import Explanation
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 HEADLESS = (

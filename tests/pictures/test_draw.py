@@ -6,7 +6,8 @@ import pytest
 
 from transduce.commands.draw import draw as draw_command
 from transduce.pictures import draw
-from transduce.translation.translator import Explanation, Translator
+from transduce.translation.results import Explanation
+from transduce.translation.translator import Translator
 
 
 @pytest.mark.parametrize("name", ["attention.pdf", "attention", "html"])

@@ -16,7 +16,9 @@ from transduce.model_directory import Model
 from transduce.search import Decoding, Hypothesis, Sampling
 from transduce.text.subwords import Bpe, Subwords
 from transduce.translation.alignment import aligned_words
-from transduce.translation.translator import Explanation, SearchMethod, Translator
+from transduce.translation.results import Explanation
+from transduce.translation.search_method import SearchMethod
+from transduce.translation.translator import Translator
 
 DECODING = Decoding(beam=3, length_penalty=0.6, extra_length=4)
 LINES = [
@@ -89,8 +91,8 @@ METHODS = {
 @pytest.mark.parametrize("method", METHODS)
 def test_companions_do_not_matter(either, method):
     """Law 2: the same text for batches of one sentence and of all."""
-    found = either.translate(LINES, METHODS[method], batch_tokens=10_000)
-    alone = either.translate(LINES, METHODS[method], batch_tokens=1)
+    found = either.translate_lines(LINES, METHODS[method], batch_tokens=10_000)
+    alone = either.translate_lines(LINES, METHODS[method], batch_tokens=1)
     assert texts(found) == texts(alone)
     for best, other in zip(found, alone, strict=True):
         for one, same in zip(best, other, strict=True):
@@ -100,17 +102,17 @@ def test_companions_do_not_matter(either, method):
 
 
 def test_lines_stay_in_order_and_alone_are_as_in_company(either):
-    found = texts(either.translate(LINES))
+    found = texts(either.translate_lines(LINES))
     assert len(found) == len(LINES)
     for line, best in zip(LINES, found, strict=True):
-        assert texts(either.translate([line])) == [best]
+        assert texts(either.translate_lines([line])) == [best]
     order = [7, 3, 1, 9, 0]
-    assert texts(either.translate([LINES[place] for place in order])) == [found[place] for place in order]
-    assert either.translate([]) == []
+    assert texts(either.translate_lines([LINES[place] for place in order])) == [found[place] for place in order]
+    assert either.translate_lines([]) == []
 
 
 def test_empty_lines_stay_empty(translator):
-    found = translator.translate(LINES)
+    found = translator.translate_lines(LINES)
     empty = [line for line, best in zip(LINES, found, strict=True) if not best[0].tokens]
     assert empty == ["", "   ", "\t"]
     assert [best[0] for best in found if not best[0].tokens] == [("", 0.0, 0.0, [])] * 3
@@ -119,14 +121,14 @@ def test_empty_lines_stay_empty(translator):
 def test_one_line_in_is_one_line_out(translator, subwords, monkeypatch):
     words = subwords.encode(["a\nb\n\nc"])[0]
     monkeypatch.setattr(
-        "transduce.translation.translator.greedy_search", lambda stepper, problem: [Hypothesis(words, -1.0, -1.0)]
+        "transduce.translation.line_translator.greedy_search", lambda stepper, problem: [Hypothesis(words, -1.0, -1.0)]
     )
-    assert texts(translator.translate(["x"], METHODS["greedy"])) == [["a b  c"]]
+    assert texts(translator.translate_lines(["x"], METHODS["greedy"])) == [["a b  c"]]
 
 
 def test_n_best_are_different_and_best_first(either):
-    single = either.translate(LINES, METHODS["beam"])
-    for line, best, one in zip(LINES, either.translate(LINES, METHODS["n-best"]), single, strict=True):
+    single = either.translate_lines(LINES, METHODS["beam"])
+    for line, best, one in zip(LINES, either.translate_lines(LINES, METHODS["n-best"]), single, strict=True):
         assert best[0].text == one[0].text
         if line.strip():
             assert len({tuple(found.tokens) for found in best}) == 3
@@ -140,7 +142,7 @@ def test_n_best_are_different_and_best_first(either):
 def test_what_is_said_of_a_translation_is_what_scoring_says(either, subwords, method):
     """Where the text is cut into the words that were written; where it is cut otherwise, it has another probability."""
     sources, targets, said = [], [], []
-    for line, best in zip(LINES, either.translate(LINES, METHODS[method]), strict=True):
+    for line, best in zip(LINES, either.translate_lines(LINES, METHODS[method]), strict=True):
         for one in best:
             ended = len(one.tokens) < len(subwords.encode([line])[0]) + 1 + DECODING.extra_length
             if line.strip() and ended and subwords.encode([one.text]) == [one.tokens]:
@@ -167,20 +169,20 @@ def test_scores_are_sums_over_words_end_included(translator, subwords):
 def test_prefixes(either):
     lines = ["cat dog", "pig", "gnu hen ibis", "owl"]
     prefixes = ["ibis kite", "", "a", "lark mole newt owl pig hen jay"]
-    free = either.translate(lines)
-    found = either.translate(lines, prefixes=prefixes)
+    free = either.translate_lines(lines)
+    found = either.translate_lines(lines, prefixes=prefixes)
     for prefix, best in zip(prefixes, found, strict=True):
         assert best[0].text.startswith(prefix)
     assert found[1][0].text == free[1][0].text
-    assert texts(found) == texts(either.translate(lines, prefixes=prefixes, batch_tokens=1))
+    assert texts(found) == texts(either.translate_lines(lines, prefixes=prefixes, batch_tokens=1))
     assert found[0][0].log_probability < free[0][0].log_probability
 
 
 def test_a_space_at_the_end_of_a_prefix_belongs_to_the_word_that_follows(translator):
     lines, prefixes = ["cat dog", "gnu hen ibis"], ["ibis kite", ""]
-    found = translator.translate(lines, prefixes=prefixes)
-    assert translator.translate(lines, prefixes=[f"{prefix} " for prefix in prefixes]) == found
-    assert texts(found) != texts(translator.translate(lines, prefixes=["", ""]))
+    found = translator.translate_lines(lines, prefixes=prefixes)
+    assert translator.translate_lines(lines, prefixes=[f"{prefix} " for prefix in prefixes]) == found
+    assert texts(found) != texts(translator.translate_lines(lines, prefixes=["", ""]))
 
 
 def test_an_ensemble_is_the_mean_of_its_members(subwords):
@@ -193,19 +195,21 @@ def test_an_ensemble_is_the_mean_of_its_members(subwords):
     for found, *members in zip(both.token_scores(lines, target), first, second, strict=True):
         assert np.exp(found) == pytest.approx((np.exp(members[0]) + np.exp(members[1])) / 2, rel=1e-4)
     twice = Translator([one, one], subwords, subwords, DECODING)
-    assert texts(twice.translate(LINES)) == texts(parts[0].translate(LINES))
-    assert texts(both.translate(LINES)) != texts(parts[0].translate(LINES))
+    assert texts(twice.translate_lines(LINES)) == texts(parts[0].translate_lines(LINES))
+    assert texts(both.translate_lines(LINES)) != texts(parts[0].translate_lines(LINES))
 
 
 def test_samples_are_the_seeds(translator):
     def sampled(seed, lines=LINES):
-        return texts(translator.translate(lines, SearchMethod(DECODING, sampling=Sampling(), seed=seed)))
+        return texts(translator.translate_lines(lines, SearchMethod(DECODING, sampling=Sampling(), seed=seed)))
 
     assert sampled(1) == sampled(1) != sampled(2)
     # The first and the last line are the same, and their draws are not.
     assert sampled(1)[0] != sampled(1)[-1]
     sharp = SearchMethod(DECODING, sampling=Sampling(top_k=1), seed=1)
-    assert texts(translator.translate(LINES, sharp)) == texts(translator.translate(LINES, METHODS["greedy"]))
+    assert texts(translator.translate_lines(LINES, sharp)) == texts(
+        translator.translate_lines(LINES, METHODS["greedy"])
+    )
 
 
 @pytest.mark.parametrize("target", [None, "", "a kite is a kite"])
@@ -223,7 +227,7 @@ def test_explanations(translator, subwords, text, target):
         assert not np.triu(layer, 1).any()
     assert found.source == (*subwords.readable_subwords(subwords.encode([text])[0]), "</s>")
     assert found.source_text == text
-    expected = translator.translate([text])[0][0].text if target is None else target
+    expected = translator.translate(text).text if target is None else target
     assert found.target_text == expected
     assert found.target[-1] == "</s>"
     if target is not None:
@@ -236,10 +240,10 @@ def cores(translator):
 
 
 def test_explaining_leaves_the_model_as_it_was(translator, monkeypatch):
-    before = texts(translator.translate(LINES))
+    before = texts(translator.translate_lines(LINES))
     translator.explain("cat dog")
     assert cores(translator) == [FusedCore] * 4
-    assert texts(translator.translate(LINES)) == before
+    assert texts(translator.translate_lines(LINES)) == before
     monkeypatch.setattr(translator.models[0], "attention_weights", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         translator.explain("cat dog", "pig")
@@ -249,15 +253,15 @@ def test_explaining_leaves_the_model_as_it_was(translator, monkeypatch):
 def test_a_line_longer_than_the_learned_positions_is_named(subwords):
     positions = {"kind": "learned", "max_positions": 9}
     short = Translator([model_of(3, subwords.size, positions=positions)], subwords, subwords, DECODING)
-    assert len(short.translate(["cat dog hen", "owl"])) == 2
+    assert len(short.translate_lines(["cat dog hen", "owl"])) == 2
     long = "cat " * 9
     message = "line 3 has .* subwords, and this model has learned positions for 8"
     with pytest.raises(ValueError, match=message):
-        short.translate(["cat", "", long])
+        short.translate_lines(["cat", "", long])
     with pytest.raises(ValueError, match="line 2 of the target has"):
         short.score(["cat", "dog"], ["hen", long])
     with pytest.raises(ValueError, match="line 2 of the prefixes has"):
-        short.translate(["cat", "dog"], prefixes=["hen", long])
+        short.translate_lines(["cat", "dog"], prefixes=["hen", long])
     with pytest.raises(ValueError, match=r"line 1 of the source has .* positions for 8"):
         short.explain(long, "hen")
     with pytest.raises(ValueError, match=r"line 1 of the target has .* positions for 8"):
@@ -266,15 +270,15 @@ def test_a_line_longer_than_the_learned_positions_is_named(subwords):
 
 def test_it_translates(translator, sides):
     source, target = sides
-    assert bleu(translator.translate(source), target) > 8  # without training, below 1
+    assert bleu(translator.translate_lines(source), target) > 8  # without training, below 1
 
 
 def test_loading(fluent):
     translator = Translator.load(fluent)
     assert translator.decoding == Decoding(beam=2, length_penalty=0.6, extra_length=4)
-    (written,) = texts(translator.translate(["ant bee"]))
+    (written,) = texts(translator.translate_lines(["ant bee"]))
     assert written[0].strip()
-    assert texts(Translator.load(fluent, str(fluent)).translate(["ant bee"])) == [written]
+    assert texts(Translator.load(fluent, str(fluent)).translate_lines(["ant bee"])) == [written]
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
@@ -282,7 +286,7 @@ def test_narrow_products_translate_nearly_as_well(fluent, sides, precision):
     source, target = sides
     exact, narrow = Translator.load(fluent), Translator.load(fluent, precision=precision)
     assert (exact.precision, narrow.precision) == ("float32", precision)
-    whole, rough = exact.translate(source), narrow.translate(source)
+    whole, rough = exact.translate_lines(source), narrow.translate_lines(source)
     score = bleu(whole, target)
     assert score > 8  # else this would say little
     # Weights of seven bits, where the processor has no VNNI, are half as exact.
@@ -294,10 +298,10 @@ def test_threads_that_explain_and_threads_that_translate_do_not_disturb_each_oth
     """Explaining once put other modules into the shared model for a time: 10 of 40 explanations were wrong."""
     lines = ["cat dog", "ant bee hen", "owl", "pig cat"]
     explained = [translator.explain(line) for line in lines]
-    expected = translator.translate(LINES)
+    expected = translator.translate_lines(LINES)
     with ThreadPoolExecutor(4) as pool:
         jobs = [
-            (pool.submit(translator.explain, lines[number % 4]), pool.submit(translator.translate, LINES))
+            (pool.submit(translator.explain, lines[number % 4]), pool.submit(translator.translate_lines, LINES))
             for number in range(20)
         ]
         for number, (explanation, translations) in enumerate(jobs):
@@ -306,27 +310,27 @@ def test_threads_that_explain_and_threads_that_translate_do_not_disturb_each_oth
                 pairs = zip(getattr(explanation.result(), part), getattr(explained[number % 4], part), strict=True)
                 assert all((one == other).all() for one, other in pairs)
     assert cores(translator) == [FusedCore] * 4
-    assert translator.translate(LINES) == expected
+    assert translator.translate_lines(LINES) == expected
 
 
 def test_int8_leaves_the_callers_model_in_float32(subwords):
     model = model_of(3, subwords.size)
-    before = texts(Translator([model], subwords, subwords, DECODING).translate(LINES))
+    before = texts(Translator([model], subwords, subwords, DECODING).translate_lines(LINES))
     Translator([model], subwords, subwords, DECODING, "int8")
-    assert texts(Translator([model], subwords, subwords, DECODING).translate(LINES)) == before
+    assert texts(Translator([model], subwords, subwords, DECODING).translate_lines(LINES)) == before
     assert any(isinstance(module, torch.nn.Linear) for module in model.modules())
 
 
 def test_several_threads_may_translate_at_once(either):
-    expected = either.translate(LINES)
+    expected = either.translate_lines(LINES)
     with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(lambda _: either.translate(LINES), range(12)):
+        for found in pool.map(lambda _: either.translate_lines(LINES), range(12)):
             assert found == expected
 
 
 def test_an_ensemble_may_have_members_in_int8(fluent):
     alone, twice = (Translator.load(*[fluent] * members, precision="int8") for members in (1, 2))
-    for best, same in zip(alone.translate(LINES), twice.translate(LINES), strict=True):
+    for best, same in zip(alone.translate_lines(LINES), twice.translate_lines(LINES), strict=True):
         assert same[0].text == best[0].text
         assert same[0].log_probability == pytest.approx(best[0].log_probability, abs=1e-4)
 
@@ -334,7 +338,7 @@ def test_an_ensemble_may_have_members_in_int8(fluent):
 def test_in_int8_no_sentence_depends_on_its_companions(fluent, sides):
     source, target = sides
     narrow = Translator.load(fluent, precision="int8")
-    found, alone = narrow.translate(source), narrow.translate(source, batch_tokens=1)
+    found, alone = narrow.translate_lines(source), narrow.translate_lines(source, batch_tokens=1)
     assert bleu(found, target) > 8
     assert texts(alone) == texts(found)
     # One scale for a whole batch would change each by a tenth.
@@ -351,7 +355,7 @@ def test_translating_a_line_never_imports_the_compiler(fluent):
     """It takes a second and more, as long as torch itself."""
     program = (
         "import sys; from transduce.translation.translator import Translator; "
-        f"found = Translator.load({str(fluent)!r}).translate(['ant bee']); assert found[0][0].text.strip(); "
+        f"found = Translator.load({str(fluent)!r}).translate('ant bee'); assert found.text.strip(); "
         "sys.exit('torch._dynamo' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
@@ -410,6 +414,6 @@ def test_a_tab_is_a_space_between_words_to_align():
 
 def test_what_was_cut_at_its_bound_is_explained_as_far_as_there_are_positions(fluent):
     translator = Translator.load(fluent)
-    translator.longest = 3
+    translator.max_line_tokens = 3
     assert len(translator.explain("owl", [5, 6, 7, 8]).target) == 4
     assert len(translator.explain("owl", [5, 6, 7]).target) == 4

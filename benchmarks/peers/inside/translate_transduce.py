@@ -8,7 +8,8 @@ import torch
 from timed import task
 
 from transduce.runtime.device import keep_freed_memory
-from transduce.translation.translator import SearchMethod, Translator
+from transduce.translation.search_method import SearchMethod
+from transduce.translation.translator import Translator
 
 asked = task()
 keep_freed_memory()
@@ -19,8 +20,8 @@ method = SearchMethod(decoding, greedy=asked["beam"] == 1)
 
 
 def translate(lines: list[str]) -> list[list[int]]:
-    """The words of each line's best translation."""
-    return [found[0].words for found in translator.translate(lines, method, batch_tokens=asked["batch"])]
+    """Returns the tokens of the best translation of each line."""
+    return [best[0].tokens for best in translator.translate_lines(lines, method, batch_tokens=asked["batch"])]
 
 
 translate(asked["lines"][::10])

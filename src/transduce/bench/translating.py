@@ -8,7 +8,9 @@ import numpy as np
 import torch
 
 from transduce.bench.measured import Settings, matrix_rate, peak_memory, waited
-from transduce.translation.translator import BATCH_TOKENS, SearchMethod, Translator
+from transduce.translation.line_translator import BATCH_TOKENS
+from transduce.translation.search_method import SearchMethod
+from transduce.translation.translator import Translator
 
 __all__ = ["bench_translating"]
 
@@ -29,7 +31,7 @@ def bench_translating(
     device, times, found = translator.device, [], []
     for number in range(runs + 1):
         began = waited(device)
-        found = translator.translate(lines, method, batch_tokens=batch_tokens)
+        found = translator.translate_lines(lines, method, batch_tokens=batch_tokens)
         if number:
             times.append(waited(device) - began)
     seconds, lengths = statistics.median(times), [len(best[0].tokens) + 1 for best in found]
@@ -65,9 +67,9 @@ def bench_translating(
 def _alone(translator: Translator, lines: Sequence[str], method: SearchMethod) -> list[float]:
     """Seconds of each line by itself, as a service would be asked for it; the first twice, once to warm up."""
     times = []
-    translator.translate(lines[:1], method)
+    translator.translate_lines(lines[:1], method)
     for line in lines:
         began = waited(translator.device)
-        translator.translate([line], method)
+        translator.translate_lines([line], method)
         times.append(waited(translator.device) - began)
     return times

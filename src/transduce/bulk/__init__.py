@@ -1,1 +1,1 @@
-"""Much text, shard by shard: in this process or by Ray's actors, and a call that was stopped is gone on with."""
+"""Bulk translation: files shard by shard, in this process or by Ray's actors; a call that was stopped is resumed."""

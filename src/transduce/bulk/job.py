@@ -1,147 +1,144 @@
-"""What is done with each shard, and the one who does it."""
+"""Translation jobs: how every shard is translated, and the translator of shards in one process."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from transduce.bulk.shards import Shard
+from transduce.model.int8.quantise import LARGEST, largest_weight
 from transduce.model_directory import fingerprint
 from transduce.runtime.device import choose_device, is_out_of_memory, keep_freed_memory, set_threads
+from transduce.translation.line_translator import BATCH_TOKENS, TranslationPrecision
 from transduce.translation.output_format import OutputFormat
-from transduce.translation.translator import (
-    BATCH_TOKENS,
-    Batch,
-    SearchMethod,
-    Translation,
-    TranslationPrecision,
-    Translator,
-)
+from transduce.translation.results import EMPTY, Translation
+from transduce.translation.search_method import SearchMethod
+from transduce.translation.translator import Translator
 
-__all__ = ["Job", "ShardResult", "Worker", "local"]
-
-NOTHING = [Translation("", 0.0, 0.0, [])]
+__all__ = ["ShardResult", "ShardTranslator", "TranslationJob", "int8_bits", "translate_locally"]
 
 
-class Job(NamedTuple):
-    """How every shard is translated: by which models, how, and in which form; on what is for the worker to know."""
+class TranslationJob(NamedTuple):
+    """How every shard is translated: the models, the search and the output format."""
 
     runs: tuple[str, ...]
-    models: tuple[str, ...]
-    """Their fingerprints."""
+    fingerprints: tuple[str, ...]  # of the models
     method: SearchMethod
-    form: OutputFormat = OutputFormat()
+    output_format: OutputFormat = OutputFormat()
     precision: TranslationPrecision = "float32"
     batch_tokens: int = BATCH_TOKENS
     device: str = "auto"
     threads: int | None = None
+    int8_bits: int | None = None  # of int8 weights on the machine that made the job; None for another precision
 
     @classmethod
-    def of(cls, runs: Sequence[Path], method: SearchMethod, *options: Any) -> "Job":
-        """The job of the models in these directories, as they are now; `options` are the fields after `method`."""
-        return cls(tuple(str(run.absolute()) for run in runs), tuple(map(fingerprint, runs)), method, *options)
+    def of(cls, runs: Sequence[Path], method: SearchMethod, *options: Any, **more: Any) -> "TranslationJob":
+        """Returns the job of the models in these directories as they are now; the rest are fields after `method`."""
+        directories = tuple(str(run.absolute()) for run in runs)
+        job = cls(directories, tuple(map(fingerprint, runs)), method, *options, **more)
+        return job._replace(int8_bits=int8_bits(job.precision))
 
     def load(self) -> Translator:
-        """The models, on their device; tells this process how many threads to use."""
+        """Loads the models on their device; sets the threads of this process."""
         set_threads(self.threads)
         keep_freed_memory()
         translator = Translator.load(*self.runs, device=str(choose_device(self.device)), precision=self.precision)
-        if self.form.alignments:
+        if self.output_format.alignments:
             translator.check_explicable()
         return translator
 
     @property
     def origin(self) -> dict[str, Any]:
-        """All that decides on the translations, as plain JSON values: not how fast they come, nor where."""
+        """All that the translations depend on but the text, as JSON values; device and batch size are left out."""
         decoding, n_best, greedy, sampling, seed = self.method
         return {
-            "model": list(self.models),
+            "model": list(self.fingerprints),
             "precision": self.precision,
+            "int8_bits": self.int8_bits,
             **decoding.as_dictionary(),
             "n_best": n_best,
             "greedy": greedy,
             "sampling": sampling and {**sampling.as_dictionary(), "seed": seed},
-            "form": self.form._asdict(),
+            "output_format": self.output_format._asdict(),
         }
 
 
+def int8_bits(precision: str) -> int | None:
+    """Returns the bits of an int8 weight on this processor: 8, or 7 without VNNI; None for another precision."""
+    if precision != "int8":
+        return None
+    return 8 if largest_weight() == LARGEST else 7
+
+
 class ShardResult(NamedTuple):
-    """A shard's output, and which lines of the text (from 1) it could not translate, and why: they are empty."""
+    """The output of a shard, and the lines that could not be translated: number in the text (from 1) and reason.
+
+    The output of a line that could not be translated is empty.
+    """
 
     text: str
     faults: list[tuple[int, str]]
 
 
-class Worker:
-    """Translates shards, one after the other, by models that it loads for the first."""
+class ShardTranslator:
+    """Translates shards, one after another, with models that it loads for the first."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: TranslationJob) -> None:
         self.job = job
 
     @cached_property
     def translator(self) -> Translator:
-        """The models, which must be those that the job was given for."""
+        """The models. Raises ValueError where they, or the bits of int8, are not those of the job."""
+        bits = int8_bits(self.job.precision)
+        if bits != self.job.int8_bits:
+            raise ValueError(
+                f"int8 has {bits} bits on this processor and {self.job.int8_bits} where the translation began: "
+                "use processors of one kind, or another --precision"
+            )
         translator = self.job.load()
-        for run, known in zip(self.job.runs, self.job.models, strict=True):
-            if fingerprint(Path(run)) != known:
+        for run, expected in zip(self.job.runs, self.job.fingerprints, strict=True):
+            if fingerprint(Path(run)) != expected:
                 raise ValueError(f"the model in {run} was changed meanwhile; the same command begins anew with it")
         return translator
 
-    def outcome(self, shard: Shard) -> ShardResult:
-        """The shard, translated: the bytes that the whole text would have there, and a word on each line left out."""
-        before, lines = shard.source.before, shard.source.read()
+    def translate(self, shard: Shard) -> ShardResult:
+        """Translates a shard; a line that is too long is empty in the output and has a fault."""
+        before, lines = shard.source.lines_before, shard.source.read()
         prefixes = shard.prefix.read() if shard.prefix else None
-        faults = self.translator.untranslatable(lines, prefixes)
+        faults = self.translator.line_faults(lines, prefixes)
         lines = ["" if place in faults else line for place, line in enumerate(lines)]
-        found = [NOTHING] * len(lines)
-        for batch in self.translator.batches(lines, prefixes, self.job.batch_tokens):
-            for place, best in self._solved(batch, before):
+        if prefixes is not None:
+            prefixes = ["" if place in faults else prefix for place, prefix in enumerate(prefixes)]
+        translations, method = [[EMPTY] for _ in lines], self.job.method
+        for batch in self.translator.batches(lines, method, prefixes, self.job.batch_tokens, before):
+            n_best_lists = self.translator.translate_by_halves(batch, method, before)
+            for place, best in zip(batch.places, n_best_lists, strict=True):
                 if isinstance(best, str):
                     faults[place] = best
                 else:
-                    found[place] = best
-        written = []
-        for place, (line, best) in enumerate(zip(lines, found, strict=True)):
-            shown = self._shown(line, best, before + place)
-            if shown is None:
+                    translations[place] = best
+        output = []
+        for place, (line, best) in enumerate(zip(lines, translations, strict=True)):
+            formatted = self._format(line, best, before + place)
+            if formatted is None:
                 faults[place] = "is too long to be aligned in the memory here; split the line"
-                shown = self._shown("", NOTHING, before + place)
-            written += shown or []
-        text = "".join(f"{line}\n" for line in written)
-        return ShardResult(text, [(before + place + 1, why) for place, why in sorted(faults.items())])
+                formatted = self._format("", [EMPTY], before + place)
+            output += formatted or []
+        text = "".join(f"{line}\n" for line in output)
+        return ShardResult(text, [(before + place + 1, fault) for place, fault in sorted(faults.items())])
 
-    def _shown(self, line: str, best: list[Translation], before: int) -> list[str] | None:
-        """What is written of a line; None where its alignment takes more memory than there is."""
+    def _format(self, line: str, best: list[Translation], lines_before: int) -> list[str] | None:
+        """Returns the output lines of a line; None where its alignment takes more memory than there is."""
         try:
-            return self.job.form.lines(self.translator, [line], [best], before)
+            return self.job.output_format.lines(self.translator, [line], [best], lines_before)
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
         return None
 
-    def _solved(self, batch: Batch, before: int) -> Iterator[tuple[int, list[Translation] | str]]:
-        """Each line's place and translations; one by one where memory is short, and why not where it is for one."""
-        try:
-            # A draw follows from the number of the line in the text.
-            numbered = batch._replace(numbers=[before + place for place in batch.numbers])
-            yield from zip(batch.numbers, self.translator.solved(numbered, self.job.method), strict=True)
-            return
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-        # Outside of the handler: the error holds on to what was computed so far.
-        if len(batch.numbers) == 1:
-            yield (
-                batch.numbers[0],
-                f"has {len(batch.sources[0])} subwords, too many for the memory here; split the line",
-            )
-            return
-        for number, source, forced in zip(*batch, strict=True):
-            yield from self._solved(Batch([number], [source], [forced]), before)
 
-
-def local(job: Job, shards: Sequence[Shard]) -> Generator[tuple[Shard, ShardResult]]:
+def translate_locally(job: TranslationJob, shards: Sequence[Shard]) -> Generator[tuple[Shard, ShardResult]]:
     """Translates shards in this process, in their order."""
-    worker = Worker(job)
+    translator = ShardTranslator(job)
     for shard in shards:
-        yield shard, worker.outcome(shard)
+        yield shard, translator.translate(shard)

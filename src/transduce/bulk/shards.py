@@ -1,109 +1,107 @@
-"""Texts cut into shards: so many lines of a file, known by their place and their checksum."""
+"""Texts cut into shards: consecutive lines of a file, with their place and their checksum."""
 
 import hashlib
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from transduce.text.lines import lines_of
+from transduce.text.lines import decode_lines
 
-__all__ = ["Shard", "Span", "Text", "texts_of"]
+__all__ = ["LineSpan", "Shard", "ShardedText", "cut_texts"]
 
 
-class Span(NamedTuple):
-    """Whole lines of a file: `lines` of them, with so many `before` them; `size` bytes from `offset` on."""
+class LineSpan(NamedTuple):
+    """Consecutive lines of a file: `lines` of them after `lines_before`, `size` bytes from `offset` on."""
 
     path: str
-    before: int
+    lines_before: int
     lines: int
     offset: int
     size: int
     sha256: str
 
     def read(self) -> list[str]:
-        """The lines; a `ValueError` where the file is not what it was when it was cut."""
+        """Reads the lines. Raises ValueError where the file was changed after it was cut."""
         with Path(self.path).open("rb") as file:
             file.seek(self.offset)
             content = file.read(self.size)
         if hashlib.sha256(content).hexdigest() != self.sha256:
             raise ValueError(f"{self.path} was changed while it was translated; the same command takes it as it is now")
-        return lines_of(content, self.path, self.before)
+        return decode_lines(content, self.path, self.lines_before)
 
 
 class Shard(NamedTuple):
-    """Lines of a text, and what their translations are to begin with."""
+    """Lines of a text, and the prefixes of their translations."""
 
-    source: Span
-    prefix: Span | None = None
+    source: LineSpan
+    prefix: LineSpan | None = None
 
 
-class Text(NamedTuple):
-    """A file, cut into shards, and where its translation is to be."""
+class ShardedText(NamedTuple):
+    """A file cut into shards, and the path of its translation."""
 
     source: Path
     out: Path
     shards: list[Shard]
-    checksums: dict[str, str | None]  # of the whole text, and of the prefixes
+    checksums: dict[str, str | None]  # of the text and of its prefixes
 
     @property
     def lines(self) -> int:
-        """How many it has."""
+        """The number of lines."""
         return sum(shard.source.lines for shard in self.shards)
 
 
-def texts_of(source: Path, out: Path, prefix: Path | None, shard_lines: int) -> list[Text]:
-    """The text of a file, or each of a folder, hidden ones left out, whose outputs have the same names in `out`.
+def cut_texts(source: Path, out: Path, prefix: Path | None, shard_lines: int) -> list[ShardedText]:
+    """Cuts a file, or each file of a folder but hidden ones, into shards of `shard_lines` lines.
 
-    A `ValueError` for what is no text, here and not when its turn comes.
+    The translations of a folder have the names of its files, in `out`. Raises ValueError for a file that is no text.
     """
     if not source.is_dir():
-        return [_text(source, out, prefix, shard_lines)]
+        return [_cut_text(source, out, prefix, shard_lines)]
     paths = [path for path in sorted(source.iterdir()) if not path.name.startswith(".")]
     if not paths:
         raise ValueError(f"{source} is a folder without files; name a text, or a folder of texts")
     for path in paths:
         if not path.is_file():
-            raise ValueError(f"{path} is no file; a folder that is translated has nothing but texts in it")
+            raise ValueError(f"{path} is no file; a folder to translate holds nothing but texts")
     if out.resolve().is_relative_to(source.resolve()):
-        raise ValueError(f"{out} lies in {source}, and would be taken for a text of it; choose a folder beside it")
+        raise ValueError(f"{out} lies in {source}, and would be taken for one of its texts; choose a folder beside it")
     if out.exists() and not out.is_dir():
-        raise ValueError(f"{out} is a file; the text is a folder, and its translations want one too")
+        raise ValueError(f"{out} is a file; the text is a folder, and so must be the place of its translations")
     if prefix is not None and not prefix.is_dir():
-        raise ValueError(
-            f"{prefix} is a file; the text is a folder, and its prefixes want one too, with the same names"
-        )
-    return [_text(path, out / path.name, prefix and prefix / path.name, shard_lines) for path in paths]
+        raise ValueError(f"{prefix} is a file; the text is a folder, and so must be the prefixes, with the same names")
+    return [_cut_text(path, out / path.name, prefix and prefix / path.name, shard_lines) for path in paths]
 
 
-def _text(source: Path, out: Path, prefix: Path | None, shard_lines: int) -> Text:
-    """A file and its prefixes, cut."""
-    spans, checksum = _cut(source, shard_lines)
+def _cut_text(source: Path, out: Path, prefix: Path | None, shard_lines: int) -> ShardedText:
+    """Cuts a file and its prefixes."""
+    spans, checksum = _cut_lines(source, shard_lines)
     if prefix is None:
-        return Text(source, out, [Shard(span) for span in spans], {"text": checksum, "prefix": None})
-    prefixes, other = _cut(prefix, shard_lines)
+        return ShardedText(source, out, [Shard(span) for span in spans], {"text": checksum, "prefix": None})
+    prefixes, prefix_checksum = _cut_lines(prefix, shard_lines)
     counts = [sum(span.lines for span in side) for side in (prefixes, spans)]
     if counts[0] != counts[1]:
         raise ValueError(f"{prefix} has {counts[0]} lines, {source} has {counts[1]}: one prefix a line, or none")
-    return Text(source, out, list(map(Shard, spans, prefixes)), {"text": checksum, "prefix": other})
+    return ShardedText(source, out, list(map(Shard, spans, prefixes)), {"text": checksum, "prefix": prefix_checksum})
 
 
-def _cut(path: Path, many: int) -> tuple[list[Span], str]:
-    """A file's lines, so many at a time, and the checksum of the whole, reading it once and never all of it.
+def _cut_lines(path: Path, shard_lines: int) -> tuple[list[LineSpan], str]:
+    """Returns the spans of a file, and its checksum; holds one span in memory at a time.
 
-    A `ValueError` for a pipe: every shard is read again when its turn comes.
+    Raises ValueError for a pipe, because each span is read again when it is translated.
     """
     if path.exists() and not path.is_file():
         raise ValueError(
-            f"{path} is a folder, a pipe or a device; with --engine a text is read twice: write it down first"
+            f"{path} is a folder, a pipe or a device; with --engine a text is read twice: save it as a file first"
         )
-    spans: list[Span] = []
-    whole, before, offset = hashlib.sha256(), 0, 0
+    spans: list[LineSpan] = []
+    text_hash, before, offset = hashlib.sha256(), 0, 0
     with path.open("rb") as file:
-        while rows := list(islice(file, many)):
+        while rows := list(islice(file, shard_lines)):
             content = b"".join(rows)
-            lines_of(content, str(path), before)
-            whole.update(content)
+            decode_lines(content, str(path), before)
+            text_hash.update(content)
             checksum = hashlib.sha256(content).hexdigest()
-            spans.append(Span(str(path.absolute()), before, len(rows), offset, len(content), checksum))
+            spans.append(LineSpan(str(path.absolute()), before, len(rows), offset, len(content), checksum))
             before, offset = before + len(rows), offset + len(content)
-    return spans, whole.hexdigest()
+    return spans, text_hash.hexdigest()

@@ -133,8 +133,10 @@ def _translating(
     """Translating with a trained model; random weights never end a sentence and would measure something else."""
     from transduce.bench import bench_translating
     from transduce.embedded import split
-    from transduce.measure import read_lines
-    from transduce.translation.translator import BATCH_TOKENS, SearchMethod, Translator
+    from transduce.text.lines import read_lines
+    from transduce.translation.line_translator import BATCH_TOKENS
+    from transduce.translation.search_method import SearchMethod
+    from transduce.translation.translator import Translator
 
     if run is None:
         raise ValueError("bench translate needs a trained model: name its directory, such as runs/demo of `make demo`")

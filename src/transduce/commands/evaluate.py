@@ -51,7 +51,7 @@ def evaluate(
     check_writable(out)
     translator = Translator.load(*run, device=str(choose_device(device)), precision=precision.value)
     began = time.perf_counter()
-    translations = [best[0] for best in translator.translate(corpus.source)]
+    translations = translator.translate(corpus.source)
     seconds = time.perf_counter() - began
     outputs = [translation.text for translation in translations]
     if out is not None:
@@ -83,7 +83,7 @@ def _print(found: "dict[str, Score]", report: dict[str, Any], weights: str) -> N
 
 def _corpus(run: Path, source: str | None, reference: str | None, test: str | None) -> "ParallelText":
     """The test set: two files, or one that the run's recipe names."""
-    from transduce.measure import read_texts
+    from transduce.text.lines import read_texts
     from transduce.trainer.validation import ParallelText, named_test_set, read_parallel_text
 
     if test is not None and source is None and reference is None:

@@ -37,7 +37,8 @@ def measure(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Score outputs; two or more are compared by paired bootstrap, the first being the baseline."""
-    from transduce.measure import compare, read_texts, scores
+    from transduce.measure import compare, scores
+    from transduce.text.lines import read_texts
 
     paths = outputs or ["-"]
     texts = read_texts(*paths, *reference)

@@ -14,8 +14,8 @@ def score(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or one of several: cuda:1.")] = "auto",
 ) -> None:
     """Prints the log-probability of each given translation, the end symbol included."""
-    from transduce.measure import read_texts
     from transduce.runtime.device import choose_device, keep_freed_memory
+    from transduce.text.lines import read_texts
     from transduce.translation.translator import Translator
 
     keep_freed_memory()

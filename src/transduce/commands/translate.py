@@ -12,9 +12,11 @@ from transduce.commands.options import Engine, PrecisionOption, refuse_options
 from transduce.commands.output import check_writable, write_output
 
 if TYPE_CHECKING:
-    from transduce.bulk.job import Job
+    from transduce.bulk.job import TranslationJob
     from transduce.search import Decoding
-    from transduce.translation.translator import SearchMethod
+    from transduce.translation.output_format import OutputFormat
+    from transduce.translation.search_method import SearchMethod
+    from transduce.translation.translator import Translator
 
 SHARD_LINES = 2000
 
@@ -55,7 +57,6 @@ def translate(
     actors: Annotated[int | None, typer.Option(min=1, help="Models at work at once, with --engine ray.")] = None,
 ) -> None:
     """Translates lines; one line in is one line out, and an empty line stays empty."""
-    from transduce.bulk.job import Job
     from transduce.translation.output_format import OutputFormat
 
     runs, text = _runs_and_text(run, engine)
@@ -71,12 +72,15 @@ def translate(
     if alignments and (scores or n_best > 1) and not as_json:
         raise ValueError("--alignments: it is a table of its own beside that of --scores and --n-best; add --json")
     form = OutputFormat(scores=scores or n_best > 1, alignments=alignments, json=as_json)
-    job = Job.of(runs, method, form, precision.value, batch_tokens, device, threads)
     if engine is None:
         refuse_options({"--shard-lines": shard_lines, "--actors": actors}, "is for --engine")
         check_writable(out)
-        write_output(_translated(job, text, prefix), out)
+        translator = _load(runs, form, device, threads, precision)
+        write_output(_translated(translator, method, form, text, prefix, batch_tokens), out)
     else:
+        from transduce.bulk.job import TranslationJob
+
+        job = TranslationJob.of(runs, method, form, precision.value, batch_tokens, device, threads)
         _in_bulk(job, text, prefix, out, engine, shard_lines or SHARD_LINES, actors)
 
 
@@ -118,7 +122,7 @@ def _method(
     """How to search; `drawn` is how to sample, where that was asked for."""
     from transduce.search import Sampling
     from transduce.settings import validated
-    from transduce.translation.translator import SearchMethod
+    from transduce.translation.search_method import SearchMethod
 
     if greedy and drawn is not None:
         raise ValueError("--greedy and --sample: each is a way of its own; choose one")
@@ -133,21 +137,42 @@ def _method(
     return SearchMethod(decoding, n_best, greedy, sampling, 1 if seed is None else seed)
 
 
-def _translated(job: "Job", text: Path | None, prefix: Path | None) -> str:
-    """The whole at once."""
-    from transduce.measure import read_texts
+def _load(
+    runs: list[Path], form: "OutputFormat", device: str, threads: int | None, precision: PrecisionOption
+) -> "Translator":
+    """Loads the models; raises ValueError where alignments are to be written and the first model has none."""
+    from transduce.runtime.device import choose_device, keep_freed_memory, set_threads
+    from transduce.translation.translator import Translator
 
-    translator = job.load()
+    set_threads(threads)
+    keep_freed_memory()
+    translator = Translator.load(*runs, device=str(choose_device(device)), precision=precision.value)
+    if form.alignments:
+        translator.check_explicable()
+    return translator
+
+
+def _translated(
+    translator: "Translator",
+    method: "SearchMethod",
+    form: "OutputFormat",
+    text: Path | None,
+    prefix: Path | None,
+    batch_tokens: int,
+) -> str:
+    """Translates the whole text at once and returns the output."""
+    from transduce.text.lines import read_texts
+
     lines, *more = read_texts(str(text or "-"), *([str(prefix)] if prefix else []))
     prefixes = more[0] if more else None
     if prefixes is not None and len(prefixes) != len(lines):
         raise ValueError(f"{prefix} has {len(prefixes)} lines, the text has {len(lines)}: one prefix a line, or none")
-    found = translator.translate(lines, job.method, prefixes=prefixes, batch_tokens=job.batch_tokens)
-    return "".join(f"{line}\n" for line in job.form.lines(translator, lines, found))
+    translations = translator.translate_lines(lines, method, prefixes=prefixes, batch_tokens=batch_tokens)
+    return "".join(f"{line}\n" for line in form.lines(translator, lines, translations))
 
 
 def _in_bulk(
-    job: "Job",
+    job: "TranslationJob",
     text: Path | None,
     prefix: Path | None,
     out: Path | None,
@@ -156,10 +181,10 @@ def _in_bulk(
     actors: int | None,
 ) -> None:
     """Shard by shard, going on where an earlier call was stopped; what is told goes to standard error."""
-    from transduce.bulk.job import local
-    from transduce.bulk.on_ray import on_ray
-    from transduce.bulk.shards import texts_of
-    from transduce.bulk.whole import translate_all
+    from transduce.bulk.job import translate_locally
+    from transduce.bulk.ray_engine import translate_on_ray
+    from transduce.bulk.shards import cut_texts
+    from transduce.bulk.translate_shards import translate_texts
     from transduce.runtime.signals import raise_on_signals
 
     assert text is not None
@@ -171,6 +196,8 @@ def _in_bulk(
         refuse_options({"--actors": actors}, "is for --engine ray")
     out = out.resolve()  # what a link leads to is written, and not the link
     with raise_on_signals():
-        texts = texts_of(text, out, prefix, shard_lines)
-        work = local if engine is Engine.LOCAL else functools.partial(on_ray, actors=actors, say=say)
-        translate_all(job, texts, out, work, say)
+        texts = cut_texts(text, out, prefix, shard_lines)
+        work = (
+            translate_locally if engine is Engine.LOCAL else functools.partial(translate_on_ray, actors=actors, say=say)
+        )
+        translate_texts(job, texts, out, work, say)

@@ -9,7 +9,6 @@ from transduce.corpus.planner import (
     Planner,
     Position,
     micro_batches_per_step,
-    sentence_batches,
 )
 from transduce.corpus.readers import pairs
 from transduce.corpus.store import Prepared, TokenStore, check_files, open_store, prepare, subwords_files, verify_store
@@ -39,7 +38,6 @@ __all__ = [
     "open_store",
     "pairs",
     "prepare",
-    "sentence_batches",
     "subwords_files",
     "verify_store",
 ]

@@ -20,7 +20,7 @@ from transduce.corpus.token_store import SIDES, CorpusPart, TokenStore
 from transduce.text.bpe_dropout import hash_numbers
 from transduce.text.subwords import BEGIN, END
 
-__all__ = ["MicroBatch", "PlannedStep", "Planner", "Position", "fit_buckets", "sentence_batches", "shuffled_places"]
+__all__ = ["MicroBatch", "PlannedStep", "Planner", "Position", "fit_buckets", "shuffled_places"]
 
 PORTION = 1 << 21
 """Pairs, at most, that are put in order at a time."""
@@ -301,17 +301,3 @@ def fit_buckets(counts: NDArray[Any], buckets: int) -> Ids:
     for choice in reversed(choices):
         ends.append(int(choice[ends[-1]]))
     return lengths[ends[::-1]].astype(np.int64)
-
-
-def sentence_batches(lengths: NDArray[np.integer[Any]], batch_tokens: int) -> list[NDArray[np.int64]]:
-    """Numbers of sentences, batch by batch, the longest first: rows × longest is at most `batch_tokens`.
-
-    A sentence longer than that is a batch of its own. Every sentence is in exactly one batch.
-    """
-    order = np.argsort(-np.asarray(lengths), kind="stable")
-    batches, start = [], 0
-    while start < len(order):
-        rows = max(1, batch_tokens // max(1, int(lengths[order[start]])))
-        batches.append(order[start : start + rows])
-        start += rows
-    return batches

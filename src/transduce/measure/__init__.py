@@ -2,7 +2,6 @@
 
 from transduce.measure.metrics import METRICS, metric_named
 from transduce.measure.scores import Comparison, Difference, Score, compare, scores
-from transduce.text.lines import read_lines, read_texts, refuse_markup
 
 __all__ = [
     "METRICS",
@@ -11,8 +10,5 @@ __all__ = [
     "Score",
     "compare",
     "metric_named",
-    "read_lines",
-    "read_texts",
-    "refuse_markup",
     "scores",
 ]

@@ -13,7 +13,6 @@ from typing import Literal, NamedTuple
 import torch
 
 from transduce.corpus import Files
-from transduce.corpus.planner import sentence_batches
 from transduce.corpus.token_store import SIDES
 from transduce.model_directory import Model
 from transduce.paper.systems import SYSTEMS, System
@@ -24,6 +23,7 @@ from transduce.search import pad_rows
 from transduce.storage.atomic import atomic_write_text
 from transduce.storage.locks import wait_for_lock
 from transduce.trainer.train import TrainOptions
+from transduce.translation.batching import sentence_batches
 
 Task = Literal["copying", "agreement"]
 TASKS: tuple[Task, ...] = ("copying", "agreement")

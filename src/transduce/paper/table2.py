@@ -126,7 +126,7 @@ def _ensemble(
         return names, None
     corpus = read_parallel_text(at.corpus_named("test"))
     translator = Translator.load(*(work / name for name in names), device=str(choose_device(options.device)))
-    outputs = [hypotheses[0].text for hypotheses in translator.translate(corpus.source)]
+    outputs = [translation.text for translation in translator.translate(corpus.source)]
     score = scores(outputs, [corpus.target], bootstrap=RESAMPLES)["bleu"]
     add_record(work, Record(ENSEMBLE, wanted, score._asdict()))
     return names, score

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from transduce.translation.translator import Explanation
+    from transduce.translation.results import Explanation
 
 __all__ = ["Attention", "attentions", "displayed", "head_colours", "labels"]
 

@@ -7,7 +7,7 @@ from transduce.pictures.attention import attentions, displayed
 from transduce.pictures.page import page
 
 if TYPE_CHECKING:
-    from transduce.translation.translator import Explanation
+    from transduce.translation.results import Explanation
 
 __all__ = ["draw", "picture_format"]
 

@@ -207,8 +207,9 @@ def _prune(live: Live, finished: Finished, bounds: Int[Tensor, " batch"], decodi
 def _harvest(place: int, finished: Finished, end: int) -> list[Hypothesis]:
     """The finished hypotheses of the sentence at `place`."""
     kept = (~finished.scores[place].isneginf()).nonzero().flatten()
-    # The end symbol pads the tokens, which are those before the first one; one that was cut at its bound has none.
-    rows = torch.nn.functional.pad(finished.tokens[place, kept], (0, 1), value=end)
-    texts = [row[1 : int((row == end).int().argmax())].tolist() for row in rows]
+    # After the begin symbol, which may be the end symbol too, the tokens are those before the first end symbol. A
+    # hypothesis that was cut at its bound has none before the padding.
+    rows = torch.nn.functional.pad(finished.tokens[place, kept, 1:], (0, 1), value=end)
+    texts = [row[: int((row == end).int().argmax())].tolist() for row in rows]
     figures = zip(finished.log_probabilities[place, kept].tolist(), finished.scores[place, kept].tolist(), strict=True)
     return [Hypothesis(tokens, *pair) for tokens, pair in zip(texts, figures, strict=True)]

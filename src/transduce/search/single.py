@@ -53,7 +53,8 @@ def _draw(
     if sampling.top_k is not None:
         best[:, sampling.top_k :] = -math.inf
     if sampling.top_p is not None:
-        before = best.exp().cumsum(-1) - best.exp()
+        shares = best.softmax(-1)  # of the tokens that `top_k` leaves
+        before = shares.cumsum(-1) - shares
         best = best.masked_fill(before >= sampling.top_p, -math.inf)
     running = best.softmax(-1).cumsum(-1)
     place = (running <= draws.unsqueeze(1) * running[:, -1:]).sum(1)

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -11,8 +10,7 @@ import torch
 from torch import Tensor
 
 from transduce.corpus import CorpusSpec, DataSpec, Files, Hub, Tmx, Tsv, files_of, name_of, pairs
-from transduce.corpus.planner import sentence_batches
-from transduce.measure import Score, metric_named, refuse_markup, scores
+from transduce.measure import Score, metric_named, scores
 from transduce.model import TranslationModel
 from transduce.model.readout import Smoothing
 from transduce.model_directory import RECIPE
@@ -22,8 +20,11 @@ from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.search import Decoding, pad_rows
 from transduce.settings import validated
 from transduce.storage.checksums import checksum_of
+from transduce.text.lines import refuse_markup
 from transduce.text.subwords import Subwords
-from transduce.translation.translator import Batch, SearchMethod, Translation, Translator
+from transduce.translation.batching import sentence_batches
+from transduce.translation.line_translator import LineTranslator
+from transduce.translation.search_method import SearchMethod
 
 __all__ = ["ParallelText", "Validation", "ValidationResult", "named_test_set", "perplexity", "read_parallel_text"]
 
@@ -128,7 +129,7 @@ class Validation:
         """
         if bleu:
             metric_named("bleu", language=self.language)
-        translator = Translator([model], self.source, self.target, self.decoding)
+        translator = LineTranslator([model], self.source, self.target, self.decoding)
         try:
             translator.check_lengths(self.corpus.source, self.source, " of the source")
             translator.check_lengths(self.corpus.target, self.target, " of the target")
@@ -150,21 +151,13 @@ class Validation:
 
     def _outputs(self, model: TranslationModel) -> list[str]:
         """The model's translations of the source."""
-        translator = Translator([model], self.source, self.target, self.decoding)
-        batches = translator.batches(self.corpus.source)
-
-        def translate(lines: Sequence[int], batch: Batch) -> list[list[Translation]]:
-            numbers, sources, forced = ([field[line] for line in lines] for field in batch)
-            part = Batch(numbers, sources, forced)  # type: ignore[arg-type]
-            return translator.solved(part, SearchMethod(self.decoding))
-
-        mine = [
-            list(chain.from_iterable(halved(partial(translate, batch=batch), range(len(batch.numbers)))))
-            for batch in batches[self.group.rank :: self.group.size]
-        ]
+        translator = LineTranslator([model], self.source, self.target, self.decoding)
+        method = SearchMethod(self.decoding)
+        batches = translator.batches(self.corpus.source, method)
+        mine = [translator.translate_batch(batch, method) for batch in batches[self.group.rank :: self.group.size]]
         outputs = ["" for _ in self.corpus.source]
         for batch, best in zip(batches, self.group.all_gather(mine), strict=True):
-            for number, translations in zip(batch.numbers, best, strict=True):
+            for number, translations in zip(batch.places, best, strict=True):
                 outputs[number] = translations[0].text
         return outputs
 

@@ -1,51 +1,59 @@
-"""The forms in which translations are written: text, tab-separated values, JSON."""
+"""Output formats of translations: text, tab-separated values, JSON."""
 
 import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from transduce.translation.alignment import aligned_words
-from transduce.translation.translator import Translation, Translator
+from transduce.translation.results import Translation
+from transduce.translation.translator import Translator
 
 __all__ = ["OutputFormat"]
 
 
 class OutputFormat(NamedTuple):
-    """What is written of each line; nothing but the text of its best translation by default."""
+    """What is written of each line; by default the text of its best translation."""
 
     scores: bool = False
     alignments: bool = False
     json: bool = False
 
     def lines(
-        self, translator: Translator, sources: Sequence[str], found: Sequence[Sequence[Translation]], before: int = 0
+        self,
+        translator: Translator,
+        sources: Sequence[str],
+        translations: Sequence[Sequence[Translation]],
+        lines_before: int = 0,
     ) -> list[str]:
-        """The lines to write for what was `found` of `sources`, which have so many lines of the text `before` them."""
-        shown = []
-        for number, (source, best) in enumerate(zip(sources, found, strict=True), start=before + 1):
+        """Returns the output lines of `translations`, those of each of `sources` best first.
+
+        `lines_before` counts the lines of the text before `sources`.
+        """
+        output = []
+        for number, (source, best) in enumerate(zip(sources, translations, strict=True), start=lines_before + 1):
             if self.json:
-                shown.append(self._record(translator, number, source, best))
+                output.append(self._record(translator, number, source, best))
             elif self.scores:
-                shown += [f"{number}\t{_cell(one.text)}\t{one.log_probability:.6f}\t{one.score:.6f}" for one in best]
+                output += [f"{number}\t{_cell(one.text)}\t{one.log_probability:.6f}\t{one.score:.6f}" for one in best]
             elif self.alignments:
-                shown.append(f"{_cell(best[0].text)}\t{_pairs(translator, source, best[0])}")
+                output.append(f"{_cell(best[0].text)}\t{_alignment(translator, source, best[0])}")
             else:
-                shown.append(best[0].text)
-        return shown
+                output.append(best[0].text)
+        return output
 
     def _record(self, translator: Translator, number: int, source: str, best: Sequence[Translation]) -> str:
-        """A line's JSON."""
+        """Returns the JSON of a line."""
         record = [{"text": one.text, "log_probability": one.log_probability, "score": one.score} for one in best]
-        aligned = {"alignment": _pairs(translator, source, best[0])} if self.alignments else {}
+        aligned = {"alignment": _alignment(translator, source, best[0])} if self.alignments else {}
         return json.dumps({"line": number, "translations": record, **aligned}, ensure_ascii=False)
 
 
 def _cell(text: str) -> str:
-    """A tab would begin another column."""
+    """Returns the text with spaces for tabs, which would begin another column."""
     return text.replace("\t", " ")
 
 
-def _pairs(translator: Translator, source: str, best: Translation) -> str:
-    """Which word of the source each word of the translation comes from."""
-    found = aligned_words(translator.explain(source, best.tokens)) if best.text else []
-    return " ".join(f"{word}-{other}" for word, other in found)
+def _alignment(translator: Translator, source: str, best: Translation) -> str:
+    """Returns the pairs of aligned words as "0-0 1-2": source word, target word."""
+    pairs = aligned_words(translator.explain(source, best.tokens)) if best.text else []
+    return " ".join(f"{source_word}-{target_word}" for source_word, target_word in pairs)

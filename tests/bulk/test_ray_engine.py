@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from micro_run import WORDS, forked
-from transduce.bulk import on_ray as module
-from transduce.bulk.job import Job, ShardResult, Worker
-from transduce.bulk.on_ray import on_ray
-from transduce.bulk.shards import texts_of
-from transduce.bulk.whole import translate_all
+from transduce.bulk import ray_engine
+from transduce.bulk.job import ShardResult, ShardTranslator, TranslationJob
+from transduce.bulk.ray_engine import translate_on_ray
+from transduce.bulk.shards import cut_texts
+from transduce.bulk.translate_shards import translate_texts
 from transduce.search import Decoding
-from transduce.translation.translator import SearchMethod
+from transduce.translation.search_method import SearchMethod
 
 METHOD = SearchMethod(Decoding(beam=2, extra_length=4))
 
@@ -39,7 +39,7 @@ def text(tmp_path_factory):
 
 @pytest.fixture
 def job(fluent):
-    return Job.of([fluent], METHOD, *Job([], [], METHOD)[3:5], 1, "cpu", 1)
+    return TranslationJob.of([fluent], METHOD, batch_tokens=1, device="cpu", threads=1)
 
 
 def actors():
@@ -60,7 +60,7 @@ def test_killed_actors_lose_no_line_and_order_is_the_texts(ray, job, fluent, tex
     said, killed, out = [], [], tmp_path / "out"
 
     def engine(job, shards):
-        for done in on_ray(job, shards, actors=2, say=said.append):
+        for done in translate_on_ray(job, shards, actors=2, say=said.append):
             if not killed:
                 killed.extend(actors())
                 for process in killed:
@@ -69,7 +69,7 @@ def test_killed_actors_lose_no_line_and_order_is_the_texts(ray, job, fluent, tex
 
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        translate_all(job, texts_of(text, out, None, 50), out, engine, said.append)
+        translate_texts(job, cut_texts(text, out, None, 50), out, engine, said.append)
     assert len(killed) == 2
     assert any("done at attempt 2; before, the actor died" in line for line in said), said
     assert "actors: 2, threads each: 1" in said
@@ -83,18 +83,18 @@ def test_what_fails_in_an_actor_is_told_here(ray, job, text, tmp_path):
     """The text changes after it was cut; what was finished is kept."""
     changing = tmp_path / "changing"
     changing.write_bytes(text.read_bytes())
-    texts = texts_of(changing, tmp_path / "out", None, 100)
+    texts = cut_texts(changing, tmp_path / "out", None, 100)
     changing.write_bytes(text.read_bytes()[:-9] + b"changed.\n")
     with pytest.raises(ValueError, match="changing was changed while it was translated"):
-        list(on_ray(job, texts[0].shards[-1:], actors=None, say=lambda line: None))
+        list(translate_on_ray(job, texts[0].shards[-1:], actors=None, say=lambda line: None))
     assert not ray.is_initialized()
 
 
 def test_without_ray_it_says_what_to_install(job, text, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    [whole] = texts_of(text, tmp_path / "out", None, 100)
+    [whole] = cut_texts(text, tmp_path / "out", None, 100)
     with pytest.raises(ValueError, match=r"pip install 'ray\[data\]'"):
-        next(on_ray(job, whole.shards, actors=None, say=print))
+        next(translate_on_ray(job, whole.shards, actors=None, say=print))
 
 
 def nodes(*machines):
@@ -115,10 +115,12 @@ def nodes(*machines):
     ],
 )
 def test_a_model_a_device(job, machines, device, threads, wanted, crew):
-    found = module._crew(nodes(*machines), job._replace(device=device, threads=threads), wanted, asked=False)
-    assert str(found) == crew
-    assert found.job.device == ("cuda" if "num_gpus" in found.needs else "cpu")
-    assert sum(found.needs.values()) == (1 if "num_gpus" in found.needs else found.job.threads)
+    plan = ray_engine._plan_actors(
+        nodes(*machines), job._replace(device=device, threads=threads), wanted, is_required=False
+    )
+    assert str(plan) == crew
+    assert plan.job.device == ("cuda" if "num_gpus" in plan.resources else "cpu")
+    assert sum(plan.resources.values()) == (1 if "num_gpus" in plan.resources else plan.job.threads)
 
 
 @pytest.mark.parametrize(
@@ -132,19 +134,21 @@ def test_a_model_a_device(job, machines, device, threads, wanted, crew):
 )
 def test_what_has_no_room(job, device, threads, wanted, said):
     with pytest.raises(ValueError, match=said):
-        module._crew(nodes((True, 8, 0)), job._replace(device=device, threads=threads), wanted, asked=True)
+        ray_engine._plan_actors(
+            nodes((True, 8, 0)), job._replace(device=device, threads=threads), wanted, is_required=True
+        )
 
 
 def test_a_shard_that_kills_its_actors_is_not_tried_for_ever(job, text, tmp_path):
-    [whole] = texts_of(text, tmp_path / "out", None, 150)
-    actor = module._Actor(job, whole.shards, None)
-    actor.worker.outcome = lambda shard: ShardResult("x\n", [(3, "why")])
-    assert module._outcome(actor._found(1, module.ATTEMPTS)) == ShardResult("x\n", [(3, "why")])
+    [whole] = cut_texts(text, tmp_path / "out", None, 150)
+    actor = ray_engine._ShardActor(job, whole.shards, None)
+    actor.translator.translate = lambda shard: ShardResult("x\n", [(3, "why")])
+    assert ray_engine._result_of(actor._record(1, ray_engine.ATTEMPTS)) == ShardResult("x\n", [(3, "why")])
     with pytest.raises(RuntimeError, match=r"text\.en, lines 151–300: 3 actors died over it"):
-        module._outcome(actor._found(1, module.ATTEMPTS + 1))
-    actor.worker.outcome = lambda shard: 1 / 0
+        ray_engine._result_of(actor._record(1, ray_engine.ATTEMPTS + 1))
+    actor.translator.translate = lambda shard: 1 / 0
     with pytest.raises(RuntimeError, match=r"lines 301–400: ZeroDivisionError: division by zero"):
-        module._outcome(actor._found(2, 1))
-    assert isinstance(module._Actor(job, [], None).worker, Worker)
-    counted = module._Attempts()
+        ray_engine._result_of(actor._record(2, 1))
+    assert isinstance(ray_engine._ShardActor(job, [], None).translator, ShardTranslator)
+    counted = ray_engine._AttemptCounter()
     assert [counted.begin(number) for number in (7, 7, 2, 7)] == [1, 2, 1, 3]

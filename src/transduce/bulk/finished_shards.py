@@ -1,0 +1,106 @@
+"""Finished shards on disk until all are there, and the record of what each output was made from."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from transduce.bulk.job import ShardResult
+from transduce.bulk.shards import Shard, ShardedText
+from transduce.storage.atomic import atomic_write, atomic_write_text
+from transduce.storage.checksums import checksums_of_files, find_damage
+
+__all__ = ["FinishedShards"]
+
+
+class FinishedShards:
+    """A folder of finished shards. The file name of a shard is the checksum of everything that it was made from.
+
+    `origin` is all that the translations depend on but the text.
+    """
+
+    def __init__(self, folder: Path, origin: Mapping[str, Any]) -> None:
+        self.shards, self.records, self.origin = folder / "shards", folder / "made", origin
+        for part in (self.shards, self.records):
+            part.mkdir(exist_ok=True)
+
+    def save(self, shard: Shard, result: ShardResult) -> None:
+        """Saves a finished shard."""
+        content = f"{json.dumps(result.faults)}\n{result.text}"
+        atomic_write_text(self.path(shard), f"{hashlib.sha256(content.encode()).hexdigest()}\n{content}")
+
+    def load(self, shard: Shard) -> ShardResult | None:
+        """Returns a finished shard; None where it is missing or damaged."""
+        try:
+            checksum, _, content = self.path(shard).read_bytes().partition(b"\n")
+        except FileNotFoundError:
+            return None
+        if hashlib.sha256(content).hexdigest().encode() != checksum:
+            return None
+        faults, _, text = content.decode().partition("\n")
+        return ShardResult(text, [(number, fault) for number, fault in json.loads(faults)])
+
+    def path(self, shard: Shard) -> Path:
+        """Returns the path of a finished shard."""
+        source, prefix = shard
+        identity = [Path(source.path).name, source.lines_before, source.sha256, prefix and prefix.sha256]
+        return self.shards / hashlib.sha256(json.dumps([self.origin, identity]).encode()).hexdigest()
+
+    def write_output(self, text: ShardedText) -> None:
+        """Joins the shards of a text and writes its output atomically. Raises OSError where a shard is damaged."""
+
+        def write_to(temporary: Path) -> None:
+            faults = []
+            with temporary.open("wb") as file:
+                for shard in text.shards:
+                    result = self.load(shard)
+                    if result is None:
+                        raise OSError(f"{self.path(shard)} was damaged or removed; the same command repeats it")
+                    file.write(result.text.encode())
+                    faults += result.faults
+            # Before the output is renamed into place, so that every output has its record.
+            record = {**checksums_of_files([temporary])[temporary.name], "faults": faults, "origin": self._origin(text)}
+            atomic_write_text(self._record_path(text), json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+
+        text.out.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(text.out, write_to)
+
+    def has_output(self, text: ShardedText) -> bool:
+        """Returns whether the output of a text is written. Raises ValueError for a file that is another output."""
+        if not text.out.exists():
+            return False
+        remedy = "move it away, or choose another --out"
+        record = self._read_record(text)
+        if record is None:
+            raise ValueError(f"{text.out} is there already; {remedy}")
+        if damage := find_damage(text.out.parent, {text.out.name: record}):
+            raise ValueError(f"{text.out.parent / damage[0]}; {remedy}")
+        origin = self._origin(text)
+        if different := [name for name in origin if origin[name] != record["origin"].get(name)]:
+            raise ValueError(f"{text.out} is there already, of another {', another '.join(different)}; {remedy}")
+        return True
+
+    def faults(self, text: ShardedText) -> list[tuple[int, str]]:
+        """Returns the lines of a finished text that could not be translated: number and reason."""
+        return [(number, fault) for number, fault in (self._read_record(text) or {"faults": []})["faults"]]
+
+    def remove_shards(self) -> None:
+        """Removes all shards, once the outputs are written."""
+        shutil.rmtree(self.shards)
+
+    def _read_record(self, text: ShardedText) -> dict[str, Any] | None:
+        """Returns the record of the output of a text; None where it is missing or damaged."""
+        try:
+            record = json.loads(self._record_path(text).read_text("utf-8"))
+        except (FileNotFoundError, ValueError):
+            return None
+        is_complete = isinstance(record, dict) and {"bytes", "sha256", "faults", "origin"} <= record.keys()
+        return record if is_complete else None
+
+    def _record_path(self, text: ShardedText) -> Path:
+        return self.records / f"{text.out.name}.json"
+
+    def _origin(self, text: ShardedText) -> dict[str, Any]:
+        return {**text.checksums, **self.origin}

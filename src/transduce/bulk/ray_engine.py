@@ -1,0 +1,189 @@
+"""Bulk translation by the actors of a Ray cluster: one model a device; an actor that dies is replaced."""
+
+import contextlib
+import io
+import json
+import logging
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from transduce.bulk.job import ShardResult, ShardTranslator, TranslationJob
+from transduce.bulk.shards import Shard
+
+__all__ = ["translate_on_ray"]
+
+THREADS = 4  # of an actor without a GPU, by default, where a machine has as many cores
+QUEUED_SHARDS = 2  # of an actor: one that it translates, and one so that it never waits
+ATTEMPTS = 3  # actors that may die over a shard
+
+STANDARD_ERROR = 2
+
+
+class ActorPlan(NamedTuple):
+    """The number of actors, the resources of each, and the job with their device and threads."""
+
+    actors: int
+    resources: Mapping[str, int]
+    job: TranslationJob
+
+    def __str__(self) -> str:
+        each = "a GPU each" if "num_gpus" in self.resources else f"threads each: {self.job.threads}"
+        return f"actors: {self.actors}, {each}"
+
+
+def translate_on_ray(
+    job: TranslationJob, shards: Sequence[Shard], *, actors: int | None, say: Callable[[str], None]
+) -> Generator[tuple[Shard, ShardResult]]:
+    """Translates shards with Ray Data, on the cluster that RAY_ADDRESS names or on this machine.
+
+    Each actor reads the models and the texts, so that several machines need a folder that all of them see. Raises
+    ValueError where Ray is missing or has too few resources, and RuntimeError for a shard that cannot be translated.
+    """
+    with _connected(say) as ray:
+        plan = _plan_actors(ray.nodes(), job, min(actors or len(shards), len(shards)), is_required=actors is not None)
+        say(str(plan))
+        attempts = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(_AttemptCounter).remote()
+        numbers = [{"number": number} for number in range(len(shards))]
+        answers = ray.data.from_items(numbers, override_num_blocks=len(numbers)).map_batches(
+            _ShardActor,
+            fn_constructor_args=(plan.job, list(shards), attempts),
+            batch_size=1,
+            compute=ray.data.ActorPoolStrategy(size=plan.actors, max_tasks_in_flight_per_actor=QUEUED_SHARDS),
+            **plan.resources,
+        )
+        for answer in answers.iter_batches(batch_size=1, prefetch_batches=0):
+            shard, record = shards[int(answer["number"][0])], json.loads(str(answer["record"][0]))
+            result = _result_of(record)
+            if record["attempt"] > 1:
+                say(f"{_name_of(shard)}: done at attempt {record['attempt']}; before, the actor died")
+            yield shard, result
+
+
+class _ShardActor:
+    """A translator of shards that Ray runs in a process of its own."""
+
+    def __init__(self, job: TranslationJob, shards: Sequence[Shard], attempts: Any) -> None:
+        self.translator, self.shards, self.attempts = ShardTranslator(job), shards, attempts
+
+    def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Maps the number of a shard to its record, as JSON; errors are in it, because Ray's messages say less."""
+        import ray
+
+        number = int(batch["number"][0])
+        attempt = ray.get(self.attempts.begin.remote(number))
+        return {"number": [number], "record": [json.dumps({"attempt": attempt, **self._record(number, attempt)})]}
+
+    def _record(self, number: int, attempt: int) -> dict[str, Any]:
+        """Returns the result of a shard, or its error under \"refused\" (ValueError) or \"failed\"."""
+        if attempt > ATTEMPTS:
+            where = _name_of(self.shards[number])
+            return {"failed": f"{where}: {ATTEMPTS} actors died over it, most likely for want of memory; "
+                    "try fewer --actors, a smaller --batch-tokens or fewer --shard-lines"}  # fmt: skip
+        try:
+            return dict(self.translator.translate(self.shards[number])._asdict())
+        except (ValueError, OSError) as error:
+            return {"refused": str(error)}
+        except Exception as error:
+            return {"failed": f"{_name_of(self.shards[number])}: {type(error).__name__}: {error}"}
+
+
+class _AttemptCounter:
+    """Counts how often each shard was begun: more than once where its actor died."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[int] = Counter()
+
+    def begin(self, number: int) -> int:
+        """Counts an attempt and returns how many there were."""
+        self.counts[number] += 1
+        return self.counts[number]
+
+
+def _name_of(shard: Shard) -> str:
+    """Returns the file and the lines of a shard."""
+    source = shard.source
+    return f"{source.path}, lines {source.lines_before + 1}–{source.lines_before + source.lines}"
+
+
+def _result_of(record: Mapping[str, Any]) -> ShardResult:
+    """Returns the result in an actor's record, or raises its error."""
+    if "refused" in record:
+        raise ValueError(record["refused"])
+    if "failed" in record:
+        raise RuntimeError(record["failed"])
+    return ShardResult(record["text"], [(number, fault) for number, fault in record["faults"]])
+
+
+def _plan_actors(
+    nodes: Sequence[Mapping[str, Any]], job: TranslationJob, actors: int, *, is_required: bool
+) -> ActorPlan:
+    """Plans an actor a GPU where there are GPUs, else an actor for every few threads.
+
+    Raises ValueError where there is no room for an actor, or for all of them where their number `is_required`.
+    """
+    machines = [node["Resources"] for node in nodes if node["Alive"]]
+    gpus = sum(int(machine.get("GPU", 0)) for machine in machines)
+    if job.device == "cuda" or (job.device == "auto" and gpus):
+        threads, resources, room = job.threads, {"num_gpus": 1}, gpus
+        message = "--device cuda: Ray sees no GPU; use --device cpu"
+    elif job.device in ("auto", "cpu"):
+        cores = [int(machine["CPU"]) for machine in machines if machine.get("CPU", 0) >= 1]
+        threads = job.threads or min([THREADS, *cores])
+        resources, room = {"num_cpus": threads}, sum(count // threads for count in cores)
+        message = f"--threads {threads}: no machine of Ray's has more than {max(cores, default=0)}"
+    else:
+        raise ValueError(f"--device {job.device}: with --engine ray it is auto, cpu or cuda")
+    if not room:
+        raise ValueError(message)
+    if is_required and actors > room:
+        raise ValueError(f"--actors {actors}: Ray has room for {room}; take as many, or fewer --threads each")
+    device = "cuda" if "num_gpus" in resources else "cpu"
+    return ActorPlan(min(actors, room), resources, job._replace(device=device, threads=threads))
+
+
+@contextlib.contextmanager
+def _connected(say: Callable[[str], None]) -> Iterator[Any]:
+    """Connects to Ray and shuts it down at the end; Ray's own messages are shown where TRANSDUCE_DEBUG is 1."""
+    is_verbose = os.environ.get("TRANSDUCE_DEBUG") == "1"
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if not is_verbose:
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    try:
+        import ray
+        import ray.data
+    except ImportError:
+        raise ValueError("--engine ray needs Ray: `pip install 'ray[data]'`; or use --engine local") from None
+    address = os.environ.get("RAY_ADDRESS", "local")
+    say("Ray starts on this machine" if address == "local" else f"Ray at {address}")
+    sigterm_handler = signal.getsignal(signal.SIGTERM)
+    level = logging.WARNING if is_verbose else logging.CRITICAL
+    # Ray prints the death of an actor on standard output, where only results belong.
+    with contextlib.redirect_stdout(sys.stderr if is_verbose else io.StringIO()):
+        try:
+            with contextlib.nullcontext() if is_verbose else _mute(STANDARD_ERROR):
+                ray.init(address, include_dashboard=False, log_to_driver=is_verbose, logging_level=level)
+            signal.signal(signal.SIGTERM, sigterm_handler)  # Ray replaced it
+            context = ray.data.DataContext.get_current()
+            context.enable_progress_bars = context.print_on_execution_start = False
+            logging.getLogger("ray.data").setLevel(level)
+            yield ray
+        finally:
+            ray.shutdown()
+
+
+@contextlib.contextmanager
+def _mute(descriptor: int) -> Iterator[None]:
+    """Discards what is written to a file descriptor, by the part of Ray that is no Python too."""
+    original = os.dup(descriptor)
+    with Path(os.devnull).open("w") as null:
+        os.dup2(null.fileno(), descriptor)
+    try:
+        yield
+    finally:
+        os.dup2(original, descriptor)
+        os.close(original)

@@ -1,0 +1,122 @@
+"""Bulk translation of texts: translates the missing shards and writes each output when its last shard is done."""
+
+import contextlib
+import time
+from collections.abc import Callable, Generator, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+from transduce.bulk.finished_shards import FinishedShards
+from transduce.bulk.job import ShardResult, TranslationJob
+from transduce.bulk.shards import Shard, ShardedText
+from transduce.runtime.rate import ProgressRate
+from transduce.storage.locks import exclusive_lock
+
+__all__ = ["ShardEngine", "translate_texts"]
+
+ShardEngine = Callable[[TranslationJob, Sequence[Shard]], Generator[tuple[Shard, ShardResult]]]
+"""Translates shards and yields each when it is done, in any order."""
+
+Say = Callable[[str], None]
+
+PROGRESS_SECONDS = 10.0  # between two lines of progress, at least
+NAMED_FAULTS = 20  # lines that could not be translated and are named, at most
+
+
+def translate_texts(
+    job: TranslationJob, texts: Sequence[ShardedText], out: Path, engine: ShardEngine, say: Say
+) -> None:
+    """Translates `texts` and writes their outputs; finished shards wait in the folder `out`.bulk until all are there.
+
+    The same call resumes an earlier one that was stopped. Raises ValueError where an output exists that this job did
+    not write, or another call works on `out`. Raises RuntimeError, after writing the outputs, where lines could not be
+    translated.
+    """
+    folder = out.with_name(f"{out.name}.bulk")
+    with exclusive_lock(folder, "translation"):
+        finished = FinishedShards(folder, job.origin)
+        unfinished = [text for text in texts if not finished.has_output(text)]
+        if unfinished:
+            _translate_missing(job, unfinished, finished, engine, say)
+        else:
+            say(f"{out} is finished")
+        finished.remove_shards()
+        _report_faults(finished, texts, say)
+
+
+def _translate_missing(
+    job: TranslationJob, texts: Sequence[ShardedText], finished: FinishedShards, engine: ShardEngine, say: Say
+) -> None:
+    """Translates the missing shards, and writes each output after its last shard."""
+    missing = {text.out: [shard for shard in text.shards if finished.load(shard) is None] for text in texts}
+    todo = [shard for shards in missing.values() for shard in shards]
+    _report_shards(finished, texts, todo, say)
+    for text in texts:
+        if not missing[text.out]:
+            finished.write_output(text)
+    if not todo:
+        return
+    owners = {shard: text for text in texts for shard in missing[text.out]}
+    remaining = {out: len(shards) for out, shards in missing.items()}
+    progress = _BulkProgress(todo, say)
+    try:
+        with contextlib.closing(engine(job, todo)) as results:
+            for shard, result in results:
+                finished.save(shard, result)
+                progress.count(shard)
+                text = owners[shard]
+                remaining[text.out] -= 1
+                if not remaining[text.out]:
+                    finished.write_output(text)
+    except BaseException:
+        say(f"stopped with {progress.shards} of {len(todo)} shards done; the same command goes on with the others")
+        raise
+    assert not any(remaining.values()), "the engine left out a shard"
+    progress.end()
+
+
+class _BulkProgress:
+    """Reports progress; the rate counts from the first finished shard, when the models are loaded."""
+
+    def __init__(self, todo: Sequence[Shard], say: Say) -> None:
+        self.shards, self._total, self._say = 0, len(todo), say
+        self._lines = sum(shard.source.lines for shard in todo)
+        self._begun = time.monotonic()
+        self._rate: ProgressRate | None = None
+
+    def count(self, shard: Shard) -> None:
+        """Counts a finished shard."""
+        self.shards += 1
+        if self._rate is None:
+            self._rate = ProgressRate(self._lines, shard.source.lines)
+            return
+        self._rate.done += shard.source.lines
+        if self.shards < self._total and self._rate.told(PROGRESS_SECONDS):
+            self._say(f"{self.shards:,} of {self._total:,} shards, {self._rate.rate:,.1f} lines/s{self._rate.left}")
+
+    def end(self) -> None:
+        """Reports the end and the time taken."""
+        duration = timedelta(seconds=round(time.monotonic() - self._begun))
+        self._say(f"{self.shards:,} of {self._total:,} shards, {self._lines:,} lines, in {duration}")
+
+
+def _report_shards(finished: FinishedShards, texts: Sequence[ShardedText], todo: Sequence[Shard], say: Say) -> None:
+    """Reports the number of shards, and of those that are done, damaged or of another job."""
+    shards = [shard for text in texts for shard in text.shards]
+    saved = {path.name for path in finished.shards.iterdir() if not path.name.startswith(".")}
+    expected = {finished.path(shard).name for shard in shards}
+    done = len(shards) - len(todo)
+    say(f"shards: {len(shards):,}; done before: {done:,}; lines in all: {sum(text.lines for text in texts):,}")
+    if damaged := len(saved & expected) - done:
+        say(f"damaged shards, translated again: {damaged:,}")
+    if other := len(saved - expected):
+        say(f"shards of other text, models or options, not used and kept until all is done: {other:,}")
+
+
+def _report_faults(finished: FinishedShards, texts: Sequence[ShardedText], say: Say) -> None:
+    """Names the lines that could not be translated. Raises RuntimeError where there are any."""
+    faults = [f"{text.source}: line {number} {fault}" for text in texts for number, fault in finished.faults(text)]
+    for fault in faults[:NAMED_FAULTS]:
+        say(fault)
+    if faults:
+        raise RuntimeError(f"{len(faults):,} lines could not be translated and are empty in the output")

@@ -1,0 +1,55 @@
+"""Batches of sentences of like length, whose search or scoring fits a budget of memory."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["SentenceBatch", "sentence_batches"]
+
+# What a batch may compute at once for each of its `batch_tokens`; 8,192 float32 numbers are 32 KiB.
+LOG_PROBABILITIES = 8192
+ATTENTION_WEIGHTS = 1024  # a head
+
+
+class SentenceBatch(NamedTuple):
+    """Lines that are translated at once."""
+
+    places: list[int]  # of the lines in the text they come from
+    sources: list[list[int]]  # tokens without the end symbol
+    prefixes: list[list[int]]  # tokens that each translation must begin with
+
+    def halves(self) -> "tuple[SentenceBatch, SentenceBatch]":
+        """Splits the batch in two."""
+        middle = len(self.places) // 2
+        places, sources, prefixes = self
+        return (
+            SentenceBatch(places[:middle], sources[:middle], prefixes[:middle]),
+            SentenceBatch(places[middle:], sources[middle:], prefixes[middle:]),
+        )
+
+
+def sentence_batches(
+    lengths: NDArray[np.integer[Any]], batch_tokens: int, log_probabilities: int = 0
+) -> list[NDArray[np.int64]]:
+    """Groups sentences by length, the longest first; returns the numbers of each batch's sentences.
+
+    A batch of n sentences, the longest of length L, keeps three bounds, and every sentence is in exactly one batch:
+
+    - n · L ≤ batch_tokens
+    - n · L² ≤ batch_tokens · ATTENTION_WEIGHTS, the weights of an attention head
+    - n · log_probabilities ≤ batch_tokens · LOG_PROBABILITIES, where a search step computes `log_probabilities` numbers
+      a sentence (beam × vocabulary)
+
+    A sentence that alone exceeds a bound is a batch by itself.
+    """
+    order = np.argsort(-np.asarray(lengths), kind="stable")
+    batches, start = [], 0
+    while start < len(order):
+        longest = max(1, int(lengths[order[start]]))
+        # Of the budget, one sentence takes the largest of three shares.
+        share = max(longest, longest**2 / ATTENTION_WEIGHTS, log_probabilities / LOG_PROBABILITIES)
+        rows = max(1, int(batch_tokens / share))
+        batches.append(order[start : start + rows])
+        start += rows
+    return batches

@@ -1,0 +1,283 @@
+"""Translation of lines in batches: what commands, bulk translation and validation call."""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from transduce.model import TranslationModel
+from transduce.model.int8 import quantise
+from transduce.runtime.device import is_out_of_memory
+from transduce.search import (
+    Decoding,
+    Ensemble,
+    ForcedPrefix,
+    Hypothesis,
+    SearchProblem,
+    Stepper,
+    beam_search,
+    greedy_search,
+    pad_rows,
+    sample,
+)
+from transduce.text.subwords import Subwords
+from transduce.translation.batching import SentenceBatch, sentence_batches
+from transduce.translation.results import EMPTY, Translation
+from transduce.translation.search_method import SearchMethod
+
+__all__ = ["LineTranslator", "TranslationPrecision", "check_precision", "each_text", "one_line"]
+
+_log = logging.getLogger("transduce")
+
+TranslationPrecision = Literal["float32", "bfloat16", "int8"]
+
+BATCH_TOKENS = 8192  # source positions translated at once
+LOOKAHEAD = 1000  # lines that a stream reads before it translates
+
+# Subwords of a line. The attention weights of a line grow with the square of its length: a model with eight heads has
+# 0.5 GB of them here, twice in memory.
+MAX_LINE_TOKENS = 4096
+
+
+class LineTranslator:
+    """Translates lines with one model, or with an ensemble of models that share their subwords."""
+
+    def __init__(
+        self,
+        models: Sequence[TranslationModel],
+        source: Subwords,
+        target: Subwords,
+        decoding: Decoding,
+        precision: TranslationPrecision = "float32",
+    ) -> None:
+        check_precision(precision)
+        self.models, self.source, self.target, self.decoding = tuple(models), source, target, decoding
+        self.precision = precision
+        steppers: list[Stepper] = [quantise(model, _log.warning) if precision == "int8" else model for model in models]
+        self.stepper = steppers[0] if len(models) == 1 else Ensemble(steppers)
+        self.symbols = models[0].spec.symbols
+        self.device = next(models[0].parameters()).device
+        limits = [model.max_positions - 1 for model in models if model.max_positions is not None]
+        self.max_line_tokens = min([*limits, MAX_LINE_TOKENS])  # of a source or a prefix, without the end symbol
+
+    def translate_lines(
+        self,
+        lines: Sequence[str],
+        method: SearchMethod | None = None,
+        *,
+        prefixes: Sequence[str] | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        lines_before: int = 0,
+    ) -> list[list[Translation]]:
+        """Returns the translations of each line, best first; of an empty line one empty translation.
+
+        `lines_before` counts the lines of the text before these: errors and draws go by the number in the whole text.
+        """
+        if batch_tokens < 1:
+            raise ValueError(f"`batch_tokens` is {batch_tokens}: translate at least 1 source position at a time")
+        method = method or SearchMethod(self.decoding)
+        translations = [[EMPTY] for _ in lines]
+        for batch in self.batches(lines, method, prefixes, batch_tokens, lines_before):
+            for place, best in zip(batch.places, self.translate_batch(batch, method, lines_before), strict=True):
+                translations[place] = best
+        return translations
+
+    def stream_lines(
+        self,
+        lines: Iterable[str],
+        method: SearchMethod,
+        *,
+        prefixes: Iterable[str] | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        lookahead: int = LOOKAHEAD,
+    ) -> Iterator[list[Translation]]:
+        """Yields the translations of each line, in order; reads `lookahead` lines at a time."""
+        if lookahead < 1:
+            raise ValueError(f"`lookahead` is {lookahead}: read at least 1 line at a time")
+        texts, remaining = each_text(lines, "text"), None if prefixes is None else each_text(prefixes, "prefix")
+        before = 0
+        while window := list(islice(texts, lookahead)):
+            some = None if remaining is None else list(islice(remaining, len(window)))
+            yield from self.translate_lines(
+                window, method, prefixes=some, batch_tokens=batch_tokens, lines_before=before
+            )
+            before += len(window)
+        if remaining is not None and (more := len(list(remaining))):
+            raise ValueError(
+                f"there are {before + more:,} prefixes for {before:,} texts: give one prefix a text, or none"
+            )
+
+    def translate_batch(
+        self, batch: SentenceBatch, method: SearchMethod, lines_before: int = 0
+    ) -> list[list[Translation]]:
+        """Returns the translations of each line of a batch, best first.
+
+        Raises RuntimeError for a line that alone takes more memory than there is.
+        """
+        translations = []
+        for place, best in zip(batch.places, self.translate_by_halves(batch, method, lines_before), strict=True):
+            if isinstance(best, str):
+                raise RuntimeError(f"line {lines_before + place + 1} {best}")
+            translations.append(best)
+        return translations
+
+    def translate_by_halves(
+        self, batch: SentenceBatch, method: SearchMethod, lines_before: int = 0
+    ) -> list[list[Translation] | str]:
+        """Translates a batch, in halves where memory is refused; a line that does not fit alone has a message instead.
+
+        Raises ValueError where a model is in training mode.
+        """
+        self._check_evaluation_mode()
+        try:
+            return [self._translations(best) for best in self._search(batch, method, lines_before)]
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+        # Outside of the handler, because the error holds on to the tensors of the search.
+        if len(batch.places) == 1:
+            return [f"has {len(batch.sources[0]):,} subwords, too many for the memory here; split the line"]
+        return [best for half in batch.halves() for best in self.translate_by_halves(half, method, lines_before)]
+
+    def batches(
+        self,
+        lines: Sequence[str],
+        method: SearchMethod,
+        prefixes: Sequence[str] | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        lines_before: int = 0,
+    ) -> list[SentenceBatch]:
+        """Encodes the lines that are not empty and groups them by length, the longest first.
+
+        Raises ValueError for a line or a prefix that is too long, and where there is not one prefix a line.
+        """
+        if prefixes is not None and len(prefixes) != len(lines):
+            raise ValueError(
+                f"there are {len(prefixes):,} prefixes for {len(lines):,} texts: give one prefix a text, or none"
+            )
+        places = [place for place, line in enumerate(lines) if line.strip()]
+        sources = self.source.encode([lines[place] for place in places])
+        forced = self._encode_prefixes([prefixes[place] for place in places]) if prefixes else [[] for _ in places]
+        numbers = [lines_before + place for place in places]
+        self._check_lengths(numbers, sources)
+        self._check_lengths(numbers, forced, " of the prefixes")
+        lengths = np.array([len(tokens) + 1 for tokens in sources], dtype=np.int64)
+        return [
+            SentenceBatch([places[n] for n in chosen], [sources[n] for n in chosen], [forced[n] for n in chosen])
+            for chosen in sentence_batches(lengths, batch_tokens, method.width * self.target.size)
+        ]
+
+    def line_faults(self, lines: Sequence[str], prefixes: Sequence[str] | None = None) -> dict[int, str]:
+        """Returns a message for the place of each line that is too long, or whose prefix is."""
+        sides = [("", self.source.encode(lines))]
+        if prefixes:
+            sides.insert(0, ("must begin with a prefix that ", self._encode_prefixes(prefixes)))
+        return {
+            place: f"{beginning}{self._length_fault(tokens)}"
+            for beginning, side in sides
+            for place, tokens in enumerate(side)
+            if len(tokens) > self.max_line_tokens and lines[place].strip()
+        }
+
+    def _encode_prefixes(self, prefixes: Sequence[str]) -> list[list[int]]:
+        """Encodes prefixes; a space at the end of a prefix belongs to the word that follows."""
+        return self.target.encode([prefix.rstrip() for prefix in prefixes])
+
+    def _check_evaluation_mode(self) -> None:
+        """Raises ValueError where a model is in training mode."""
+        if any(model.training for model in self.models):
+            raise ValueError("the model is in training mode, where dropout changes translations: call its eval() first")
+
+    def _translations(self, hypotheses: Sequence[Hypothesis]) -> list[Translation]:
+        """Returns the hypotheses as text, a newline within a translation as a space."""
+        texts = self.target.decode([hypothesis.tokens for hypothesis in hypotheses])
+        return [
+            Translation(one_line(text), hypothesis.log_probability, hypothesis.score, hypothesis.tokens)
+            for text, hypothesis in zip(texts, hypotheses, strict=True)
+        ]
+
+    @torch.inference_mode()
+    def _search(self, batch: SentenceBatch, method: SearchMethod, lines_before: int) -> list[list[Hypothesis]]:
+        """Searches for the translations of a batch."""
+        stepper, problem = self.stepper, self._problem(batch, method)
+        if any(batch.prefixes):
+            stepper = ForcedPrefix(stepper, self._rectangle(batch.prefixes), self.symbols.pad)
+        if method.sampling is not None:
+            numbers = [lines_before + place for place in batch.places]
+            draws = _draws(method.seed, numbers, problem.max_length).to(self.device)
+            return [[hypothesis] for hypothesis in sample(stepper, problem, method.sampling, draws)]
+        if method.greedy:
+            return [[hypothesis] for hypothesis in greedy_search(stepper, problem)]
+        return beam_search(stepper, problem, method.decoding, method.n_best)
+
+    def _problem(self, batch: SentenceBatch, method: SearchMethod) -> SearchProblem:
+        """Returns the search problem of a batch.
+
+        A translation has at most as many tokens as its source or its prefix, and `extra_length` more (section 6.1).
+        """
+        pad, begin, end = self.symbols.pad, self.symbols.begin, self.symbols.end
+        source = self._rectangle([[*tokens, end] for tokens in batch.sources])
+        extra, limit = method.decoding.extra_length, self.max_line_tokens + 1
+        pairs = zip(batch.sources, batch.prefixes, strict=True)
+        bounds = [min(max(len(tokens), len(prefix)) + 1 + extra, limit) for tokens, prefix in pairs]
+        banned = {pad, begin} - {end}
+        return SearchProblem(
+            source, source != pad, torch.tensor(bounds, device=self.device), begin, end, tuple(sorted(banned))
+        )
+
+    def check_lengths(self, lines: Sequence[str], subwords: Subwords, side: str) -> None:
+        """Raises ValueError where a line is too long for the models; `side` names it, such as " of the source"."""
+        self._check_lengths(range(len(lines)), subwords.encode(lines), side)
+
+    def _check_lengths(self, numbers: Sequence[int], sentences: Sequence[list[int]], side: str = "") -> None:
+        """Raises ValueError for a line of more than `max_line_tokens` subwords."""
+        for number, tokens in zip(numbers, sentences, strict=True):
+            if len(tokens) > self.max_line_tokens:
+                raise ValueError(f"line {number + 1}{side} {self._length_fault(tokens)}")
+
+    def _length_fault(self, tokens: Sequence[int]) -> str:
+        """Says of a line that it is too long, and what to do."""
+        if self.max_line_tokens == MAX_LINE_TOKENS:
+            return f"has {len(tokens):,} subwords, more than {MAX_LINE_TOKENS:,}; split the line"
+        return (
+            f"has {len(tokens)} subwords, and this model has learned positions for {self.max_line_tokens}; "
+            "split the line, or train a model with more of them, or a Transformer with sinusoids"
+        )
+
+    def _rectangle(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """Returns rows of ids padded to the longest, on the device of the models."""
+        return pad_rows(rows, self.symbols.pad, self.device)
+
+
+def check_precision(precision: str) -> None:
+    """Raises ValueError for an unknown precision."""
+    if precision not in get_args(TranslationPrecision):
+        raise ValueError(f"precision {precision!r} is unknown: choose {', '.join(get_args(TranslationPrecision))}")
+
+
+def each_text(lines: Iterable[str], name: str) -> Iterator[str]:
+    """Yields each text of an iterable without its line end; `name` is what errors call a text.
+
+    Raises TypeError for what is no iterable of str; a str itself is one text and no iterable of letters.
+    """
+    if isinstance(lines, str | bytes) or not isinstance(lines, Iterable):
+        raise TypeError(f"`{name}` is a {type(lines).__name__}: give a list, or another iterable, of str")
+    for number, line in enumerate(lines, start=1):
+        if not isinstance(line, str):
+            raise TypeError(f"`{name}` {number} is a {type(line).__name__}, not a str")
+        yield line[:-1].removesuffix("\r") if line.endswith("\n") else line
+
+
+def _draws(seed: int, numbers: Sequence[int], max_length: int) -> Tensor:
+    """Returns uniform numbers for each line, a function of the seed and the number of the line alone."""
+    rows = [np.random.Generator(np.random.Philox(key=[seed, number])).random(max_length) for number in numbers]
+    return torch.from_numpy(np.stack(rows))
+
+
+def one_line(text: str) -> str:
+    """Returns the text with spaces for newlines, so that a line in is a line out."""
+    return text.replace("\n", " ")

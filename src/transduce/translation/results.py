@@ -1,0 +1,49 @@
+"""Results of a translator: a translation, and a translation with its attention weights."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Explanation", "Translation"]
+
+
+class Translation(NamedTuple):
+    """One translation of a line. `str()` and `print` give its text.
+
+    `score` is what the search ranks by: log-probability / length penalty of a beam search, else the log-probability.
+    """
+
+    text: str
+    log_probability: float  # natural logarithm, end symbol included
+    score: float
+    tokens: list[int]  # without the end symbol
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Translation({self.text!r}, log_probability={self.log_probability:.3f}, score={self.score:.3f})"
+
+
+EMPTY = Translation("", 0.0, 0.0, [])  # the translation of an empty line
+
+
+class Explanation(NamedTuple):
+    """A translation with all its attention weights.
+
+    `source` and `target` are readable subwords, "</s>" included; "▁" begins a word. Row t of a decoder matrix is the
+    step that wrote `target[t]`; its input was `target[t − 1]`, or "<s>".
+    """
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    source_text: str
+    target_text: str
+    encoder: tuple[NDArray[np.float32], ...]  # a layer: [heads source source]
+    decoder: tuple[NDArray[np.float32], ...]  # a layer: [heads target target]
+    cross: tuple[NDArray[np.float32], ...]  # a layer: [heads target source]
+
+    def __repr__(self) -> str:
+        layers = f"{len(self.encoder)} encoder and {len(self.decoder)} decoder layers"
+        return f"Explanation({self.source_text!r} → {self.target_text!r}, {layers})"

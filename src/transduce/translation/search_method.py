@@ -1,0 +1,100 @@
+"""Search methods: beam search, greedy search or sampling, and the options that choose them."""
+
+import difflib
+import math
+from typing import NamedTuple, TypedDict, Unpack
+
+from transduce.search import Decoding, Sampling
+from transduce.settings import merged, validated
+
+__all__ = ["SearchMethod", "SearchOptions", "search_method"]
+
+
+class SearchMethod(NamedTuple):
+    """A search with its settings: beam search unless `greedy`, or `sampling` is set."""
+
+    decoding: Decoding
+    n_best: int = 1
+    greedy: bool = False
+    sampling: Sampling | None = None
+    seed: int = 1
+
+    @property
+    def width(self) -> int:
+        """The hypotheses of a sentence that a step continues at most."""
+        return 1 if self.greedy or self.sampling is not None else self.decoding.beam
+
+
+class SearchOptions(TypedDict, total=False):
+    """Keyword arguments of a search; None stands for the default.
+
+    The names are those of `transduce translate`. Beam search has `beam`, `length_penalty` and `margin`, whose defaults
+    are the model's. Sampling has `temperature`, `top_k`, `top_p` and `seed`.
+    """
+
+    beam: int | None
+    length_penalty: float | None
+    margin: float | None  # inf switches pruning off
+    greedy: bool
+    sample: bool
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    seed: int | None
+
+
+BEAM_OPTIONS = ("beam", "length_penalty", "margin")
+SAMPLING_OPTIONS = ("temperature", "top_k", "top_p")
+
+
+def search_method(model_decoding: Decoding, n_best: int = 1, **options: Unpack[SearchOptions]) -> SearchMethod:
+    """Returns the search that `options` choose; `model_decoding` has the defaults of the beam.
+
+    Raises TypeError for an unknown option, ValueError for a value out of range and for options that exclude each other.
+    """
+    _check_names(options)
+    changes = {name: value for name, value in options.items() if value is not None}
+    greedy, sample = bool(changes.get("greedy")), bool(changes.get("sample"))
+    if greedy and sample:
+        raise ValueError("`greedy` and `sample` exclude each other: choose one")
+    for is_usable, names, search in (
+        (not greedy and not sample, BEAM_OPTIONS, "a beam search: leave out `greedy` and `sample`"),
+        (sample, (*SAMPLING_OPTIONS, "seed"), "sampling: add `sample=True`"),
+    ):
+        if unused := [name for name in names if name in changes and not is_usable]:
+            raise ValueError(f"`{unused[0]}` is an option of {search}, or leave out `{unused[0]}`")
+    beam_changes = {name: changes[name] for name in BEAM_OPTIONS if name in changes}
+    if beam_changes.get("margin") == math.inf:
+        beam_changes["margin"] = None
+    decoding = validated(Decoding, merged(model_decoding.as_dictionary(), beam_changes), place="options")
+    _check_n_best(n_best, 1 if greedy or sample else decoding.beam, greedy or sample)
+    drawn = {name: changes[name] for name in SAMPLING_OPTIONS if name in changes}
+    sampling = validated(Sampling, drawn, place="options") if sample else None
+    return SearchMethod(decoding, n_best, greedy, sampling, _checked_seed(changes.get("seed", 1)))
+
+
+def _check_names(options: SearchOptions) -> None:
+    """Raises TypeError for an option that does not exist."""
+    names = [*SearchOptions.__annotations__, "n_best", "prefix", "batch_tokens"]
+    for name in options:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean `{near[0]}`? " if near else ""
+            raise TypeError(f"there is no option `{name}`; {hint}options: {', '.join(names)}")
+
+
+def _check_n_best(n_best: int, width: int, is_single: bool) -> None:
+    """Raises ValueError where the search has fewer than `n_best` translations."""
+    if isinstance(n_best, bool) or not isinstance(n_best, int) or n_best < 1:
+        raise ValueError(f"`n_best` is {n_best!r}: give a whole number from 1")
+    if n_best > width and is_single:
+        raise ValueError(f"`n_best` is {n_best}: greedy search and sampling give one translation; use a beam search")
+    if n_best > width:
+        raise ValueError(f"`n_best` is {n_best}, and a beam of {width} gives at most {width}: add `beam={n_best}`")
+
+
+def _checked_seed(seed: object) -> int:
+    """Returns `seed`; raises ValueError where NumPy's generator cannot take it."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise ValueError(f"`seed` is {seed!r}: give a whole number from 0 to 2^63 − 1")
+    return seed
