@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -44,6 +45,33 @@ def test_the_papers_scale_is_the_papers(tmp_path, monkeypatch):
     recipe = at.recipe({"preset": "base"}, {"steps": at.steps}, "base")
     assert (recipe.training.steps, recipe.training.batch_tokens, recipe.subwords.size) == (100_000, 25_000, 37_000)
     assert recipe.data.train[0].source.endswith("wmt14-en-de/train.en")
+
+
+@pytest.mark.parametrize("name", ["paper", "paper-en-fr"])
+def test_table_2_at_the_papers_scale_trains_for_the_papers_steps(name, tmp_path, monkeypatch):
+    """Base has 100,000 steps and big 300,000 (paper section 5.2), and no clock ends either."""
+    monkeypatch.setenv("TRANSDUCE_DATA", str(tmp_path))
+    for folder in ("wmt14-en-de", "wmt14-en-fr"):
+        (tmp_path / folder).mkdir()
+    at, budgets = scale(name), {}
+    prepared = SimpleNamespace()
+    monkeypatch.setattr(table2, "shared_store", lambda *arguments: prepared)
+    monkeypatch.setattr(table2, "operations_a_step", lambda recipe, prepared: 3.2e13)
+    monkeypatch.setattr(table2, "read_trial", lambda *arguments: None)
+    monkeypatch.setattr(table2, "run_trial", lambda trial, work, steps, *rest: budgets.update({trial.name: steps}))
+    monkeypatch.setattr(table2, "read_parallel_text", lambda corpus: SimpleNamespace(source=["a"], target=["a"]))
+    monkeypatch.setattr(table2, "_waits", lambda spec: (1, 1))
+    monkeypatch.setattr(table2, "SYSTEMS", [system for system in SYSTEMS if system.name in ("base", "big")])
+    found = table2.table2(at, ["base", "big"], at.minutes, tmp_path, None, print)
+    assert {name: [(each.steps, each.minutes) for each in steps] for name, steps in budgets.items()} == {
+        "base": [(100_000, None)],
+        "big": [(300_000, None)],
+    }
+    trainings = {row.system.name: row.trial.recipe.training for row in found.rows}
+    assert (trainings["base"].average, trainings["big"].average, trainings["big"].save_every) == (5, 20, 595)
+    text = printed.as_text(found)
+    assert "BLEU at the steps of its preset" in text
+    assert "equal arithmetic is" not in text.lower()
 
 
 def test_the_papers_other_pair_is_its_own(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from transduce.corpus import Prepared
 from transduce.measure import Score, scores
 from transduce.model import ModelSpec, Vocabulary
 from transduce.paper.counting import longest_chain
@@ -36,7 +37,8 @@ ARITHMETIC, TIME = "arithmetic", "time"
 ENSEMBLE, MEMBERS = "ensemble", 3
 WAITED = (10, 20)  # words a side: 1.2 times as many, the columns of a Neural GPU, are whole numbers too
 RISING = 8  # a rate rises for at most one in so many steps
-SAVES = 72  # in the scale's arithmetic, as the paper's base model is saved every ten minutes of twelve hours
+SAVES = 72  # checkpoints of a training: the paper saves its base model every ten minutes of twelve hours
+SAVES_OF_BIG = 504  # at the paper's scale: every ten minutes of three and a half days
 
 
 class Row(NamedTuple):
@@ -58,24 +60,39 @@ class Table(NamedTuple):
     ensemble: tuple[list[str], Score | None] | None  # of which, and no score where not all their weights are here
 
 
-def table2(at: Scale, names: Sequence[str], minutes: float, work: Path, options: TrainOptions, say: Say) -> Table:
-    """Trains the systems named, at most so many minutes each, and gathers what is known of all."""
+def table2(
+    at: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions, say: Say
+) -> Table:
+    """Trains the systems `names`, at most `minutes` each, and returns the results of all systems.
+
+    A scale with `operations` trains each system to equal arithmetic and to equal time. A scale without them trains
+    each system for the steps of its preset: 100,000, and 300,000 for `big` (paper section 5.2).
+    """
     prepared = shared_store(_recipe(at, SYSTEMS[0]), work, say)
     asked = []
     for system in SYSTEMS:
-        steps = max(1, round(at.operations / operations_a_step(_recipe(at, system), prepared)))
+        steps = _steps(at, system, prepared)
         trial = Trial(system.name, _recipe(at, system, steps), at.corpus_named("test"))
-        budgets = [Budget(ARITHMETIC, steps, minutes), Budget(TIME, None, minutes)]
+        budgets = [Budget(ARITHMETIC, steps, minutes)]
+        if at.operations is not None:
+            budgets.append(Budget(TIME, None, minutes))
         if system.name in names:
             run_trial(trial, work, budgets, options, say)
         asked.append((system, trial, budgets))
     rows = []
     for system, trial, budgets in asked:  # other processes have trained rows of it meanwhile
-        arithmetic, time = (read_trial(trial, work, budget) for budget in budgets)
+        arithmetic, time = [*(read_trial(trial, work, budget) for budget in budgets), None][:2]
         rows.append(Row(system, arithmetic, time, _waits(trial.recipe.model), trial))
     corpus = read_parallel_text(at.corpus_named("test"))
     copying = scores(corpus.source, [corpus.target], bootstrap=RESAMPLES)["bleu"]
     return Table(at, rows, copying, _ensemble(at, rows, work, options))
+
+
+def _steps(at: Scale, system: System, prepared: Prepared) -> int:
+    """Returns the steps of a system: those of the scale's arithmetic, or of its preset where the scale has none."""
+    if at.operations is None:
+        return int(PRESETS[system.preset]["training"]["steps"])
+    return max(1, round(at.operations / operations_a_step(_recipe(at, system), prepared)))
 
 
 def _recipe(at: Scale, system: System, steps: int | None = None) -> Recipe:
@@ -92,7 +109,8 @@ def _recipe(at: Scale, system: System, steps: int | None = None) -> Recipe:
     if steps is None:
         return recipe
     warmup = min(recipe.training.schedule.warmup, max(1, steps // RISING))
-    changes = {"save_every": max(1, steps // SAVES), "schedule": {"warmup": warmup}}
+    saves = SAVES_OF_BIG if at.operations is None and system.preset == "big" else SAVES
+    changes = {"save_every": max(1, steps // saves), "schedule": {"warmup": warmup}}
     return validated(Recipe, merged(recipe.as_dictionary(), {"training": changes}), place=system.name)
 
 

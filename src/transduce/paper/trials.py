@@ -193,10 +193,19 @@ def _answers(found: Found, budget: Budget) -> bool:
 def _is_of(trial: Trial, recipe: Any) -> bool:
     """Whether a recipe as it was written is the trial's, however long; what it does not say yet is as by default."""
     try:
-        written = validated(Recipe, recipe, place=trial.name)
+        written = validated(Recipe, _migrate_recipe(recipe), place=trial.name)
     except ValueError:  # of another version, with other settings
         return False
     return bool(_identity(written) == _identity(trial.recipe))
+
+
+def _migrate_recipe(recipe: Any) -> Any:
+    """Returns a kept recipe with `training.pieces` of earlier versions under its name of today."""
+    training = recipe.get("training") if isinstance(recipe, dict) else None
+    if not isinstance(training, dict) or "pieces" not in training:
+        return recipe
+    renamed = {("micro_batches" if key == "pieces" else key): value for key, value in training.items()}
+    return {**recipe, "training": renamed}
 
 
 def _identity(recipe: Recipe) -> Any:

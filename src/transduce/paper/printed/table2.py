@@ -15,7 +15,7 @@ def as_text(found: Table) -> str:
     head = [
         "system",
         "parameters",
-        "BLEU at equal arithmetic",
+        f"BLEU at {_first_budget(found)}",
         "BLEU at equal time",
         "operations at equal time, ours and by the paper's rule",
         "minutes, at equal arithmetic and at equal time",
@@ -30,7 +30,7 @@ def as_text(found: Table) -> str:
     ]
     parts = [
         table(head, lines),
-        f"Equal arithmetic is {found.at.operations:.1e} operations of training, by our count.",
+        *_arithmetic(found),
         f"Copying the source: BLEU {found.copying.score:.2f}. Signature: `{'`, `'.join(_signatures(found))}`.",
         "[ , ] is the 95 % interval of a bootstrap over the test's sentences; what another seed would change is not in "
         "it. The paper's BLEU is of newstest2014, tokenised, compounds split (here `bleu-paper`); ours is sacreBLEU's, "
@@ -46,6 +46,17 @@ def as_text(found: Table) -> str:
         table(["system", "en-de", "en-fr", "operations en-de", "operations en-fr"], beside),
     ]
     return "\n\n".join(parts)
+
+
+def _first_budget(found: Table) -> str:
+    """Names the budget of the first column of BLEU."""
+    return "the steps of its preset" if found.at.operations is None else "equal arithmetic"
+
+
+def _arithmetic(found: Table) -> Iterable[str]:
+    """Says how much arithmetic every system has, where the scale makes it equal."""
+    if found.at.operations is not None:
+        yield f"Equal arithmetic is {found.at.operations:.1e} operations of training, by our count."
 
 
 def _settings(found: Table) -> Iterable[str]:
@@ -109,7 +120,7 @@ def _line_through(at_fewer: int, at_more: int) -> str:
 def _verdicts(found: Table) -> Iterable[str]:
     """Which system is the best at either, and the ensemble."""
     for what, results in (
-        ("equal arithmetic", [row.arithmetic for row in found.rows]),
+        (_first_budget(found), [row.arithmetic for row in found.rows]),
         ("equal time", [row.time for row in found.rows]),
     ):
         known = [each for each in results if each and (what == "equal time" or each.reached)]
