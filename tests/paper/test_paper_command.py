@@ -88,8 +88,11 @@ def test_the_papers_other_pair_is_its_own(tmp_path, monkeypatch):
         0.1,
     )
     assert big.data.test["test"].target.endswith("wmt14-en-fr/newstest2014.fr")
-    found = table2.Table(
-        at, [table2.Row(system, None, None, (1, 1), None) for system in SYSTEMS], Score(0.5, "", None, None), None
+    found = table2.SystemComparison(
+        at,
+        [table2.SystemResult(system, None, None, (1, 1), None) for system in SYSTEMS],
+        Score(0.5, "", None, None),
+        None,
     )
     text = printed.as_text(found)
     assert "| Transformer (big): 41.8 |" in text

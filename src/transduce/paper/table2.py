@@ -16,9 +16,9 @@ from transduce.paper.systems import SYSTEMS, System
 from transduce.paper.trials import (
     RESAMPLES,
     Budget,
-    Found,
     Say,
     Trial,
+    TrialResult,
     holds,
     operations_a_step,
     read_trial,
@@ -41,28 +41,28 @@ SAVES = 72  # checkpoints of a training: the paper saves its base model every te
 SAVES_OF_BIG = 504  # at the paper's scale: every ten minutes of three and a half days
 
 
-class Row(NamedTuple):
+class SystemResult(NamedTuple):
     """A system and what was found of it; nothing where it was not trained yet."""
 
     system: System
-    arithmetic: Found | None
-    time: Found | None
+    arithmetic: TrialResult | None
+    time: TrialResult | None
     waits: tuple[int, int]  # products that wait for each other in reading `WAITED` words a side, layer after layer
     trial: Trial
 
 
-class Table(NamedTuple):
+class SystemComparison(NamedTuple):
     """All rows, the score of the source itself, and of the best systems together."""
 
     at: Scale
-    rows: list[Row]
+    rows: list[SystemResult]
     copying: Score
     ensemble: tuple[list[str], Score | None] | None  # of which, and no score where not all their weights are here
 
 
 def table2(
     at: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions, say: Say
-) -> Table:
+) -> SystemComparison:
     """Trains the systems `names`, at most `minutes` each, and returns the results of all systems.
 
     A scale with `operations` trains each system to equal arithmetic and to equal time. A scale without them trains
@@ -82,10 +82,10 @@ def table2(
     rows = []
     for system, trial, budgets in asked:  # other processes have trained rows of it meanwhile
         arithmetic, time = [*(read_trial(trial, work, budget) for budget in budgets), None][:2]
-        rows.append(Row(system, arithmetic, time, _waits(trial.recipe.model), trial))
+        rows.append(SystemResult(system, arithmetic, time, _waits(trial.recipe.model), trial))
     corpus = read_parallel_text(at.corpus_named("test"))
     copying = scores(corpus.source, [corpus.target], bootstrap=RESAMPLES)["bleu"]
-    return Table(at, rows, copying, _ensemble(at, rows, work, options))
+    return SystemComparison(at, rows, copying, _ensemble(at, rows, work, options))
 
 
 def _steps(at: Scale, system: System, prepared: Prepared) -> int:
@@ -128,7 +128,7 @@ def _waits(spec: ModelSpec) -> tuple[int, int]:
 
 
 def _ensemble(
-    at: Scale, rows: Sequence[Row], work: Path, options: TrainOptions
+    at: Scale, rows: Sequence[SystemResult], work: Path, options: TrainOptions
 ) -> tuple[list[str], Score | None] | None:
     """The best systems' mean, as far as they were trained; what is known of it outlives their weights."""
     last = [(row.trial, found) for row in rows if (found := row.time or row.arithmetic) is not None]
@@ -150,7 +150,7 @@ def _ensemble(
     return names, score
 
 
-def as_dictionary(found: Table) -> dict[str, Any]:
+def as_dictionary(found: SystemComparison) -> dict[str, Any]:
     """For JSON."""
     return {
         "rows": [
