@@ -18,7 +18,7 @@ _MODULES = {
     "Recipe": "transduce.recipe",
     "Translation": "transduce.translation.results",
     "Translator": "transduce.translation.translator",
-    "train": "transduce.trainer.trainer",
+    "train": "transduce.trainer.train",
 }
 
 __all__ = ["Decoding", "Recipe", "Translation", "Translator", "train"]
@@ -37,6 +37,6 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from transduce.recipe import Recipe
     from transduce.search import Decoding
-    from transduce.trainer.trainer import train
+    from transduce.trainer.train import train
     from transduce.translation.results import Translation
     from transduce.translation.translator import Translator

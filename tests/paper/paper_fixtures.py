@@ -1,6 +1,6 @@
 """Models of a second, and results that nobody had to train for."""
 
-from transduce.paper.trials import Found
+from transduce.paper.trials import TrialResult
 
 ATTENTION = {"kind": "attention", "heads": 2, "d_k": 6, "d_v": 5}
 TRANSFORMER = {
@@ -37,4 +37,4 @@ def found(trial="base-1", *, perplexity=5.0, bleu=20.0, **changes):
         "signature": "nrefs:1",
         "environment": {"device": "cpu", "threads": 1, "processor": "a processor"},
     }
-    return Found(**(values | changes))
+    return TrialResult(**(values | changes))

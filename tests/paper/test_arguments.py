@@ -101,7 +101,7 @@ def test_of_several_the_latest_counts(tmp_path):
 
 def test_cells_stand_under_their_headings_where_others_are_missing():
     recalled = [Recalled("GRU", 16, 0.5, 1e-3, "a machine")]
-    kept = [sequences.Kept("base", "agreement", *sequences.BINS[2], 0.5, found())]
+    kept = [sequences.SequenceAccuracy("base", "agreement", *sequences.BINS[2], 0.5, found())]
     text = printed_distance.as_text(recalled, kept, [])
     assert "| GRU |  |  | 50% |  |  |  |" in text
     assert "| base |  |  | 50.0% |  |  |" in text
@@ -206,7 +206,11 @@ def test_positions_are_scored_by_length(tiny, tmp_path, monkeypatch):
         ("learned", 1, 5),
     ]
     recalled = [Recalled("attention", distance, 0.5, 1e-3, "a machine") for distance in recall.DISTANCES]
-    kept = [sequences.Kept("base", task, *ends, 0.5, found()) for task in sequences.TASKS for ends in sequences.BINS]
+    kept = [
+        sequences.SequenceAccuracy("base", task, *ends, 0.5, found())
+        for task in sequences.TASKS
+        for ends in sequences.BINS
+    ]
     text = printed_distance.as_text(recalled, kept, scored)
     assert "| attention | 50% | 50% |" in text
     assert "Both by a machine." in text

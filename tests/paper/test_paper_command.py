@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -46,6 +47,33 @@ def test_the_papers_scale_is_the_papers(tmp_path, monkeypatch):
     assert recipe.data.train[0].source.endswith("wmt14-en-de/train.en")
 
 
+@pytest.mark.parametrize("name", ["paper", "paper-en-fr"])
+def test_table_2_at_the_papers_scale_trains_for_the_papers_steps(name, tmp_path, monkeypatch):
+    """Base has 100,000 steps and big 300,000 (paper section 5.2), and no clock ends either."""
+    monkeypatch.setenv("TRANSDUCE_DATA", str(tmp_path))
+    for folder in ("wmt14-en-de", "wmt14-en-fr"):
+        (tmp_path / folder).mkdir()
+    at, budgets = scale(name), {}
+    prepared = SimpleNamespace()
+    monkeypatch.setattr(table2, "shared_store", lambda *arguments: prepared)
+    monkeypatch.setattr(table2, "operations_a_step", lambda recipe, prepared: 3.2e13)
+    monkeypatch.setattr(table2, "read_trial", lambda *arguments: None)
+    monkeypatch.setattr(table2, "run_trial", lambda trial, work, steps, *rest: budgets.update({trial.name: steps}))
+    monkeypatch.setattr(table2, "read_parallel_text", lambda corpus: SimpleNamespace(source=["a"], target=["a"]))
+    monkeypatch.setattr(table2, "_waits", lambda spec: (1, 1))
+    monkeypatch.setattr(table2, "SYSTEMS", [system for system in SYSTEMS if system.name in ("base", "big")])
+    found = table2.table2(at, ["base", "big"], at.minutes, tmp_path, None, print)
+    assert {name: [(each.steps, each.minutes) for each in steps] for name, steps in budgets.items()} == {
+        "base": [(100_000, None)],
+        "big": [(300_000, None)],
+    }
+    trainings = {row.system.name: row.trial.recipe.training for row in found.rows}
+    assert (trainings["base"].average, trainings["big"].average, trainings["big"].save_every) == (5, 20, 595)
+    text = printed.as_text(found)
+    assert "BLEU at the steps of its preset" in text
+    assert "equal arithmetic is" not in text.lower()
+
+
 def test_the_papers_other_pair_is_its_own(tmp_path, monkeypatch):
     monkeypatch.setenv("TRANSDUCE_DATA", str(tmp_path))
     (tmp_path / "wmt14-en-fr").mkdir()
@@ -60,8 +88,11 @@ def test_the_papers_other_pair_is_its_own(tmp_path, monkeypatch):
         0.1,
     )
     assert big.data.test["test"].target.endswith("wmt14-en-fr/newstest2014.fr")
-    found = table2.Table(
-        at, [table2.Row(system, None, None, (1, 1), None) for system in SYSTEMS], Score(0.5, "", None, None), None
+    found = table2.SystemComparison(
+        at,
+        [table2.SystemResult(system, None, None, (1, 1), None) for system in SYSTEMS],
+        Score(0.5, "", None, None),
+        None,
     )
     text = printed.as_text(found)
     assert "| Transformer (big): 41.8 |" in text

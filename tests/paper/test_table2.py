@@ -126,18 +126,22 @@ def test_what_another_process_has_trained_meanwhile_is_in_the_table(tiny, system
 
 def test_what_is_not_reached_is_said_and_the_best_are_named():
     rows = [
-        table2.Row(SYSTEMS[0], found("bytenet", steps=20), found("bytenet", bleu=15.0, rate=2e11), (61, 61), None),
-        table2.Row(SYSTEMS[2], found("luong", bleu=11.0), found("luong", bleu=13.0), (71, 141), None),
-        table2.Row(SYSTEMS[3], None, None, (111, 221), None),
+        table2.SystemResult(
+            SYSTEMS[0], found("bytenet", steps=20), found("bytenet", bleu=15.0, rate=2e11), (61, 61), None
+        ),
+        table2.SystemResult(SYSTEMS[2], found("luong", bleu=11.0), found("luong", bleu=13.0), (71, 141), None),
+        table2.SystemResult(SYSTEMS[3], None, None, (111, 221), None),
     ]
-    text = printed.as_text(table2.Table(scale("small"), rows, Score(0.5, "nrefs:1", None, None), None))
+    text = printed.as_text(table2.SystemComparison(scale("small"), rows, Score(0.5, "nrefs:1", None, None), None))
     assert (
         "| bytenet | 1,234 | not reached | 15.00 [14.00, 16.00] | 1e+12, 1.2e+13 | 1.0 | 61 | ByteNet: 23.75 |" in text
     )
     assert "Equal arithmetic is 1.5e+13 operations" in text
     other = rows[1].time._replace(environment={"device": "H200", "threads": 1})
     text_of_two = printed.as_text(
-        table2.Table(scale("small"), [rows[0], rows[1]._replace(time=other)], Score(0.5, "nrefs:1", None, None), None)
+        table2.SystemComparison(
+            scale("small"), [rows[0], rows[1]._replace(time=other)], Score(0.5, "nrefs:1", None, None), None
+        )
     )
     assert "Equal time was not on equal machines: no best is named." in text_of_two
     assert "Best at equal time" not in text_of_two

@@ -10,7 +10,7 @@ from transduce.paper import table3
 from transduce.paper.printed import table3 as printed
 from transduce.paper.record import Record, add_record
 from transduce.paper.scales import scale
-from transduce.paper.table3 import Ordering, Row, difference, orderings, recipe_of, shrunk
+from transduce.paper.table3 import Ordering, VariationResult, difference, orderings, recipe_of, shrunk
 from transduce.recipe.presets import PRESETS
 from transduce.trainer.train import TrainOptions
 
@@ -68,7 +68,7 @@ def test_a_head_of_the_whole_width_costs_what_eight_cost(small):
 def rows(**values):
     """Rows with perplexities and BLEU seed by seed."""
     return [
-        Row(name, table3.PUBLISHED[name], [found(perplexity=p, bleu=b) for p, b in each], 1)
+        VariationResult(name, table3.PUBLISHED[name], [found(perplexity=p, bleu=b) for p, b in each], 1)
         for name, each in values.items()
     ]
 
@@ -76,8 +76,8 @@ def rows(**values):
 def test_what_was_cut_short_or_made_otherwise_is_said():
     other = {"device": "cpu", "threads": 2, "processor": "other"}
     rows = [
-        table3.Row("base", None, [found(program="0.1.0 at abc"), found("base-2", step=7)], 1),
-        table3.Row(
+        table3.VariationResult("base", None, [found(program="0.1.0 at abc"), found("base-2", step=7)], 1),
+        table3.VariationResult(
             "A1",
             None,
             [found("A1-1", program="0.1.0 at abc", environment=other)],

@@ -137,6 +137,15 @@ def test_a_recipe_of_another_version_is_no_answer(trial, tmp_path):
     assert read_trial(trial, tmp_path, Budget("few", 1)) is None
 
 
+def test_a_record_with_the_key_pieces_of_earlier_versions_is_read(trial, tmp_path):
+    few = Budget("few", 1)
+    first = run_trial(trial, tmp_path, [few], CPU, lambda line: None)["few"]
+    path = tmp_path / "found.jsonl"
+    assert "micro_batches" in path.read_text()
+    path.write_text(path.read_text().replace("micro_batches", "pieces"))
+    assert read_trial(trial, tmp_path, few) == first
+
+
 def test_what_an_earlier_version_found_is_found_again(trial, tmp_path):
     first = run_trial(trial, tmp_path, [Budget("few", 2)], CPU, lambda line: None)["few"]
     path = tmp_path / "found.jsonl"

@@ -9,7 +9,7 @@ from transduce.measure import scores
 from transduce.model_directory import Model
 from transduce.paper.scales import Scale
 from transduce.paper.table3 import recipe_of
-from transduce.paper.trials import RESAMPLES, Budget, Found, Say, Trial, read_trial, run_trial, shared_store
+from transduce.paper.trials import RESAMPLES, Budget, Say, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe import Recipe
 from transduce.settings import merged, validated
 from transduce.trainer.train import TrainOptions
@@ -25,7 +25,7 @@ class Scored(NamedTuple):
     """BLEU of the test sentences whose sources have so many subwords."""
 
     positions: str
-    by: Found
+    by: TrialResult
     shortest: int
     longest: int
     sentences: int

@@ -38,7 +38,7 @@ MIXERS: dict[str, Mixer | Cell] = {
 }
 
 
-class _Found(NamedTuple):
+class RecallRecord(NamedTuple):
     """What is found of a mixer at a distance."""
 
     accuracy: float
@@ -145,7 +145,9 @@ def _recall_all(work: Path, device: torch.device, say: Callable[[str], None]) ->
             model = Recaller(mixer).to(device)
             fresh = _fresh_gradient(model, distance)
             when = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-            found = _Found(_learnt(model, distance), fresh, f"{program()}, {on(describe_environment(device))}", when)
+            found = RecallRecord(
+                _learnt(model, distance), fresh, f"{program()}, {on(describe_environment(device))}", when
+            )
             add_record(work, Record(name, _settings(name, distance), found._asdict()))
         if missing:
             say(f"{name}: {time.monotonic() - began:.0f} s")
@@ -154,7 +156,7 @@ def _recall_all(work: Path, device: torch.device, say: Callable[[str], None]) ->
 def _known(work: Path, name: str, distance: int) -> Recalled | None:
     """What was found before, with the settings of today; the latest where it was found more than once."""
     same = (record for record in records(work, name) if _are_of(name, record.recipe) == _settings(name, distance))
-    known = [found for record in same if (found := record.told(_Found))]
+    known = [found for record in same if (found := record.told(RecallRecord))]
     if not known:
         return None
     last = max(known, key=lambda found: found.when)

@@ -25,8 +25,8 @@ class Scale(NamedTuple):
     by: int  # widths of Table 3 are the paper's divided by this
     layers_by: int
     steps: int  # of Table 3's base
-    operations: float  # the arithmetic that Table 2 gives every system
-    minutes: float  # of each of Table 2's trainings; twelve hours are the paper's base model
+    operations: float | None  # of Table 2's every training; None: each system has the steps of its preset
+    minutes: float | None  # bound of each of Table 2's trainings
     dropout: Mapping[str, float] = {}  # of the systems that have another one on this corpus
 
     def recipe(self, model: Values, training: Values, place: str) -> Recipe:
@@ -116,6 +116,6 @@ def _paper(name: ScaleName, pair: Literal["en-de", "en-fr"], corpus: str, subwor
         by=1,
         layers_by=1,
         steps=100_000,
-        operations=9.6e17,
-        minutes=720.0,
+        operations=None,
+        minutes=None,
     )

@@ -15,7 +15,7 @@ from transduce.corpus.token_store import SIDES
 from transduce.model import Attention, TransformerModel, TranslationModel, Vocabulary
 from transduce.model_directory import Model
 from transduce.paper.scales import Scale
-from transduce.paper.trials import Budget, Found, Say, Trial, read_trial, run_trial, shared_store
+from transduce.paper.trials import Budget, Say, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe import Recipe
 from transduce.recipe.presets import Values
 from transduce.runtime.device import choose_device
@@ -32,7 +32,7 @@ SENTENCES, WORDS = 32, 24  # of the batch on which time and memory are taken
 BUDGET = "steps"
 
 
-class Row(NamedTuple):
+class CompatibilityResult(NamedTuple):
     """A compatibility at a width; a gradient's size is the mean Frobenius norm of the softmax's Jacobian."""
 
     kind: str
@@ -40,7 +40,7 @@ class Row(NamedTuple):
     unit: float  # the softmax's gradient where queries and keys have components of variance 1, as section 3.2.1 has it
     fresh: float  # that of the model's before training
     trained: float | None  # and after it
-    found: Found | None
+    found: TrialResult | None
     milliseconds: float  # forward and backward, of one attention over a batch
     kept: int  # bytes that it keeps for the gradient
     width: int  # of the model: d_model
@@ -48,7 +48,7 @@ class Row(NamedTuple):
 
 def scaling(
     at: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions, say: Say
-) -> list[Row]:
+) -> list[CompatibilityResult]:
     """Trains what is named, and gathers what is known of all."""
     prepared = shared_store(recipe_of(at, "scaled_dot", 8), work, say)
     batch = _batch(prepared)
@@ -70,7 +70,7 @@ def scaling(
         fresh = gradient_size(trial.recipe.model.build(sizes).eval(), batch)
         trained = found.also.get(gradient) if found else None
         spent = cost(_attention(kind, d_k), device, _width(at))
-        rows.append(Row(kind, d_k, unit_gradient(kind, d_k), fresh, trained, found, *spent, _width(at)))
+        rows.append(CompatibilityResult(kind, d_k, unit_gradient(kind, d_k), fresh, trained, found, *spent, _width(at)))
     return rows
 
 
@@ -150,7 +150,7 @@ def cost(attention: Values, device: torch.device, width: int) -> tuple[float, in
     return 1000 * median_seconds(step, device, runs=10), sum(storages.values())
 
 
-def summary(rows: Sequence[Row]) -> tuple[list[int], dict[str, float]]:
+def summary(rows: Sequence[CompatibilityResult]) -> tuple[list[int], dict[str, float]]:
     """The widths at which every kind that is trained at all is trained whole, and each kind's mean perplexity there."""
     known = {
         kind: {row.d_k: row.found.perplexity for row in rows if row.kind == kind and row.found and row.found.reached}
@@ -176,6 +176,6 @@ def _batch(prepared: Prepared) -> tuple[Tensor, Tensor]:
     return source, target
 
 
-def as_dictionary(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def as_dictionary(rows: Sequence[CompatibilityResult]) -> list[dict[str, Any]]:
     """For JSON."""
     return [{**row._asdict(), "found": row.found and row.found._asdict()} for row in rows]

@@ -16,7 +16,7 @@ from transduce.corpus import Files
 from transduce.corpus.token_store import SIDES
 from transduce.model_directory import Model
 from transduce.paper.systems import SYSTEMS, System
-from transduce.paper.trials import Budget, Found, Say, Trial, read_trial, run_trial, shared_store
+from transduce.paper.trials import Budget, Say, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe import Recipe, from_values
 from transduce.recipe.presets import Values
 from transduce.search import pad_rows
@@ -61,7 +61,7 @@ FAMILIES = [
 ]
 
 
-class Kept(NamedTuple):
+class SequenceAccuracy(NamedTuple):
     """How often a family was right at lengths of one bin: of all words copied, or of the last."""
 
     family: str
@@ -69,7 +69,7 @@ class Kept(NamedTuple):
     shortest: int
     longest: int
     accuracy: float
-    by: Found
+    by: TrialResult
 
 
 def lines(task: Task, lengths: Iterator[int], seed: int) -> Iterator[tuple[str, str]]:
@@ -82,7 +82,9 @@ def lines(task: Task, lengths: Iterator[int], seed: int) -> Iterator[tuple[str, 
         yield (f"{task} {said}", said if task == "copying" else f"{said} {kind}")
 
 
-def sequences(names: list[str], minutes: float | None, work: Path, options: TrainOptions, say: Say) -> list[Kept]:
+def sequences(
+    names: list[str], minutes: float | None, work: Path, options: TrainOptions, say: Say
+) -> list[SequenceAccuracy]:
     """Trains the families named on both tasks at once, and measures all that had all their steps."""
     work.mkdir(parents=True, exist_ok=True)
     with wait_for_lock(work):
@@ -104,7 +106,8 @@ def sequences(names: list[str], minutes: float | None, work: Path, options: Trai
         if known is not None and known.reached:
             measured = {name: which for name, which in bins.items() if name in known.also}
             found += [
-                Kept(family.name, task, *ends, known.also[name], known) for name, (task, ends) in measured.items()
+                SequenceAccuracy(family.name, task, *ends, known.also[name], known)
+                for name, (task, ends) in measured.items()
             ]
     return found
 

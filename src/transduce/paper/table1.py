@@ -46,7 +46,7 @@ class Fitted(NamedTuple):
     points: list[tuple[int, float, float]]  # value, operations, milliseconds
 
 
-class Row(NamedTuple):
+class LayerCosts(NamedTuple):
     """A kind of layer: what the paper states and what was found."""
 
     kind: Kind
@@ -55,14 +55,14 @@ class Row(NamedTuple):
     paths: list[tuple[Shape, int | None]]
 
 
-def table1(device: torch.device, repeats: int, say: Callable[[str], None]) -> list[Row]:
+def table1(device: torch.device, repeats: int, say: Callable[[str], None]) -> list[LayerCosts]:
     """Every kind of layer."""
     rows = []
     for kind in KINDS:
         say(kind.name)
         fitted = [_fitted(kind, variable, device, repeats) for variable in kind.powers]
         sequential = [(n, _waits(kind, n)) for n in (8, 16, 32)]
-        rows.append(Row(kind, fitted, sequential, list(_paths(kind)) if kind.path else []))
+        rows.append(LayerCosts(kind, fitted, sequential, list(_paths(kind)) if kind.path else []))
     return rows
 
 
@@ -192,7 +192,7 @@ def _timed(one: Kind, other: Kind, d: int, device: torch.device, repeats: int) -
     return None
 
 
-def as_dictionary(rows: Sequence[Row], found: Claims) -> Mapping[str, Any]:
+def as_dictionary(rows: Sequence[LayerCosts], found: Claims) -> Mapping[str, Any]:
     """For JSON."""
     return {
         "layers": [

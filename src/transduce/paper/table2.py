@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from transduce.corpus import Prepared
 from transduce.measure import Score, scores
 from transduce.model import ModelSpec, Vocabulary
 from transduce.paper.counting import longest_chain
@@ -15,9 +16,9 @@ from transduce.paper.systems import SYSTEMS, System
 from transduce.paper.trials import (
     RESAMPLES,
     Budget,
-    Found,
     Say,
     Trial,
+    TrialResult,
     holds,
     operations_a_step,
     read_trial,
@@ -36,46 +37,62 @@ ARITHMETIC, TIME = "arithmetic", "time"
 ENSEMBLE, MEMBERS = "ensemble", 3
 WAITED = (10, 20)  # words a side: 1.2 times as many, the columns of a Neural GPU, are whole numbers too
 RISING = 8  # a rate rises for at most one in so many steps
-SAVES = 72  # in the scale's arithmetic, as the paper's base model is saved every ten minutes of twelve hours
+SAVES = 72  # checkpoints of a training: the paper saves its base model every ten minutes of twelve hours
+SAVES_OF_BIG = 504  # at the paper's scale: every ten minutes of three and a half days
 
 
-class Row(NamedTuple):
+class SystemResult(NamedTuple):
     """A system and what was found of it; nothing where it was not trained yet."""
 
     system: System
-    arithmetic: Found | None
-    time: Found | None
+    arithmetic: TrialResult | None
+    time: TrialResult | None
     waits: tuple[int, int]  # products that wait for each other in reading `WAITED` words a side, layer after layer
     trial: Trial
 
 
-class Table(NamedTuple):
+class SystemComparison(NamedTuple):
     """All rows, the score of the source itself, and of the best systems together."""
 
     at: Scale
-    rows: list[Row]
+    rows: list[SystemResult]
     copying: Score
     ensemble: tuple[list[str], Score | None] | None  # of which, and no score where not all their weights are here
 
 
-def table2(at: Scale, names: Sequence[str], minutes: float, work: Path, options: TrainOptions, say: Say) -> Table:
-    """Trains the systems named, at most so many minutes each, and gathers what is known of all."""
+def table2(
+    at: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions, say: Say
+) -> SystemComparison:
+    """Trains the systems `names`, at most `minutes` each, and returns the results of all systems.
+
+    A scale with `operations` trains each system to equal arithmetic and to equal time. A scale without them trains
+    each system for the steps of its preset: 100,000, and 300,000 for `big` (paper section 5.2).
+    """
     prepared = shared_store(_recipe(at, SYSTEMS[0]), work, say)
     asked = []
     for system in SYSTEMS:
-        steps = max(1, round(at.operations / operations_a_step(_recipe(at, system), prepared)))
+        steps = _steps(at, system, prepared)
         trial = Trial(system.name, _recipe(at, system, steps), at.corpus_named("test"))
-        budgets = [Budget(ARITHMETIC, steps, minutes), Budget(TIME, None, minutes)]
+        budgets = [Budget(ARITHMETIC, steps, minutes)]
+        if at.operations is not None:
+            budgets.append(Budget(TIME, None, minutes))
         if system.name in names:
             run_trial(trial, work, budgets, options, say)
         asked.append((system, trial, budgets))
     rows = []
     for system, trial, budgets in asked:  # other processes have trained rows of it meanwhile
-        arithmetic, time = (read_trial(trial, work, budget) for budget in budgets)
-        rows.append(Row(system, arithmetic, time, _waits(trial.recipe.model), trial))
+        arithmetic, time = [*(read_trial(trial, work, budget) for budget in budgets), None][:2]
+        rows.append(SystemResult(system, arithmetic, time, _waits(trial.recipe.model), trial))
     corpus = read_parallel_text(at.corpus_named("test"))
     copying = scores(corpus.source, [corpus.target], bootstrap=RESAMPLES)["bleu"]
-    return Table(at, rows, copying, _ensemble(at, rows, work, options))
+    return SystemComparison(at, rows, copying, _ensemble(at, rows, work, options))
+
+
+def _steps(at: Scale, system: System, prepared: Prepared) -> int:
+    """Returns the steps of a system: those of the scale's arithmetic, or of its preset where the scale has none."""
+    if at.operations is None:
+        return int(PRESETS[system.preset]["training"]["steps"])
+    return max(1, round(at.operations / operations_a_step(_recipe(at, system), prepared)))
 
 
 def _recipe(at: Scale, system: System, steps: int | None = None) -> Recipe:
@@ -92,7 +109,8 @@ def _recipe(at: Scale, system: System, steps: int | None = None) -> Recipe:
     if steps is None:
         return recipe
     warmup = min(recipe.training.schedule.warmup, max(1, steps // RISING))
-    changes = {"save_every": max(1, steps // SAVES), "schedule": {"warmup": warmup}}
+    saves = SAVES_OF_BIG if at.operations is None and system.preset == "big" else SAVES
+    changes = {"save_every": max(1, steps // saves), "schedule": {"warmup": warmup}}
     return validated(Recipe, merged(recipe.as_dictionary(), {"training": changes}), place=system.name)
 
 
@@ -110,7 +128,7 @@ def _waits(spec: ModelSpec) -> tuple[int, int]:
 
 
 def _ensemble(
-    at: Scale, rows: Sequence[Row], work: Path, options: TrainOptions
+    at: Scale, rows: Sequence[SystemResult], work: Path, options: TrainOptions
 ) -> tuple[list[str], Score | None] | None:
     """The best systems' mean, as far as they were trained; what is known of it outlives their weights."""
     last = [(row.trial, found) for row in rows if (found := row.time or row.arithmetic) is not None]
@@ -132,7 +150,7 @@ def _ensemble(
     return names, score
 
 
-def as_dictionary(found: Table) -> dict[str, Any]:
+def as_dictionary(found: SystemComparison) -> dict[str, Any]:
     """For JSON."""
     return {
         "rows": [

@@ -10,7 +10,7 @@ from transduce.model import Vocabulary
 from transduce.model.flops import flops
 from transduce.paper.record import trials
 from transduce.paper.scales import Scale
-from transduce.paper.trials import Budget, Found, Say, Trial, read_trial, run_trial, shared_store, student
+from transduce.paper.trials import Budget, Say, Trial, TrialResult, read_trial, run_trial, shared_store, student
 from transduce.recipe import Recipe
 from transduce.recipe.presets import PRESETS, TABLE_3, Values
 from transduce.settings import merged
@@ -50,12 +50,12 @@ PUBLISHED: dict[str, tuple[float, float, float | None]] = {
 ROWS = ["base", *TABLE_3, "big", "released-2017"]
 
 
-class Row(NamedTuple):
+class VariationResult(NamedTuple):
     """A variation, what the paper prints of it, and what was found under each seed."""
 
     name: str
     published: tuple[float, float, float | None] | None
-    found: list[Found]
+    found: list[TrialResult]
     operations: int  # of a target word, forward
 
     def values(self, metric: Metric) -> list[float]:
@@ -86,7 +86,7 @@ class Ordering(NamedTuple):
 
 def table3(
     at: Scale, names: Sequence[str], seeds: int, minutes: float | None, work: Path, options: TrainOptions, say: Say
-) -> list[Row]:
+) -> list[VariationResult]:
     """Trains the rows named under as many seeds, and gathers what is known of all."""
     prepared = shared_store(recipe_of(at, "base", 1), work, say)
     for seed in range(1, seeds + 1):
@@ -95,7 +95,7 @@ def table3(
                 run_trial(_trial(at, name, seed), work, [_budget(at, name, minutes)], options, say)
     vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
     return [
-        Row(
+        VariationResult(
             name,
             PUBLISHED.get(name),
             _known(at, name, minutes, work),
@@ -105,7 +105,7 @@ def table3(
     ]
 
 
-def orderings(rows: Sequence[Row]) -> list[Ordering]:
+def orderings(rows: Sequence[VariationResult]) -> list[Ordering]:
     """Every row against base, by perplexity and by BLEU, where all its trainings had all their steps."""
     known = {row.name: row for row in rows if row.found and row.published and all(each.reached for each in row.found)}
     if "base" not in known:
@@ -170,7 +170,7 @@ def _budget(at: Scale, name: str, minutes: float | None) -> Budget:
     return Budget(BUDGET, at.steps * (BIG if name == "big" else 1), minutes)
 
 
-def _known(at: Scale, name: str, minutes: float | None, work: Path) -> list[Found]:
+def _known(at: Scale, name: str, minutes: float | None, work: Path) -> list[TrialResult]:
     """What was found of a row, seed by seed, whichever seeds they are."""
     parts = (trial.rpartition("-") for trial in trials(work))
     seeds = sorted(int(seed) for row, _, seed in parts if row == name and seed.isdecimal())
@@ -178,7 +178,7 @@ def _known(at: Scale, name: str, minutes: float | None, work: Path) -> list[Foun
     return [found for found in known if found is not None]
 
 
-def as_dictionary(rows: Sequence[Row], found: Sequence[Ordering]) -> dict[str, Any]:
+def as_dictionary(rows: Sequence[VariationResult], found: Sequence[Ordering]) -> dict[str, Any]:
     """For JSON."""
     return {
         "rows": [{**row._asdict(), "found": [each._asdict() for each in row.found]} for row in rows],

@@ -37,9 +37,9 @@ from transduce.training import DivergedError, Precision
 
 __all__ = [
     "Budget",
-    "Found",
     "Say",
     "Trial",
+    "TrialResult",
     "holds",
     "operations_a_step",
     "read_trial",
@@ -74,7 +74,7 @@ class Budget(NamedTuple):
     minutes: float | None = None
 
 
-class Found(NamedTuple):
+class TrialResult(NamedTuple):
     """What a trial was found to be at a budget; BLEU with the interval of the bootstrap, perplexity a subword."""
 
     trial: str
@@ -106,7 +106,9 @@ class Found(NamedTuple):
         return self.steps is not None and self.step >= self.steps
 
 
-def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: TrainOptions, say: Say) -> dict[str, Found]:
+def run_trial(
+    trial: Trial, work: Path, budgets: Iterable[Budget], options: TrainOptions, say: Say
+) -> dict[str, TrialResult]:
     """Trains and measures where that was not done before; gives what was found at each budget.
 
     The budgets come in the order in which they are used up. A trial that diverges has no result, and keeps no other
@@ -131,7 +133,7 @@ def run_trial(trial: Trial, work: Path, budgets: Iterable[Budget], options: Trai
     return found
 
 
-def _known_or_trained(trial: Trial, work: Path, budget: Budget, options: TrainOptions, say: Say) -> Found:
+def _known_or_trained(trial: Trial, work: Path, budget: Budget, options: TrainOptions, say: Say) -> TrialResult:
     """What is known of a trial if it is all that is asked, else what one process at a time adds to it."""
     known = read_trial(trial, work, budget)
     if known is not None and trial.also.keys() <= known.also.keys():
@@ -141,17 +143,17 @@ def _known_or_trained(trial: Trial, work: Path, budget: Budget, options: TrainOp
         return _completed(trial, work, known, say) if known else _measured(trial, work, budget, options, say)
 
 
-def read_trial(trial: Trial, work: Path, budget: Budget) -> Found | None:
+def read_trial(trial: Trial, work: Path, budget: Budget) -> TrialResult | None:
     """What was found before, here or elsewhere; None where that is of another recipe or budget.
 
     Of several the one that answers most of what is asked, and of these the latest.
     """
-    known = [record.told(Found) for record in records(work, trial.name) if _is_of(trial, record.recipe)]
+    known = [record.told(TrialResult) for record in records(work, trial.name) if _is_of(trial, record.recipe)]
     answers = [found for found in known if found is not None and _answers(found, budget)]
     return max(answers, key=lambda found: (len(trial.also.keys() & found.also.keys()), found.when), default=None)
 
 
-def holds(trial: Trial, work: Path, found: Found) -> bool:
+def holds(trial: Trial, work: Path, found: TrialResult) -> bool:
     """Whether the weights that were measured are here; those of one in training change."""
     try:
         return fingerprint(work / trial.name) == found.weights
@@ -185,7 +187,7 @@ def operations_a_step(recipe: Recipe, prepared: Prepared) -> float:
     return 3 * (read * source + written * target) / planner.steps_per_epoch
 
 
-def _answers(found: Found, budget: Budget) -> bool:
+def _answers(found: TrialResult, budget: Budget) -> bool:
     """Whether what was found is what this budget asks for."""
     if found.steps != budget.steps:
         return False
@@ -195,7 +197,7 @@ def _answers(found: Found, budget: Budget) -> bool:
 def _is_of(trial: Trial, recipe: Any) -> bool:
     """Whether a recipe as it was written is the trial's, however long; what it does not say yet is as by default."""
     try:
-        written = validated(Recipe, migrate_recipe(recipe)[0], place=trial.name)
+        written = validated(Recipe, migrate_recipe(recipe)[0] if isinstance(recipe, dict) else recipe, place=trial.name)
     except ValueError:  # of another version, with other settings
         return False
     return bool(_identity(written) == _identity(trial.recipe))
@@ -226,7 +228,7 @@ def _check_earlier(trial: Trial, out: Path) -> None:
         )
 
 
-def _measured(trial: Trial, work: Path, budget: Budget, options: TrainOptions, say: Say) -> Found:
+def _measured(trial: Trial, work: Path, budget: Budget, options: TrainOptions, say: Say) -> TrialResult:
     """Trains on from where the trial stands, measures, and writes that down."""
     out = work / trial.name
     _check_earlier(trial, out)
@@ -240,7 +242,7 @@ def _measured(trial: Trial, work: Path, budget: Budget, options: TrainOptions, s
     return found
 
 
-def _completed(trial: Trial, work: Path, known: Found, say: Say) -> Found:
+def _completed(trial: Trial, work: Path, known: TrialResult, say: Say) -> TrialResult:
     """What is known of a trial, with what was not asked of it then measured now, where its weights are here."""
     missing = {name: measure for name, measure in trial.also.items() if name not in known.also}
     if not missing:
@@ -283,7 +285,7 @@ def _share(out: Path) -> None:
 
 def _found(
     trial: Trial, recipe: Recipe, out: Path, budget: Budget, outcome: TrainResult, device: torch.device
-) -> Found:
+) -> TrialResult:
     """Measures the model that a training has left."""
     model, corpus = Model.read(out), read_parallel_text(trial.test)
     module = model.module.to(device)
@@ -293,7 +295,7 @@ def _found(
     assert bleu.low is not None
     assert bleu.high is not None
     prepared = open_store(out / "training" / "store")
-    return Found(
+    return TrialResult(
         trial=trial.name,
         budget=budget.name,
         steps=budget.steps,

@@ -24,7 +24,11 @@ class RenamedKey(NamedTuple):
         return f"`{section}.{self.old}` is now `{section}.{self.new}`"
 
 
-RENAMED_KEYS = (RenamedKey(("training",), "pieces", "micro_batches"),)
+RENAMED_KEYS = (
+    RenamedKey(("training",), "pieces", "micro_batches"),
+    RenamedKey(("model", "positions"), "longest", "max_positions", kind="learned"),
+    RenamedKey(("model",), "longest", "max_positions", kind="convolutional"),
+)
 
 RENAMED_STATE_KEYS = {"words": "tokens"}
 """Keys of a checkpoint's `state.json`, old and new."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from transduce.paper.provenance import on
-from transduce.paper.trials import Found, spread
+from transduce.paper.trials import TrialResult, spread
 
 __all__ = [
     "bleu",
@@ -24,20 +24,20 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *rows])
 
 
-def bleu(found: Found) -> str:
+def bleu(found: TrialResult) -> str:
     """BLEU with its interval."""
     return f"{found.bleu:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
-def steps(found: Sequence[Found]) -> str:
+def steps(found: Sequence[TrialResult]) -> str:
     """How far a row was trained where that was not as far as it should be."""
     short = [each for each in found if not each.reached]
     return f" ({', '.join(f'{each.step:,} of {each.steps:,} steps' for each in short)})" if short else ""
 
 
-def trainings(found: Iterable[Found]) -> Iterator[str]:
+def trainings(found: Iterable[TrialResult]) -> Iterator[str]:
     """How many trainings there were, how long they took, and what made them."""
-    last: dict[tuple[str, str], Found] = {}  # of a training that was measured at several budgets
+    last: dict[tuple[str, str], TrialResult] = {}  # of a training that was measured at several budgets
     for each in found:
         place = (each.trial, trained_on(each.environment))
         if place not in last or last[place].seconds < each.seconds:

@@ -10,7 +10,7 @@ from transduce.paper.lengths import Scored
 from transduce.paper.printed.cells import table, trainings
 from transduce.paper.printed.plots import STYLES, panels
 from transduce.paper.recall import DISTANCES, SYMBOLS, Recalled
-from transduce.paper.sequences import BINS, LONGEST, TASKS, Kept, Task
+from transduce.paper.sequences import BINS, LONGEST, TASKS, SequenceAccuracy, Task
 
 CAPTIONS: dict[Task, str] = {
     "copying": "Copying, share of words that are right, those before them given",
@@ -21,7 +21,7 @@ CAPTIONS: dict[Task, str] = {
 }
 
 
-def as_text(recalled: Sequence[Recalled], kept: Sequence[Kept], scored: Sequence[Scored]) -> str:
+def as_text(recalled: Sequence[Recalled], kept: Sequence[SequenceAccuracy], scored: Sequence[Scored]) -> str:
     """A table for each question."""
     made = trainings([*(each.by for each in kept), *(each.by for each in scored)])
     return "\n\n".join([*_of_mixers(recalled), *_of_families(kept), *_of_positions(scored), *made])
@@ -48,7 +48,7 @@ def _by_distance(recalled: Sequence[Recalled], shown: Callable[[Recalled], str])
     return table(["mixer", *(f"D {distance}" for distance in DISTANCES)], lines)
 
 
-def _of_families(kept: Sequence[Kept]) -> Iterator[str]:
+def _of_families(kept: Sequence[SequenceAccuracy]) -> Iterator[str]:
     """How much of a sequence each family keeps."""
     known = {(each.task, each.family, each.shortest, each.longest): f"{each.accuracy:.1%}" for each in kept}
     for task in TASKS:
@@ -76,7 +76,7 @@ def _of_positions(scored: Sequence[Scored]) -> Iterator[str]:
     yield table(["positions", "subwords", "sentences", "BLEU"], lines)
 
 
-def draw(recalled: Sequence[Recalled], kept: Sequence[Kept], scored: Sequence[Scored], path: Path) -> None:
+def draw(recalled: Sequence[Recalled], kept: Sequence[SequenceAccuracy], scored: Sequence[Scored], path: Path) -> None:
     """Five panels."""
     titles = [
         "mixers alone: recalled over D",
@@ -110,7 +110,7 @@ def _draw_mixers(recalled: Sequence[Recalled], recall: Any, gradient: Any) -> No
     gradient.set(yscale="log")
 
 
-def _draw_families(kept: Sequence[Kept], panels_of_tasks: Sequence[Any]) -> None:
+def _draw_families(kept: Sequence[SequenceAccuracy], panels_of_tasks: Sequence[Any]) -> None:
     """How much is kept, over the length."""
     for task, panel in zip(TASKS, panels_of_tasks, strict=True):
         families = groupby([one for one in kept if one.task == task], lambda each: each.family)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from transduce.paper.printed.cells import bleu, steps, table, trainings
 from transduce.paper.printed.plots import STYLES, panels
-from transduce.paper.scaling import KINDS, SENTENCES, WIDTHS, WORDS, Row, summary
+from transduce.paper.scaling import KINDS, SENTENCES, WIDTHS, WORDS, CompatibilityResult, summary
 
 
-def as_text(rows: Sequence[Row]) -> str:
+def as_text(rows: Sequence[CompatibilityResult]) -> str:
     """A line for each compatibility and width."""
     head = [
         "compatibility",
@@ -54,7 +54,7 @@ def as_text(rows: Sequence[Row]) -> str:
     )
 
 
-def draw(rows: Sequence[Row], path: Path) -> None:
+def draw(rows: Sequence[CompatibilityResult], path: Path) -> None:
     """Five panels against d_k."""
     from matplotlib.ticker import LogLocator
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from transduce.paper.printed.cells import table
 from transduce.paper.printed.plots import STYLES, panels
-from transduce.paper.table1 import MIDDLE, OCTAVES, SENTENCES, WIDTHS, Claims, Row, exponent_below
+from transduce.paper.table1 import MIDDLE, OCTAVES, SENTENCES, WIDTHS, Claims, LayerCosts, exponent_below
 
 
-def as_text(rows: Sequence[Row], found: Claims) -> str:
+def as_text(rows: Sequence[LayerCosts], found: Claims) -> str:
     """Table 1, what is stated beside what was found."""
     head = ["layer", "operations, stated", "exponents counted", "exponents of time", "sequential, stated", "found"]
     lines = []
@@ -50,7 +50,7 @@ def as_text(rows: Sequence[Row], found: Claims) -> str:
     )
 
 
-def _how_fitted(rows: Sequence[Row]) -> str:
+def _how_fitted(rows: Sequence[LayerCosts]) -> str:
     """Over which values time's exponents were fitted, and what they are over widths that models have."""
     ranges, narrow = {}, []
     for row in rows:
@@ -66,7 +66,7 @@ def _how_fitted(rows: Sequence[Row]) -> str:
     )
 
 
-def draw(rows: Sequence[Row], path: Path) -> None:
+def draw(rows: Sequence[LayerCosts], path: Path) -> None:
     """Milliseconds against each variable, both logarithmic, with the stated slope beside."""
     titles = {"n": "length n", "d": "width d", "k": "kernel k", "r": "neighbours r"}
     with panels(path, [f"time against {title}" for title in titles.values()], height=4, group=True) as axes:

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping
 
 from transduce.paper.printed.cells import bleu, or_nothing, table, trained_on, trainings
 from transduce.paper.systems import PUBLISHED, Published
-from transduce.paper.table2 import WAITED, Row, Table
+from transduce.paper.table2 import WAITED, SystemComparison, SystemResult
 
 
-def as_text(found: Table) -> str:
+def as_text(found: SystemComparison) -> str:
     """Table 2, the published rows beside ours."""
     published = {each.name: each for each in PUBLISHED}
     head = [
         "system",
         "parameters",
-        "BLEU at equal arithmetic",
+        f"BLEU at {_first_budget(found)}",
         "BLEU at equal time",
         "operations at equal time, ours and by the paper's rule",
         "minutes, at equal arithmetic and at equal time",
@@ -30,7 +30,7 @@ def as_text(found: Table) -> str:
     ]
     parts = [
         table(head, lines),
-        f"Equal arithmetic is {found.at.operations:.1e} operations of training, by our count.",
+        *_arithmetic(found),
         f"Copying the source: BLEU {found.copying.score:.2f}. Signature: `{'`, `'.join(_signatures(found))}`.",
         "[ , ] is the 95 % interval of a bootstrap over the test's sentences; what another seed would change is not in "
         "it. The paper's BLEU is of newstest2014, tokenised, compounds split (here `bleu-paper`); ours is sacreBLEU's, "
@@ -48,7 +48,18 @@ def as_text(found: Table) -> str:
     return "\n\n".join(parts)
 
 
-def _settings(found: Table) -> Iterable[str]:
+def _first_budget(found: SystemComparison) -> str:
+    """Names the budget of the first column of BLEU."""
+    return "the steps of its preset" if found.at.operations is None else "equal arithmetic"
+
+
+def _arithmetic(found: SystemComparison) -> Iterable[str]:
+    """Says how much arithmetic every system has, where the scale makes it equal."""
+    if found.at.operations is not None:
+        yield f"Equal arithmetic is {found.at.operations:.1e} operations of training, by our count."
+
+
+def _settings(found: SystemComparison) -> Iterable[str]:
     """What of the small scale's recipes is not the same for all; at the paper's each has its preset's."""
     if found.at.name == "small":
         usual, _ = Counter(row.system.peak for row in found.rows).most_common(1)[0]
@@ -56,7 +67,7 @@ def _settings(found: Table) -> Iterable[str]:
         yield f"Peaks of the learning rate: {', '.join([*others, f'{usual:g} for all others'])}."
 
 
-def _rates(found: Table) -> dict[str, float]:
+def _rates(found: SystemComparison) -> dict[str, float]:
     """Operations a second of each machine, as all trainings on it found them; one alone may have had neighbours."""
     known: dict[str, list[float]] = {}
     for row in found.rows:
@@ -66,7 +77,7 @@ def _rates(found: Table) -> dict[str, float]:
     return {machine: statistics.median(rates) for machine, rates in known.items()}
 
 
-def _system(row: Row, published: Mapping[str, Published], pair: str, rates: Mapping[str, float]) -> list[str]:
+def _system(row: SystemResult, published: Mapping[str, Published], pair: str, rates: Mapping[str, float]) -> list[str]:
     """A line of Table 2."""
     last, name = row.time or row.arithmetic, row.system.published
     beside = f"{name}{_printed(published[name], pair)}" if name else row.system.beside
@@ -87,7 +98,7 @@ def _system(row: Row, published: Mapping[str, Published], pair: str, rates: Mapp
     ]
 
 
-def _signatures(found: Table) -> list[str]:
+def _signatures(found: SystemComparison) -> list[str]:
     """What BLEU was, of all rows."""
     scored = [each for row in found.rows for each in (row.arithmetic, row.time) if each]
     return sorted({found.copying.signature, *(each.signature for each in scored)})
@@ -106,10 +117,10 @@ def _line_through(at_fewer: int, at_more: int) -> str:
     return f"{fixed:.0f}" if not slope else f"{fixed:.0f} + {slope:g} n"
 
 
-def _verdicts(found: Table) -> Iterable[str]:
+def _verdicts(found: SystemComparison) -> Iterable[str]:
     """Which system is the best at either, and the ensemble."""
     for what, results in (
-        ("equal arithmetic", [row.arithmetic for row in found.rows]),
+        (_first_budget(found), [row.arithmetic for row in found.rows]),
         ("equal time", [row.time for row in found.rows]),
     ):
         known = [each for each in results if each and (what == "equal time" or each.reached)]

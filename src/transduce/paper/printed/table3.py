@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from transduce.model.flops import LENGTH
 from transduce.paper.printed.cells import steps, table, trainings, with_spread, within
-from transduce.paper.table3 import Ordering, Row
+from transduce.paper.table3 import Ordering, VariationResult
 
 
-def as_text(rows: Sequence[Row], found: Sequence[Ordering]) -> str:
+def as_text(rows: Sequence[VariationResult], found: Sequence[Ordering]) -> str:
     """Table 3, the paper's columns beside ours, and which of its orderings hold."""
     head = ["row", "seeds", "perplexity", "accuracy", "BLEU", "parameters", "operations a word", "the paper's"]
     lines = []
