@@ -1,4 +1,4 @@
-"""The README's table has every verb, each answers `--help`, and the options it names are there."""
+"""The table of docs/commands.md has every verb, each answers `--help`, and the options it names are there."""
 
 import json
 import re
@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from transduce.commands import VERBS, app
 
-README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-ROWS = re.findall(r"^\| `transduce (\w+)([^`]*)` \| (.*) \|$", README, flags=re.MULTILINE)
+COMMANDS = (Path(__file__).parents[2] / "docs" / "commands.md").read_text("utf-8")
+ROWS = re.findall(r"^\| `transduce (\w+)([^`]*)` \| (.*) \|$", COMMANDS, flags=re.MULTILINE)
 
 
 def test_the_table_has_every_verb_and_no_other() -> None:
@@ -26,11 +26,11 @@ def test_every_verb_answers_help_and_has_the_options_that_the_table_names(verb: 
         assert re.search(rf"{option}\b", result.output), option
 
 
-def test_every_command_in_the_readme_is_a_verb() -> None:
-    assert set(re.findall(r"^ +\$? ?transduce (\w+)", README, flags=re.MULTILINE)) <= set(VERBS)
+def test_every_command_in_the_page_is_a_verb() -> None:
+    assert set(re.findall(r"^ +\$? ?transduce (\w+)", COMMANDS, flags=re.MULTILINE)) <= set(VERBS)
 
 
-def test_the_count_of_parameters_in_the_readme_is_what_info_prints() -> None:
-    [(shown, vocabulary)] = re.findall(r"^ +([\d,]+) parameters at ([\d,]+) subwords", README, flags=re.MULTILINE)
+def test_the_count_of_parameters_in_the_page_is_what_info_prints() -> None:
+    [(shown, vocabulary)] = re.findall(r"^ +([\d,]+) parameters at ([\d,]+) subwords", COMMANDS, flags=re.MULTILINE)
     result = CliRunner().invoke(app, ["info", "base", "--vocabulary", vocabulary.replace(",", ""), "--json"])
     assert json.loads(result.output)["parameters"] == int(shown.replace(",", ""))
