@@ -1,14 +1,20 @@
 """`transduce translate`."""
 
 import functools
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from transduce.commands.console import say
-from transduce.commands.options import Engine, PrecisionOption, refuse_options
+from transduce.commands.options import (
+    Engine,
+    MarginOption,
+    OverwriteOption,
+    PrecisionOption,
+    decoding_settings,
+    refuse_options,
+)
 from transduce.commands.output import check_writable, write_output
 
 if TYPE_CHECKING:
@@ -22,11 +28,10 @@ SHARD_LINES = 2000
 def translate(
     run: Annotated[list[Path], typer.Argument(metavar="RUN... [TEXT]", help="Model directories, then a file.")],
     out: Annotated[Path | None, typer.Option(help="Write here instead of standard output.")] = None,
+    overwrite: OverwriteOption = False,
     beam: Annotated[int | None, typer.Option(min=1, help="Width of the beam; the model's own if not given.")] = None,
     length_penalty: Annotated[float | None, typer.Option(min=0, help="α of the length penalty.")] = None,
-    margin: Annotated[
-        float | None, typer.Option(help="Drop hypotheses so many nats behind: faster, a bet; inf: none.")
-    ] = None,
+    margin: MarginOption = None,
     greedy: Annotated[bool, typer.Option(help="The most probable word at each step.")] = False,
     n_best: Annotated[int, typer.Option(min=1, help="At most so many translations a line, as TSV.")] = 1,
     scores: Annotated[bool, typer.Option(help="TSV: line, text, log-probability, the score it was chosen by.")] = False,
@@ -59,7 +64,7 @@ def translate(
     from transduce.translation.output_format import OutputFormat
 
     runs, text = _runs_and_text(run, engine)
-    decoding = _decoding(runs[0], {"beam": beam, "length_penalty": length_penalty, "margin": margin})
+    decoding = decoding_settings(runs[0], {"beam": beam, "length_penalty": length_penalty, "margin": margin})
     if greedy or sample:
         refuse_options({"--beam": beam, "--length-penalty": length_penalty, "--margin": margin}, "is for a beam search")
     if not sample:
@@ -74,9 +79,10 @@ def translate(
     job = Job.of(runs, method, form, precision.value, batch_tokens, device, threads)
     if engine is None:
         refuse_options({"--shard-lines": shard_lines, "--actors": actors}, "is for --engine")
-        check_writable(out)
+        check_writable(out, overwrite=overwrite)
         write_output(_translated(job, text, prefix), out)
     else:
+        refuse_options({"--overwrite": overwrite or None}, "is not for --engine")
         _in_bulk(job, text, prefix, out, engine, shard_lines or SHARD_LINES, actors)
 
 
@@ -98,18 +104,6 @@ def _runs_and_text(paths: list[Path], engine: Engine | None) -> tuple[list[Path]
     if is_model:
         raise ValueError(f"{last} is a model; with --engine the last path is the text, a file or a folder")
     return paths[:-1], last
-
-
-def _decoding(run: Path, asked: dict[str, Any]) -> "Decoding":
-    """The model's own, changed as asked."""
-    from transduce.model_directory import Model
-    from transduce.search import Decoding
-    from transduce.settings import merged, validated
-
-    changes = {key: value for key, value in asked.items() if value is not None}
-    if changes.get("margin") == math.inf:
-        changes["margin"] = None
-    return validated(Decoding, merged(Model.read_config(run).decoding.as_dictionary(), changes), place="options")
 
 
 def _method(
