@@ -44,7 +44,7 @@ def translate(
     top_p: Annotated[float | None, typer.Option(help="Draw from the most probable words of this mass.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Of the draw, 1 if not given.")] = None,
     prefix: Annotated[Path | None, typer.Option(help="A file with what each translation must begin with.")] = None,
-    batch_tokens: Annotated[int, typer.Option(min=1, help="Source positions translated at once.")] = 8192,
+    batch_tokens: Annotated[int | None, typer.Option(min=1, help="Most source positions translated at once.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or one of several: cuda:1.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
@@ -62,6 +62,7 @@ def translate(
     """Translates lines; one line in is one line out, and an empty line stays empty."""
     from transduce.bulk.job import Job
     from transduce.translation.output_format import OutputFormat
+    from transduce.translation.translator import BATCH_TOKENS
 
     runs, text = _runs_and_text(run, engine)
     decoding = decoding_settings(runs[0], {"beam": beam, "length_penalty": length_penalty, "margin": margin})
@@ -76,7 +77,7 @@ def translate(
     if alignments and (scores or n_best > 1) and not as_json:
         raise ValueError("--alignments: it is a table of its own beside that of --scores and --n-best; add --json")
     form = OutputFormat(scores=scores or n_best > 1, alignments=alignments, json=as_json)
-    job = Job.of(runs, method, form, precision.value, batch_tokens, device, threads)
+    job = Job.of(runs, method, form, precision.value, batch_tokens or BATCH_TOKENS, device, threads)
     if engine is None:
         refuse_options({"--shard-lines": shard_lines, "--actors": actors}, "is for --engine")
         check_writable(out, overwrite=overwrite)
