@@ -64,7 +64,6 @@ def test_the_version(capsys):
     [
         (["trian"], "no command `trian`; did you mean `train`?"),
         (["frobnicate"], "no command `frobnicate`"),
-        ([], "Missing command"),
         (["info"], "Missing argument"),
         (["info", "base", "--vocabulry", "7"], "--vocabulry"),
         (["info", "base", "--vocabulary", "many"], "--vocabulary"),

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
-from transduce.commands.console import let_go, say
+from transduce.commands.console import escape_on_terminal, let_go, say, show_log_records
 from transduce.runtime.signals import Interrupted, OtherProcessError
 
 VERBS = {
@@ -37,6 +37,8 @@ VERBS = {
     "paper": "Reproduce the tables of the paper.",
     "bench": "Measure the speed of training or of translating.",
 }
+
+HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
 class _Verbs(TyperGroup):
@@ -58,6 +60,7 @@ class _Verbs(TyperGroup):
             ctx.fail(f"there is no command `{cmd_name}`" + (f"; did you mean `{near[0]}`?" if near else ""))
         verb = getattr(importlib.import_module(f"transduce.commands.{cmd_name}"), cmd_name)
         info = CommandInfo(name=cmd_name, callback=_guarded(verb), help=VERBS[cmd_name])
+        info.context_settings = HELP_OPTIONS
         return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
 
 
@@ -70,13 +73,16 @@ def _version(wanted: bool) -> None:
 
 
 def _callback(
+    context: typer.Context,
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
 ) -> None:
     """The Transformer of "Attention Is All You Need": train, translate, measure, look inside."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
-app = typer.Typer(cls=_Verbs, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-app.callback()(_callback)
+app = typer.Typer(cls=_Verbs, pretty_exceptions_enable=False, rich_markup_mode=None, context_settings=HELP_OPTIONS)
+app.callback(invoke_without_command=True)(_callback)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -87,6 +93,7 @@ def main(arguments: list[str] | None = None) -> None:
             stream.reconfigure(encoding="utf-8", errors=errors)
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - what is said goes nowhere, not to standard output
+    escape_on_terminal(sys.stdout)
     try:
         app(args=arguments)
     finally:
@@ -102,6 +109,7 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
         try:
             if sys.stdout is None:
                 raise OSError("standard output is closed; send it to a file, or to /dev/null")
+            show_log_records()
             verb(*arguments, **options)
             sys.stdout.flush()  # here and not at exit, where a reader that has left would be an error
         except (typer.Exit, SystemExit):

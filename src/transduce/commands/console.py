@@ -1,21 +1,61 @@
-"""What verbs tell people while they work: on standard error, whoever still reads it."""
+"""Messages to people on standard error, and terminals that are safe from the control characters of texts."""
 
 import contextlib
 import os
+import re
 import sys
 from typing import TextIO
 
-__all__ = ["let_go", "say"]
+__all__ = ["escape_control_characters", "escape_on_terminal", "let_go", "say", "show_log_records"]
+
+# C0 without tab and newline, DEL and C1; bidirectional embeddings, overrides and isolates; bytes that are no UTF-8.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\udc80-\udcff]")
+
+
+def escape_control_characters(text: str) -> str:
+    """Returns `text` with each control character as an escape that can be read, such as `\\x1b`."""
+    return _CONTROL.sub(
+        lambda match: (
+            match.group().encode("ascii", "backslashreplace").decode()
+            if match.group() > "\x9f"
+            else f"\\x{ord(match.group()):02x}"
+        ),
+        text,
+    )
+
+
+def escape_on_terminal(stream: TextIO | None) -> None:
+    """Has `stream` escape control characters where it is a terminal; files and pipes get texts unchanged."""
+    if stream is not None and stream.isatty():
+        write = stream.write
+        stream.write = lambda text: write(escape_control_characters(text))  # type: ignore[method-assign]
 
 
 def say(line: str) -> None:
-    """One line; where the reader has left, or the disk of a log is full, the work goes on without it."""
+    """Prints a line on standard error; a reader that has left, or a full disk, does not stop the work."""
     with contextlib.suppress(OSError):
-        print(line, file=sys.stderr, flush=True)
+        print(escape_control_characters(line) if sys.stderr.isatty() else line, file=sys.stderr, flush=True)
+
+
+def show_log_records() -> None:
+    """Prints the records of the logger `transduce`, such as that of a long compilation, on standard error."""
+    import logging
+
+    class ConsoleHandler(logging.Handler):
+        """Prints records with `say`."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            """Prints the message of `record`."""
+            say(record.getMessage())
+
+    logger = logging.getLogger("transduce")
+    logger.setLevel(logging.INFO)
+    logger.handlers[:] = [ConsoleHandler()]
+    logger.propagate = False
 
 
 def let_go(stream: TextIO | None) -> None:
-    """Writes what is left in a stream, or lets go what nobody takes: at exit it would be an error and another code."""
+    """Flushes a stream; where nobody takes what is left, discards it, which would be an error at exit."""
     if stream is None:
         return
     try:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from transduce.commands.console import say
+from transduce.commands.options import OverwriteOption
 from transduce.commands.output import check_writable
 
 __all__ = ["draw"]
@@ -16,13 +17,14 @@ def draw(
     sentence: Annotated[str, typer.Argument(help="The sentence to translate.")],
     out: Annotated[Path, typer.Option(help="The picture: a name that ends in .html, .png or .svg.")],
     target: Annotated[str | None, typer.Option(help="The translation to explain, instead of the model's own.")] = None,
+    overwrite: OverwriteOption = False,
 ) -> None:
     """Draw the attention of every layer and head while SENTENCE is translated."""
     from transduce import pictures
 
     # A wrong name is told before the model is read.
     pictures.picture_format(out)
-    check_writable(out)
+    check_writable(out, overwrite=overwrite)
 
     from transduce.translation.translator import Translator
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.commands.console import say
-from transduce.commands.options import PrecisionOption
+from transduce.commands.options import MarginOption, OverwriteOption, PrecisionOption, decoding_settings
 from transduce.commands.output import check_writable, write_output
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ def evaluate(
     ] = None,
     bootstrap: Annotated[int | None, typer.Option(min=2, help="Resamples for intervals.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the translations here.")] = None,
+    overwrite: OverwriteOption = False,
+    margin: MarginOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or one of several: cuda:1.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
@@ -38,6 +40,7 @@ def evaluate(
     from transduce.measure import metric_named, scores
     from transduce.model_directory import Model
     from transduce.runtime.device import choose_device, keep_freed_memory, set_threads
+    from transduce.translation.search_method import SearchMethod
     from transduce.translation.translator import Translator
 
     set_threads(threads)
@@ -48,10 +51,11 @@ def evaluate(
     names = [name.strip() for name in metric.split(",")]
     for name in names:  # a wrong one is told now, not after hours of translating
         metric_named(name, language=language)
-    check_writable(out)
+    check_writable(out, overwrite=overwrite)
+    decoding = decoding_settings(run[0], {"margin": margin})
     translator = Translator.load(*run, device=str(choose_device(device)), precision=precision.value)
     began = time.perf_counter()
-    translations = translator.translate(corpus.source)
+    translations = [best[0] for best in translator.translate_lines(corpus.source, SearchMethod(decoding))]
     seconds = time.perf_counter() - began
     outputs = [translation.text for translation in translations]
     if out is not None:
@@ -63,7 +67,7 @@ def evaluate(
         "sentences": len(outputs),
         "seconds": seconds,
         "tokens_per_second": sum(len(translation.tokens) + 1 for translation in translations) / seconds,
-        "decoding": translator.decoding.as_dictionary(),
+        "decoding": decoding.as_dictionary(),
         "precision": precision.value,
     }
     if as_json:

@@ -10,8 +10,11 @@ from transduce.storage.atomic import atomic_write
 __all__ = ["check_writable", "write_output"]
 
 
-def check_writable(out: Path | None) -> None:
-    """Makes the folder of `out`; a `ValueError` where no file can be written there."""
+def check_writable(out: Path | None, *, overwrite: bool = False) -> None:
+    """Makes the folder of `out`; raises ValueError where no file can be written there.
+
+    A file that holds something is refused unless `overwrite`; pipes and devices are written to.
+    """
     if out is None:
         return
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -19,6 +22,8 @@ def check_writable(out: Path | None) -> None:
         raise ValueError(f"--out {out}: that is a folder; name a file in it")
     if not os.access(out if out.exists() else out.parent, os.W_OK):
         raise ValueError(f"--out {out}: you may not write there; choose another place")
+    if not overwrite and out.is_file() and out.stat().st_size:
+        raise ValueError(f"--out {out}: there is such a file already; add --overwrite to replace it")
 
 
 def write_output(text: str, out: Path | None) -> None:

@@ -1,14 +1,20 @@
 """`transduce translate`."""
 
 import functools
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from transduce.commands.console import say
-from transduce.commands.options import Engine, PrecisionOption, refuse_options
+from transduce.commands.options import (
+    Engine,
+    MarginOption,
+    OverwriteOption,
+    PrecisionOption,
+    decoding_settings,
+    refuse_options,
+)
 from transduce.commands.output import check_writable, write_output
 
 if TYPE_CHECKING:
@@ -24,11 +30,10 @@ SHARD_LINES = 2000
 def translate(
     run: Annotated[list[Path], typer.Argument(metavar="RUN... [TEXT]", help="Model directories, then a file.")],
     out: Annotated[Path | None, typer.Option(help="Write here instead of standard output.")] = None,
+    overwrite: OverwriteOption = False,
     beam: Annotated[int | None, typer.Option(min=1, help="Width of the beam; the model's own if not given.")] = None,
     length_penalty: Annotated[float | None, typer.Option(min=0, help="α of the length penalty.")] = None,
-    margin: Annotated[
-        float | None, typer.Option(help="Drop hypotheses so many nats behind: faster, a bet; inf: none.")
-    ] = None,
+    margin: MarginOption = None,
     greedy: Annotated[bool, typer.Option(help="The most probable word at each step.")] = False,
     n_best: Annotated[int, typer.Option(min=1, help="At most so many translations a line, as TSV.")] = 1,
     scores: Annotated[bool, typer.Option(help="TSV: line, text, log-probability, the score it was chosen by.")] = False,
@@ -41,7 +46,7 @@ def translate(
     top_p: Annotated[float | None, typer.Option(help="Draw from the most probable words of this mass.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Of the draw, 1 if not given.")] = None,
     prefix: Annotated[Path | None, typer.Option(help="A file with what each translation must begin with.")] = None,
-    batch_tokens: Annotated[int, typer.Option(min=1, help="Source positions translated at once.")] = 8192,
+    batch_tokens: Annotated[int | None, typer.Option(min=1, help="Most source positions translated at once.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or one of several: cuda:1.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
@@ -57,10 +62,11 @@ def translate(
     actors: Annotated[int | None, typer.Option(min=1, help="Models at work at once, with --engine ray.")] = None,
 ) -> None:
     """Translates lines; one line in is one line out, and an empty line stays empty."""
+    from transduce.translation.line_translator import BATCH_TOKENS
     from transduce.translation.output_format import OutputFormat
 
     runs, text = _runs_and_text(run, engine)
-    decoding = _decoding(runs[0], {"beam": beam, "length_penalty": length_penalty, "margin": margin})
+    decoding = decoding_settings(runs[0], {"beam": beam, "length_penalty": length_penalty, "margin": margin})
     if greedy or sample:
         refuse_options({"--beam": beam, "--length-penalty": length_penalty, "--margin": margin}, "is for a beam search")
     if not sample:
@@ -72,14 +78,16 @@ def translate(
     if alignments and (scores or n_best > 1) and not as_json:
         raise ValueError("--alignments: it is a table of its own beside that of --scores and --n-best; add --json")
     form = OutputFormat(scores=scores or n_best > 1, alignments=alignments, json=as_json)
+    batch_tokens = batch_tokens or BATCH_TOKENS
     if engine is None:
         refuse_options({"--shard-lines": shard_lines, "--actors": actors}, "is for --engine")
-        check_writable(out)
+        check_writable(out, overwrite=overwrite)
         translator = _load(runs, form, device, threads, precision)
         write_output(_translated(translator, method, form, text, prefix, batch_tokens), out)
     else:
         from transduce.bulk.job import TranslationJob
 
+        refuse_options({"--overwrite": overwrite or None}, "is not for --engine")
         job = TranslationJob.of(runs, method, form, precision.value, batch_tokens, device, threads)
         _in_bulk(job, text, prefix, out, engine, shard_lines or SHARD_LINES, actors)
 
@@ -102,18 +110,6 @@ def _runs_and_text(paths: list[Path], engine: Engine | None) -> tuple[list[Path]
     if is_model:
         raise ValueError(f"{last} is a model; with --engine the last path is the text, a file or a folder")
     return paths[:-1], last
-
-
-def _decoding(run: Path, asked: dict[str, Any]) -> "Decoding":
-    """The model's own, changed as asked."""
-    from transduce.model_directory import Model
-    from transduce.search import Decoding
-    from transduce.settings import merged, validated
-
-    changes = {key: value for key, value in asked.items() if value is not None}
-    if changes.get("margin") == math.inf:
-        changes["margin"] = None
-    return validated(Decoding, merged(Model.read_config(run).decoding.as_dictionary(), changes), place="options")
 
 
 def _method(

@@ -1,0 +1,87 @@
+"""The command line on a terminal: help, completion, files that stay, control characters that do not get through."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from micro_run import forked
+from transduce.commands import main
+from transduce.commands.console import escape_control_characters
+from transduce.commands.output import check_writable
+
+
+@pytest.mark.parametrize("arguments", [[], ["-h"], ["translate", "-h"]])
+def test_help(arguments, capsys):
+    with pytest.raises(SystemExit) as leaving:
+        main(arguments)
+    printed = capsys.readouterr()
+    assert (leaving.value.code, printed.err) == (0, "")
+    assert printed.out.lstrip().startswith("Usage: ")
+
+
+def test_completion_of_verbs():
+    environment = {"_TRANSDUCE_COMPLETE": "complete_bash", "COMP_WORDS": "transduce tra", "COMP_CWORD": "1"}
+    code = "import sys; sys.argv[0] = 'transduce'; from transduce.commands import main; main()"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, timeout=60
+    )
+    assert ended.stdout.split() == ["train", "translate"]
+
+
+def test_control_characters_are_escaped():
+    text = "a\x1b[31m\x07\x9b\u202eb\r\tü\n\udcff"
+    assert escape_control_characters(text) == "a\\x1b[31m\\x07\\x9b\\u202eb\\x0d\tü\n\\udcff"
+
+
+def test_control_characters_reach_a_pipe_and_no_terminal(tmp_path):
+    run = tmp_path / "a\x1b]0;title\x07"
+    command = [sys.executable, "-m", "transduce", "embedded", "--split=test", "--count=1", f"--out={run}"]
+    piped = subprocess.run(command, capture_output=True, timeout=60)
+    assert b"\x1b]0;title\x07" in piped.stdout
+    terminal, stream = pty.openpty()
+    with subprocess.Popen(command, stdout=stream, stderr=stream) as process:
+        process.wait(60)
+    printed = os.read(terminal, 10_000)
+    assert b"\x1b" not in printed
+    assert b"\\x1b]0;title\\x07" in printed
+
+
+def test_an_output_file_is_overwritten_only_on_request(fluent, micro, tmp_path):
+    out = tmp_path / "out"
+    out.write_text("before\n")
+    for verb in (["translate", fluent, micro / "test.en"], ["evaluate", fluent, "--test", "spare"]):
+        out.write_text("before\n")
+        ended = forked(*verb, "--out", out)
+        assert (ended.code, out.read_text()) == (2, "before\n")
+        assert "add --overwrite" in ended.error
+        assert forked(*verb, "--out", out, "--overwrite").code == 0
+        assert out.read_text().count("\n") == 5
+
+
+def test_devices_and_empty_files_are_written_to(tmp_path):
+    (tmp_path / "empty").touch()
+    check_writable(tmp_path / "empty")
+    os.mkfifo(tmp_path / "fifo")
+    check_writable(tmp_path / "fifo")
+
+
+def test_evaluate_has_a_margin(fluent):
+    report = json.loads(forked("evaluate", fluent, "--test", "spare", "--margin", 0.5, "--json").out)
+    assert report["decoding"]["margin"] == 0.5
+
+
+def test_log_records_are_shown(capsys, monkeypatch):
+    import logging
+
+    def described(*_):
+        logging.getLogger("transduce.model").info("compiling takes ten seconds")
+        raise ValueError("end")
+
+    monkeypatch.setattr("transduce.recipe.model_summary.described", described)
+    with pytest.raises(SystemExit):
+        main(["info", "base"])
+    assert capsys.readouterr().err == "compiling takes ten seconds\ntransduce: end\n"
