@@ -164,7 +164,7 @@ def test_a_convolutional_encoder_hears_of_what_its_kernels_cover_and_its_decoder
     model = build({"kind": "convolutional", "d_model": 10, "encoder": blocks, "decoder": blocks, "dropout": 0.0})
     vectors = torch.randn(1, 17, 10, dtype=torch.float64, requires_grad=True)
     model.source_embedding.forward = lambda source: vectors
-    keys, _ = model._read(tokens(17), everywhere(tokens(17)))
+    keys, _ = model._encode(tokens(17), everywhere(tokens(17)))
     assert within(heard(keys, vectors), layers * (kernel // 2), layers * (kernel // 2))
     model.source_embedding.forward = lambda source: vectors.detach()
     model.target_embedding.forward = lambda target: vectors
@@ -241,7 +241,7 @@ def test_a_convolutional_encoder_keeps_the_variance_of_what_it_reads():
     model = build({"kind": "convolutional", "d_model": 256, "encoder": blocks, "decoder": blocks, "dropout": 0.0})
     vectors = 0.1 * torch.randn(4, 60, 256, dtype=torch.float64)  # as small as fresh embeddings
     model.source_embedding.forward = lambda source: vectors
-    keys, _ = model._read(tokens(60).expand(4, -1), torch.ones(4, 60, dtype=torch.bool))
+    keys, _ = model._encode(tokens(60).expand(4, -1), torch.ones(4, 60, dtype=torch.bool))
     assert 0.5 < float(keys.detach().std()) / 0.1 < 2
 
 
@@ -251,7 +251,7 @@ def test_a_bytenets_field_is_the_sum_of_its_dilations():
     vectors = torch.randn(1, 40, 12, dtype=torch.float64, requires_grad=True)
     model.source_embedding.forward = lambda source: vectors
     around = 2 * (1 + 2 + 4)  # a kernel of 3 hears of one dilation on either side
-    columns = model._read(tokens(40), everywhere(tokens(40)))
+    columns = model._encode(tokens(40), everywhere(tokens(40)))
     assert within(heard(columns, vectors), around, around)
     model.source_embedding.forward = lambda source: vectors.detach()
     model.target_embedding.forward = lambda target: vectors
@@ -263,9 +263,9 @@ def test_a_bytenets_decoder_unfolds_over_the_encoder():
     """The t-th word is written beside the t-th column, and goes on where the columns have ended."""
     model = build({"kind": "bytenet", "d_model": 12, "sets": 1, "dilations": [1, 2], "dropout": 0.0})
     source, target = tokens(5), tokens(11, 2)
-    columns = model._read(source, everywhere(source)).detach().requires_grad_()
+    columns = model._encode(source, everywhere(source)).detach().requires_grad_()
     assert columns.shape[1] == math.ceil(1.2 * 5)
-    model._read = lambda source, visible: columns
+    model._encode = lambda source, visible: columns
     states = model(source, everywhere(source), target).states
     hearing = heard(states, columns)
     field = 2 * (1 + 2)
@@ -283,7 +283,7 @@ def test_a_neural_gpus_memory_is_worked_on_once_for_each_column_and_whole():
         )
     for length in (3, 7):
         seen.clear()
-        model._read(tokens(length), everywhere(tokens(length)))
+        model._encode(tokens(length), everywhere(tokens(length)))
         assert len(seen) == length
         assert all(bool((changed > 0).all()) for changed in seen)  # every column in every step
 
@@ -293,18 +293,18 @@ def test_a_neural_gpus_tape_is_active():
     spec = {"kind": "neural_gpu", "d_model": 6, "layers": 1, "height": 2, "dropout": 0.0}
     model = build(spec)
     source, target = tokens(4), tokens(5, 2)
-    memory, columns = model._read(source, everywhere(source))
-    one = model._write(target, 0, memory, torch.zeros_like(memory), columns)
+    memory, columns = model._encode(source, everywhere(source))
+    one = model._decode(target, 0, memory, torch.zeros_like(memory), columns)
     changed = target.clone()
     changed[0, 0] = 3 if int(target[0, 0]) != 3 else 4
-    states, _, tape = model._write(changed, 0, memory, torch.zeros_like(memory), columns)
+    states, _, tape = model._decode(changed, 0, memory, torch.zeros_like(memory), columns)
     assert (states - one[0]).abs().amax(-1).gt(0).all()
     assert not torch.equal(tape[:, :, 0], one[2][:, :, 0])
     assert torch.equal(tape[:, :, 1:5], one[2][:, :, 1:5])
     layer = next(iter(model.decoder))
     with torch.no_grad():
         layer.gates.bias[:6] = 1e4
-    assert torch.allclose(model._write(target, 0, memory, torch.zeros_like(memory), columns)[1], memory)
+    assert torch.allclose(model._decode(target, 0, memory, torch.zeros_like(memory), columns)[1], memory)
 
 
 @pytest.mark.parametrize(("tying", "tables"), [("adjacent", 4), ("layerwise", 2), ("untied", 6)])
@@ -333,7 +333,7 @@ def test_a_memory_network_needs_its_hops():
     assert not torch.allclose(*states)
     # Beyond its span a written word is forgotten.
     vectors = [
-        three(source, everywhere(source), torch.cat([first, tokens(7, 3)], dim=1))
+        three(source, everywhere(source), torch.cat([first, tokens(7, 3)], dim=1)).states
         for first in (tokens(1), tokens(1, 9))
     ]
     changed = (vectors[0] - vectors[1]).abs().amax(-1)[0] > 0
@@ -436,13 +436,13 @@ def test_residual_connections_begin_at_the_third_layer():
     residual.load_state_dict(plain.state_dict())
     inputs = torch.randn(1, 5, 8, dtype=torch.float64)
     raised = torch.randn(1, 5, 8, dtype=torch.float64)
-    assert [torch.equal(residual._added(inputs, raised, n), raised + inputs) for n in range(4)] == [
+    assert [torch.equal(residual._add_residual(inputs, raised, n), raised + inputs) for n in range(4)] == [
         False,
         False,
         True,
         True,
     ]
-    assert all(torch.equal(plain._added(inputs, raised, n), raised) for n in range(4))
+    assert all(torch.equal(plain._add_residual(inputs, raised, n), raised) for n in range(4))
     assert [layer.backwards is not None for layer in residual.encoder] == [True, False, False, False]
     source, target = tokens(5), tokens(4, 2)
     assert not torch.allclose(*(model(source, everywhere(source), target).states for model in (plain, residual)))
@@ -494,7 +494,7 @@ def test_a_word_goes_through_its_best_experts_alone():
         * torch.stack([module.experts[int(e)](row) for e, row in zip(where[:, place], states, strict=True)])
         for place in range(2)
     )
-    torch.testing.assert_close(module(states), expected)
+    torch.testing.assert_close(module(states)[0], expected)
 
 
 def test_the_penalty_of_experts_is_least_where_all_work_alike_and_its_gradient_evens_them_out():
@@ -508,17 +508,17 @@ def test_the_penalty_of_experts_is_least_where_all_work_alike_and_its_gradient_e
 
     def share():
         torch.manual_seed(2)
-        module(states)
-        return float(module.penalty.detach()), float((module.gate(states).argmax(-1) == 0).float().mean())
+        _, penalty = module(states)
+        return float(penalty.detach()), float((module.gate(states).argmax(-1) == 0).float().mean())
 
     uneven, favoured = share()
     assert favoured == 1.0
     optimiser = torch.optim.SGD(module.gate.parameters(), lr=0.2)
     for _ in range(60):
         torch.manual_seed(2)
-        module(states)
+        _, penalty = module(states)
         optimiser.zero_grad()
-        module.penalty.backward()
+        penalty.backward()
         optimiser.step()
     assert share()[0] < 0.3 * uneven
     assert isinstance(module.gate, nn.Linear)

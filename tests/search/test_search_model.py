@@ -82,7 +82,7 @@ def test_a_search_that_does_not_wait_for_its_device_finds_the_same(
     """As on a GPU, where the rows stay a rectangle from look to look and nobody asks whose they are."""
     problem = toy_problem(BOUNDS)
     expected = beam_search(model, problem, Decoding(beam=3), n_best=3)
-    monkeypatch.setattr("transduce.model.decoder_state.WAITED_FOR", {"cpu"})
+    monkeypatch.setattr("transduce.model.decoder_state.ASYNCHRONOUS", {"cpu"})
     monkeypatch.setitem(beam.LOOK, "cpu", look)
     for sentence, found in enumerate(beam_search(model, problem, Decoding(beam=3), n_best=3)):
         assert_same(found, expected[sentence])

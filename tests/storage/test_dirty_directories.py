@@ -133,7 +133,7 @@ def test_any_damage_is_refused_by_name(trained, shared, name, where, cut, put):
         (["model", "d_model"], 26, "model.safetensors does not hold the weights"),
         (["model", "d_model"], "24", '`model.d_model` is "24"'),
         (["model", "encoder_layers"], 10**9, "`model.encoder_layers` is 1000000000"),
-        (["model", "mixer", "heads"], 2**53 - 1, "no machine could hold such a model"),
+        (["model", "mixer", "heads"], 2**53 - 1, "no machine could hold this model"),
         (["model", "kind"], None, "`model` is"),
         (["vocabulary"], {"source": 321, "target": 321}, "does not hold the weights"),
         (["decoding", "length_penalty"], float("inf"), "`decoding.length_penalty` is Infinity"),
