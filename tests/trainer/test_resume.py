@@ -334,15 +334,15 @@ def test_nothing_is_prepared_into_a_folder_of_something_else(micro, tmp_path):
 
 
 def test_the_outcome_names_the_weights_that_are_there(micro, tmp_path):
-    """Killed after a validation that published, gone on with from the checkpoint before it, and ended earlier."""
+    """Killed after a validation that published; resumed from the checkpoint before it and ended as if never killed."""
     changes = {"average": "null", "validate_by": "loss", "validate_every": 2, "log_every": 1}
     changes = [f"--set=training.{key}={value}" for key, value in changes.items()]
     train(micro, tmp_path, *changes, moment=Moment("step 11"))
     assert (checkpoints(tmp_path), Model.read(tmp_path).config.weights.steps) == ([4, 8], (10,))
     ended = train(micro, tmp_path, *changes, "--set", "training.steps=9")
     assert ended.code == 0, ended.error
-    assert "weights: best of step 10" in ended.out
-    assert Model.read(tmp_path).config.weights.steps == (10,)
+    assert "weights: best of step 8" in ended.out
+    assert Model.read(tmp_path).config.weights.steps == (8,)
 
 
 def test_neither_saving_nor_validating_nor_logging_touches_the_bits(micro, trained, tmp_path):

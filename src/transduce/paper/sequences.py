@@ -169,7 +169,7 @@ def _accuracy(task: Task, ends: tuple[int, int], model: Model, _outputs: Sequenc
             [target[place] for place in places],
         )
         reading, given, wanted = (pad_rows(side, symbols.pad, device) for side in rows)
-        best = module.readout(module(reading, reading != symbols.pad, given)).argmax(-1)[:, :-1]
+        best = module.readout(module(reading, reading != symbols.pad, given).states).argmax(-1)[:, :-1]
         counts = wanted != symbols.pad
         if task == "agreement":
             counts = counts & (torch.arange(wanted.shape[1], device=device) == counts.sum(1, keepdim=True) - 1)

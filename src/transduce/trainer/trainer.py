@@ -170,7 +170,7 @@ class Trainer:
         self, state: TrainingState, record: StepRecord, clock: TrainingClock, signals: list[int]
     ) -> tuple[TrainingState, str | None]:
         """Saves, validates and stops where that is due; returns the state and the reason why the training ends."""
-        elapsed, since_save, signal = self.group.all_reduce_max(*clock.read(), signals[0] if signals else 0)
+        elapsed, since_save = self.group.all_reduce_max(*clock.read())
         state = state._replace(elapsed=elapsed)
         if state.step % self.settings.log_every == 0:
             self.metrics_log.report()
@@ -179,6 +179,7 @@ class Trainer:
             state, is_saved = self._try_to_save(state, clock)
         if state.validation_pending:
             state, is_saved = self._validate(state, clock), False
+        (signal,) = self.group.all_reduce_max(signals[0] if signals else 0)
         reason = state.end_reason(self.settings)
         if (reason or (signal and not state.skips.in_a_row)) and not is_saved:
             state = self._save(state, is_due=False)
