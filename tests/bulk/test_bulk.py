@@ -12,7 +12,7 @@ import pytest
 
 from micro_run import WORDS, Moment, forked
 from transduce.bulk import translate_shards
-from transduce.bulk.job import ShardTranslator, TranslationJob, translate_locally
+from transduce.bulk.job import ShardTranslator, TranslationJob, int8_bits, translate_locally
 from transduce.bulk.shards import cut_texts
 from transduce.bulk.translate_shards import translate_texts
 from transduce.commands import main
@@ -191,6 +191,7 @@ def searched(**changes):
     return METHOD._replace(decoding=METHOD.decoding.model_copy(update=changes))
 
 
+INT8 = {"precision": "int8", "int8_bits": int8_bits("int8")}
 DRAWN = METHOD._replace(sampling=Sampling(), seed=1)
 
 
@@ -201,8 +202,8 @@ DRAWN = METHOD._replace(sampling=Sampling(), seed=1)
         ({}, {"method": searched(beam=1)}, "another beam"),
         ({}, {"method": DRAWN}, "another sampling"),
         ({"method": DRAWN}, {"method": DRAWN._replace(seed=2)}, "another sampling"),
-        ({}, {"precision": "int8"}, "another precision"),
-        ({}, {"form": OutputFormat(scores=True)}, "another output_format"),
+        ({}, INT8, "another precision, another int8_bits"),
+        ({}, {"output_format": OutputFormat(scores=True)}, "another output_format"),
     ],
 )
 def test_other_options_are_never_mixed_in(job, text, tmp_path, first, change, named):
@@ -231,7 +232,7 @@ def test_shards_are_known_by_all_that_decides_on_a_translation(job):
     jobs = [job._replace(method=method) for method in methods]
     jobs += [job._replace(output_format=OutputFormat(**{name: True})) for name in OutputFormat._fields]
     jobs += [
-        job._replace(precision="int8"),
+        job._replace(**INT8),
         job._replace(fingerprints=("another",)),
         job._replace(fingerprints=job.fingerprints * 2),
     ]
@@ -241,10 +242,36 @@ def test_shards_are_known_by_all_that_decides_on_a_translation(job):
     assert same.origin == job.origin
 
 
+def test_shards_of_seven_and_of_eight_bits_are_never_joined(fluent, text, tmp_path, monkeypatch):
+    """The origin of a shard once had the precision alone: the shards of two kinds of processors made one output."""
+    jobs = {}
+    for bits, largest in ((7, 64), (8, 127)):
+        monkeypatch.setattr("transduce.bulk.job.largest_weight", lambda largest=largest: largest)
+        jobs[bits] = TranslationJob.of([fluent], METHOD, precision="int8", batch_tokens=1, device="cpu", threads=1)
+        assert jobs[bits].int8_bits == jobs[bits].origin["int8_bits"] == bits
+    assert {name for name, value in jobs[7].origin.items() if value != jobs[8].origin[name]} == {"int8_bits"}
+    out, watched = tmp_path / "out", Watched()
+    with pytest.raises(ValueError, match="int8 has 8 bits on this processor and 7 where the translation began"):
+        bulk(jobs[7], text, out)
+    monkeypatch.setattr("transduce.bulk.job.largest_weight", lambda: 64)
+    broken(jobs[7], text, out, after=3)
+    monkeypatch.setattr("transduce.bulk.job.largest_weight", lambda: 127)
+    bulk(jobs[8], text, out, watched)
+    assert watched.given == [0, 5, 10, 15]
+    with pytest.raises(ValueError, match="of another int8_bits; move it away"):
+        bulk(jobs[7], text, out)
+
+
+def test_only_int8_has_bits(job):
+    assert job.int8_bits is None
+    assert int8_bits("bfloat16") is None
+    assert int8_bits("int8") in (7, 8)
+
+
 def test_what_was_done_with_other_options_is_still_there(job, text, plain, tmp_path):
     """Who has mistyped an option loses nothing by it."""
     broken(job, text, tmp_path / "out", after=3)
-    broken(job._replace(precision="int8"), text, tmp_path / "out", after=1)
+    broken(job._replace(**INT8), text, tmp_path / "out", after=1)
     watched = Watched()
     bulk(job, text, tmp_path / "out", watched)
     assert watched.given == [15]
@@ -373,7 +400,7 @@ def test_prefixes_of_a_folder(job, fluent, tmp_path):
 
 
 def by(worker):
-    return lambda job, given: ((shard, translator.translate(shard)) for shard in given)
+    return lambda job, given: ((shard, worker.translate(shard)) for shard in given)
 
 
 def test_a_line_that_is_too_long_is_named_and_no_shard_is_lost(job, text, tmp_path):

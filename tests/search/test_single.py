@@ -54,11 +54,10 @@ def test_greedy_search_is_no_beam_of_one() -> None:
 def expected_distribution(row: list[float], sampling: Sampling) -> dict[int, float]:
     """By hand: banned words out, sharpened, the most probable kept, shared out anew."""
     weights = {token: math.exp(value / sampling.temperature) for token, value in enumerate(row) if token not in BANNED}
-    total = sum(weights.values())
+    ranked = sorted(weights, key=lambda token: -weights[token])[: sampling.top_k]
+    total = sum(weights[token] for token in ranked)  # the mass of top_p is that of the tokens which top_k leaves
     kept: dict[int, float] = {}
-    for token in sorted(weights, key=lambda token: -weights[token]):
-        if sampling.top_k is not None and len(kept) == sampling.top_k:
-            break
+    for token in ranked:
         if sampling.top_p is not None and sum(kept.values()) >= sampling.top_p:
             break
         kept[token] = weights[token] / total
@@ -79,6 +78,8 @@ def expected_distribution(row: list[float], sampling: Sampling) -> dict[int, flo
         Sampling(top_p=1.0),
         Sampling(temperature=2.0, top_p=0.8),
         Sampling(temperature=2.0, top_k=3),
+        Sampling(top_k=3, top_p=0.6),
+        Sampling(temperature=2.0, top_k=3, top_p=0.7),
     ],
     ids=str,
 )
@@ -92,6 +93,18 @@ def test_evenly_spread_draws_give_each_word_its_share(sampling: Sampling) -> Non
         # A cut between two words moves by less than one draw of the grid.
         for token in range(8):
             assert abs(tokens.count(token) - 1000 * expected.get(token, 0.0)) <= (1 if token in expected else 0)
+
+
+def test_top_p_counts_the_mass_of_the_tokens_that_top_k_leaves() -> None:
+    """Of 0.4 and 0.2, which top_k leaves, 0.4 is two thirds: enough for 0.6. It was once counted as 0.4 of the whole
+    vocabulary, which left both."""
+    stepper = Scripted({(): [0, 0, 0.1, 0.4, 0.2, 0.15, 0.15]}, [0, 0, 1, 0, 0, 0, 0])
+    problem = repeated(toy_problem([1]), 100)
+    drawn = [sample(stepper, problem, Sampling(top_k=2, top_p=top_p), grid(100)) for top_p in (0.6, 0.7)]
+    tokens = [[hypothesis.tokens[0] for hypothesis in hypotheses] for hypotheses in drawn]
+    assert set(tokens[0]) == {3}
+    assert set(tokens[1]) == {3, 4}
+    assert tokens[1].count(3) == pytest.approx(100 * 2 / 3, abs=1)
 
 
 def p_value(counts: dict[tuple[int, ...], int], probabilities: dict[tuple[int, ...], float]) -> float:
