@@ -96,7 +96,7 @@ class DecoderLayer(nn.Module):
         states: Float[Tensor, "batch target d_model"],
         encoded: Float[Tensor, "batch source d_model"],
         visible: Visible,
-    ) -> tuple[Float[Tensor, "batch heads target target"], Weights]:
+    ) -> tuple[Float[Tensor, "batch heads target target"], Float[Tensor, "batch cross_heads target source"]]:
         """Returns the weights of self-attention and of attention over the encoder's output, for whole sentences."""
         inputs = self.around_mixer.sublayer_input(states)
         assert isinstance(self.mixer, MultiHeadAttention)
