@@ -201,7 +201,7 @@ def test_a_model_knows_how_far_its_positions_reach() -> None:
     assert model.max_positions == 8
     source, visible, target_in = batch()
     model.start(source, visible, 8)
-    with pytest.raises(ValueError, match="9 subwords is longer than the 8 positions"):
+    with pytest.raises(ValueError, match="9 tokens is longer than the 8 learned positions"):
         model(source, visible, target_in)
 
 
