@@ -201,5 +201,14 @@ def test_a_model_knows_how_far_its_positions_reach() -> None:
     assert model.max_positions == 8
     source, visible, target_in = batch()
     model.start(source, visible, 8)
-    with pytest.raises(ValueError, match="9 subwords is longer than the 8 positions"):
+    with pytest.raises(ValueError, match="9 tokens is longer than the 8 learned positions"):
         model(source, visible, target_in)
+
+
+def test_attention_weights_have_the_lengths_of_source_and_target() -> None:
+    source, target = torch.randint(3, 20, (2, 5)), torch.randint(3, 20, (2, 8))
+    model = TransformerModel(TEXT, Vocabulary(source=20, target=20)).eval()
+    weights = model.attention_weights(source, torch.ones_like(source, dtype=torch.bool), target)
+    assert {layer.shape for layer in weights.encoder} == {(2, 3, 5, 5)}
+    assert {layer.shape for layer in weights.decoder} == {(2, 3, 8, 8)}
+    assert {layer.shape for layer in weights.cross} == {(2, 2, 8, 5)}

@@ -9,6 +9,7 @@ from transduce.recipe import Recipe, expanded
 from transduce.recipe.model_summary import described
 from transduce.recipe.presets import PRESETS, TABLE_3
 from transduce.settings import validated
+from transduce.training import Training
 
 # Millions of parameters of the text's model at 37,000 and at 41,200 subwords.
 TEXT = {
@@ -184,3 +185,10 @@ def test_parameters_by_part_are_all_parameters():
     for preset in ("tiny", "E", "released-2017"):
         found = described(preset, 1000)
         assert sum(found["parameters_by_part"].values()) == found["parameters"]
+
+
+def test_the_defaults_of_training_are_those_of_section_5():
+    training = Training()
+    assert training.batch_tokens == 25_000
+    assert (training.optimiser.betas, training.optimiser.epsilon) == ((0.9, 0.98), 1e-9)
+    assert (training.schedule.kind, training.schedule.warmup) == ("paper", 4000)

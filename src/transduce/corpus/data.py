@@ -16,16 +16,28 @@ def _as_tuple(value: Any) -> Any:
 
 
 class DataSpec(Spec):
-    """What is trained on, validated and tested on, and which pairs are left out."""
+    """Corpora, and limits on the lengths of training pairs."""
 
     # The languages first: corpora that hold several are told which are meant.
-    source_language: str | None = None
-    target_language: str | None = None
-    train: Annotated[tuple[CorpusSpec, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
-    validation: CorpusSpec | None = None
-    test: dict[str, CorpusSpec] = Field(default_factory=dict)
-    longest: int = Field(default=256, ge=1)
-    ratio: float | None = Field(default=3.0, ge=1.0)
+    source_language: str | None = Field(
+        default=None, description="Code of the source language, such as `en`; kept with the model."
+    )
+    target_language: str | None = Field(
+        default=None, description="Code of the target language; some metrics tokenise by it."
+    )
+    train: Annotated[tuple[CorpusSpec, ...], BeforeValidator(_as_tuple), Field(min_length=1)] = Field(
+        description="Training corpora."
+    )
+    validation: CorpusSpec | None = Field(default=None, description="Corpus translated and scored at each validation.")
+    test: dict[str, CorpusSpec] = Field(
+        default_factory=dict, description="Test sets by name, for `transduce evaluate RUN --test NAME`."
+    )
+    longest: int = Field(default=256, ge=1, description="Longer training pairs are dropped and counted; tokens a side.")
+    ratio: float | None = Field(
+        default=3.0,
+        ge=1.0,
+        description="Training pairs whose lengths differ by a larger factor are dropped and counted; null keeps all.",
+    )
 
     @field_validator("train", "validation", "test")
     @classmethod

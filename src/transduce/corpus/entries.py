@@ -21,7 +21,7 @@ __all__ = [
     "spoken",
 ]
 
-Weight = Annotated[float, Field(gt=0.0, le=10_000)]
+Weight = Annotated[float, Field(gt=0.0, le=10_000, description="Uses of each pair an epoch; counts for `train` only.")]
 
 
 def _as_two(value: Any) -> Any:
@@ -44,34 +44,40 @@ PATHS = ("source", "target", "tsv", "tmx")
 class Files(Spec):
     """Two files of equally many lines, plain or gzipped."""
 
-    source: str
-    target: str
+    source: str = Field(description="Text file, one sentence a line.")
+    target: str = Field(description="Its translation: line n translates line n of `source`.")
     weight: Weight = 1.0
 
 
 class Tsv(Spec):
-    """One file, plain or gzipped: source, tab, target; further columns are left alone."""
+    """One file, plain or gzipped: source, tab, target; further columns are ignored."""
 
-    tsv: str
+    tsv: str = Field(description="Text file with source, tab, target on each line; further columns are ignored.")
     weight: Weight = 1.0
 
 
 class Tmx(Spec):
-    """A translation memory (TMX 1.4), plain or gzipped; `languages` are those of the section `data` if not given."""
+    """A translation memory (TMX 1.4), plain or gzipped."""
 
-    tmx: str
-    languages: Languages | None = None
+    tmx: str = Field(description="Translation memory (TMX 1.4).")
+    languages: Languages | None = Field(
+        default=None, description="Codes of source and target; null: the languages of `data`."
+    )
     weight: Weight = 1.0
 
 
 class Hub(Spec):
-    """A table that the package `datasets` knows, of Hugging Face's hub or a folder; `revision` pins what it holds."""
+    """A data set of Hugging Face's hub, or a folder, that the package `datasets` reads."""
 
-    hub: str = Field(min_length=1)
-    config: str | None = None
-    split: str = "train"
-    revision: str | None = None
-    languages: Languages | None = None
+    hub: str = Field(min_length=1, description="Name of a data set, or a folder that `datasets` can read.")
+    config: str | None = Field(default=None, description="Configuration of the data set, such as `de-en`.")
+    split: str = Field(default="train", description="Split of the data set.")
+    revision: str | None = Field(
+        default=None, description="Version of the data set; with null, changes on the hub are not noticed."
+    )
+    languages: Languages | None = Field(
+        default=None, description="Codes of source and target; null: the languages of `data`."
+    )
     weight: Weight = 1.0
 
     @field_validator("hub")
@@ -89,7 +95,7 @@ class Hub(Spec):
 class Embedded(Spec):
     """A split of the corpus that comes with the package."""
 
-    embedded: Literal["train", "validation", "test", "novel"]
+    embedded: Literal["train", "validation", "test", "novel"] = Field(description="Split of the embedded corpus.")
     weight: Weight = 1.0
 
 

@@ -31,12 +31,12 @@ torch.backends.cuda.enable_cudnn_sdp(False)
 class AttentionSpec(Spec):
     """Several heads of attention (section 3.2.2); d_k and d_v are free of d_model / heads."""
 
-    heads: int = Field(ge=1)
-    d_k: int = Field(ge=1)
-    d_v: int = Field(ge=1)
-    bias: bool = False
-    dropout: float = Field(default=0.0, ge=0, lt=1)
-    compatibility: Compatibility = ScaledDot()
+    heads: int = Field(ge=1, description="Number of heads, h.")
+    d_k: int = Field(ge=1, description="Width of queries and keys of a head.")
+    d_v: int = Field(ge=1, description="Width of values of a head.")
+    bias: bool = Field(default=False, description="Biases in the four projections; the released code has them.")
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="Dropout of attention weights.")
+    compatibility: Compatibility = Field(default=ScaledDot(), description="Score of a query and a key.")
 
     def multiplications(self, d_model: int, visible: int | float, *, causal: bool = False) -> int | float:
         """Counts the multiplications of one token that attends to `visible` tokens, itself included."""

@@ -25,10 +25,12 @@ class Experts(Spec):
     """
 
     kind: Literal["experts"] = "experts"
-    expert: FeedForward
-    number: int = Field(default=4, ge=2, le=1000)
-    chosen: int = Field(default=2, ge=1)
-    balance: float = Field(default=0.1, ge=0)
+    expert: FeedForward = Field(description="Settings of each expert.")
+    number: int = Field(default=4, ge=2, le=1000, description="Number of experts.")
+    chosen: int = Field(
+        default=2, ge=1, description="Experts a token, fewer than `number`; with 1 the gate learns from `balance` only."
+    )
+    balance: float = Field(default=0.1, ge=0, description="Weight of the load-balancing penalty.")
 
     @model_validator(mode="after")
     def _check_chosen(self) -> "Experts":

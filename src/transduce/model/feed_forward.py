@@ -22,9 +22,11 @@ class FeedForward(Spec):
     """max(0, x W1 + b1) W2 + b2 (equation 2); `dropout` applies to the hidden layer and is 0 in the paper."""
 
     kind: Literal["feed_forward"] = "feed_forward"
-    d_ff: int = Field(ge=1)
-    activation: Literal["relu", "gelu", "swish"] = "relu"
-    dropout: float = Field(default=0.0, ge=0, lt=1)
+    d_ff: int = Field(ge=1, description="Width of the hidden layer.")
+    activation: Literal["relu", "gelu", "swish"] = Field(
+        default="relu", description="Activation; the paper's is `relu`."
+    )
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="Dropout of the hidden layer.")
 
     def build(self, d_model: int) -> "FeedForwardNetwork":
         """Builds the module for states of width `d_model`."""

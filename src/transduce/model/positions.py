@@ -20,7 +20,9 @@ class Sinusoidal(Spec):
     """
 
     kind: Literal["sinusoidal"] = "sinusoidal"
-    layout: Literal["interleaved", "halves"] = "interleaved"
+    layout: Literal["interleaved", "halves"] = Field(
+        default="interleaved", description="Sines and cosines in turn (paper), or all sines first (released code)."
+    )
 
     def build(self, d_model: int) -> "SinusoidalPositions":
         """Builds the module; `d_model` must be even."""
@@ -31,7 +33,7 @@ class Learned(Spec):
     """A trained vector for each of `max_positions` positions; a longer sentence is refused."""
 
     kind: Literal["learned"] = "learned"
-    max_positions: int = Field(default=512, ge=1)
+    max_positions: int = Field(default=512, ge=1, description="Number of positions; keep it above `data.longest`.")
 
     def build(self, d_model: int) -> "LearnedPositions":
         """Builds the module."""

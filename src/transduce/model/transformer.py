@@ -36,18 +36,26 @@ class Transformer(BaseModelSpec):
     """Settings of a Transformer (section 3, columns of Table 3); `base` is in `transduce.recipe.presets`."""
 
     kind: Literal["transformer"] = "transformer"
-    d_model: int = Field(ge=2, multiple_of=2)
-    encoder_layers: Layers
-    decoder_layers: Layers
-    mixer: Mixer
-    cross: Attention
-    feed_forward: FeedForwardSpec
-    positions: PositionsSpec = Sinusoidal()
-    readout: ReadoutSpec = Tied()
-    norm: Literal["post", "pre"] = "post"
-    norm_epsilon: float = Field(default=1e-5, gt=0)
-    first_input: Literal["symbol", "zeros"] = "symbol"
-    initialisation: Initialisation = "fused-glorot"
+    d_model: int = Field(ge=2, multiple_of=2, description="Width of embeddings and states.")
+    encoder_layers: Layers = Field(description="Layers of the encoder.")
+    decoder_layers: Layers = Field(description="Layers of the decoder.")
+    mixer: Mixer = Field(description="Self-attention of encoder and decoder, or a rival of it.")
+    cross: Attention = Field(description="Attention over the encoder's output.")
+    feed_forward: FeedForwardSpec = Field(description="Position-wise network.")
+    positions: PositionsSpec = Field(default=Sinusoidal(), description="Encoding of positions.")
+    readout: ReadoutSpec = Field(default=Tied(), description="Projection before the softmax.")
+    norm: Literal["post", "pre"] = Field(
+        default="post", description="LayerNorm(x + Sublayer(x)) as in the paper, or x + Sublayer(LayerNorm(x))."
+    )
+    norm_epsilon: float = Field(default=1e-5, gt=0, description="Added to the variance in LayerNorm.")
+    first_input: Literal["symbol", "zeros"] = Field(
+        default="symbol",
+        description="First input of the decoder: embedding of the begin symbol, or zeros (released code).",
+    )
+    initialisation: Initialisation = Field(
+        default="fused-glorot",
+        description="Glorot with W^Q, W^K, W^V as one matrix (released code), Glorot for each matrix, or N(0, 0.02²).",
+    )
 
     def build(self, vocabulary: Vocabulary) -> "TransformerModel":
         """Builds the model with fresh weights, drawn from torch's generator."""

@@ -19,9 +19,9 @@ Layers = Annotated[int, Field(ge=1, le=1000)]  # bounded: building a mistyped nu
 class Symbols(Spec):
     """The three tokens that stand for no text."""
 
-    pad: int = 0
-    begin: int = 1
-    end: int = 2
+    pad: int = Field(default=0, description="Padding token.")
+    begin: int = Field(default=1, description="First input of the decoder.")
+    end: int = Field(default=2, description="Last token of every sentence.")
 
 
 class Vocabulary(Spec):
@@ -34,10 +34,14 @@ class Vocabulary(Spec):
 class BaseModelSpec(Spec):
     """Settings that all models have."""
 
-    d_model: int = Field(ge=1)
-    embeddings: Literal["shared", "separate"] = "shared"
-    dropout: float = Field(default=0.1, ge=0, lt=1)
-    symbols: Symbols = Symbols()
+    d_model: int = Field(ge=1, description="Width of embeddings and states.")
+    embeddings: Literal["shared", "separate"] = Field(
+        default="shared", description="One matrix for source and target, or two."
+    )
+    dropout: float = Field(default=0.1, ge=0, lt=1, description="Dropout of embeddings and of layer outputs.")
+    symbols: Symbols = Field(
+        default=Symbols(), description="Tokens of the three symbols; only the defaults fit the subwords."
+    )
 
     def build(self, vocabulary: Vocabulary) -> "TranslationModel":
         """Builds the model with fresh weights, drawn from torch's generator."""

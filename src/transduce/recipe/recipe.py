@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from transduce.corpus import PATHS, DataSpec, is_folder
 from transduce.model import ModelSpec, Symbols
@@ -29,11 +29,13 @@ VARIABLE = re.compile(r"\$\{(\w+)\}")
 class Recipe(Spec):
     """Settings of a training: its data, subwords, model, training and decoding."""
 
-    data: DataSpec
-    subwords: SubwordsSpec = Bpe()
-    model: ModelSpec
-    training: Training = Training()
-    decoding: Decoding = Decoding()
+    data: DataSpec = Field(description="Corpora to train on, validate on and test on.")
+    subwords: SubwordsSpec = Field(default=Bpe(), description="Vocabulary.")
+    model: ModelSpec = Field(
+        description="A `preset` and changes to it, or the settings of a model; the preset is `base` if none is named."
+    )
+    training: Training = Field(default=Training(), description="Duration, batches, learning rate, checkpoints.")
+    decoding: Decoding = Field(default=Decoding(), description="Beam search.")
 
     @classmethod
     def load(cls, path: str | Path, changes: Iterable[str] = ()) -> "Recipe":

@@ -24,16 +24,25 @@ LOOK = {"cpu": 1, "cuda": 8}  # steps from one look at what lives to the next: a
 
 
 class Decoding(Spec):
-    """How translations are searched for; the defaults are the paper's.
+    """Settings of beam search; the defaults are those of section 6.1.
 
     With a `margin` (threshold pruning), hypotheses that are so many nats less probable than the last of those that
     are wanted of their sentence are dropped too: that is a bet and no proof, and much faster.
     """
 
-    beam: int = Field(default=4, ge=1, le=10_000)
-    length_penalty: float = Field(default=0.6, ge=0, le=10)
-    extra_length: int = Field(default=50, ge=0, le=100_000)
-    margin: float | None = Field(default=None, gt=0)
+    beam: int = Field(default=4, ge=1, le=10_000, description="Beam size.")
+    length_penalty: float = Field(default=0.6, ge=0, le=10, description="α of log p / ((5 + length) / 6)^α.")
+    extra_length: int = Field(
+        default=50,
+        ge=0,
+        le=100_000,
+        description="Tokens that a translation may have more than its source or its prefix.",
+    )
+    margin: float | None = Field(
+        default=None,
+        gt=0,
+        description="Drops hypotheses more than this many nats behind the n-th best: faster, may change the result.",
+    )
 
 
 class Hypothesis(NamedTuple):

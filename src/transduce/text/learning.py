@@ -25,17 +25,36 @@ class Bpe(Spec):
     """Byte-pair encoding: merges the most frequent pair of neighbours, again and again (Sennrich et al. 2016)."""
 
     kind: Literal["bpe"] = "bpe"
-    size: int = Field(default=10_000, ge=SMALLEST, le=LARGEST)
-    shared: bool = True
-    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    size: int = Field(
+        default=10_000,
+        ge=SMALLEST,
+        le=LARGEST,
+        description="Tokens a side, 256 bytes and 3 symbols included; fewer where the text yields fewer.",
+    )
+    shared: bool = Field(
+        default=True, description="One vocabulary for both sides; false needs `model.embeddings: separate`."
+    )
+    dropout: float = Field(
+        default=0.0,
+        ge=0.0,
+        lt=1.0,
+        description="Share of merges skipped at random in training (Provilkov et al. 2020).",
+    )
 
 
 class WordPiece(Spec):
     """WordPiece: merges by likelihood, and splits a word into the longest subwords from left to right."""
 
     kind: Literal["wordpiece"] = "wordpiece"
-    size: int = Field(default=10_000, ge=SMALLEST + 256, le=LARGEST)
-    shared: bool = True
+    size: int = Field(
+        default=10_000,
+        ge=SMALLEST + 256,
+        le=LARGEST,
+        description="Tokens a side, two for each byte and 3 symbols included.",
+    )
+    shared: bool = Field(
+        default=True, description="One vocabulary for both sides; false needs `model.embeddings: separate`."
+    )
 
 
 SubwordsSpec = Annotated[Bpe | WordPiece, Field(discriminator="kind")]

@@ -27,11 +27,13 @@ Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Adam(Spec):
-    """Kingma and Ba's, with the paper's constants."""
+    """Adam (Kingma and Ba 2015) with the paper's constants."""
 
     kind: Literal["adam"] = "adam"
-    betas: tuple[Decay, Decay] = (0.9, 0.98)
-    epsilon: float = Field(default=1e-9, gt=0)
+    betas: tuple[Decay, Decay] = Field(
+        default=(0.9, 0.98), description="Decay of the means of the gradient and of its square."
+    )
+    epsilon: float = Field(default=1e-9, gt=0, description="Added to the root of the second mean.")
 
 
 class Optimiser(Protocol):

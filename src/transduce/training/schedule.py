@@ -11,7 +11,7 @@ class Paper(Spec):
     """d_model^−0.5 · min(step^−0.5, step · warmup^−1.5): equation 3."""
 
     kind: Literal["paper"] = "paper"
-    warmup: int = Field(default=4000, ge=1)
+    warmup: int = Field(default=4000, ge=1, description="Steps until the highest rate.")
 
     def rate(self, step: int, d_model: int) -> float:
         """The rate of `step`, counted from 1."""
@@ -19,11 +19,11 @@ class Paper(Spec):
 
 
 class InverseSquareRoot(Spec):
-    """The same shape with its highest value given: a straight climb to `peak`, then peak · √(warmup / step)."""
+    """Linear warm-up to `peak`, then peak · √(warmup / step)."""
 
     kind: Literal["inverse_square_root"] = "inverse_square_root"
-    warmup: int = Field(default=4000, ge=1)
-    peak: float = Field(default=5e-4, gt=0)
+    warmup: int = Field(default=4000, ge=1, description="Steps until the highest rate.")
+    peak: float = Field(default=5e-4, gt=0, description="Highest rate.")
 
     def rate(self, step: int, d_model: int) -> float:
         """The rate of `step`, counted from 1; `d_model` has no say."""

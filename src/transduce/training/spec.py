@@ -11,27 +11,53 @@ from transduce.training.schedule import Paper, ScheduleSpec
 
 
 class Training(Spec):
-    """How long, in what batches, at what rate, and what is kept; the defaults are section 5's."""
+    """Settings of the training loop; the defaults are those of section 5."""
 
-    steps: int | None = Field(default=100_000, ge=1)
-    minutes: float | None = Field(default=None, gt=0)
-    patience: int | None = Field(default=None, ge=1)
-    batch_tokens: int = Field(default=25_000, ge=1)
-    micro_batches: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
-    parallel: Literal["replicated", "sharded"] = "replicated"
-    optimiser: Adam = Adam()
-    schedule: ScheduleSpec = Paper()
-    label_smoothing: float = Field(default=0.1, ge=0, lt=1)
-    label_smoothing_over: Literal["all", "others"] = "all"
-    clip: float | None = Field(default=None, gt=0)
-    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    seed: int = Field(default=1, ge=0)
-    log_every: int = Field(default=100, ge=1)
-    validate_every: int | None = Field(default=500, ge=1)
-    validate_by: Literal["bleu", "loss"] = "bleu"
-    save_every: int | str = 500
-    keep: int = Field(default=5, ge=1)
-    average: int | None = Field(default=5, ge=1)
+    steps: int | None = Field(default=100_000, ge=1, description="Updates of the weights.")
+    minutes: float | None = Field(
+        default=None, gt=0, description="Time for training, validating and saving, over all starts."
+    )
+    patience: int | None = Field(
+        default=None, ge=1, description="Stops after this many validations without a better score."
+    )
+    batch_tokens: int = Field(
+        default=25_000,
+        ge=1,
+        description="Most source positions, and most target positions, a step of all processes; padding counts.",
+    )
+    micro_batches: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        default="auto",
+        description="Micro-batches a step; more need less memory. auto: one for each 4,096 of `batch_tokens`.",
+    )
+    parallel: Literal["replicated", "sharded"] = Field(
+        default="replicated", description="Under `torchrun`: the whole model in every process, or sharded (FSDP2)."
+    )
+    optimiser: Adam = Field(default=Adam(), description="Optimiser.")
+    schedule: ScheduleSpec = Field(default=Paper(), description="Learning rate of each step.")
+    label_smoothing: float = Field(default=0.1, ge=0, lt=1, description="ε of label smoothing.")
+    label_smoothing_over: Literal["all", "others"] = Field(
+        default="all", description="ε/V for every token, or ε/(V−1) for all but the target (released code)."
+    )
+    clip: float | None = Field(
+        default=None, gt=0, description="Largest norm of the gradient; a longer gradient is scaled down."
+    )
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        default="auto",
+        description="Precision of products; weights are float32. auto: bfloat16 where the hardware multiplies it fast.",
+    )
+    seed: int = Field(default=1, ge=0, description="Seed of weights, data order and dropout.")
+    log_every: int = Field(default=100, ge=1, description="Steps between records of the metrics log.")
+    validate_every: int | None = Field(default=500, ge=1, description="Steps between validations.")
+    validate_by: Literal["bleu", "loss"] = Field(
+        default="bleu", description="Score for model selection and `patience`."
+    )
+    save_every: int | str = Field(default=500, description="Steps between checkpoints, or minutes such as `10 min`.")
+    keep: int = Field(default=5, ge=1, description="Checkpoints that stay on disk, at least `average`.")
+    average: int | None = Field(
+        default=5,
+        ge=1,
+        description="Final weights are the mean of this many checkpoints; null: the best validated weights.",
+    )
 
     @field_validator("save_every")
     @classmethod

@@ -33,12 +33,14 @@ class ByteNet(BaseModelSpec):
     """
 
     kind: Literal["bytenet"] = "bytenet"
-    d_model: int = Field(ge=2, multiple_of=2)
-    sets: Layers = 6
-    dilations: tuple[Annotated[int, Field(ge=1)], ...] = (1, 2, 4, 8, 16)
-    kernel: int = Field(default=3, ge=1)
-    stretch: float = Field(default=1.2, ge=1)
-    readout: ReadoutSpec = Tied()
+    d_model: int = Field(ge=2, multiple_of=2, description="Width of the states; half of it inside a block.")
+    sets: Layers = Field(default=6, description="Repetitions of the dilations, on each side.")
+    dilations: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        default=(1, 2, 4, 8, 16), description="Dilation of each block of a set."
+    )
+    kernel: int = Field(default=3, ge=1, description="Kernel width.")
+    stretch: float = Field(default=1.2, ge=1, description="Length of the source representation, in source lengths.")
+    readout: ReadoutSpec = Field(default=Tied(), description="Projection before the softmax.")
 
     def build(self, vocabulary: Vocabulary) -> "ByteNetModel":
         """Builds the model with fresh weights, drawn from torch's generator."""

@@ -46,7 +46,7 @@ class FactorisedLstm(Spec):
     """An LSTM whose matrix over input and state is a product of two thin matrices (Kuchaiev and Ginsburg 2017)."""
 
     kind: Literal["factorised_lstm"] = "factorised_lstm"
-    rank: int = Field(ge=1)
+    rank: int = Field(ge=1, description="Rank of the factorised matrix.")
 
     def build(self, inputs: int, d_model: int) -> "FactorisedLstmCell":
         """Builds the module."""

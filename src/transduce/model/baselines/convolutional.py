@@ -35,9 +35,9 @@ Memory = tuple[Float[Tensor, "batch source d_model"], Float[Tensor, "batch sourc
 class Block(Spec):
     """Settings of `layers` gated convolutions with one width and kernel."""
 
-    layers: Layers
-    width: int = Field(ge=1)
-    kernel: int = Field(ge=1)
+    layers: Layers = Field(description="Number of convolutions.")
+    width: int = Field(ge=1, description="Width of their states.")
+    kernel: int = Field(ge=1, description="Kernel width.")
 
 
 Blocks = tuple[Block, ...]
@@ -47,10 +47,10 @@ class Convolutional(BaseModelSpec):
     """Settings of blocks of gated convolutions on each side, over tokens and learned positions of width `d_model`."""
 
     kind: Literal["convolutional"] = "convolutional"
-    encoder: Blocks = Field(min_length=1)
-    decoder: Blocks = Field(min_length=1)
-    max_positions: int = Field(default=1024, ge=1)
-    readout: ReadoutSpec = Tied()
+    encoder: Blocks = Field(min_length=1, description="Blocks of the encoder.")
+    decoder: Blocks = Field(min_length=1, description="Blocks of the decoder.")
+    max_positions: int = Field(default=1024, ge=1, description="Number of learned positions.")
+    readout: ReadoutSpec = Field(default=Tied(), description="Projection before the softmax.")
 
     def build(self, vocabulary: Vocabulary) -> "ConvolutionalModel":
         """Builds the model with fresh weights, drawn from torch's generator."""

@@ -35,11 +35,13 @@ class MemoryNetwork(BaseModelSpec):
     """
 
     kind: Literal["memory_network"] = "memory_network"
-    d_model: int = Field(ge=2, multiple_of=2)
-    hops: Layers = 3
-    span: int = Field(default=16, ge=1)
-    tying: Literal["adjacent", "layerwise", "untied"] = "adjacent"
-    readout: ReadoutSpec = Tied()
+    d_model: int = Field(ge=2, multiple_of=2, description="Width of every vector.")
+    hops: Layers = Field(default=3, description="Reads of the memory.")
+    span: int = Field(default=16, ge=1, description="Last target tokens that are in the memory.")
+    tying: Literal["adjacent", "layerwise", "untied"] = Field(
+        default="adjacent", description="Embedding tables that the hops share."
+    )
+    readout: ReadoutSpec = Field(default=Tied(), description="Projection before the softmax.")
 
     def build(self, vocabulary: Vocabulary) -> "MemoryNetworkModel":
         """Builds the model with fresh weights, drawn from torch's generator."""

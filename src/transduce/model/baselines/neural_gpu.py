@@ -33,12 +33,12 @@ class NeuralGpu(BaseModelSpec):
     """
 
     kind: Literal["neural_gpu"] = "neural_gpu"
-    layers: Layers = 2
-    height: int = Field(default=4, ge=1)
-    kernel: int = Field(default=3, ge=1)
-    stretch: float = Field(default=1.2, ge=1)
-    extra: int = Field(default=4, ge=0)
-    readout: ReadoutSpec = Tied()
+    layers: Layers = Field(default=2, description="Gated convolutions a step.")
+    height: int = Field(default=4, ge=1, description="Rows of the memory.")
+    kernel: int = Field(default=3, ge=1, description="Kernel width, odd.")
+    stretch: float = Field(default=1.2, ge=1, description="Columns of the memory, in source lengths.")
+    extra: int = Field(default=4, ge=0, description="Columns added to that.")
+    readout: ReadoutSpec = Field(default=Tied(), description="Projection before the softmax.")
 
     @field_validator("kernel")
     @classmethod

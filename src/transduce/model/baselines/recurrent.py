@@ -40,16 +40,21 @@ class Recurrent(BaseModelSpec):
     """
 
     kind: Literal["recurrent"] = "recurrent"
-    d_model: int = Field(ge=1)
-    encoder_layers: Layers = 2
-    decoder_layers: Layers = 2
-    cell: Cell
-    directions: Literal["forwards", "both", "both_first"] = "both"
-    compatibility: Compatibility = Dot()
-    attending: Literal["top", "bottom"] = "top"
-    input_feeding: bool = True
-    residual: bool = False
-    readout: ReadoutSpec = Tied()
+    d_model: int = Field(ge=1, description="Width of embeddings and cells.")
+    encoder_layers: Layers = Field(default=2, description="Layers of the encoder.")
+    decoder_layers: Layers = Field(default=2, description="Layers of the decoder.")
+    cell: Cell = Field(description="Recurrent cell.")
+    directions: Literal["forwards", "both", "both_first"] = Field(
+        default="both", description="Encoder directions: one, both in every layer, or both in the first layer."
+    )
+    compatibility: Compatibility = Field(default=Dot(), description="Score of a decoder state and an encoder state.")
+    attending: Literal["top", "bottom"] = Field(
+        default="top",
+        description="Decoder layer whose state attends: top (Luong et al. 2015) or bottom (Wu et al. 2016).",
+    )
+    input_feeding: bool = Field(default=True, description="Each step reads the attention output of the step before.")
+    residual: bool = Field(default=False, description="Residual connections from the third layer on.")
+    readout: ReadoutSpec = Field(default=Tied(), description="Projection before the softmax.")
 
     @model_validator(mode="after")
     def _check_layers(self) -> "Recurrent":

@@ -17,7 +17,7 @@ class Convolution(Spec):
     """Reads the `kernel` positions around each position, in the decoder the last ones: O(k · n · d²)."""
 
     kind: Literal["convolution"] = "convolution"
-    kernel: int = Field(ge=1)
+    kernel: int = Field(ge=1, description="Kernel width, k; in the decoder causal.")
 
     def build(self, d_model: int) -> "ConvolutionMixer":
         """Builds the module for states of width `d_model`."""
@@ -32,7 +32,7 @@ class SeparableConvolution(Spec):
     """Convolves each feature by itself, then maps the features of each position: O(k · n · d + n · d²)."""
 
     kind: Literal["separable_convolution"] = "separable_convolution"
-    kernel: int = Field(ge=1)
+    kernel: int = Field(ge=1, description="Kernel width, k; in the decoder causal.")
 
     def build(self, d_model: int) -> "ConvolutionMixer":
         """Builds the module for states of width `d_model`."""

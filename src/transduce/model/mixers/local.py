@@ -16,7 +16,9 @@ class LocalAttention(AttentionSpec):
     """Each position attends to itself and at most `neighbours` positions on each side; in the decoder, before it."""
 
     kind: Literal["local_attention"] = "local_attention"
-    neighbours: int = Field(ge=1)
+    neighbours: int = Field(
+        ge=1, description="Positions on each side that are attended to, r; in the decoder before it only."
+    )
 
     def multiplications(self, d_model: int, visible: int | float, *, causal: bool = False) -> int | float:
         """Counts the multiplications of one token in a sentence of `visible` tokens."""

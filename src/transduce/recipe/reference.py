@@ -1,0 +1,245 @@
+"""The page docs/recipe.md, generated from the settings: `python -m transduce.recipe.reference` prints it."""
+
+import inspect
+import json
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, Union
+
+import annotated_types
+
+from transduce.corpus.entries import Embedded, Files, Hub, Tmx, Tsv
+from transduce.model.attention import AttentionSpec
+from transduce.model.translation_model import BaseModelSpec
+from transduce.recipe.presets import BASE, PRESETS
+from transduce.recipe.recipe import Recipe
+from transduce.settings import Spec
+
+__all__ = ["EXAMPLE", "reference_page", "reference_specs"]
+
+SHARED: dict[type[Any], str] = {BaseModelSpec: "Keys of every model", AttentionSpec: "Keys of attention"}
+"""Settings classes whose keys others inherit, with the headings of their tables."""
+
+CORPORA = (Files, Tsv, Tmx, Hub, Embedded)
+
+EXAMPLE = """\
+data:
+  source_language: en
+  target_language: de
+  train: {source: train.en, target: train.de}
+  validation: {source: valid.en, target: valid.de}
+  test:
+    news: {source: test.en, target: test.de}
+subwords: {kind: bpe, size: 8000, shared: true}
+model: {preset: tiny, dropout: 0.2}
+training:
+  steps: null
+  minutes: 60
+  batch_tokens: 4096
+  patience: 10
+decoding: {beam: 4, length_penalty: 0.6}
+"""
+
+INTRODUCTION = """\
+# Recipes
+
+For people who write a recipe. This page answers what each key means. `python -m transduce.recipe.reference` prints
+it from the code.
+
+```yaml
+{example}```
+
+`transduce train recipe.yaml --out runs/mine` trains it and writes the recipe with all defaults to
+`runs/mine/recipe.yaml`. More examples are
+in [recipes/](../recipes).
+
+## Rules
+
+- Paths are relative to the recipe's folder; paths in `--set` are relative to the current folder.
+- `--set KEY=VALUE` overrides one key, such as `--set training.steps=2000`. The value is YAML. Later values win.
+- `--set` merges mappings key by key. `data.train`, `data.validation`, `data.test` and `data.test.NAME` are replaced
+  as a whole.
+- A recipe is merged over its preset, and the preset over the defaults ([decision
+  1](decisions/0001-settings-are-merged-before-validation.md)). A mapping with another `kind` replaces the mapping
+  of the preset.
+- `${{NAME}}` is replaced by the environment variable, as a string. In braces it must be quoted: `{{source:
+  "${{NAME}}/train.en"}}`.
+- Unknown keys, keys given twice and values of the wrong type raise an error. The message suggests the nearest key.
+- YAML 1.2: `5e-3` is a number, `no` is a string, dates are strings, integers are not written as `1e5`.
+- Where a `kind` is left out, the kind of the preset or default stays: `subwords: {{size: 8000}}` is `bpe`.
+- A recipe has at most 100,000 bytes, 50 levels and 100,000 values. Integers are at most 2^53 − 1.
+- `null` switches a setting off. "required" means that the recipe or its preset must set the key.
+- A training ends at the first of `training.steps`, `training.minutes` and `training.patience`.
+- Without `--restart` a run resumes, and its recipe may differ from before only in `training.steps`, `minutes`,
+  `patience`, `parallel`, `log_every`, `validate_every`, `validate_by`, in `data.validation` and `data.test`, and in
+  where the files of `data.train` lie.
+- Training pairs that are not UTF-8, contain NUL or have an empty side are dropped and counted. In validation and
+  test sets a line that is not UTF-8 or is longer than 10,000 tokens raises an error.
+- Text files may be gzipped. Lines end at `\\n`; a `\\r` before it is dropped. A file is read several times, so it
+  cannot be a pipe.
+- Of a TMX unit, the first variant in each language is used, or the first variant of a region of the language
+  (`en-GB` for `en`). Inline codes are removed.
+- A Hugging Face data set needs `pip install datasets`; its rows have a column `translation`, or one column a
+  language.
+- Subwords are learnt from at most 100,000 training pairs, over bytes ([decision
+  7](decisions/0007-subwords-over-bytes.md)).
+"""
+
+PRESETS_INTRODUCTION = """\
+## Presets
+
+`model.preset` names one; other keys of the recipe override it. Presets other than `base` are written as their
+changes to `base`. `A1` to `E` are rows of the paper's Table 3: C5 is the fifth row of (C).
+[paper.md](paper.md) says where each number comes from.
+"""
+
+
+def reference_page() -> str:
+    """Returns the page in Markdown: example, rules, a table of keys for each section and part, presets."""
+    sections = [INTRODUCTION.format(example=EXAMPLE), "## Sections\n", _table(Recipe)]
+    documented: set[type[Spec]] = {Recipe}
+    for name, field in Recipe.model_fields.items():
+        sections.append(f"## `{name}`\n")
+        for spec in dict.fromkeys(_specs_below(field.annotation)):
+            if spec not in documented:
+                documented.add(spec)
+                sections += [*([] if spec is field.annotation else [f"### {_title(spec)}\n"]), _table(spec)]
+    return "\n".join([*sections, PRESETS_INTRODUCTION, _presets()])
+
+
+def reference_specs() -> list[type[Spec]]:
+    """Returns every settings class of a recipe."""
+    return list(dict.fromkeys(_specs_below(Recipe)))
+
+
+def _specs_below(annotation: Any) -> Iterator[type[Spec]]:
+    """Yields the settings classes that an annotation mentions, after its base, before those of its keys."""
+    for argument in typing.get_args(annotation):
+        yield from _specs_below(argument)
+    if isinstance(annotation, type) and issubclass(annotation, Spec):
+        yield from (base for base in annotation.__bases__ if base in SHARED)
+        yield annotation
+        for field in annotation.model_fields.values():
+            yield from _specs_below(field.annotation)
+
+
+def _title(spec: type[Spec]) -> str:
+    """Returns the heading of a settings class: its kind, the first key of a form of corpus, or its name."""
+    if spec in SHARED:
+        return SHARED[spec]
+    if spec in CORPORA:
+        return f"Corpus with `{next(iter(spec.model_fields))}`"
+    kind = spec.model_fields.get("kind")
+    return f"`kind: {kind.default}`" if kind else f"`{spec.__name__}`"
+
+
+def _table(spec: type[Spec]) -> str:
+    """Returns summary and table of a settings class, without `kind` and the keys that it inherits."""
+    shared = {key for base in spec.__bases__ if base in SHARED for key in base.model_fields}
+    inherited = shared - inspect.get_annotations(spec).keys()
+    summary = (inspect.getdoc(spec) or "").partition("\n\n")[0].replace("\n", " ")
+    rows = [
+        f"|`{key}`|{_type_of(field.annotation, field.metadata)}|{_default(field)}|{field.description}|"
+        for key, field in spec.model_fields.items()
+        if key != "kind" and key not in inherited
+    ]
+    table = ["", "|key|type|default|meaning|", "|---|---|---|---|", *rows] if rows else []
+    return "\n".join([summary, *table, ""])
+
+
+def _type_of(annotation: Any, metadata: typing.Sequence[Any] = ()) -> str:
+    """Returns the type of a key in words, with its bounds."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return _type_of(arguments[0], [bound for field in arguments[1:] for bound in getattr(field, "metadata", [])])
+    if origin in (types.UnionType, Union):
+        return " or ".join(dict.fromkeys(_type_of(part, metadata if _is_number(part) else ()) for part in arguments))
+    if origin is Literal:
+        return ", ".join(f"`{choice}`" for choice in arguments)
+    if origin is tuple:
+        return f"[{', '.join('…' if part is ... else _type_of(part) for part in arguments)}]"
+    if origin is dict:
+        return f"mapping of names to {_type_of(arguments[1])}"
+    if isinstance(annotation, type) and issubclass(annotation, Spec):
+        if annotation in (field.annotation for field in Recipe.model_fields.values()):
+            return "section"
+        return "corpus" if annotation in CORPORA else _title(annotation).replace("kind: ", "")
+    names = {bool: "true or false", int: "integer", float: "number", str: "string", type(None): "null"}
+    return f"{names[annotation]} {', '.join(filter(None, map(_bound, metadata)))}".strip()
+
+
+def _is_number(annotation: Any) -> bool:
+    return annotation in (int, float)
+
+
+def _number(value: Any) -> str:
+    return f"{int(value) if value == int(value) else value:,}"
+
+
+def _bound(bound: Any) -> str:
+    """Returns a bound of a number as a comparison."""
+    match bound:
+        case annotated_types.Ge(ge=limit):
+            return f"≥ {_number(limit)}"
+        case annotated_types.Gt(gt=limit):
+            return f"> {_number(limit)}"
+        case annotated_types.Le(le=limit):
+            return f"≤ {_number(limit)}"
+        case annotated_types.Lt(lt=limit):
+            return f"< {_number(limit)}"
+        case annotated_types.MultipleOf(multiple_of=factor):
+            return f"multiple of {factor}"
+    return ""
+
+
+def _default(field: Any) -> str:
+    """Returns the default of a key; of a part only its kind."""
+    if field.is_required():
+        return "required"
+    default = field.get_default(call_default_factory=True)
+    if isinstance(default, Spec):
+        kind = getattr(default, "kind", None)
+        return f"`{{kind: {kind}}}`" if kind else "`{}`"
+    return f"`{json.dumps(default)}`".replace('"', "")
+
+
+def _presets() -> str:
+    """Returns the table of presets: the whole of `base`, and of each other preset what differs from `base`."""
+    base = dict(_flat(BASE))
+    rows = ["|preset|settings|", "|---|---|", f"|`base`|{_settings(base)}|"]
+    for name, preset in PRESETS.items():
+        is_baseline = preset["model"]["kind"] != "transformer"
+        changes = {
+            key: value
+            for key, value in _flat(preset)
+            if (is_baseline and key.startswith("model.")) or base.get(key, "") != value
+        }
+        if name != "base":
+            rows.append(f"|`{name}`|{_settings(changes)}|")
+    return "\n".join([*rows, ""])
+
+
+def _settings(values: Mapping[str, Any]) -> str:
+    """Returns keys and values; a value that `mixer` and `cross` share is written once."""
+    merged: dict[str, Any] = {}
+    for key, value in values.items():
+        twin = key.replace("model.mixer.", "model.cross.")
+        if key.startswith("model.mixer.") and values.get(twin, "") == value:
+            merged[key.replace("mixer", "{mixer,cross}")] = value
+        elif not (key.startswith("model.cross.") and key.replace("cross", "{mixer,cross}") in merged):
+            merged[key] = value
+    return " ".join(f"`{key}={json.dumps(value)}`".replace('"', "") for key, value in merged.items())
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields each key's path and value, in the notation of `--set`."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+if __name__ == "__main__":
+    print(reference_page(), end="")
