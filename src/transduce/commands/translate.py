@@ -1,10 +1,12 @@
 """`transduce translate`."""
 
+import contextlib
 import functools
 import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +22,7 @@ from transduce.commands.options import (
     refuse_options,
 )
 from transduce.commands.output import check_no_partial, check_writable, open_output
+from transduce.runtime.progress import Progress, track
 
 if TYPE_CHECKING:
     from transduce.bulk.job import TranslationJob
@@ -204,19 +207,28 @@ def _translate_windows(
     from transduce.text.sentences import has_several_sentences
 
     lines_before, several = 0, []
-    with open_output(out) as write:
+    with open_output(out) as write, _text_progress(windows, out) as progress:
         for lines in windows:
             translations = translate_lines(lines, prefixes=prefixes, lines_before=lines_before)
             output = form.lines(translator, lines, translations, lines_before)
             write("".join(f"{line}\n" for line in output))
             several += [number for number, line in enumerate(lines, lines_before + 1) if has_several_sentences(line)]
             lines_before += len(lines)
+            progress.update(lines_before)
     if several:
         subject = "1 line seems" if len(several) == 1 else f"{len(several):,} lines seem"
         say(
             f"{subject} to hold several sentences (the first: line {several[0]:,}); "
             "a line is translated as one sentence"
         )
+
+
+def _text_progress(windows: Iterable[list[str]], out: Path | None) -> AbstractContextManager[Progress]:
+    """Tracks the lines of a text of several windows, unless a bar would be drawn among the lines on a terminal."""
+    total = sum(map(len, windows)) if isinstance(windows, list) and len(windows) > 1 else None
+    if total is None or (out is None and sys.stdout.isatty()):
+        return contextlib.nullcontext(Progress("text"))
+    return track("text", total)
 
 
 def _in_bulk(
