@@ -11,7 +11,7 @@ import pytest
 
 from micro_run import forked
 from transduce.commands import main
-from transduce.commands.console import escape_control_characters
+from transduce.commands.console import aligned_table, escape_control_characters
 from transduce.commands.output import check_writable
 
 
@@ -73,6 +73,11 @@ def test_devices_and_empty_files_are_written_to(tmp_path):
 def test_evaluate_has_a_margin(fluent):
     report = json.loads(forked("evaluate", fluent, "--test", "spare", "--margin", 0.5, "--json").out)
     assert report["decoding"]["margin"] == 0.5
+
+
+def test_tables_align_numbers_right_and_text_left():
+    assert aligned_table([("a", "1,200 ms"), ("bcd", "3 /s")]) == "a    1,200 ms\nbcd      3 /s"
+    assert aligned_table([("a", "12"), ("bcd", "text")]) == "a    12\nbcd  text"
 
 
 def test_a_bar_is_shown_on_a_terminal_and_nowhere_else():

@@ -4,13 +4,14 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TextIO
 
 from transduce.runtime.progress import Progress, display_progress
 
 __all__ = [
+    "aligned_table",
     "escape_control_characters",
     "escape_on_terminal",
     "let_go",
@@ -40,6 +41,19 @@ def escape_on_terminal(stream: TextIO | None) -> None:
     if stream is not None and stream.isatty():
         write = stream.write
         stream.write = lambda text: write(escape_control_characters(text))  # type: ignore[method-assign]
+
+
+def aligned_table(rows: Sequence[tuple[str, str]]) -> str:
+    """Returns rows of a name and a value as two columns; numbers with their units where each value begins with a digit.
+
+    Numbers are aligned to the right, what is no number to the left.
+    """
+    names = max(len(name) for name, _ in rows)
+    if not all(value[:1].isdigit() for _, value in rows):
+        return "\n".join(f"{name:{names}}  {value}".rstrip() for name, value in rows)
+    numbers = max(len(value.split(" ")[0]) for _, value in rows)
+    parted = [(name, *value.partition(" ")) for name, value in rows]
+    return "\n".join(f"{name:{names}}  {number:>{numbers}} {unit}".rstrip() for name, number, _, unit in parted)
 
 
 def say(line: str) -> None:
