@@ -21,7 +21,7 @@ for arguments in [["--help"], ["trian"], ["info", "--bogus"], *([verb, "--help"]
         main()
     except SystemExit as leaving:
         assert leaving.code == (0 if "--help" in arguments else 2), (arguments, leaving.code)
-for slow in ("torch", "numpy", "tokenizers", "matplotlib", "sacrebleu"):
+for slow in ("torch", "numpy", "tokenizers", "matplotlib", "sacrebleu", "rich"):
     assert slow not in sys.modules, slow
 """
 

@@ -357,7 +357,9 @@ def test_info(trained):
     assert found["parameters"] == sum(parameter.numel() for parameter in model.module.parameters())
     assert found["spec"] == model.config.model.as_dictionary()
     assert json.loads(run("info", trained, "--vocabulary", 1000, "--json"))["vocabulary"]["source"] == 1000
-    assert run("info", trained).startswith(f"{found['parameters']:,} parameters at 320 subwords\n")
+    table = run("info", trained).split("\n\n")[0].split("\n")
+    assert table[0].split() == ["parameters", "at", "320", "subwords", f"{found['parameters']:,}"]
+    assert len({len(line) for line in table[:-1]}) == 1  # numbers end in one column
 
 
 def test_info_of_a_recipe(micro):

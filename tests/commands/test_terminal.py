@@ -1,5 +1,6 @@
 """The command line on a terminal: help, completion, files that stay, control characters that do not get through."""
 
+import contextlib
 import json
 import os
 import pty
@@ -10,7 +11,7 @@ import pytest
 
 from micro_run import forked
 from transduce.commands import main
-from transduce.commands.console import escape_control_characters
+from transduce.commands.console import aligned_table, escape_control_characters
 from transduce.commands.output import check_writable
 
 
@@ -72,6 +73,58 @@ def test_devices_and_empty_files_are_written_to(tmp_path):
 def test_evaluate_has_a_margin(fluent):
     report = json.loads(forked("evaluate", fluent, "--test", "spare", "--margin", 0.5, "--json").out)
     assert report["decoding"]["margin"] == 0.5
+
+
+def test_tables_align_numbers_right_and_text_left():
+    assert aligned_table([("a", "1,200 ms"), ("bcd", "3 /s")]) == "a    1,200 ms\nbcd      3 /s"
+    assert aligned_table([("a", "12"), ("bcd", "text")]) == "a    12\nbcd  text"
+
+
+def test_a_bar_is_shown_on_a_terminal_and_nowhere_else():
+    code = """
+from transduce.commands import bars
+from transduce.commands.console import progress_on_terminal, say
+from transduce.runtime.progress import track
+bars.FIRST_SECONDS = bars.REFRESH_SECONDS = -1
+with progress_on_terminal(), track("counting", 4_000) as outer, track("inner") as inner:
+    outer.update(1_000, "loss 3.2")
+    inner.advance(2)
+    say("a line " + "x" * 10)
+    outer.update(4_000)
+print("end")
+"""
+    terminal, stream = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    for rank in ("0", "1"):
+        values = environment | {"RANK": rank}
+        ended = subprocess.run([sys.executable, "-c", code], env=values, stdout=stream, stderr=stream, timeout=60)
+        printed = os.read(terminal, 100_000).decode()
+        assert (ended.returncode, "a line xxxxxxxxxx\r\n" in printed) == (0, True)
+        assert all((text in printed) == (rank == "0") for text in ("counting", "1,000/4,000", "loss 3.2", "inner"))
+        assert "\x1b[?25l" not in printed  # the cursor is not hidden
+        assert printed.endswith("end\r\n")
+    piped = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    assert (piped.stdout, piped.stderr) == (b"end\n", b"a line xxxxxxxxxx\n")
+
+
+def test_a_training_on_a_terminal_has_a_bar(micro, tmp_path):
+    code = """
+from transduce.commands import bars, main
+bars.FIRST_SECONDS = bars.REFRESH_SECONDS = -1
+main()
+"""
+    command = ["train", micro / "recipe.yaml", "--out", tmp_path / "run"]
+    terminal, stream = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150"}
+    printed = b""
+    with subprocess.Popen([sys.executable, "-c", code, *command], env=environment, stderr=stream) as process:
+        os.close(stream)
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while content := os.read(terminal, 100_000):
+                printed += content
+        assert process.wait(60) == 0
+    for text in (b"encoding", b"training", b"12/12", b"tokens/s", b"translating", b"validating"):
+        assert text in printed
 
 
 def test_log_records_are_shown(capsys, monkeypatch):

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
-from transduce.commands.console import escape_on_terminal, let_go, say, show_log_records
+from transduce.commands.console import escape_on_terminal, let_go, progress_on_terminal, say, show_log_records
 from transduce.runtime.signals import Interrupted, OtherProcessError
 
 VERBS = {
@@ -110,7 +110,8 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
             if sys.stdout is None:
                 raise OSError("standard output is closed; send it to a file, or to /dev/null")
             show_log_records()
-            verb(*arguments, **options)
+            with progress_on_terminal():
+                verb(*arguments, **options)
             sys.stdout.flush()  # here and not at exit, where a reader that has left would be an error
         except (typer.Exit, SystemExit):
             raise

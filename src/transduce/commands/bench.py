@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transduce.commands.console import say
+from transduce.commands.console import aligned_table, say
 from transduce.commands.options import PrecisionOption, refuse_options
 
 if TYPE_CHECKING:
@@ -75,15 +75,23 @@ def bench(
         _print(found)
 
 
-def _print(found: dict[str, Any]) -> None:
-    """The figures, for people."""
-    print(f"{found['tokens_per_second']:,.0f} target tokens/s, {found['sentences_per_second']:,.1f} sentences/s")
-    print(", ".join(f"{part} {value:,.1f} ms" for part, value in found["milliseconds"].items()))
-    if "lengths" in found:
-        print(f"{found['lengths']['mean']:.1f} tokens a translation, the longest {found['lengths']['longest']}")
-    print(f"matrix rate {found['matrix_rate'] / 1e9:,.0f} GFLOP/s", end="")
-    print(f", of which {found['share_of_peak']:.0%}" if found["share_of_peak"] else "")
-    print(f"peak memory {found['peak_memory'] / 2**20:,.0f} MiB; {found['settings']}")
+def _print(figures: dict[str, Any]) -> None:
+    """Prints the figures and the settings as tables."""
+    rows = [
+        ("target tokens", f"{figures['tokens_per_second']:,.0f} /s"),
+        ("sentences", f"{figures['sentences_per_second']:,.1f} /s"),
+        *((part, f"{value:,.1f} ms") for part, value in figures["milliseconds"].items()),
+    ]
+    if "lengths" in figures:
+        rows.append(("mean length", f"{figures['lengths']['mean']:.1f} tokens"))
+        rows.append(("greatest length", f"{figures['lengths']['longest']} tokens"))
+    rows.append(("matrix rate", f"{figures['matrix_rate'] / 1e9:,.0f} GFLOP/s"))
+    if figures["share_of_peak"]:
+        rows.append(("share of the matrix rate", f"{100 * figures['share_of_peak']:.0f} %"))
+    rows.append(("peak memory", f"{figures['peak_memory'] / 2**20:,.0f} MiB"))
+    print(aligned_table(rows))
+    print()
+    print(aligned_table([("setting", "value"), *((name, str(value)) for name, value in figures["settings"].items())]))
 
 
 def _recipe(

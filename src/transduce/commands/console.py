@@ -4,9 +4,21 @@ import contextlib
 import os
 import re
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TextIO
 
-__all__ = ["escape_control_characters", "escape_on_terminal", "let_go", "say", "show_log_records"]
+from transduce.runtime.progress import Progress, display_progress
+
+__all__ = [
+    "aligned_table",
+    "escape_control_characters",
+    "escape_on_terminal",
+    "let_go",
+    "progress_on_terminal",
+    "say",
+    "show_log_records",
+]
 
 # C0 without tab and newline, DEL and C1; bidirectional embeddings, overrides and isolates; bytes that are no UTF-8.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\udc80-\udcff]")
@@ -31,6 +43,19 @@ def escape_on_terminal(stream: TextIO | None) -> None:
         stream.write = lambda text: write(escape_control_characters(text))  # type: ignore[method-assign]
 
 
+def aligned_table(rows: Sequence[tuple[str, str]]) -> str:
+    """Returns rows of a name and a value as two columns; numbers with their units where each value begins with a digit.
+
+    Numbers are aligned to the right, what is no number to the left.
+    """
+    names = max(len(name) for name, _ in rows)
+    if not all(value[:1].isdigit() for _, value in rows):
+        return "\n".join(f"{name:{names}}  {value}".rstrip() for name, value in rows)
+    numbers = max(len(value.split(" ")[0]) for _, value in rows)
+    parted = [(name, *value.partition(" ")) for name, value in rows]
+    return "\n".join(f"{name:{names}}  {number:>{numbers}} {unit}".rstrip() for name, number, _, unit in parted)
+
+
 def say(line: str) -> None:
     """Prints a line on standard error; a reader that has left, or a full disk, does not stop the work."""
     with contextlib.suppress(OSError):
@@ -52,6 +77,23 @@ def show_log_records() -> None:
     logger.setLevel(logging.INFO)
     logger.handlers[:] = [ConsoleHandler()]
     logger.propagate = False
+
+
+@contextlib.contextmanager
+def progress_on_terminal() -> Iterator[None]:
+    """Shows progress bars within the context where standard error is a terminal, in the first process only."""
+    if os.environ.get("RANK", "0") != "0" or os.environ.get("TERM") == "dumb" or not sys.stderr.isatty():
+        yield
+        return
+    with display_progress(_show_bar):
+        yield
+
+
+def _show_bar(description: str, total: float | None) -> AbstractContextManager[Progress]:
+    """Shows the progress bar of a task."""
+    from transduce.commands.bars import show_bar  # imported here: rich takes a moment to come
+
+    return show_bar(description, total)
 
 
 def let_go(stream: TextIO | None) -> None:

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from transduce.commands.console import aligned_table
+
 
 def info(
     what: Annotated[str, typer.Argument(metavar="PRESET|RECIPE|RUN", help="A preset's name, a recipe, or a run.")],
@@ -16,13 +18,14 @@ def info(
     """Shows the shape, the parameters and the arithmetic of a model."""
     from transduce.recipe.model_summary import described
 
-    found = described(what, vocabulary)
+    summary = described(what, vocabulary)
     if as_json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(summary, indent=2))
         return
-    print(f"{found['parameters']:,} parameters at {found['vocabulary']['target']:,} subwords")
-    for part, count in found["parameters_by_part"].items():
-        print(f"  {part:18} {count:>12,}")
-    print(f"{found['flops_per_target_token'] / 1e6:,.1f} MFLOP to read one source word and write one target word")
-    for key, value in found["spec"].items():
-        print(f"  {key:18} {value}")
+    vocabulary_size = summary["vocabulary"]["target"]
+    parts = [(part, f"{count:,}") for part, count in summary["parameters_by_part"].items()]
+    arithmetic = f"{summary['flops_per_target_token'] / 1e6:,.1f} MFLOP for one source token and one target token"
+    rows = [(f"parameters at {vocabulary_size:,} subwords", f"{summary['parameters']:,}")]
+    print(aligned_table([*rows, *((f"  {part}", count) for part, count in parts), ("arithmetic", arithmetic)]))
+    print()
+    print(aligned_table([("setting", "value"), *((key, str(value)) for key, value in summary["spec"].items())]))

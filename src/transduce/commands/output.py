@@ -1,13 +1,19 @@
 """Where the result of a verb goes: a file that is known to take it before hours are spent, or standard output."""
 
+import contextlib
+import functools
 import os
 import shutil
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TextIO
 
-from transduce.storage.atomic import atomic_write
+from transduce.commands.console import say
+from transduce.runtime.signals import raise_on_signals
+from transduce.storage.atomic import atomic_write, flush_to_disk
 
-__all__ = ["check_writable", "write_output"]
+__all__ = ["check_no_partial", "check_writable", "open_output", "write_output"]
 
 
 def check_writable(out: Path | None, *, overwrite: bool = False) -> None:
@@ -31,10 +37,67 @@ def write_output(text: str, out: Path | None) -> None:
     if out is None:
         sys.stdout.write(text)
         sys.stdout.flush()
-    elif os.access(out.resolve().parent, os.W_OK) and (out.is_file() or not out.exists()):
+    elif _is_replaceable(out):
         atomic_write(out.resolve(), lambda aside: _fill(aside, text, out))  # what was there stays until all of this is
     else:
         out.write_text(text, "utf-8")  # a pipe or a device, or a file in a folder that takes no other
+
+
+def check_no_partial(out: Path | None, *, overwrite: bool = False) -> None:
+    """Raises ValueError where a stopped command has left lines in OUT.partial, unless `overwrite`."""
+    if out is not None and not overwrite and (partial := _partial_path(out)).exists() and partial.stat().st_size:
+        raise ValueError(f"{partial}: holds the lines of a stopped command; move it, or add --overwrite to replace it")
+
+
+def _partial_path(out: Path) -> Path:
+    """Returns the path of the lines that are finished before all of `out` is."""
+    return out.resolve().with_name(f"{out.name}.partial")
+
+
+@contextlib.contextmanager
+def open_output(out: Path | None) -> Iterator[Callable[[str], None]]:
+    """Gives the function that writes whole lines to `out` or to standard output, each time flushed.
+
+    A file is written as OUT.partial and becomes OUT at the end. Where an error, Ctrl-C or SIGTERM ends the context,
+    OUT.partial stays if it holds lines, and a message names it. Pipes and devices are written to directly.
+    """
+    if out is None:
+        yield functools.partial(_write_at_once, sys.stdout)
+        return
+    path = _partial_path(out) if _is_replaceable(out) else out
+    try:
+        with raise_on_signals(), path.open("w", encoding="utf-8") as file:
+            yield functools.partial(_write_at_once, file)
+    except BaseException:
+        if path != out:
+            _keep_partial(path)
+        raise
+    if path != out:
+        if out.exists():
+            shutil.copymode(out, path)
+        flush_to_disk(path)
+        path.replace(out.resolve())
+        flush_to_disk(out.resolve().parent)
+
+
+def _write_at_once(file: TextIO, text: str) -> None:
+    """Writes and flushes."""
+    file.write(text)
+    file.flush()
+
+
+def _keep_partial(partial: Path) -> None:
+    """Names the file of the finished lines; removes it where there is none."""
+    with contextlib.suppress(OSError):
+        if partial.stat().st_size:
+            say(f"transduce: finished lines are kept in {partial}")
+        else:
+            partial.unlink()
+
+
+def _is_replaceable(out: Path) -> bool:
+    """Whether `out` is a file, or will be, in a folder that takes other files: no pipe and no device."""
+    return os.access(out.resolve().parent, os.W_OK) and (out.is_file() or not out.exists())
 
 
 def _fill(aside: Path, text: str, out: Path) -> None:

@@ -1,6 +1,12 @@
 """`transduce translate`."""
 
+import contextlib
 import functools
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,12 +21,14 @@ from transduce.commands.options import (
     decoding_settings,
     refuse_options,
 )
-from transduce.commands.output import check_writable, write_output
+from transduce.commands.output import check_no_partial, check_writable, open_output
+from transduce.runtime.progress import Progress, track
 
 if TYPE_CHECKING:
     from transduce.bulk.job import TranslationJob
     from transduce.search import Decoding
     from transduce.translation.output_format import OutputFormat
+    from transduce.translation.results import Translation
     from transduce.translation.search_method import SearchMethod
     from transduce.translation.translator import Translator
 
@@ -82,8 +90,11 @@ def translate(
     if engine is None:
         refuse_options({"--shard-lines": shard_lines, "--actors": actors}, "is for --engine")
         check_writable(out, overwrite=overwrite)
+        check_no_partial(out, overwrite=overwrite)
         translator = _load(runs, form, device, threads, precision)
-        write_output(_translated(translator, method, form, text, prefix, batch_tokens), out)
+        translate_lines = functools.partial(translator.translate_lines, method=method, batch_tokens=batch_tokens)
+        windows, prefixes = _windows(text, prefix)
+        _translate_windows(translator, translate_lines, form, windows, prefixes, out)
     else:
         from transduce.bulk.job import TranslationJob
 
@@ -148,23 +159,76 @@ def _load(
     return translator
 
 
-def _translated(
-    translator: "Translator",
-    method: "SearchMethod",
-    form: "OutputFormat",
-    text: Path | None,
-    prefix: Path | None,
-    batch_tokens: int,
-) -> str:
-    """Translates the whole text at once and returns the output."""
-    from transduce.text.lines import read_texts
+def _windows(text: Path | None, prefix: Path | None) -> tuple[Iterable[list[str]], list[str] | None]:
+    """Returns the text in windows of lines, each translated and written at once, and the prefixes.
 
-    lines, *more = read_texts(str(text or "-"), *([str(prefix)] if prefix else []))
-    prefixes = more[0] if more else None
-    if prefixes is not None and len(prefixes) != len(lines):
-        raise ValueError(f"{prefix} has {len(prefixes)} lines, the text has {len(lines)}: one prefix a line, or none")
-    translations = translator.translate_lines(lines, method, prefixes=prefixes, batch_tokens=batch_tokens)
-    return "".join(f"{line}\n" for line in form.lines(translator, lines, translations))
+    A pipe or a terminal gives the lines that wait. With prefixes the whole text is one window.
+    """
+    from transduce.text.line_stream import LineStream
+    from transduce.text.lines import read_lines, read_texts
+    from transduce.translation.line_translator import LOOKAHEAD
+
+    if prefix is not None:
+        lines, prefixes = read_texts(str(text or "-"), str(prefix))
+        if len(prefixes) != len(lines):
+            raise ValueError(
+                f"{prefix} has {len(prefixes)} lines, the text has {len(lines)}: one prefix a line, or none"
+            )
+        return [lines], prefixes
+    is_standard_input = text is None or str(text) == "-"
+    if is_standard_input and sys.stdin is not None and not stat.S_ISREG(os.fstat(sys.stdin.fileno()).st_mode):
+        stream = LineStream(sys.stdin.fileno(), "standard input", LOOKAHEAD, functools.partial(_prompt, "source> "))
+        return _until_end(stream), None
+    lines = read_lines(str(text or "-"))
+    return [lines[first : first + LOOKAHEAD] for first in range(0, len(lines), LOOKAHEAD)], None
+
+
+def _until_end(stream: Iterable[list[str]]) -> Iterator[list[str]]:
+    """Yields the windows of a stream; ends the line of the last prompt."""
+    yield from stream
+    _prompt("\n")
+
+
+def _prompt(text: str) -> None:
+    """Prints `text` on standard error where a person types the lines."""
+    if sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty():
+        print(text, end="", file=sys.stderr, flush=True)
+
+
+def _translate_windows(
+    translator: "Translator",
+    translate_lines: "Callable[..., list[list[Translation]]]",
+    form: "OutputFormat",
+    windows: Iterable[list[str]],
+    prefixes: list[str] | None,
+    out: Path | None,
+) -> None:
+    """Translates and writes window after window; says at the end which lines seem to hold several sentences."""
+    from transduce.text.sentences import has_several_sentences
+
+    lines_before, several = 0, []
+    with open_output(out) as write, _text_progress(windows, out) as progress:
+        for lines in windows:
+            translations = translate_lines(lines, prefixes=prefixes, lines_before=lines_before)
+            output = form.lines(translator, lines, translations, lines_before)
+            write("".join(f"{line}\n" for line in output))
+            several += [number for number, line in enumerate(lines, lines_before + 1) if has_several_sentences(line)]
+            lines_before += len(lines)
+            progress.update(lines_before)
+    if several:
+        subject = "1 line seems" if len(several) == 1 else f"{len(several):,} lines seem"
+        say(
+            f"{subject} to hold several sentences (the first: line {several[0]:,}); "
+            "a line is translated as one sentence"
+        )
+
+
+def _text_progress(windows: Iterable[list[str]], out: Path | None) -> AbstractContextManager[Progress]:
+    """Tracks the lines of a text of several windows, unless a bar would be drawn among the lines on a terminal."""
+    total = sum(map(len, windows)) if isinstance(windows, list) and len(windows) > 1 else None
+    if total is None or (out is None and sys.stdout.isatty()):
+        return contextlib.nullcontext(Progress("text"))
+    return track("text", total)
 
 
 def _in_bulk(

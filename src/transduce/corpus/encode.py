@@ -19,6 +19,7 @@ from transduce.corpus.data import DataSpec
 from transduce.corpus.readers import bytes_of_pairs
 from transduce.corpus.token_store import FILES, SIDES, CorpusPart, PackedSentences, TokenStoreWriter
 from transduce.corpus.worker_pool import map_in_order
+from transduce.runtime.progress import track
 from transduce.runtime.rate import ProgressRate
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.text.subwords import Subwords
@@ -106,10 +107,12 @@ def encode_corpus(
             file.seek(file.truncate(size))
         writer = TokenStoreWriter(files, dtype)
         work = partial(_cut, data, subwords, dtype)
+        progress = stack.enter_context(track("encoding", total))
         batches = stack.enter_context(closing(map_in_order(work, _batches(data, state), processes)))
         for count, done in enumerate(batches, start=1):
             state = _written(_at(done.corpus, state, data), done, writer)
             pace.done = state.report.read
+            progress.update(pace.done)
             if pace.told(OFTEN):
                 say(f"{pace.done:,} of {total:,} pairs, {pace.rate:,.0f} a second{pace.left}")
             if count % SETTLED == 0:

@@ -28,6 +28,7 @@ class MetricsLog:
         self._events = directory / "training" / "tensorboard"
         self._board: Any = None
         self._pending: list[StepRecord] = []
+        self.summary = ""  # loss and speed of the last report
 
     @property
     def size(self) -> int:
@@ -74,6 +75,7 @@ class MetricsLog:
             "waiting": sum(record.waiting for record in records) / seconds,
         }
         self._write(values)
+        self.summary = f"loss {values['loss']:.3f}, {values['tokens_per_second']:,.0f} tokens/s"
         total = f"/{self.total}" if self.total else ""
         self.say(
             f"step {last.step}{total}  loss {values['loss']:.3f}  perplexity {values['perplexity']:.2f}  "

@@ -19,6 +19,7 @@ from transduce.model_directory import Model, Weights, weights_of
 from transduce.recipe import Recipe
 from transduce.runtime.device import is_out_of_memory
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
+from transduce.runtime.progress import track
 from transduce.runtime.signals import Interrupted, collect_signals
 from transduce.trainer.build import (
     build_optimiser,
@@ -135,7 +136,8 @@ class Trainer:
     def _loop(self, state: TrainingState) -> Generator[StepRecord, None, tuple[TrainingState, str]]:
         """Takes steps, with what is due after each, until the training ends; returns the state and the reason."""
         clock = TrainingClock(state.elapsed)
-        with collect_signals() as signals, contextlib.closing(self.metrics_log):
+        tracked = track("training", self.settings.steps)
+        with collect_signals() as signals, contextlib.closing(self.metrics_log), tracked as progress:
             if state.validation_pending:
                 state = self._validate(state, clock)
                 if state.end_reason(self.settings):
@@ -145,6 +147,7 @@ class Trainer:
                 for record in self._steps_after(state):
                     state = state.after(record, self._count_skips(state, detector, record))
                     self.metrics_log.note(record)
+                    progress.update(record.step, self.metrics_log.summary)
                     yield record
                     state, reason = self._after_step(state, record, clock, signals)
                     if reason:

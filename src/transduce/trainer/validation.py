@@ -1,7 +1,7 @@
 """Validation: loss, perplexity, accuracy and BLEU of a model on a corpus that it is not trained on."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -17,6 +17,7 @@ from transduce.model_directory import RECIPE
 from transduce.recipe import read_yaml
 from transduce.runtime.device import is_out_of_memory
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
+from transduce.runtime.progress import track
 from transduce.search import Decoding, pad_rows
 from transduce.settings import validated
 from transduce.storage.checksums import checksum_of
@@ -154,22 +155,35 @@ class Validation:
         translator = LineTranslator([model], self.source, self.target, self.decoding)
         method = SearchMethod(self.decoding)
         batches = translator.batches(self.corpus.source, method)
-        mine = [translator.translate_batch(batch, method) for batch in batches[self.group.rank :: self.group.size]]
+        work = batches[self.group.rank :: self.group.size]
+        mine = self._tracked("translating", lambda batch: translator.translate_batch(batch, method), work)
         outputs = ["" for _ in self.corpus.source]
         for batch, best in zip(batches, self.group.all_gather(mine), strict=True):
             for number, translations in zip(batch.places, best, strict=True):
                 outputs[number] = translations[0].text
         return outputs
 
+    @staticmethod
+    def _tracked(description: str, work: Callable[[Item], Result], batches: Sequence[Item]) -> list[Result]:
+        """Returns the result of `work` on each batch, and counts batches as progress."""
+        results = []
+        with track(description, len(batches)) as progress:
+            for batch in batches:
+                results.append(work(batch))
+                progress.advance()
+        return results
+
     def _sums(self, model: TranslationModel) -> tuple[float, float, float, int]:
         """Smoothed loss, unsmoothed loss, words predicted right, words: summed over the corpus."""
         source, target = self.source.encode(self.corpus.source), self.target.encode(self.corpus.target)
         lengths = torch.tensor([max(len(one), len(other)) + 1 for one, other in zip(source, target, strict=True)])
         batches = list(sentence_batches(lengths.numpy(), BATCH_TOKENS))
-        mine = [
-            torch.stack(halved(partial(self._batch_sums, model), [(source[place], target[place]) for place in places]))
-            for places in batches[self.group.rank :: self.group.size]
-        ]
+
+        def stacked_sums(places: Iterable[int]) -> Tensor:
+            pairs_of_batch = [(source[place], target[place]) for place in places]
+            return torch.stack(halved(partial(self._batch_sums, model), pairs_of_batch))
+
+        mine = self._tracked("validating", stacked_sums, batches[self.group.rank :: self.group.size])
         totals = torch.zeros(3, dtype=torch.float64)
         for sums in self.group.all_gather(mine):  # in the order of one process, so that the sum has its bits
             totals += sums.sum(0)

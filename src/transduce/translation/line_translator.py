@@ -12,6 +12,7 @@ from torch import Tensor
 from transduce.model import TranslationModel
 from transduce.model.int8 import quantise
 from transduce.runtime.device import is_out_of_memory
+from transduce.runtime.progress import track
 from transduce.search import (
     Decoding,
     Ensemble,
@@ -81,9 +82,12 @@ class LineTranslator:
             raise ValueError(f"`batch_tokens` is {batch_tokens}: translate at least 1 source position at a time")
         method = method or SearchMethod(self.decoding)
         translations = [[EMPTY] for _ in lines]
-        for batch in self.batches(lines, method, prefixes, batch_tokens, lines_before):
-            for place, best in zip(batch.places, self.translate_batch(batch, method, lines_before), strict=True):
-                translations[place] = best
+        batches = self.batches(lines, method, prefixes, batch_tokens, lines_before)
+        with track("translating", sum(len(batch.places) for batch in batches)) as progress:
+            for batch in batches:
+                for place, best in zip(batch.places, self.translate_batch(batch, method, lines_before), strict=True):
+                    translations[place] = best
+                progress.advance(len(batch.places))
         return translations
 
     def stream_lines(

@@ -1,0 +1,96 @@
+"""Progress bars on a terminal."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich import progress as rich_progress
+from rich.console import Console
+
+from transduce.runtime.progress import Progress
+
+__all__ = ["show_bar"]
+
+FIRST_SECONDS = 0.5  # what ends sooner has no bar
+REFRESH_SECONDS = 0.1
+
+
+class CursorConsole(Console):
+    """A console that never hides the cursor, which would stay hidden where the process is killed."""
+
+    def show_cursor(self, show: bool = True) -> bool:
+        """Leaves the cursor as it is."""
+        return False
+
+
+class Bars:
+    """The bars of all tasks that are open; drawn only when a task counts, by no thread."""
+
+    def __init__(self) -> None:
+        self.display = rich_progress.Progress(
+            rich_progress.TextColumn("{task.description}", markup=False),
+            rich_progress.BarColumn(),
+            rich_progress.TextColumn("{task.fields[count]}", markup=False),
+            rich_progress.TimeRemainingColumn(),
+            rich_progress.TextColumn("{task.fields[note]}", markup=False),
+            console=CursorConsole(stderr=True),
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+        )
+        self.drawn = 0.0
+
+    def draw(self, task: rich_progress.TaskID | None, progress: Progress) -> rich_progress.TaskID:
+        """Draws the bar of `task`, a new one where it is None, and gives the task."""
+        total = "" if progress.total is None else f"/{progress.total:,.0f}"
+        count = f"{progress.done:,.0f}{total}"
+        if task is None:
+            # What an earlier call has done is not counted as fast.
+            done = int(progress.done)
+            task = self.display.add_task(
+                progress.description, total=progress.total, completed=done, count=count, note=progress.note
+            )
+            self.display.start()
+        else:
+            self.display.update(task, completed=progress.done, count=count, note=progress.note)
+        self.display.refresh()
+        self.drawn = time.monotonic()
+        return task
+
+    def remove(self, task: rich_progress.TaskID) -> None:
+        """Removes a bar; with the last one the display ends."""
+        self.display.remove_task(task)
+        if not self.display.tasks:
+            self.display.stop()
+
+
+class BarProgress(Progress):
+    """Counts what is done of a task and draws its bar."""
+
+    def __init__(self, bars: Bars, description: str, total: float | None) -> None:
+        super().__init__(description, total)
+        self.bars, self.began = bars, time.monotonic()
+        self.task: rich_progress.TaskID | None = None
+
+    def update(self, done: float, note: str = "") -> None:
+        """Sets what is done; draws the bar where that is due."""
+        super().update(done, note)
+        now = time.monotonic()
+        if now - self.began > FIRST_SECONDS and now - self.bars.drawn > REFRESH_SECONDS:
+            self.task = self.bars.draw(self.task, self)
+
+
+_bars: list[Bars] = []
+
+
+@contextmanager
+def show_bar(description: str, total: float | None) -> Iterator[Progress]:
+    """Gives a Progress whose bar is shown on standard error until the context ends."""
+    if not _bars:
+        _bars.append(Bars())
+    progress = BarProgress(_bars[0], description, total)
+    try:
+        yield progress
+    finally:
+        if progress.task is not None:
+            progress.bars.remove(progress.task)
