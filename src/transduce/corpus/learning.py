@@ -1,5 +1,6 @@
 """Learning subwords from a bounded, evenly spread sample of the corpora."""
 
+import os
 from collections.abc import Sequence
 
 from transduce.corpus.checks import Report, readable_pairs
@@ -7,7 +8,7 @@ from transduce.corpus.data import DataSpec
 from transduce.corpus.entries import CorpusSpec
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
-__all__ = ["learn_subwords", "sample_pairs"]
+__all__ = ["learn_subwords", "limit_threads", "sample_pairs"]
 
 Pair = tuple[str, str, str]
 """Place in the corpus, source, target."""
@@ -38,3 +39,9 @@ def sample_pairs(corpora: Sequence[CorpusSpec], longest: int) -> tuple[list[Pair
             del sample[1::2]
             stride *= 2
     return sample, report.read
+
+
+def limit_threads(threads: int) -> None:
+    """Sets the threads that learn subwords, unless the environment sets them; effective before the first learning."""
+    os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true" if threads > 1 else "false")

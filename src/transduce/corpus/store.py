@@ -7,7 +7,6 @@ batches. `store.json` is written last: without it there is no store.
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,7 +19,7 @@ from transduce.corpus.data import DataSpec
 from transduce.corpus.encode import STATE, EncodingState, encode_corpus
 from transduce.corpus.entries import files_of
 from transduce.corpus.fingerprint import VERSION, checksums_of_corpora, fingerprint_of, time_of_change
-from transduce.corpus.learning import learn_subwords
+from transduce.corpus.learning import learn_subwords, limit_threads
 from transduce.corpus.readers import bytes_of_pairs, opened
 from transduce.corpus.subword_dropout import SubwordDropout, SubwordDropoutStore
 from transduce.corpus.token_store import FILES, OFFSET, SIDES, CorpusPart, TokenStore
@@ -42,6 +41,15 @@ class Prepared(NamedTuple):
     report: Report
     directory: Path
     fingerprint: str
+
+
+class Begun(NamedTuple):
+    """The subwords of an unfinished store, and the number of pairs to encode with them."""
+
+    fingerprint: str
+    shared: bool
+    pairs: int  # of all corpora, before any is dropped
+    files: Checksums  # of the subwords
 
 
 def open_store(directory: Path) -> Prepared:
@@ -119,15 +127,13 @@ def prepare(
     given: tuple[Subwords, Subwords] | None = None,
     in_use: bool = False,
 ) -> Prepared:
-    """Learns subwords for `data.train` and writes its pairs as ids to `directory`; returns at once if it was done.
+    """Learns subwords for `data.train` and writes its pairs as ids to `directory`; opens a store that is complete.
 
-    Where subwords are `given`, those of another model, none are learnt: `subwords` then says only its dropout.
-    A directory made from other data or settings is made anew, or refused where it is `in_use`; one in use keeps the
-    subwords that it was given. What was interrupted is gone on with. Nothing in it counts until all is written.
-    `threads` are the cores that cut; for learning, those of the first call of a process hold. `ValueError` and
-    `OSError` for what is wrong with the files, `RuntimeError` where a process that cuts was killed.
+    With `given` subwords of another model none are learnt; `subwords` sets only the dropout. A store made from other
+    data or settings is replaced; one `in_use` is refused, or keeps its subwords. An interrupted preparation is resumed.
+    Raises ValueError or OSError for faults of the files, RuntimeError where one of the `threads` processes was killed.
     """
-    _limit_threads(threads)
+    limit_threads(threads)
     if subwords.kind == "bpe" and subwords.dropout:
         for side in given or ():
             side.check_merges("the subwords of --from")
@@ -140,17 +146,7 @@ def prepare(
         _check_unchanged(directory, fingerprint)
     making = directory / "making"
     begun = _begun(making, fingerprint) or _begin(making, fingerprint, data, subwords, given, say)
-    sides = _subwords(making, shared=begun.shared)
-    say("cutting the corpus into subwords")
-    state, dtype = encode_corpus(data, sides, making, begun.pairs, say, threads=threads)
-    _require_pairs(data, state, say)
-    description = {
-        "version": VERSION,
-        "dtype": dtype.str,
-        "parts": state.parts,
-        "longest": state.longest,
-        "report": state.report.as_dictionary(),
-        "shared": begun.shared,
+    description = _encode_pairs(data, making, begun, threads, say) | {
         "given": given is not None,
         "dropout": subwords.dropout if subwords.kind == "bpe" else 0.0,
         "fingerprint": fingerprint,
@@ -161,6 +157,24 @@ def prepare(
     for line in prepared.report.summary():
         say(line)
     return prepared
+
+
+def _encode_pairs(
+    data: DataSpec, making: Path, begun: Begun, threads: int, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Writes the pairs as ids into `making`; returns their part of the store's description."""
+    sides = _subwords(making, shared=begun.shared)
+    say("cutting the corpus into subwords")
+    state, dtype = encode_corpus(data, sides, making, begun.pairs, say, threads=threads)
+    _require_pairs(data, state, say)
+    return {
+        "version": VERSION,
+        "dtype": dtype.str,
+        "parts": state.parts,
+        "longest": state.longest,
+        "report": state.report.as_dictionary(),
+        "shared": begun.shared,
+    }
 
 
 def _given(directory: Path) -> tuple[Subwords, Subwords] | None:
@@ -202,15 +216,6 @@ def _require_pairs(data: DataSpec, state: EncodingState, say: Callable[[str], No
         raise ValueError("data.train: no pair is left to train on; " + "; ".join(state.report.summary()))
 
 
-class Begun(NamedTuple):
-    """What is known when the subwords are."""
-
-    fingerprint: str
-    shared: bool
-    pairs: int  # of all corpora, before any is dropped
-    files: Checksums  # of the subwords
-
-
 def _begun(making: Path, fingerprint: str) -> Begun | None:
     """What an interrupted process has begun, if it was for the same store."""
     try:
@@ -244,12 +249,6 @@ def _begin(
     begun = Begun(fingerprint, shared, pairs, checksums_of_files(files))
     atomic_write_text(making / BEGUN, json.dumps(begun._asdict()))
     return begun
-
-
-def _limit_threads(threads: int) -> None:
-    """The library reads both variables when it first works."""
-    os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true" if threads > 1 else "false")
 
 
 def _earlier_checksums(directory: Path) -> list[dict[str, Any]]:
