@@ -431,7 +431,7 @@ def test_a_signal_while_the_model_is_read_is_no_damage(fluent, monkeypatch):
     def interrupted(content):
         raise Interrupted(signal.SIGINT)
 
-    monkeypatch.setattr("transduce.model_directory.load", interrupted)
+    monkeypatch.setattr("transduce.model_directory.model.load", interrupted)
     with pytest.raises(Interrupted):
         Translator.load(fluent)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import transduce.corpus.store as store_module
-from transduce.corpus import DataSpec, Fault, Files, Prepared, Report, Tsv, open_store, prepare
+from transduce.corpus import DataSpec, Fault, Files, Prepared, Report, Tsv, fingerprint, learning, open_store, prepare
 from transduce.corpus import encode as cutting
 from transduce.corpus.token_store import FILES
 from transduce.text.subwords import Bpe, Subwords, WordPiece
@@ -117,10 +117,10 @@ def test_the_bounds_of_length_and_proportion_are_inclusive(
 
 
 def test_subwords_are_learnt_from_an_evenly_spread_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "SAMPLE", 10)
+    monkeypatch.setattr(learning, "SAMPLE", 10)
     first = corpus(tmp_path, [(f"{number}", "x") for number in range(13)], "one")
     second = corpus(tmp_path, [(f"{number}", "x") for number in range(13, 37)], "two")
-    assert [int(source) for _, source, _ in store_module._sample([first, second], 9)[0]] == list(range(0, 37, 4))
+    assert [int(source) for _, source, _ in learning.sample_pairs([first, second], 9)[0]] == list(range(0, 37, 4))
 
 
 def test_nothing_left_is_refused(tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ def test_a_store_is_found_without_reading_the_corpus_again(tmp_path: Path, monke
     entry = corpus(tmp_path, PAIRS)
     made = prepared(tmp_path, DataSpec(train=(entry,)))
     with monkeypatch.context() as patched:
-        patched.setattr(store_module, "_checksum", Mock(side_effect=AssertionError))
+        patched.setattr(fingerprint, "_checksum", Mock(side_effect=AssertionError))
         assert prepared(tmp_path, DataSpec(train=(entry,))).fingerprint == made.fingerprint
     # Of the same size, and changed.
     Path(entry.tsv).write_text(Path(entry.tsv).read_text("utf-8").replace("A dog", "A god"), "utf-8")

@@ -5,7 +5,8 @@ import pytest
 from transduce.embedded.german import morphology
 from transduce.embedded.german.clauses import predicate
 from transduce.embedded.german.phrases import phrase, prepositional
-from transduce.embedded.lexicon import ADJECTIVES, CASES, DETERMINERS, NOUNS, VERBS, Verb, named
+from transduce.embedded.lexicon import ADJECTIVES, CASES, DETERMINERS, NOUNS, VERBS, named
+from transduce.embedded.lexicon_entries import Verb
 from transduce.embedded.syntax import Adjuncts, Clause, Form, Gap, NounPhrase, Quality
 
 

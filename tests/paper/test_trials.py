@@ -7,9 +7,10 @@ import pytest
 from paper_fixtures import TRANSFORMER
 
 from transduce.model_directory import Weights
+from transduce.paper.confidence_interval import confidence_interval
 from transduce.paper.printed.cells import trainings
 from transduce.paper.record import add_record, lay_out, records, take_in
-from transduce.paper.trials import Budget, Trial, holds, operations_a_step, read_trial, run_trial, shared_store, spread
+from transduce.paper.trials import Budget, Trial, holds, operations_a_step, read_trial, run_trial, shared_store
 from transduce.recipe import from_values
 from transduce.settings import merged
 from transduce.storage.locks import exclusive_lock
@@ -53,7 +54,7 @@ def test_trainings_are_counted_once_and_told_apart_by_what_made_them(trial, tmp_
 
 def test_what_was_found_is_not_looked_for_again(trial, tmp_path, monkeypatch):
     first = run_trial(trial, tmp_path, [Budget("few", 3)], CPU, lambda line: None)
-    monkeypatch.setattr("transduce.paper.trials.train", lambda *arguments: pytest.fail("trained again"))
+    monkeypatch.setattr("transduce.paper.trials.run_training", lambda *arguments: pytest.fail("trained again"))
     assert run_trial(trial, tmp_path, [Budget("few", 3, minutes=9.0)], CPU, lambda line: None) == first
 
 
@@ -103,7 +104,7 @@ def test_what_was_trained_for_too_long_and_not_measured_is_no_answer(
 ):
     """A training ends with a step and a checkpoint, and so a little late."""
     ended = TrainResult(steps, 1, seconds, "its time is over", Weights(kind="last", steps=(steps,)))
-    monkeypatch.setattr("transduce.paper.trials.train", lambda *arguments: ended)
+    monkeypatch.setattr("transduce.paper.trials.run_training", lambda *arguments: ended)
     monkeypatch.setattr("transduce.paper.trials._found", Mock(side_effect=KeyError("measured")))
     with pytest.raises(
         KeyError if answers else ValueError, match=r"measured|was trained for 1\.2 minutes, and time asks for 1: give"
@@ -124,7 +125,7 @@ def test_a_trial_that_diverges_keeps_no_other_from_being_trained(trial, tmp_path
     def diverged(*arguments):
         raise DivergedError("the loss is no number")
 
-    monkeypatch.setattr("transduce.paper.trials.train", diverged)
+    monkeypatch.setattr("transduce.paper.trials.run_training", diverged)
     said = []
     assert run_trial(trial, tmp_path, [Budget("few", 1), Budget("more", 2)], CPU, said.append) == {}
     assert said == ["row has no result: the loss is no number"]
@@ -218,7 +219,7 @@ def test_what_was_found_elsewhere_is_believed_and_not_overwritten(trial, tmp_pat
     take_in(out, there)
     lay_out(out, here)
     take_in(out, here)
-    monkeypatch.setattr("transduce.paper.trials.train", lambda *arguments: pytest.fail("trained again"))
+    monkeypatch.setattr("transduce.paper.trials.run_training", lambda *arguments: pytest.fail("trained again"))
     for work in (here, tmp_path / "new"):
         lay_out(out, work)
         assert run_trial(trial, work / "table-small", [few], CPU, lambda line: None)["few"] == found
@@ -266,8 +267,8 @@ def test_arithmetic_of_a_step_is_that_of_its_words(trial, tmp_path):
     assert found >= 3 * (read * words[0] + written * words[1]) / (2 * steps)
 
 
-def test_spread():
-    assert spread([3.0]) == (3.0, None)
-    mean, within = spread([1.0, 2.0, 3.0])
+def test_the_confidence_interval_of_a_mean():
+    assert confidence_interval([3.0]) == (3.0, None)
+    mean, within = confidence_interval([1.0, 2.0, 3.0])
     assert mean == 2.0
     assert within == pytest.approx(4.303 / 3**0.5)

@@ -121,13 +121,13 @@ def test_weights_that_could_not_be_written_leave_the_card_of_those_that_are_ther
     write("first")
     with monkeypatch.context() as full:
         full.setattr(
-            "transduce.model_directory.write_tensors", Mock(side_effect=OSError(errno.ENOSPC, "no space left"))
+            "transduce.model_directory.writing.write_tensors", Mock(side_effect=OSError(errno.ENOSPC, "no space left"))
         )
         with pytest.raises(OSError, match="no space left"):
             write("second")
     assert (run / "README.md").read_text() == "first"
     with monkeypatch.context() as cut_short:
-        cut_short.setattr("transduce.model_directory.flush_to_disk", Mock(side_effect=OSError))
+        cut_short.setattr("transduce.model_directory.writing.flush_to_disk", Mock(side_effect=OSError))
         with pytest.raises(OSError):  # noqa: PT011 - once everything is in its place but for the manifest
             write("third")
     write("fourth")

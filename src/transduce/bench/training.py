@@ -60,20 +60,10 @@ def bench_training(
     rate = (before + matrix_rate(device, dtype)) / 2  # a machine with neighbours is not always as fast
     read, written = flops(recipe.model, vocabulary, _length(measured.planned))
     work = sum(3 * (read * _source_tokens(planned) + written * planned.tokens) for planned in measured.planned)
-    trained, total = sum(record.tokens for record in measured.records), sum(measured.seconds)
     return {
-        "tokens_per_second": trained / total,
-        "sentences_per_second": sum(
-            len(micro_batch.source) for step in measured.planned for micro_batch in step.micro_batches
-        )
-        / total,
-        "milliseconds": {
-            "step": 1000 * statistics.median(measured.seconds),
-            "waiting": 1000 * statistics.median(record.waiting for record in measured.records),
-            "25,000 target tokens": 1000 * 25_000 * total / trained,
-        },
+        **_speed(measured),
         "matrix_rate": rate,
-        "share_of_peak": work / total / rate,
+        "share_of_peak": work / sum(measured.seconds) / rate,
         "peak_memory": peak_memory(device),
         "padding": measured.padding,
         "settings": _settings(recipe, name, precision, runs, vocabulary).as_dictionary(),
@@ -126,6 +116,20 @@ def _measured(
     return Measured(records, planned, laps.seconds(), planner.padding)
 
 
+def _speed(measured: Measured) -> dict[str, Any]:
+    """Returns tokens and sentences a second, and the milliseconds of a step, of waiting and of the paper's step."""
+    tokens, seconds = sum(record.tokens for record in measured.records), sum(measured.seconds)
+    return {
+        "tokens_per_second": tokens / seconds,
+        "sentences_per_second": _sentence_count(measured.planned) / seconds,
+        "milliseconds": {
+            "step": 1000 * statistics.median(measured.seconds),
+            "waiting": 1000 * statistics.median(record.waiting for record in measured.records),
+            "25,000 target tokens": 1000 * 25_000 * seconds / tokens,
+        },
+    }
+
+
 def _settings(recipe: Recipe, name: str, precision: Precision, runs: int, vocabulary: Vocabulary) -> Settings:
     """What the benchmark ran with."""
     corpora = [corpus.model_dump(exclude={"weight", "languages"}, exclude_none=True) for corpus in recipe.data.train]
@@ -147,14 +151,16 @@ def _settings(recipe: Recipe, name: str, precision: Precision, runs: int, vocabu
     )
 
 
+def _sentence_count(planned: Sequence[PlannedStep]) -> int:
+    """Counts the sentence pairs of all steps."""
+    return sum(len(micro_batch.source) for step in planned for micro_batch in step.micro_batches)
+
+
 def _length(planned: Sequence[PlannedStep]) -> int:
-    """Target words a sentence, ends included, on average."""
-    return round(
-        sum(step.tokens for step in planned)
-        / sum(len(micro_batch.source) for step in planned for micro_batch in step.micro_batches)
-    )
+    """Returns the mean number of target tokens a sentence, END included."""
+    return round(sum(step.tokens for step in planned) / _sentence_count(planned))
 
 
 def _source_tokens(planned: PlannedStep) -> int:
-    """Source words of a step, ends included, padding not."""
+    """Counts the source tokens of a step, END included, padding not."""
     return sum(int((micro_batch.source != 0).sum()) for micro_batch in planned.micro_batches)

@@ -28,13 +28,13 @@ def bench_translating(
     """Translates `lines` once to warm up and `runs` times that count; medians, by the keys of `bench --json`."""
     if not any(line.strip() for line in lines):
         raise ValueError("there is nothing to translate: --data names a text without a word")
-    device, times, found = translator.device, [], []
+    device, times, translations = translator.device, [], []
     for number in range(runs + 1):
         began = waited(device)
-        found = translator.translate_lines(lines, method, batch_tokens=batch_tokens)
+        translations = translator.translate_lines(lines, method, batch_tokens=batch_tokens)
         if number:
             times.append(waited(device) - began)
-    seconds, lengths = statistics.median(times), [len(best[0].tokens) + 1 for best in found]
+    seconds, lengths = statistics.median(times), [len(best[0].tokens) + 1 for best in translations]
     tokens, alone = sum(lengths), _alone(translator, lines[:: -(-len(lines) // ALONE)], method)
     return {
         "tokens_per_second": tokens / seconds,
@@ -50,18 +50,25 @@ def bench_translating(
         "share_of_peak": None,
         "peak_memory": peak_memory(device),
         "padding": None,
-        "settings": Settings(
-            what=name,
-            data=f"{len(lines)} lines",
-            device=str(device),
-            threads=torch.get_num_threads(),
-            precision=translator.precision,
-            torch=torch.__version__,
-            runs=runs,
-            batch_tokens=batch_tokens,
-            details={"greedy": True} if method.greedy else method.decoding.as_dictionary(),
-        ).as_dictionary(),
+        "settings": _settings(translator, name, len(lines), runs, method, batch_tokens).as_dictionary(),
     }
+
+
+def _settings(
+    translator: Translator, name: str, line_count: int, runs: int, method: SearchMethod, batch_tokens: int
+) -> Settings:
+    """Returns the settings of the benchmark, which its report names."""
+    return Settings(
+        what=name,
+        data=f"{line_count} lines",
+        device=str(translator.device),
+        threads=torch.get_num_threads(),
+        precision=translator.precision,
+        torch=torch.__version__,
+        runs=runs,
+        batch_tokens=batch_tokens,
+        details={"greedy": True} if method.greedy else method.decoding.as_dictionary(),
+    )
 
 
 def _alone(translator: Translator, lines: Sequence[str], method: SearchMethod) -> list[float]:

@@ -3,13 +3,8 @@
 from transduce.corpus.checks import Fault, Report, name_of
 from transduce.corpus.data import DataSpec
 from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, Files, Hub, Tmx, Tsv, files_of, is_folder
-from transduce.corpus.planner import (
-    MicroBatch,
-    PlannedStep,
-    Planner,
-    Position,
-    micro_batches_per_step,
-)
+from transduce.corpus.micro_batch import MicroBatch, PlannedStep, Position
+from transduce.corpus.planner import Planner, micro_batches_per_step
 from transduce.corpus.readers import pairs
 from transduce.corpus.store import Prepared, TokenStore, check_files, open_store, prepare, subwords_files, verify_store
 

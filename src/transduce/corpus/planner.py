@@ -16,11 +16,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.corpus.micro_batch import Ids, MicroBatch, PlannedStep, Position
 from transduce.corpus.token_store import SIDES, CorpusPart, TokenStore
 from transduce.text.bpe_dropout import hash_numbers
 from transduce.text.subwords import BEGIN, END
 
-__all__ = ["MicroBatch", "PlannedStep", "Planner", "Position", "fit_buckets", "shuffled_places"]
+__all__ = ["Planner", "fit_buckets", "shuffled_places"]
 
 PORTION = 1 << 21
 """Pairs, at most, that are put in order at a time."""
@@ -28,42 +29,7 @@ PORTION = 1 << 21
 MICRO_BATCH_POSITIONS = 4096
 """Padded positions a side, about, of a micro-batch where their number is left to the planner."""
 
-Ids = NDArray[np.int64]
-
-
-class Position(NamedTuple):
-    """Between two steps: `step` steps of a portion of `epoch` are done."""
-
-    epoch: int = 0
-    step: int = 0
-    portion: int = 0
-
-
 BEGINNING = Position()
-
-
-class MicroBatch(NamedTuple):
-    """Pairs in one padded rectangle a side; 0 is padding."""
-
-    source: Ids
-    """[batch, source]: tokens, END."""
-    target_in: Ids
-    """[batch, target]: BEGIN, tokens."""
-    target_out: Ids
-    """[batch, target]: tokens, END."""
-
-
-class PlannedStep(NamedTuple):
-    """A step: its micro-batches, the divisor of its loss, and where to go on after it."""
-
-    epoch: int
-    micro_batches: list[MicroBatch]
-    """Those of one process."""
-    micro_batch_count: int
-    """How many all processes have."""
-    tokens: int
-    """Target tokens of all micro-batches, END included."""
-    position: Position
 
 
 class PlannedMicroBatch(NamedTuple):

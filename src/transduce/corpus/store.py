@@ -7,18 +7,19 @@ batches. `store.json` is written last: without it there is no store.
 
 import hashlib
 import json
-import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from transduce.corpus.checks import Report, name_of, readable_pairs
+from transduce.corpus.checks import Report, name_of
 from transduce.corpus.data import DataSpec
 from transduce.corpus.encode import STATE, EncodingState, encode_corpus
-from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, Hub, files_of, is_folder
+from transduce.corpus.entries import files_of
+from transduce.corpus.fingerprint import VERSION, checksums_of_corpora, fingerprint_of, time_of_change
+from transduce.corpus.learning import learn_subwords, limit_threads
 from transduce.corpus.readers import bytes_of_pairs, opened
 from transduce.corpus.subword_dropout import SubwordDropout, SubwordDropoutStore
 from transduce.corpus.token_store import FILES, OFFSET, SIDES, CorpusPart, TokenStore
@@ -28,17 +29,7 @@ from transduce.text.subwords import Bpe, Subwords, WordPiece
 
 __all__ = ["Prepared", "TokenStore", "check_files", "open_store", "prepare", "subwords_files", "verify_store"]
 
-VERSION = 2
 DESCRIPTION, BEGUN = "store.json", "begun.json"
-
-Pair = tuple[str, str, str]
-"""Place, source, target."""
-
-Known = dict[str, Any]
-"""A file's path, size, time of its last change, and checksum."""
-
-SAMPLE = 100_000
-"""Pairs, at most, from which subwords are learnt: more would change only the rarest, and memory would grow."""
 
 
 class Prepared(NamedTuple):
@@ -50,6 +41,15 @@ class Prepared(NamedTuple):
     report: Report
     directory: Path
     fingerprint: str
+
+
+class Begun(NamedTuple):
+    """The subwords of an unfinished store, and the number of pairs to encode with them."""
+
+    fingerprint: str
+    shared: bool
+    pairs: int  # of all corpora, before any is dropped
+    files: Checksums  # of the subwords
 
 
 def open_store(directory: Path) -> Prepared:
@@ -127,38 +127,26 @@ def prepare(
     given: tuple[Subwords, Subwords] | None = None,
     in_use: bool = False,
 ) -> Prepared:
-    """Learns subwords for `data.train` and writes its pairs as ids to `directory`; returns at once if it was done.
+    """Learns subwords for `data.train` and writes its pairs as ids to `directory`; opens a store that is complete.
 
-    Where subwords are `given`, those of another model, none are learnt: `subwords` then says only its dropout.
-    A directory made from other data or settings is made anew, or refused where it is `in_use`; one in use keeps the
-    subwords that it was given. What was interrupted is gone on with. Nothing in it counts until all is written.
-    `threads` are the cores that cut; for learning, those of the first call of a process hold. `ValueError` and
-    `OSError` for what is wrong with the files, `RuntimeError` where a process that cuts was killed.
+    With `given` subwords of another model none are learnt; `subwords` sets only the dropout. A store made from other
+    data or settings is replaced; one `in_use` is refused, or keeps its subwords. An interrupted preparation is resumed.
+    Raises ValueError or OSError for faults of the files, RuntimeError where one of the `threads` processes was killed.
     """
-    _limit_threads(threads)
+    limit_threads(threads)
     if subwords.kind == "bpe" and subwords.dropout:
         for side in given or ():
             side.check_merges("the subwords of --from")
     given = given or (_given(directory) if in_use else None)
-    sums = _checksums(data, directory)
-    fingerprint = _fingerprint(data, subwords, given, sums)
+    sums = checksums_of_corpora(data, _earlier_checksums(directory))
+    fingerprint = fingerprint_of(data, subwords, given, sums)
     if done := _done(directory, fingerprint):
         return done
     if in_use:
         _check_unchanged(directory, fingerprint)
     making = directory / "making"
     begun = _begun(making, fingerprint) or _begin(making, fingerprint, data, subwords, given, say)
-    sides = _subwords(making, shared=begun.shared)
-    say("cutting the corpus into subwords")
-    state, dtype = encode_corpus(data, sides, making, begun.pairs, say, threads=threads)
-    _require_pairs(data, state, say)
-    description = {
-        "version": VERSION,
-        "dtype": dtype.str,
-        "parts": state.parts,
-        "longest": state.longest,
-        "report": state.report.as_dictionary(),
-        "shared": begun.shared,
+    description = _encode_pairs(data, making, begun, threads, say) | {
         "given": given is not None,
         "dropout": subwords.dropout if subwords.kind == "bpe" else 0.0,
         "fingerprint": fingerprint,
@@ -169,6 +157,24 @@ def prepare(
     for line in prepared.report.summary():
         say(line)
     return prepared
+
+
+def _encode_pairs(
+    data: DataSpec, making: Path, begun: Begun, threads: int, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Writes the pairs as ids into `making`; returns their part of the store's description."""
+    sides = _subwords(making, shared=begun.shared)
+    say("cutting the corpus into subwords")
+    state, dtype = encode_corpus(data, sides, making, begun.pairs, say, threads=threads)
+    _require_pairs(data, state, say)
+    return {
+        "version": VERSION,
+        "dtype": dtype.str,
+        "parts": state.parts,
+        "longest": state.longest,
+        "report": state.report.as_dictionary(),
+        "shared": begun.shared,
+    }
 
 
 def _given(directory: Path) -> tuple[Subwords, Subwords] | None:
@@ -210,15 +216,6 @@ def _require_pairs(data: DataSpec, state: EncodingState, say: Callable[[str], No
         raise ValueError("data.train: no pair is left to train on; " + "; ".join(state.report.summary()))
 
 
-class Begun(NamedTuple):
-    """What is known when the subwords are."""
-
-    fingerprint: str
-    shared: bool
-    pairs: int  # of all corpora, before any is dropped
-    files: Checksums  # of the subwords
-
-
 def _begun(making: Path, fingerprint: str) -> Begun | None:
     """What an interrupted process has begun, if it was for the same store."""
     try:
@@ -241,7 +238,7 @@ def _begin(
     making.mkdir(parents=True)
     if given is None:
         say(f"learning subwords ({subwords.kind}, {subwords.size:,})")
-        sides, pairs = _learn(data, subwords)
+        sides, pairs = learn_subwords(data, subwords)
     else:
         sides, pairs = given, sum(1 for corpus in data.train for _ in bytes_of_pairs(corpus))
     shared = sides[0] is sides[1]
@@ -254,61 +251,13 @@ def _begin(
     return begun
 
 
-def _limit_threads(threads: int) -> None:
-    """The library reads both variables when it first works."""
-    os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true" if threads > 1 else "false")
-
-
-def _fingerprint(
-    data: DataSpec, subwords: Bpe | WordPiece, given: tuple[Subwords, Subwords] | None, sums: Sequence[Known]
-) -> str:
-    """A checksum of everything the store depends on: the settings and the files' bytes, wherever they lie."""
-    known = {each["path"]: each["sha256"] for each in sums}
-    corpora = []
-    for corpus in data.train:
-        values = corpus.as_dictionary()
-        content: dict[str, Any] = {key: known[str(Path(value))] for key, value in values.items() if key in PATHS}
-        if isinstance(corpus, Hub) and is_folder(corpus.hub):
-            content["hub"] = [known[str(path)] for path in files_of(corpus)]
-        corpora.append({**values, **content, "program": _grammar(corpus)})
-    settings = {"longest": data.longest, "ratio": data.ratio, "subwords": subwords.as_dictionary(), "version": VERSION}
-    sides = [side.as_json() for side in given or ()]
-    whole = json.dumps({**settings, "corpora": corpora, "given": sides}, sort_keys=True)
-    return hashlib.sha256(whole.encode()).hexdigest()
-
-
-def _grammar(corpus: CorpusSpec) -> int | None:
-    """The version of what writes the embedded corpus."""
-    if not isinstance(corpus, Embedded):
-        return None
-    from transduce.embedded import GRAMMAR  # here, because it reads its tables
-
-    return GRAMMAR
-
-
-def _checksums(data: DataSpec, directory: Path) -> list[Known]:
-    """The checksum of each file of the corpora; one whose size and time are those of the store's making is not read."""
+def _earlier_checksums(directory: Path) -> list[dict[str, Any]]:
+    """Returns the checksums of the corpora from which the store was made; none where no store is complete."""
     try:
-        before = _description(directory)["made_of"]
+        checksums: list[dict[str, Any]] = _description(directory)["made_of"]
     except ValueError:
-        before = []
-    found = []
-    for path in (path for corpus in data.train for path in files_of(corpus)):
-        known: Known = {"path": str(path), "size": path.stat().st_size, "changed": _changed(path)}
-        same = [each for each in before if known.items() <= each.items()]
-        found.append(same[0] if same else {**known, "sha256": _checksum(path)})
-    return found
-
-
-def _changed(path: Path) -> int:
-    """When a file was changed last, in nanoseconds."""
-    return path.stat().st_mtime_ns
-
-
-def _checksum(path: Path) -> str:
-    with opened(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return []
+    return checksums
 
 
 def _done(directory: Path, fingerprint: str) -> Prepared | None:
@@ -319,42 +268,18 @@ def _done(directory: Path, fingerprint: str) -> Prepared | None:
     try:
         prepared = open_store(directory)
         files = _description(directory)["files"]
-        touched = {name: known for name, known in files.items() if _changed(directory / name) != known["changed"]}
+        touched = {name: known for name, known in files.items() if time_of_change(directory / name) != known["changed"]}
         whole = prepared.fingerprint == fingerprint and not find_damage(directory, touched)
     except ValueError:
         return None
     return prepared if whole else None
 
 
-def _learn(data: DataSpec, spec: Bpe | WordPiece) -> tuple[tuple[Subwords, Subwords], int]:
-    """The subwords of both sides, and the number of all pairs."""
-    sample, pairs = _sample(data.train, data.longest)
-    if spec.shared:
-        both = Subwords.learn((side for _, *pair in sample for side in pair), spec)
-        return (both, both), pairs
-    source, target = (Subwords.learn((pair[place] for pair in sample), spec) for place in (1, 2))
-    return (source, target), pairs
-
-
-def _sample(corpora: Sequence[CorpusSpec], longest: int) -> tuple[list[Pair], int]:
-    """Every pair, or every second, fourth, eighth…, so that at most `SAMPLE` are held; and how many there are."""
-    sample: list[Pair] = []
-    stride, report = 1, Report()
-    everything = (pair for corpus in corpora for pair in readable_pairs(corpus, report, longest))
-    for number, pair in enumerate(everything):
-        if number % stride == 0:
-            sample.append(pair)
-        if len(sample) > SAMPLE:
-            del sample[1::2]
-            stride *= 2
-    return sample, report.read
-
-
 def _publish(making: Path, directory: Path, description: dict[str, Any]) -> None:
     """Moves what was made into place; the description goes first where there is an old one, and comes last."""
     files = checksums_of_files(sorted(path for path in making.iterdir() if path.name not in (BEGUN, STATE)))
     for name, known in files.items():
-        known["changed"] = _changed(making / name)
+        known["changed"] = time_of_change(making / name)
         flush_to_disk(making / name)
     # Until here, which takes long for a large corpus, an interruption loses nothing.
     (making / BEGUN).unlink()

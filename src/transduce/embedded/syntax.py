@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple, TypeAlias
 
-from transduce.embedded.lexicon import (
+from transduce.embedded.lexicon_entries import (
     Adjective,
     Adverb,
     Attribute,

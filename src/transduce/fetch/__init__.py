@@ -11,7 +11,7 @@ from transduce.fetch.download import Unavailable
 from transduce.fetch.landing import Landing
 from transduce.fetch.meter import readable
 from transduce.fetch.origins import Folder, Mirrors
-from transduce.fetch.sources import Archives, Hub, Source
+from transduce.fetch.sources import ArchiveSource, HubSource, TextSource
 from transduce.storage.locks import exclusive_lock
 
 __all__ = ["Catalogue", "Unavailable", "fetch", "read_catalogue"]
@@ -50,23 +50,23 @@ def fetch(name: str, out: Path, origin: str | None, say: Say, catalogue: Catalog
         return landing.parts
 
 
-def _source(origin: str | None, out: Path, catalogue: Catalogue, say: Say) -> Source:
+def _source(origin: str | None, out: Path, catalogue: Catalogue, say: Say) -> TextSource:
     """What `--from` names."""
     if origin is None:
-        return Archives(Mirrors(catalogue.archives, out / ARCHIVES, say), say)
+        return ArchiveSource(Mirrors(catalogue.archives, out / ARCHIVES, say), say)
     if origin == HUB:
-        return Hub()
+        return HubSource()
     if not Path(origin).is_dir():
         raise ValueError(f"--from {origin}: there is no such folder; name one that has archives or texts, or `hub`")
-    return Archives(Folder(catalogue.archives, Path(origin)), say)
+    return ArchiveSource(Folder(catalogue.archives, Path(origin)), say)
 
 
-def _files(part: Part, source: Source) -> list[str]:
+def _files(part: Part, source: TextSource) -> list[str]:
     """The files of a part for which a source has the text."""
     return [part.files[language] for language in source.languages(part)]
 
 
-def _fetch_part(part: Part, source: Source, landing: Landing, say: Say) -> None:
+def _fetch_part(part: Part, source: TextSource, landing: Landing, say: Say) -> None:
     """Gets one part, cleans it, and puts it into place."""
     account = Account()
     rows = _told(cleaned(source.rows(part, landing.work), part, account), say)
@@ -82,7 +82,7 @@ def _told(rows: Iterable[Row], say: Say) -> Iterator[Row]:
             say(f"  {number:,} pairs")
 
 
-def _require_room(parts: Sequence[Part], source: Source, out: Path) -> None:
+def _require_room(parts: Sequence[Part], source: TextSource, out: Path) -> None:
     """A `ValueError` where the disk is too small for the texts and what they come from, as far as sizes are known."""
     needed = source.room(parts) + sum(part.text for part in parts)
     free = shutil.disk_usage(out).free
@@ -93,7 +93,7 @@ def _require_room(parts: Sequence[Part], source: Source, out: Path) -> None:
         )
 
 
-def _tell_what_is_left(corpus: Corpus, source: Source, folder: Path, say: Say) -> None:
+def _tell_what_is_left(corpus: Corpus, source: TextSource, folder: Path, say: Say) -> None:
     """Names the files of the corpus that are not there, because a source does not have them."""
     if left := [file for part in corpus.parts for file in part.files.values() if not (folder / file).exists()]:
         say(f"not from the {source.name}: {', '.join(left)}; the same command without --from gets them")

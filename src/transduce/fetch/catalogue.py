@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from transduce.settings import Spec, validated
 
-__all__ = ["Archive", "Catalogue", "Choice", "Corpus", "Part", "Place", "Section", "Table", "read_catalogue"]
+__all__ = ["Archive", "Catalogue", "Choice", "Corpus", "Location", "Part", "Section", "Table", "read_catalogue"]
 
 CATALOGUE = Path(__file__).with_name("catalogue.yaml")
 GZIPPED = re.compile(r"\.t?gz$")
@@ -30,7 +30,7 @@ class Archive(Spec):
     checksum: str | None = Field(default=None, pattern=r"^(sha256:[0-9a-f]{64}|md5:[0-9a-f]{32})$")
 
 
-class Place(Spec):
+class Location(Spec):
     """One side of a text: a member of an archive, or the whole of a gzip file where `member` is None."""
 
     archive: Name
@@ -51,7 +51,7 @@ class Place(Spec):
         return self.member or GZIPPED.sub("", Path(self.archive).name)
 
 
-Choice = dict[str, Place]
+Choice = dict[str, Location]
 """The sides of a section, by language."""
 
 

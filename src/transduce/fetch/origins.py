@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from transduce.fetch.catalogue import Archive, Choice, Place
+from transduce.fetch.catalogue import Archive, Choice, Location
 from transduce.fetch.download import Unavailable, download, fault
 from transduce.fetch.unpack import UnusableError
 
@@ -19,8 +19,8 @@ class Origin(Protocol):
     name: str
     folder: Path
 
-    def archive(self, place: Place) -> Path | None:
-        """The archive of a place, whole; None where its text is in the folder without it, unpacked."""
+    def archive(self, location: Location) -> Path | None:
+        """The archive of a location, whole; None where its text is in the folder without it, unpacked."""
 
     def is_at_hand(self, choice: Choice) -> bool:
         """Whether a choice is better than others because nothing has to be got for it."""
@@ -41,15 +41,15 @@ class Mirrors:
         self.folder, self._archives, self._say = folder, archives, say
         self._whole: dict[str, Path] = {}  # each is checked once, for that means to read all of it
 
-    def archive(self, place: Place) -> Path | None:
+    def archive(self, location: Location) -> Path | None:
         """From the folder, or else downloaded into it."""
-        if (name := place.archive) not in self._whole:
+        if (name := location.archive) not in self._whole:
             self._whole[name] = download(name, self._archives[name], self.folder, self._say)
         return self._whole[name]
 
     def is_at_hand(self, choice: Choice) -> bool:
         """What was downloaded before."""
-        return all((self.folder / place.archive).exists() for place in choice.values())
+        return all((self.folder / location.archive).exists() for location in choice.values())
 
     def bytes_to_get(self, names: Iterable[str]) -> int:
         """All but what was downloaded before, whole or in part."""
@@ -76,20 +76,20 @@ class Folder:
         self.folder, self._archives = folder, archives
         self._whole: dict[str, Path] = {}
 
-    def archive(self, place: Place) -> Path | None:
+    def archive(self, location: Location) -> Path | None:
         """The first of that name that is whole."""
-        if place.archive in self._whole:
-            return self._whole[place.archive]
-        candidates = [self.folder / place.archive, self.folder / Path(place.archive).name]
+        if location.archive in self._whole:
+            return self._whole[location.archive]
+        candidates = [self.folder / location.archive, self.folder / Path(location.archive).name]
         faults = []
         for path in filter(Path.is_file, candidates):
-            if (found := fault(path, self._archives[place.archive])) is None:
-                self._whole[place.archive] = path
+            if (found := fault(path, self._archives[location.archive])) is None:
+                self._whole[location.archive] = path
                 return path
             faults.append(f"{path} {found}")
-        if (self.folder / place.file).is_file():
+        if (self.folder / location.file).is_file():
             return None
-        raise UnusableError("; ".join(faults) or f"{self.folder} has neither {candidates[1].name} nor {place.file}")
+        raise UnusableError("; ".join(faults) or f"{self.folder} has neither {candidates[1].name} nor {location.file}")
 
     def is_at_hand(self, choice: Choice) -> bool:
         """All alike."""

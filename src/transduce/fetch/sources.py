@@ -12,7 +12,7 @@ from transduce.fetch.download import Unavailable
 from transduce.fetch.origins import Origin
 from transduce.fetch.unpack import UnusableError, plain, unpack
 
-__all__ = ["Archives", "Hub", "Row", "Source"]
+__all__ = ["ArchiveSource", "HubSource", "Row", "TextSource"]
 
 Row = Sequence[bytes]
 """A line a language, in the order of the part's files."""
@@ -20,8 +20,8 @@ Row = Sequence[bytes]
 Taken = TypeVar("Taken")
 
 
-class Source(Protocol):
-    """What fetching needs to know of where texts come from."""
+class TextSource(Protocol):
+    """Where texts come from, as fetching uses it."""
 
     name: str
 
@@ -38,8 +38,8 @@ class Source(Protocol):
         """The bytes, as far as known, that getting `parts` takes up besides the texts themselves."""
 
 
-class Archives:
-    """The archives of the catalogue, wherever they are."""
+class ArchiveSource:
+    """Reads texts from the archives of the catalogue, which an origin provides."""
 
     def __init__(self, origin: Origin, say: Callable[[str], None]) -> None:
         self.name, self._origin, self._say = origin.name, origin, say
@@ -51,13 +51,13 @@ class Archives:
     def room(self, parts: Sequence[Part]) -> int:
         """The archives that have to be got, and as much as all texts for those being unpacked."""
         choices = [self._by_preference(section)[0] for part in parts for section in part.sections]
-        names = {place.archive for choice in choices for place in choice.values()}
+        names = {location.archive for choice in choices for location in choice.values()}
         return self._origin.bytes_to_get(names) + sum(part.text for part in parts)
 
     def get(self, part: Part) -> None:
         """Sees that the archives are at hand, of each section those of one choice."""
         for section in part.sections:
-            self._first(section, lambda choice: [self._origin.archive(place) for place in choice.values()])
+            self._first(section, lambda choice: [self._origin.archive(location) for location in choice.values()])
 
     def rows(self, part: Part, work: Path) -> Iterator[Row]:
         """The rows of the sections, one after the other."""
@@ -86,22 +86,22 @@ class Archives:
     def _unpacked(self, choice: Choice, work: Path) -> dict[str, Path]:
         """The texts of a choice, a sentence a line; members of archives are copied to `work`."""
         texts, members = {}, defaultdict[Path, dict[str, Path]](dict)
-        for language, place in choice.items():
-            archive = self._origin.archive(place)
+        for language, location in choice.items():
+            archive = self._origin.archive(location)
             if archive is None:
-                texts[language] = self._origin.folder / place.file
-            elif place.member is None:
+                texts[language] = self._origin.folder / location.file
+            elif location.member is None:
                 texts[language] = archive
             else:
-                texts[language] = members[archive][place.member] = work / Path(place.member).name
+                texts[language] = members[archive][location.member] = work / Path(location.member).name
         for archive, copies in members.items():
             self._say(f"unpacking {archive.name}")
             unpack(archive, copies)
         return {language: plain(path, work / f"{language}.txt") for language, path in texts.items()}
 
 
-class Hub:
-    """The hub, through the package `datasets`, which downloads, resumes and keeps things in its own way."""
+class HubSource:
+    """Reads texts from the hub, through the package `datasets`, which downloads, resumes and caches."""
 
     name = "hub"
 

@@ -161,15 +161,12 @@ def _chunked_loss(
 ) -> tuple[Evaluation, tuple[Tensor, ...]]:
     """Returns the sums, and the gradients of the smoothed one by states and weight; products are in `narrow`.
 
-    The correct tokens are counted without gradients, else 0. The gradient by the logits is softmax(z) − share −
-    extra·δ, with `shares` of `Smoothing.shares`. Only softmax(z) − extra·δ is computed by token: the rest is a product
-    of two vectors, subtracted at the end.
+    `shares` are those of `Smoothing.shares`. Correct tokens are counted only without gradients. The gradient by the
+    logits is softmax(z) − share − extra·δ. A chunk computes softmax(z) − extra·δ; share is subtracted at the end.
     """
     exact = torch.promote_types(states.dtype, torch.float32)
-    wide = torch.float32 if narrow == torch.float16 else narrow  # float16 would round small probabilities to 0
     states, weight = states.to(narrow), weight.to(narrow)
-    extra, share = shares
-    present = (target != pad).to(exact)
+    (extra, share), present = shares, (target != pad).to(exact)
     summed_weight = weight.sum(0, dtype=exact)
     target_logits, surprisal = torch.empty_like(present), torch.empty_like(present)
     correct = torch.zeros((), dtype=torch.long, device=states.device)
@@ -178,7 +175,7 @@ def _chunked_loss(
         states_gradient, weight_gradient = torch.empty_like(states), torch.zeros_like(weight, dtype=exact)
     for part in _chunks(states, len(weight)):
         logits = functional.linear(states[part], weight)
-        target_logits[part], surprisal[part], gradient = _chunk(logits, target[part], extra, wide)
+        target_logits[part], surprisal[part], gradient = _chunk(logits, target[part], extra)
         if with_gradients:
             gradient = gradient.to(narrow)
             torch.mm(gradient, weight, out=states_gradient[part])
@@ -186,14 +183,26 @@ def _chunked_loss(
         else:
             correct += ((logits.argmax(1) == target[part]) & (target[part] != pad)).sum()
         del logits, gradient  # before the next chunk needs their memory
-    total = states.to(exact) @ summed_weight
-    smoothed = ((surprisal + (1 - extra) * target_logits - share * total) * present).sum()
+    summed_logits = states.to(exact) @ summed_weight
+    smoothed = ((surprisal + (1 - extra) * target_logits - share * summed_logits) * present).sum()
     sums = Evaluation(smoothed, (surprisal * present).sum(), correct)
     if not with_gradients:
         return sums, ()
+    return sums, _subtract_share(share, states_gradient, summed_weight, present, weight_gradient, counted)
+
+
+def _subtract_share(
+    share: float,
+    states_gradient: Float[Tensor, "rows d_model"],
+    summed_weight: Float[Tensor, " d_model"],
+    present: Float[Tensor, " rows"],
+    weight_gradient: Float[Tensor, "vocabulary d_model"],
+    counted: Float[Tensor, "rows d_model"],
+) -> tuple[Tensor, Tensor]:
+    """Subtracts from both gradients, in place, what the share of every token adds; clears the rows of padding."""
     states_gradient.sub_(share * summed_weight).mul_(present.unsqueeze(1))
-    weight_gradient.sub_(share * counted.sum(0, dtype=exact))
-    return sums, (states_gradient, weight_gradient)
+    weight_gradient.sub_(share * counted.sum(0, dtype=weight_gradient.dtype))
+    return states_gradient, weight_gradient
 
 
 def _chunks(states: Float[Tensor, "rows d_model"], vocabulary: int) -> list[slice]:
@@ -203,9 +212,11 @@ def _chunks(states: Float[Tensor, "rows d_model"], vocabulary: int) -> list[slic
 
 
 def _chunk(
-    logits: Float[Tensor, "rows vocabulary"], tokens: Int[Tensor, " rows"], extra: float, wide: torch.dtype
+    logits: Float[Tensor, "rows vocabulary"], tokens: Int[Tensor, " rows"], extra: float
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, "rows vocabulary"]]:
-    """Returns the target tokens' logits, −log of their probabilities, and softmax(z) − extra·δ, in `wide`."""
+    """Returns the target tokens' logits, −log of their probabilities, and softmax(z) − extra·δ."""
+    narrow = logits.dtype
+    wide = torch.float32 if narrow == torch.float16 else narrow  # float16 would round small probabilities to 0
     places = torch.arange(len(tokens), device=tokens.device), tokens
     probabilities = logits.softmax(1, dtype=wide)
     likely = probabilities[places]

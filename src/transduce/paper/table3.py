@@ -8,9 +8,10 @@ from typing import Any, Literal, NamedTuple
 
 from transduce.model import Vocabulary
 from transduce.model.flops import flops
+from transduce.paper.confidence_interval import student_quantile
 from transduce.paper.record import trials
 from transduce.paper.scales import Scale
-from transduce.paper.trials import Budget, Say, Trial, TrialResult, read_trial, run_trial, shared_store, student
+from transduce.paper.trials import Budget, Say, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe import Recipe
 from transduce.recipe.presets import PRESETS, TABLE_3, Values
 from transduce.settings import merged
@@ -129,7 +130,7 @@ def difference(one: Sequence[float], other: Sequence[float]) -> tuple[float, flo
     if not degrees:
         return delta, None
     squares = sum((value - statistics.fmean(values)) ** 2 for values in (one, other) for value in values)
-    return delta, student(degrees) * math.sqrt(squares / degrees * (1 / len(one) + 1 / len(other)))
+    return delta, student_quantile(degrees) * math.sqrt(squares / degrees * (1 / len(one) + 1 / len(other)))
 
 
 def recipe_of(at: Scale, name: str, seed: int) -> Recipe:

@@ -5,9 +5,7 @@ and devices, and goes on where it was stopped.
 """
 
 import datetime
-import math
 import os
-import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,20 +13,20 @@ from typing import Any, NamedTuple
 import torch
 
 from transduce.bench.measured import matrix_rate
-from transduce.corpus import PATHS, CorpusSpec, Planner, Prepared, open_store, prepare
+from transduce.corpus import CorpusSpec, Planner, Prepared, open_store, prepare
 from transduce.measure import scores
 from transduce.model import Vocabulary
 from transduce.model.flops import flops
 from transduce.model.readout import Smoothing
 from transduce.model_directory import RECIPE, Model, fingerprint
 from transduce.paper.provenance import program
+from transduce.paper.recipe_identity import is_same_recipe, recipe_identity
 from transduce.paper.record import Record, add_record, records
 from transduce.recipe import Recipe, read_yaml
 from transduce.runtime.device import choose_device, count_cores, describe_environment
 from transduce.settings import merged, validated
 from transduce.storage.atomic import atomic_write_text
 from transduce.storage.locks import LockHeldError, exclusive_lock, wait_for_lock
-from transduce.storage.migrations import migrate_recipe
 from transduce.trainer.run_directory import has_saved
 from transduce.trainer.train import TrainOptions, run_training
 from transduce.trainer.trainer import TrainResult
@@ -45,14 +43,10 @@ __all__ = [
     "read_trial",
     "run_trial",
     "shared_store",
-    "spread",
-    "student",
 ]
 
 RESAMPLES = 1000
-UNBOUNDED = {"steps": None, "minutes": None}
 LATE, SAVING = 0.02, 10.0  # a training ends with the step in which its time is over: so much later, and so many seconds
-STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)  # 97.5 % quantiles, 1 to 10 degrees
 
 Say = Callable[[str], None]
 
@@ -148,8 +142,9 @@ def read_trial(trial: Trial, work: Path, budget: Budget) -> TrialResult | None:
 
     Of several the one that answers most of what is asked, and of these the latest.
     """
-    known = [record.told(TrialResult) for record in records(work, trial.name) if _is_of(trial, record.recipe)]
-    answers = [found for found in known if found is not None and _answers(found, budget)]
+    same = [record for record in records(work, trial.name) if is_same_recipe(record.recipe, trial.recipe)]
+    results = [record.told(TrialResult) for record in same]
+    answers = [found for found in results if found is not None and _answers(found, budget)]
     return max(answers, key=lambda found: (len(trial.also.keys() & found.also.keys()), found.when), default=None)
 
 
@@ -194,35 +189,9 @@ def _answers(found: TrialResult, budget: Budget) -> bool:
     return found.reached or found.minutes == budget.minutes
 
 
-def _is_of(trial: Trial, recipe: Any) -> bool:
-    """Whether a recipe as it was written is the trial's, however long; what it does not say yet is as by default."""
-    try:
-        written = validated(Recipe, migrate_recipe(recipe)[0] if isinstance(recipe, dict) else recipe, place=trial.name)
-    except ValueError:  # of another version, with other settings
-        return False
-    return bool(_identity(written) == _identity(trial.recipe))
-
-
-def _identity(recipe: Recipe) -> Any:
-    """A recipe however long it trains and wherever its corpora lie, whose files keep their names."""
-    return _without_folders(merged(recipe.as_dictionary(), {"training": UNBOUNDED}))
-
-
-def _without_folders(values: Any) -> Any:
-    match values:
-        case dict():
-            return {
-                key: Path(value).name if key in PATHS and isinstance(value, str) else _without_folders(value)
-                for key, value in values.items()
-            }
-        case list():
-            return [_without_folders(value) for value in values]
-    return values
-
-
 def _check_earlier(trial: Trial, out: Path) -> None:
     """A `ValueError` where weights were saved under another recipe: they are not trained over."""
-    if (out / RECIPE).exists() and has_saved(out) and not _is_of(trial, read_yaml(out / RECIPE)):
+    if (out / RECIPE).exists() and has_saved(out) and not is_same_recipe(read_yaml(out / RECIPE), trial.recipe):
         raise ValueError(
             f"{out} was trained by another recipe than `{trial.name}` has now: move it away, or choose another --work"
         )
@@ -238,7 +207,7 @@ def _measured(trial: Trial, work: Path, budget: Budget, options: TrainOptions, s
     outcome = run_training(recipe, out, options, say)
     _check_budget(out, budget, outcome)
     found = _found(trial, recipe, out, budget, outcome, choose_device(options.device))
-    add_record(work, Record(trial.name, _identity(trial.recipe), found._asdict()))
+    add_record(work, Record(trial.name, recipe_identity(trial.recipe), found._asdict()))
     return found
 
 
@@ -255,7 +224,7 @@ def _completed(trial: Trial, work: Path, known: TrialResult, say: Say) -> TrialR
     outputs = content.decode().removesuffix("\n").split("\n")  # a line ends at a newline, whatever a model writes
     more = {name: measure(model, outputs) for name, measure in missing.items()}
     found = known._replace(also={**known.also, **more})
-    add_record(work, Record(trial.name, _identity(trial.recipe), found._asdict()))
+    add_record(work, Record(trial.name, recipe_identity(trial.recipe), found._asdict()))
     return found
 
 
@@ -319,15 +288,3 @@ def _found(
         weights=fingerprint(out),
         when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
-
-
-def student(degrees: int) -> float:
-    """The 97.5 % quantile of Student's t; that of ten degrees for more."""
-    return STUDENT[min(degrees, len(STUDENT)) - 1]
-
-
-def spread(values: Sequence[float]) -> tuple[float, float | None]:
-    """Mean, and half of the 95 % interval of the mean; None for a single value."""
-    if len(values) == 1:
-        return values[0], None
-    return statistics.fmean(values), student(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))

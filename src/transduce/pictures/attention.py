@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from transduce.translation.results import Explanation
 
-__all__ = ["AttentionWeights", "attentions", "displayed", "head_colours", "labels"]
+__all__ = ["AttentionMap", "attentions", "displayed", "head_colours", "labels"]
 
 BEGIN = "<s>"
 WORD_START = "▁"
@@ -22,7 +22,7 @@ ACROSS = "While it is being written, each word of the target looks at all words 
 VISIBLE = {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421, 0xFFFE: 0xFFFD, 0xFFFF: 0xFFFD}
 
 
-class AttentionWeights(NamedTuple):
+class AttentionMap(NamedTuple):
     """One of the Transformer's three attentions (paper section 3.2.3), over all layers and heads."""
 
     name: str
@@ -34,7 +34,7 @@ class AttentionWeights(NamedTuple):
     colours: tuple[str, ...]  # of the heads, as `#rrggbb`
 
 
-def attentions(explanation: "Explanation") -> tuple[AttentionWeights, AttentionWeights, AttentionWeights]:
+def attentions(explanation: "Explanation") -> tuple[AttentionMap, AttentionMap, AttentionMap]:
     """Encoder self-attention, decoder self-attention and cross-attention of `explanation`."""
     source, target = labels(explanation.source), labels(explanation.target)
     # A row of the decoder is the step that wrote its word; that step had read the begin symbol and the words before.
@@ -43,16 +43,16 @@ def attentions(explanation: "Explanation") -> tuple[AttentionWeights, AttentionW
     # A head's number has the same colour in every attention.
     colours = head_colours(max(len(weights) for part in layers for weights in part))
     parts = (
-        AttentionWeights("encoder", "Encoder self-attention", IN_SOURCE, source, source, layers[0], colours),
-        AttentionWeights("decoder", "Decoder self-attention", BACKWARD, target, before, layers[1], colours),
-        AttentionWeights("cross", "Cross-attention", ACROSS, target, source, layers[2], colours),
+        AttentionMap("encoder", "Encoder self-attention", IN_SOURCE, source, source, layers[0], colours),
+        AttentionMap("decoder", "Decoder self-attention", BACKWARD, target, before, layers[1], colours),
+        AttentionMap("cross", "Cross-attention", ACROSS, target, source, layers[2], colours),
     )
     for part in parts:
         _check(part)
     return parts
 
 
-def _check(part: AttentionWeights) -> None:
+def _check(part: AttentionMap) -> None:
     """Asserts that every layer has a weight for each pair of words."""
     assert part.layers, f"{part.title} has no layer"
     for number, weights in enumerate(part.layers, start=1):

@@ -19,7 +19,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from transduce.pictures.attention import AttentionWeights
+from transduce.pictures.attention import AttentionMap
 
 __all__ = ["write_figure"]
 
@@ -37,7 +37,7 @@ WIDEST = 1150.0  # that all heads of a layer should take together
 MOST_PIXELS = 40e6  # of a PNG; only sentences of a hundred words come near
 
 
-def write_figure(parts: Sequence[AttentionWeights], texts: tuple[str, str], path: Path, kind: str) -> None:
+def write_figure(parts: Sequence[AttentionMap], texts: tuple[str, str], path: Path, kind: str) -> None:
     """Writes the three attentions `parts` of the source and target `texts` as `kind`, png or svg."""
     # Without date and version the same record gives the same bytes.
     metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
@@ -63,7 +63,7 @@ def _style() -> Iterator[None]:
         yield
 
 
-def _figure(parts: Sequence[AttentionWeights], texts: tuple[str, str]) -> Figure:
+def _figure(parts: Sequence[AttentionMap], texts: tuple[str, str]) -> Figure:
     """The panels one under the other: title, lines as in the paper's figures 3 to 5, all heat maps, scale."""
     encoder, decoder, cross = parts
     cell = _cell(parts)
@@ -85,7 +85,7 @@ def _figure(parts: Sequence[AttentionWeights], texts: tuple[str, str]) -> Figure
     return figure
 
 
-def _cell(parts: Sequence[AttentionWeights]) -> float:
+def _cell(parts: Sequence[AttentionMap]) -> float:
     """Side of a heat map's cell: small enough for all heads in a row, large enough to read a word beside it."""
     most = max(len(weights) * (len(part.seen) + GAP) for part in parts for weights in part.layers)
     return min(11.0, max(4.0, WIDEST / most))
@@ -94,7 +94,7 @@ def _cell(parts: Sequence[AttentionWeights]) -> float:
 class Lines(NamedTuple):
     """One layer as lines between two rows of words, one colour a head (PAPER figures 3 to 5)."""
 
-    part: AttentionWeights
+    part: AttentionMap
     layer: int
 
     @property
@@ -141,7 +141,7 @@ class Lines(NamedTuple):
 class Maps(NamedTuple):
     """Every layer and head of an attention as a heat map: a row a layer, a column a head."""
 
-    part: AttentionWeights
+    part: AttentionMap
     cell: float
 
     @property

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from transduce.pictures.attention import AttentionWeights
+from transduce.pictures.attention import AttentionMap
 
 __all__ = ["page"]
 
 PROGRAM = ("state.js", "lines.js", "maps.js", "controls.js")
 
 
-def page(parts: Sequence[AttentionWeights], source_text: str, target_text: str) -> str:
+def page(parts: Sequence[AttentionMap], source_text: str, target_text: str) -> str:
     """The whole HTML of the three attentions `parts` of one translation.
 
     The weights stand in it in thousandths, as whole numbers.
@@ -32,7 +32,7 @@ def page(parts: Sequence[AttentionWeights], source_text: str, target_text: str) 
     )
 
 
-def _record(parts: Sequence[AttentionWeights]) -> dict[str, Any]:
+def _record(parts: Sequence[AttentionMap]) -> dict[str, Any]:
     """What the page's program reads."""
     attentions = [
         {

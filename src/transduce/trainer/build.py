@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from transduce.corpus import Prepared, subwords_files
+from transduce.corpus import Planner, Prepared, subwords_files
 from transduce.model import ModelSpec, TranslationModel, Vocabulary
 from transduce.model.readout import Smoothing
 from transduce.model_directory import Config
@@ -17,7 +17,14 @@ from transduce.trainer.checkpointing import TrainingEnvironment
 from transduce.trainer.validation import Validation, read_parallel_text
 from transduce.training import FlatAdam, LabelSmoothing, Optimiser, Training
 
-__all__ = ["build_optimiser", "build_validation", "describe_difference", "describe_training", "gather_model"]
+__all__ = [
+    "build_optimiser",
+    "build_validation",
+    "describe_difference",
+    "describe_start",
+    "describe_training",
+    "gather_model",
+]
 
 
 def build_optimiser(
@@ -80,6 +87,19 @@ def describe_training(
         prepared.fingerprint,
         checksums_of_files(prepared.directory / name for name in {*names}),
         [settings.validate_by, validation.corpus.checksum if validation else None],
+    )
+
+
+def describe_start(
+    model: TranslationModel, prepared: Prepared, planner: Planner, environment: TrainingEnvironment
+) -> str:
+    """Says how large the model is, where it is trained, and on how much data."""
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    device, precision = (environment.environment[name] for name in ("device", "precision"))
+    return (
+        f"{parameters:,} parameters on {device} in {precision}; "
+        f"{len(prepared.train):,} pairs, {planner.tokens_per_epoch:,} target tokens and "
+        f"{planner.steps_per_epoch:,} steps an epoch, {len(planner.shapes)} shapes, {planner.padding:.1%} padding"
     )
 
 

@@ -25,6 +25,7 @@ from transduce.trainer.build import (
     build_optimiser,
     build_validation,
     describe_difference,
+    describe_start,
     describe_training,
     gather_model,
 )
@@ -111,7 +112,7 @@ class Trainer:
             return TrainResult(state.step, state.tokens, state.elapsed, reason, weights)
         self.metrics_log.cut(state.journal, state.step)
         if not reason:
-            self.say(self._description())
+            self.say(describe_start(self.model, self.prepared, self.planner, self.environment))
             self._check_memory()
             state, reason = yield from self._loop(state)
         if skipped := state.skips.total:
@@ -297,13 +298,3 @@ class Trainer:
         check_memory(self.objective, self.optimiser, self.planner, self.precision)
         if self.validation is not None:
             self.validation.check_memory(gather_model(self.model, self.vocabulary, self.optimiser))
-
-    def _description(self) -> str:
-        """Returns what is trained on which data, for people."""
-        parameters = sum(parameter.numel() for parameter in self.model.parameters())
-        planner = self.planner
-        return (
-            f"{parameters:,} parameters on {self.environment.environment['device']} in {self.precision.name}; "
-            f"{len(self.prepared.train):,} pairs, {planner.tokens_per_epoch:,} target tokens and "
-            f"{planner.steps_per_epoch:,} steps an epoch, {len(planner.shapes)} shapes, {planner.padding:.1%} padding"
-        )

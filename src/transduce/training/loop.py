@@ -91,13 +91,11 @@ def training_steps(
 ) -> Iterator[StepRecord]:
     """Trains for ever, a record a step; goes on after step `after` at `position` of the data.
 
-    The micro-batches of a step are shared out among the processes of `group`; all end it with the same gradient.
-
-    A step whose gradient is not finite changes no weight; whoever calls counts them. float16 lowers its loss scale.
+    The micro-batches of a step are shared out among the processes of `group`; all end it with the same gradient. A step
+    whose gradient is not finite changes no weight, and the caller counts it; in float16 the loss scale is lowered.
     """
-    on_gpu = precision.device.type == "cuda"
     planned_steps = planner.steps(position, rank=group.rank, size=group.size)
-    if on_gpu:
+    if precision.device.type == "cuda":
         planned_steps = _ahead(planned_steps)
     d_model = objective.model.spec.d_model
     step, before = after, None
@@ -108,9 +106,7 @@ def training_steps(
         step += 1
         rate = training.schedule.rate(step, d_model)
         losses = accumulate_gradients(objective, optimiser, planned, training.seed, step, precision, group)
-        norm = optimiser.norm()
-        if training.clip is not None:
-            optimiser.scale((training.clip / norm).clamp(max=1.0))
+        norm = clip_gradient(optimiser, training.clip)
         optimiser.update(rate, norm.isfinite())
         figures = DeferredMetrics(torch.cat([losses, norm.double().view(1)]))
         record = StepRecord(
@@ -122,6 +118,14 @@ def training_steps(
             before.read()  # a GPU is a step behind: it is waited for here, so that the seconds are those of its work
         before = figures
         yield record._replace(seconds=time.perf_counter() - began)
+
+
+def clip_gradient(optimiser: Optimiser, limit: float | None) -> Float[Tensor, ""]:
+    """Scales the gradient so that its norm is at most `limit`; returns the norm before."""
+    norm = optimiser.norm()
+    if limit is not None:
+        optimiser.scale((limit / norm).clamp(max=1.0))
+    return norm
 
 
 def _ahead(planned: Iterator[PlannedStep]) -> Iterator[PlannedStep]:

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from transduce.embedded.lexicon import Noun, Number
+from transduce.embedded.lexicon_entries import Noun, Number
 
 IRREGULAR = {
     "be": {"VBZ": "is", "VBP": "are", "VBD": "was", "VBN": "been"},

@@ -11,7 +11,7 @@ from transduce.embedded.german.phrases import (
     quality,
     time,
 )
-from transduce.embedded.lexicon import Slot
+from transduce.embedded.lexicon_entries import Slot
 from transduce.embedded.syntax import (
     Clause,
     Gap,

@@ -3,7 +3,8 @@
 from typing import NamedTuple, TypeAlias
 
 from transduce.embedded.german import morphology
-from transduce.embedded.lexicon import DETERMINERS, NUMERALS, Case, named
+from transduce.embedded.lexicon import DETERMINERS, NUMERALS, named
+from transduce.embedded.lexicon_entries import Case
 from transduce.embedded.syntax import (
     Both,
     Clause,

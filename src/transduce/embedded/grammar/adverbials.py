@@ -7,7 +7,8 @@ from typing import NamedTuple
 from transduce.embedded.grammar.choices import Choice, Each, OneOf, Pick, evenly, maybe
 from transduce.embedded.grammar.nominals import Nominal, noun_phrase
 from transduce.embedded.grammar.pairs import Pairs
-from transduce.embedded.lexicon import ADVERBS, NAMES, NOUNS, NUMERALS, TIMES, Adverb, Case, selected
+from transduce.embedded.lexicon import ADVERBS, NAMES, NOUNS, NUMERALS, TIMES, selected
+from transduce.embedded.lexicon_entries import Adverb, Case
 from transduce.embedded.syntax import (
     Adjuncts,
     Ask,

@@ -18,7 +18,8 @@ from transduce.embedded.grammar.nominals import (
 )
 from transduce.embedded.grammar.pairs import Pairs
 from transduce.embedded.grammar.predicates import Head, Latitude, heads
-from transduce.embedded.lexicon import ADJECTIVES, VERBS, Adjective, Noun, Verb
+from transduce.embedded.lexicon import ADJECTIVES, VERBS
+from transduce.embedded.lexicon_entries import Adjective, Noun, Verb
 from transduce.embedded.syntax import (
     Ask,
     Clause,

@@ -5,22 +5,8 @@ from typing import NamedTuple
 
 from transduce.embedded.grammar.choices import Choice, Each, OneOf, Pick, evenly, maybe
 from transduce.embedded.grammar.pairs import Pairs
-from transduce.embedded.lexicon import (
-    ADJECTIVES,
-    ATTRIBUTES,
-    DETERMINERS,
-    NAMES,
-    NUMERALS,
-    PERSONS,
-    Attribute,
-    Determiner,
-    Noun,
-    Number,
-    Numeral,
-    Slot,
-    named,
-    selected,
-)
+from transduce.embedded.lexicon import ADJECTIVES, ATTRIBUTES, DETERMINERS, NAMES, NUMERALS, PERSONS, named, selected
+from transduce.embedded.lexicon_entries import Attribute, Determiner, Noun, Number, Numeral, Slot
 from transduce.embedded.syntax import (
     Both,
     Description,

@@ -8,7 +8,8 @@ from transduce.embedded.grammar.choices import Choice, Each, OneOf, Pick
 from transduce.embedded.grammar.clauses import SUBJECT, Setting, clause, said
 from transduce.embedded.grammar.nominals import PEOPLE
 from transduce.embedded.grammar.pairs import Pairs
-from transduce.embedded.lexicon import CONJUNCTIONS, VERBS, Conjunction, Verb
+from transduce.embedded.lexicon import CONJUNCTIONS, VERBS
+from transduce.embedded.lexicon_entries import Conjunction, Verb
 from transduce.embedded.syntax import Ask, Clause, Sentence, Subordinate
 
 DEPTH = 2  # how deep clauses nest in a sentence

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from transduce.paper.confidence_interval import confidence_interval
 from transduce.paper.provenance import on
-from transduce.paper.trials import TrialResult, spread
+from transduce.paper.trials import TrialResult
 
 __all__ = [
     "bleu",
@@ -64,7 +65,7 @@ def or_nothing(value: float | None, shape: str) -> str:
 
 def with_spread(values: Sequence[float]) -> str:
     """Mean, and half of its interval where there are several."""
-    return within(*spread(values))
+    return within(*confidence_interval(values))
 
 
 def within(mean: float, within: float | None, *, signed: bool = False) -> str:

@@ -7,41 +7,28 @@ from transduce.paper.printed.cells import bleu, steps, table, trainings
 from transduce.paper.printed.plots import STYLES, panels
 from transduce.paper.scaling import KINDS, SENTENCES, WIDTHS, WORDS, CompatibilityResult, summary
 
+HEAD = [
+    "compatibility",
+    "d_k",
+    "perplexity",
+    "BLEU",
+    "softmax's gradient, of unit q and k",
+    "fresh",
+    "trained",
+    "ms",
+    "MiB kept",
+]
+
 
 def as_text(rows: Sequence[CompatibilityResult]) -> str:
-    """A line for each compatibility and width."""
-    head = [
-        "compatibility",
-        "d_k",
-        "perplexity",
-        "BLEU",
-        "softmax's gradient, of unit q and k",
-        "fresh",
-        "trained",
-        "ms",
-        "MiB kept",
-    ]
-    lines = [
-        [
-            KINDS[row.kind],
-            str(row.d_k),
-            f"{row.found.perplexity:.2f}{steps([row.found])}" if row.found else "",
-            bleu(row.found) if row.found else "",
-            f"{row.unit:.3f}",
-            f"{row.fresh:.3f}",
-            f"{row.trained:.3f}" if row.trained is not None else "",
-            f"{row.milliseconds:.1f}",
-            f"{row.kept / 2**20:.1f}",
-        ]
-        for row in rows
-    ]
+    """Returns the table, a line for each compatibility and width, and the sentences that explain it."""
     widths, values = summary(rows)
     means = ", ".join(f"{KINDS[kind]} {value:.2f}" for kind, value in values.items())
     at = ", ".join(map(str, widths))
     signatures = sorted({row.found.signature for row in rows if row.found})
     return "\n\n".join(
         [
-            table(head, lines),
+            table(HEAD, [_cells(row) for row in rows]),
             f"BLEU is `{', '.join(signatures)}`." if signatures else "",
             *trainings(row.found for row in rows if row.found),
             f"Mean perplexity over d_k {at}, where all were trained: {means}." if widths else "",
@@ -52,6 +39,21 @@ def as_text(rows: Sequence[CompatibilityResult]) -> str:
             f"sentences of {WORDS} words, forward and backward.",
         ]
     )
+
+
+def _cells(row: CompatibilityResult) -> list[str]:
+    """Returns the cells of a row, in the order of `HEAD`."""
+    return [
+        KINDS[row.kind],
+        str(row.d_k),
+        f"{row.found.perplexity:.2f}{steps([row.found])}" if row.found else "",
+        bleu(row.found) if row.found else "",
+        f"{row.unit:.3f}",
+        f"{row.fresh:.3f}",
+        f"{row.trained:.3f}" if row.trained is not None else "",
+        f"{row.milliseconds:.1f}",
+        f"{row.kept / 2**20:.1f}",
+    ]
 
 
 def draw(rows: Sequence[CompatibilityResult], path: Path) -> None:

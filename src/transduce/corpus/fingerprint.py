@@ -1,0 +1,66 @@
+"""The fingerprint of a store: a checksum of the settings and of the corpora from which it is made."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from transduce.corpus.data import DataSpec
+from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, Hub, files_of, is_folder
+from transduce.corpus.readers import opened
+from transduce.text.subwords import Bpe, Subwords, WordPiece
+
+__all__ = ["VERSION", "FileChecksum", "checksums_of_corpora", "fingerprint_of", "time_of_change"]
+
+VERSION = 2  # of the store
+
+FileChecksum = dict[str, Any]
+"""A file's path, size, time of its last change, and checksum."""
+
+
+def fingerprint_of(
+    data: DataSpec, subwords: Bpe | WordPiece, given: tuple[Subwords, Subwords] | None, sums: Sequence[FileChecksum]
+) -> str:
+    """Returns a checksum of the settings and of the bytes of the files, whose folders do not count."""
+    sha256 = {each["path"]: each["sha256"] for each in sums}
+    corpora = []
+    for corpus in data.train:
+        values = corpus.as_dictionary()
+        content: dict[str, Any] = {key: sha256[str(Path(value))] for key, value in values.items() if key in PATHS}
+        if isinstance(corpus, Hub) and is_folder(corpus.hub):
+            content["hub"] = [sha256[str(path)] for path in files_of(corpus)]
+        corpora.append({**values, **content, "program": _grammar(corpus)})
+    settings = {"longest": data.longest, "ratio": data.ratio, "subwords": subwords.as_dictionary(), "version": VERSION}
+    sides = [side.as_json() for side in given or ()]
+    whole = json.dumps({**settings, "corpora": corpora, "given": sides}, sort_keys=True)
+    return hashlib.sha256(whole.encode()).hexdigest()
+
+
+def _grammar(corpus: CorpusSpec) -> int | None:
+    """Returns the version of the grammar that generates the embedded corpus; None for another corpus."""
+    if not isinstance(corpus, Embedded):
+        return None
+    from transduce.embedded import GRAMMAR  # imported here because importing reads its tables
+
+    return GRAMMAR
+
+
+def checksums_of_corpora(data: DataSpec, earlier: Sequence[FileChecksum]) -> list[FileChecksum]:
+    """Returns the checksum of each file of the corpora, from `earlier` where path, size and time are the same."""
+    checksums = []
+    for path in (path for corpus in data.train for path in files_of(corpus)):
+        status: FileChecksum = {"path": str(path), "size": path.stat().st_size, "changed": time_of_change(path)}
+        same = [each for each in earlier if status.items() <= each.items()]
+        checksums.append(same[0] if same else {**status, "sha256": _checksum(path)})
+    return checksums
+
+
+def time_of_change(path: Path) -> int:
+    """Returns when a file was changed last, in nanoseconds."""
+    return path.stat().st_mtime_ns
+
+
+def _checksum(path: Path) -> str:
+    with opened(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

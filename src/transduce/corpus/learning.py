@@ -1,0 +1,47 @@
+"""Learning subwords from a bounded, evenly spread sample of the corpora."""
+
+import os
+from collections.abc import Sequence
+
+from transduce.corpus.checks import Report, readable_pairs
+from transduce.corpus.data import DataSpec
+from transduce.corpus.entries import CorpusSpec
+from transduce.text.subwords import Bpe, Subwords, WordPiece
+
+__all__ = ["learn_subwords", "limit_threads", "sample_pairs"]
+
+Pair = tuple[str, str, str]
+"""Place in the corpus, source, target."""
+
+SAMPLE = 100_000
+"""Pairs, at most, from which subwords are learnt: more would change only the rarest, and memory would grow."""
+
+
+def learn_subwords(data: DataSpec, spec: Bpe | WordPiece) -> tuple[tuple[Subwords, Subwords], int]:
+    """Learns the subwords of both sides from a sample; returns them and the number of all pairs."""
+    sample, pairs = sample_pairs(data.train, data.longest)
+    if spec.shared:
+        both = Subwords.learn((side for _, *pair in sample for side in pair), spec)
+        return (both, both), pairs
+    source, target = (Subwords.learn((pair[place] for pair in sample), spec) for place in (1, 2))
+    return (source, target), pairs
+
+
+def sample_pairs(corpora: Sequence[CorpusSpec], longest: int) -> tuple[list[Pair], int]:
+    """Returns every pair, or every second, fourth, eighth…, at most `SAMPLE`, and the number of all pairs."""
+    sample: list[Pair] = []
+    stride, report = 1, Report()
+    everything = (pair for corpus in corpora for pair in readable_pairs(corpus, report, longest))
+    for number, pair in enumerate(everything):
+        if number % stride == 0:
+            sample.append(pair)
+        if len(sample) > SAMPLE:
+            del sample[1::2]
+            stride *= 2
+    return sample, report.read
+
+
+def limit_threads(threads: int) -> None:
+    """Sets the threads that learn subwords, unless the environment sets them; effective before the first learning."""
+    os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true" if threads > 1 else "false")

@@ -1,0 +1,42 @@
+"""Micro-batches, the steps that they make up, and positions in the data between steps."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Ids", "MicroBatch", "PlannedStep", "Position"]
+
+Ids = NDArray[np.int64]
+
+
+class Position(NamedTuple):
+    """A position between two steps: `step` steps of a portion of `epoch` are done."""
+
+    epoch: int = 0
+    step: int = 0
+    portion: int = 0
+
+
+class MicroBatch(NamedTuple):
+    """Pairs as one padded rectangle a side; 0 is padding."""
+
+    source: Ids
+    """[batch, source]: tokens, END."""
+    target_in: Ids
+    """[batch, target]: BEGIN, tokens."""
+    target_out: Ids
+    """[batch, target]: tokens, END."""
+
+
+class PlannedStep(NamedTuple):
+    """The micro-batches of a step, the divisor of its loss, and the position after it."""
+
+    epoch: int
+    micro_batches: list[MicroBatch]
+    """The micro-batches of one process."""
+    micro_batch_count: int
+    """The number of micro-batches of all processes."""
+    tokens: int
+    """Target tokens of all micro-batches, END included."""
+    position: Position

@@ -1,0 +1,25 @@
+"""A model directory: a whole model, written atomically and read only when every byte is as it was written."""
+
+from transduce.model_directory.config import Config, Weights
+from transduce.model_directory.integrity import fingerprint, verify
+from transduce.model_directory.manifest import CARD, CONFIG, MANIFEST, NEXT, RECIPE, WEIGHTS
+from transduce.model_directory.model import Model, weights_of
+from transduce.model_directory.writing import recipe_was_edited, write_model, write_recipe
+
+__all__ = [
+    "CARD",
+    "CONFIG",
+    "MANIFEST",
+    "NEXT",
+    "RECIPE",
+    "WEIGHTS",
+    "Config",
+    "Model",
+    "Weights",
+    "fingerprint",
+    "recipe_was_edited",
+    "verify",
+    "weights_of",
+    "write_model",
+    "write_recipe",
+]

@@ -1,0 +1,38 @@
+"""The settings of a model directory, `config.json`."""
+
+from pathlib import Path
+from typing import Literal
+
+from transduce.model import ModelSpec, Vocabulary
+from transduce.model_directory.manifest import CONFIG
+from transduce.search import Decoding
+from transduce.settings import Spec, parse_json, validated
+from transduce.storage.migrations import CONFIG_VERSION, migrate_config
+
+__all__ = ["Config", "Weights", "parse_config"]
+
+
+class Weights(Spec):
+    """The kind of weights that `model.safetensors` holds, and the steps that they are from."""
+
+    kind: Literal["averaged", "best", "last"]
+    steps: tuple[int, ...]
+
+
+class Config(Spec):
+    """The content of `config.json`."""
+
+    version: Literal[2] = CONFIG_VERSION
+    model: ModelSpec
+    vocabulary: Vocabulary
+    source_language: str | None = None
+    target_language: str | None = None
+    decoding: Decoding = Decoding()
+    weights: Weights
+
+
+def parse_config(content: bytes, directory: Path) -> Config:
+    """Parses the content of a `config.json` of any version."""
+    place = str(directory / CONFIG)
+    values = parse_json(content, place=place)
+    return validated(Config, migrate_config(values) if isinstance(values, dict) else values, place=place)

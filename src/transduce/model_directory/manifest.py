@@ -1,0 +1,101 @@
+"""The manifest of a model directory: the names of its files, their sizes and their checksums."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from transduce.settings import Spec, validated
+from transduce.storage.checksums import Checksums
+
+__all__ = [
+    "CARD",
+    "CONFIG",
+    "MANIFEST",
+    "NEXT",
+    "RECIPE",
+    "VERSION",
+    "WEIGHTS",
+    "Entry",
+    "Manifest",
+    "files_of_manifest",
+    "path_aside",
+    "read_manifest",
+    "require_model",
+]
+
+VERSION: Literal[1] = 1  # of the manifest
+CONFIG, WEIGHTS, MANIFEST, RECIPE, CARD = (
+    "config.json",
+    "model.safetensors",
+    "manifest.json",
+    "recipe.yaml",
+    "README.md",
+)
+NEXT = ".manifest.next.json"  # the manifest of a new model whose files are not all in their places yet
+
+
+class Entry(Spec):
+    """The size and the checksum of a file."""
+
+    bytes: int = Field(ge=0)
+    sha256: str
+
+
+class Manifest(Spec):
+    """The content of `manifest.json`: files of the directory by name."""
+
+    version: Literal[1] = VERSION
+    files: dict[Annotated[str, Field(pattern=r"^[^/\\]+$")], Entry]
+    card: Entry | None = None
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Reads `files` and `card` of a manifest; raises ValueError where it is damaged or lists no whole model."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is damaged: it is no file")
+    try:
+        values = json.loads(path.read_bytes())
+        version, fetched = values["version"] if "files" in values else None, "parts" in values
+    except (ValueError, KeyError, TypeError, RecursionError):
+        version, fetched = None, False
+    if fetched:
+        raise ValueError(f"{path.parent} holds a corpus that `transduce fetch` has brought, and no model")
+    if version is None:
+        raise ValueError(
+            f"{path} is damaged: it is no manifest; take it from a backup, or delete it if a run is to go on"
+        )
+    if version != VERSION:
+        raise ValueError(f"{path} has version {json.dumps(version)}; this program reads version {VERSION}")
+    manifest = validated(Manifest, values, place=f"{path} is damaged").as_dictionary()
+    if missing := [name for name in (CONFIG, WEIGHTS) if name not in manifest["files"]]:
+        raise ValueError(f"{path} is damaged: it does not list {', '.join(missing)}")
+    return manifest
+
+
+def require_model(directory: Path) -> None:
+    """Raises ValueError where the directory holds no model."""
+    if not directory.is_dir():
+        fault = f"{directory} is a file" if directory.exists() else f"there is no model directory {directory}"
+        raise ValueError(f"{fault}; name one that `transduce train RECIPE --out DIRECTORY` has made")
+    if not (directory / MANIFEST).exists() and not (directory / NEXT).exists():
+        training = directory / "training"
+        started = "its training has written no model yet" if training.exists() else f"it has no {MANIFEST}"
+        raise ValueError(
+            f"{directory} is no model directory: {started}; `transduce train RECIPE --out {directory}` makes one"
+        )
+
+
+def path_aside(directory: Path, name: str) -> Path:
+    """Returns the path at which a new file is written, beside its place."""
+    return directory / f".{name}.next"
+
+
+def files_of_manifest(directory: Path, manifest: str) -> tuple[Checksums, dict[str, Path]]:
+    """Returns the checksums of a manifest, and the path of each file: beside its place, or in its place already."""
+    files: Checksums = read_manifest(directory / manifest)["files"]
+    waiting = {name: path_aside(directory, name) for name in files if manifest == NEXT}
+    return files, {
+        name: waiting[name] if name in waiting and waiting[name].exists() else directory / name for name in files
+    }

@@ -1,0 +1,85 @@
+"""The model of a model directory: settings, weights and subwords, read and checked."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from safetensors.torch import load
+from torch import Tensor
+
+from transduce.corpus import subwords_files
+from transduce.model import TranslationModel, Vocabulary, build_without_weights
+from transduce.model_directory.config import Config, parse_config
+from transduce.model_directory.integrity import read_checked
+from transduce.model_directory.manifest import CONFIG, MANIFEST, WEIGHTS
+from transduce.text.subwords import Subwords
+
+__all__ = ["Model", "weights_of"]
+
+
+class Model(NamedTuple):
+    """The content of a model directory, ready to use."""
+
+    config: Config
+    module: TranslationModel
+    source: Subwords
+    target: Subwords
+
+    @classmethod
+    def read(cls, directory: Path) -> "Model":
+        """Reads the model in `directory` to the CPU; raises ValueError where it is missing or damaged."""
+        contents = read_checked(directory)
+        config = parse_config(contents[CONFIG], directory)
+        module = build_without_weights(config.model, config.vocabulary)
+        _fill(module, _tensors(contents[WEIGHTS], directory / WEIGHTS))
+        source, target = _sides(contents, directory)
+        if config.vocabulary != Vocabulary(source=source.size, target=target.size):
+            raise ValueError(
+                f"{directory}: {CONFIG} and the subwords are of different models: the one has "
+                f"{config.vocabulary.source:,} and {config.vocabulary.target:,} ids, the others {source.size:,} and "
+                f"{target.size:,}; take all files from one model"
+            )
+        return cls(config, module.eval(), source, target)
+
+    @staticmethod
+    def read_config(directory: Path) -> Config:
+        """Reads and checks the settings alone."""
+        return parse_config(read_checked(directory, only=CONFIG)[CONFIG], directory)
+
+
+def _tensors(content: bytes, path: Path) -> dict[str, Tensor]:
+    """Parses the tensors of a file; raises ValueError where it holds none."""
+    try:
+        tensors: dict[str, Tensor] = load(content)
+    except Exception as error:  # the library raises its own, and whatever a wrong header leads to
+        raise ValueError(f"{path} holds no weights ({error}); take it from a backup, or train again") from None
+    return tensors
+
+
+def _sides(contents: Mapping[str, bytes], directory: Path) -> tuple[Subwords, Subwords]:
+    """Returns the subwords of source and target, which may share one file."""
+    shared = subwords_files(shared=True)[0] in contents
+    names = dict.fromkeys(subwords_files(shared=shared))
+    if missing := [name for name in names if name not in contents]:
+        raise ValueError(f"{directory / MANIFEST} is damaged: it does not list {', '.join(missing)}")
+    sides = [Subwords.parse(contents[name], place=str(directory / name)) for name in names]
+    return sides[0], sides[-1]
+
+
+def _fill(module: TranslationModel, weights: Mapping[str, Tensor]) -> None:
+    """Puts weights into a model without storage; a shared matrix stays shared."""
+    names = {id(parameter): name for name, parameter in module.named_parameters()}
+    if {name: (tensor.shape, tensor.dtype) for name, tensor in weights.items()} != {
+        name: (parameter.shape, parameter.dtype) for name, parameter in module.named_parameters()
+    }:
+        raise ValueError(f"{WEIGHTS} does not hold the weights that {CONFIG} describes")
+    filled = {name: torch.nn.Parameter(tensor) for name, tensor in weights.items()}
+    for part in module.modules():
+        for name, parameter in list(part.named_parameters(recurse=False)):
+            setattr(part, name, filled[names[id(parameter)]])
+
+
+def weights_of(module: torch.nn.Module) -> dict[str, Tensor]:
+    """Copies the weights to the CPU, by name, each shared matrix once."""
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in module.named_parameters()}

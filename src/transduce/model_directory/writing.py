@@ -1,0 +1,113 @@
+"""Writing a model directory so that a reader finds the old model or the new one."""
+
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from transduce.corpus import subwords_files
+from transduce.model_directory.config import Config
+from transduce.model_directory.manifest import (
+    CARD,
+    CONFIG,
+    MANIFEST,
+    NEXT,
+    RECIPE,
+    VERSION,
+    WEIGHTS,
+    path_aside,
+    read_manifest,
+)
+from transduce.storage.atomic import atomic_write, atomic_write_text, flush_to_disk, write_tensors
+from transduce.storage.checksums import Checksums, checksum_of, checksums_of_files
+from transduce.text.subwords import Subwords
+
+__all__ = ["recipe_was_edited", "write_model", "write_recipe"]
+
+
+def write_model(
+    directory: Path,
+    config: Config,
+    weights: Mapping[str, Tensor],
+    subwords: tuple[Subwords, Subwords],
+    texts: Mapping[str, str],
+) -> None:
+    """Writes a model directory atomically: a reader finds the old model or the new one.
+
+    `subwords` are the source's and the target's, one file where they are the same object. `texts` are the recipe and
+    the card, by file name. A card that its owner has edited is not replaced.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    _settle(directory)
+    edited = _card_is_edited(directory)
+    tokenizers = dict(zip(subwords_files(shared=subwords[0] is subwords[1]), subwords, strict=True))
+    described = json.dumps(config.as_dictionary(), indent=2, ensure_ascii=False) + "\n"
+    written: dict[str, Callable[[Path], object]] = {name: side.save for name, side in tokenizers.items()}
+    written |= {WEIGHTS: partial(write_tensors, weights), CONFIG: _text(described)}
+    written |= {name: _text(text) for name, text in texts.items() if name != CARD or not edited}
+    _commit(directory, written, {}, checksum_of(texts.get(CARD, "").encode()))
+
+
+def write_recipe(directory: Path, text: str) -> None:
+    """Writes the recipe of a run, and its checksum into the manifest where there is a model already."""
+    if not (directory / MANIFEST).exists() and not (directory / NEXT).exists():
+        atomic_write_text(directory / RECIPE, text)
+        return
+    _settle(directory)
+    manifest = read_manifest(directory / MANIFEST)
+    _commit(directory, {RECIPE: _text(text)}, manifest["files"], manifest["card"])
+
+
+def recipe_was_edited(directory: Path) -> bool:
+    """Returns whether the recipe differs from the one that its model was written with; False without a model."""
+    if not (directory / MANIFEST).exists() and not (directory / NEXT).exists():
+        return False
+    _settle(directory)
+    checksum = read_manifest(directory / MANIFEST)["files"].get(RECIPE)
+    return checksum is not None and checksum_of((directory / RECIPE).read_bytes()) != checksum
+
+
+def _text(text: str) -> Callable[[Path], object]:
+    """Returns a function that writes `text` into a file."""
+    return lambda path: path.write_text(text, "utf-8")
+
+
+def _commit(directory: Path, written: Mapping[str, Callable[[Path], object]], unchanged: Checksums, card: Any) -> None:
+    """Replaces files and their manifest as one.
+
+    The new files are written beside the old ones. They count from the moment at which `NEXT` exists. Readers read them
+    beside their places; this writer or the next one moves them. The card may be edited, so that it is not checked.
+    """
+    _settle(directory)
+    for name, fill in written.items():
+        atomic_write(path_aside(directory, name), fill)
+    fresh = checksums_of_files(path_aside(directory, name) for name in written)
+    files = {**unchanged, **{name: fresh[path_aside(directory, name).name] for name in written if name != CARD}}
+    manifest = {"version": VERSION, "files": {name: files[name] for name in sorted(files)}, "card": card}
+    atomic_write_text(directory / NEXT, json.dumps(manifest, indent=2) + "\n")
+    _settle(directory)
+
+
+def _settle(directory: Path) -> None:
+    """Finishes an interrupted replacement that counts, and removes the files of one that does not count yet."""
+    if (directory / NEXT).exists():
+        for name in (*read_manifest(directory / NEXT)["files"], CARD):
+            if path_aside(directory, name).exists():
+                path_aside(directory, name).replace(directory / name)
+        flush_to_disk(directory)
+        (directory / NEXT).replace(directory / MANIFEST)
+        flush_to_disk(directory)
+    for path in directory.glob(".*.next*"):
+        path.unlink()
+
+
+def _card_is_edited(directory: Path) -> bool:
+    """Returns whether the card differs from the one that the program has written last."""
+    card, manifest = directory / CARD, directory / MANIFEST
+    if not card.exists():
+        return False
+    written = read_manifest(manifest)["card"] if manifest.exists() else None
+    return checksum_of(card.read_bytes()) != written
