@@ -102,5 +102,5 @@ def test_learned_positions_are_a_parameter_and_end_where_they_end() -> None:
     torch.nn.init.normal_(positions.weight)
     assert positions.weight.shape == (12, 14)
     assert torch.equal(positions(3, 9), positions.weight[3:])
-    with pytest.raises(ValueError, match="13 subwords is longer than the 12 positions"):
+    with pytest.raises(ValueError, match="13 tokens is longer than the 12 learned positions"):
         positions(4, 9)
