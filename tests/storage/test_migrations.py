@@ -12,7 +12,7 @@ from micro_run import transduce, write_corpus
 from transduce.model_directory import Model, verify
 from transduce.recipe import Recipe, load
 from transduce.storage.migrations import migrate_config, migrate_recipe, migrate_state
-from transduce.trainer.trainer import TrainOptions, train
+from transduce.trainer.train import TrainOptions, run_training
 
 GOLDEN = Path(__file__).with_name("golden-0.1.0")
 LINES = ["ant bee cat", "owl pig", "kite lark mole newt"]
@@ -53,7 +53,7 @@ def test_a_model_directory_of_version_0_1_translates_as_it_did(run):
 
 def test_a_run_of_version_0_1_goes_on(run):
     lines: list[str] = []
-    train(recipe_of(run, 12), run, TrainOptions("cpu", 1), lines.append)
+    run_training(recipe_of(run, 12), run, TrainOptions("cpu", 1), lines.append)
     assert any("going on after step 8" in line for line in lines)
     assert not any("warning" in line and "damaged" in line for line in lines)
     assert json.loads((run / "config.json").read_text())["version"] == 2
@@ -62,7 +62,7 @@ def test_a_run_of_version_0_1_goes_on(run):
     old = json.loads((GOLDEN / "training" / "step-00000008" / "state.json").read_text())
     assert state["tokens"] > old["words"]
     recipe = load(run.parent / "recipe.yaml", warn=lines.append)
-    train(recipe, run.parent / "fresh", TrainOptions("cpu", 1), lines.append)
+    run_training(recipe, run.parent / "fresh", TrainOptions("cpu", 1), lines.append)
     resumed, fresh = (load_file(each / "model.safetensors") for each in (run, run.parent / "fresh"))
     assert resumed.keys() == fresh.keys()
     assert all(torch.allclose(resumed[name], fresh[name], atol=1e-4) for name in fresh)

@@ -33,8 +33,8 @@ def test_loss_perplexity_and_accuracy(model, smoothing):
     for source, target in zip(model.source.encode(LINES.source), model.target.encode(LINES.target), strict=True):
         rectangle = torch.tensor([[*source, 2]])
         with torch.no_grad():
-            states = model.module(rectangle, rectangle > 0, torch.tensor([[1, *target]]))
-            logits = (states[0] @ model.module.readout.weight.T).double()
+            decoded = model.module(rectangle, rectangle > 0, torch.tensor([[1, *target]]))
+            logits = (decoded.states[0] @ model.module.readout.weight.T).double()
         expected = torch.tensor([*target, 2])
         vocabulary = logits.shape[1]
         others = vocabulary if smoothing.over == "all" else vocabulary - 1
@@ -65,7 +65,7 @@ def test_the_model_is_left_in_the_mode_it_came_in(model, training, monkeypatch):
     model.module.train(training)
     validation(model)(model.module, translate=False)
     assert model.module.training is training
-    monkeypatch.setattr(type(model.module.readout), "forward", lambda readout, states: 1 / 0)
+    monkeypatch.setattr(type(model.module.readout), "evaluate", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         validation(model)(model.module, translate=False)
     assert model.module.training is training
