@@ -31,6 +31,6 @@ def test_every_command_in_the_page_is_a_verb() -> None:
 
 
 def test_the_count_of_parameters_in_the_page_is_what_info_prints() -> None:
-    [(shown, vocabulary)] = re.findall(r"^ +([\d,]+) parameters at ([\d,]+) subwords", COMMANDS, flags=re.MULTILINE)
+    [(vocabulary, shown)] = re.findall(r"^ +parameters at ([\d,]+) subwords +([\d,]+)", COMMANDS, flags=re.MULTILINE)
     result = CliRunner().invoke(app, ["info", "base", "--vocabulary", vocabulary.replace(",", ""), "--json"])
     assert json.loads(result.output)["parameters"] == int(shown.replace(",", ""))
