@@ -8,6 +8,7 @@ import torch
 from paper_fixtures import MEMORY, TRANSFORMER, found
 
 from transduce.model import Vocabulary
+from transduce.model.translation_model import Decoded
 from transduce.paper import lengths, recall, scaling, sequences
 from transduce.paper.printed import distance as printed_distance
 from transduce.paper.printed import scaling as printed_scaling
@@ -182,7 +183,7 @@ def test_the_last_word_alone_counts_in_agreement(tmp_path, monkeypatch):
             self.anything = torch.nn.Parameter(torch.zeros(1))
 
         def forward(self, source, visible, target_in):
-            return target_in
+            return Decoded(target_in)
 
         def readout(self, states):
             return torch.nn.functional.one_hot(torch.full_like(states, word), 400).float()
