@@ -1,6 +1,5 @@
 """The demo, of two hundred pairs and for half a second: everything that it promises is there."""
 
-import io
 import itertools
 import re
 import shlex
@@ -70,15 +69,16 @@ def test_all_that_the_demo_promises(tmp_path, split, monkeypatch, capsys):
     said_last, (echo, given, pipe, *command) = said[-2], shlex.split(said[-1])
     assert re.fullmatch(r"all of it in \d+\.\d minutes; now type", said_last)
     assert (echo, given, pipe, command[0]) == ("echo", sentence, "|", "transduce")
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(f"{given}\n".encode())))
-    with pytest.raises(SystemExit) as leaving:
+    (tmp_path / "input.txt").write_text(f"{given}\n")
+    with (tmp_path / "input.txt").open() as text_in, pytest.raises(SystemExit) as leaving:
+        monkeypatch.setattr("sys.stdin", text_in)
         main(command[1:])
     assert (leaving.value.code, capsys.readouterr().out) == (0, f"{translator.translate(sentence).text}\n")
 
 
 def test_the_size_that_the_demo_tells(tmp_path, monkeypatch):
     """It is written into what is said before anything is made."""
-    monkeypatch.setattr("transduce.demo.train", lambda *arguments: 1 / 0)
+    monkeypatch.setattr("transduce.demo.run_training", lambda *arguments: 1 / 0)
     said = []
     with pytest.raises(ZeroDivisionError):
         demo(tmp_path, 2.5, TrainOptions(), said.append)

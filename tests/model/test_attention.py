@@ -1,6 +1,8 @@
 """Attention against torch's own and against equation 1 written out in NumPy."""
 
 import math
+import subprocess
+import sys
 import typing
 from itertools import product
 from typing import Any
@@ -225,3 +227,8 @@ def test_the_projection_of_keys_counts_d_k_and_that_of_values_d_v() -> None:
     attention = Attention(heads=3, d_k=5, d_v=7).build(D_MODEL)
     shapes = [tuple(weight.shape) for weight in attention.parameters()]
     assert shapes == [(3 * 5, D_MODEL), (3 * 5 + 3 * 7, D_MODEL), (D_MODEL, 3 * 7)]
+
+
+def test_cudnns_attention_which_plans_anew_for_each_shape_is_switched_off() -> None:
+    command = "import torch, transduce.model.attention; print(torch.backends.cuda.cudnn_sdp_enabled())"
+    assert subprocess.check_output([sys.executable, "-c", command], text=True).strip() == "False"

@@ -22,7 +22,7 @@ def states():
 
 def raised(built, given):
     """The block over `given`, with nothing before its first place."""
-    return built(given, torch.nn.functional.pad(built.narrowed(given), (0, 0, built.span, 0)))
+    return built(given, torch.nn.functional.pad(built.reduced(given), (0, 0, built.span, 0)))
 
 
 def heard(norm, given):

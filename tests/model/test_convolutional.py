@@ -105,7 +105,7 @@ def test_what_a_layer_of_the_decoder_adds_is_that_of_the_equations():
 
 def test_the_encoder_gives_keys_and_values_of_the_equations():
     model = convs2s()
-    keys, values = model._read(SOURCE, SOURCE != 0)
+    keys, values = model._encode(SOURCE, SOURCE != 0)
     for row, many in enumerate((6, 3)):
         expected = read(model, SOURCE[row, :many])
         torch.testing.assert_close((keys[row, :many], values[row, :many]), expected, rtol=0, atol=1e-12)
@@ -122,7 +122,7 @@ def test_the_decoder_is_that_of_the_equations():
 def test_the_encoder_hears_from_each_attention_its_share_and_the_words_hear_all():
     """Section 3.4 divides by the number of attentions, fairseq by twice that; what words add to values is whole."""
     model = convs2s()
-    keys, _ = model._read(SOURCE, SOURCE != 0)
+    keys, _ = model._encode(SOURCE, SOURCE != 0)
     keys[0].sum().backward()
     attentions = 3
     torch.testing.assert_close(
@@ -131,7 +131,7 @@ def test_the_encoder_hears_from_each_attention_its_share_and_the_words_hear_all(
     model.zero_grad()
     with torch.no_grad():
         model.encoder.leave.parametrizations.weight.original0.zero_()  # words are heard beside the encoder alone
-    _, values = model._read(SOURCE, SOURCE != 0)
+    _, values = model._encode(SOURCE, SOURCE != 0)
     values[0].sum().backward()
     torch.testing.assert_close(
         model.source_positions.weight.grad[:6], torch.full((6, 8), HALF, dtype=torch.float64), rtol=1e-12, atol=0

@@ -54,7 +54,7 @@ def queried(model, tying, source, written):
 @every_tying
 def test_hops_are_those_of_the_equations(tying):
     model = memory_network(tying)
-    found = model(SOURCE, SOURCE != 0, TARGET).detach().numpy().states
+    found = model(SOURCE, SOURCE != 0, TARGET).states.detach().numpy()
     for row, many in enumerate((5, 2)):
         for place in range(TARGET.shape[1]):
             written = TARGET[row, : place + 1].numpy()

@@ -51,14 +51,6 @@ def test_auto_is_a_gpu_where_there_is_one(monkeypatch):
 
 
 @pytest.mark.usefixtures("cudnn_again")
-def test_a_gpu_plans_no_attention_anew_for_each_shape(monkeypatch):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    choose_device("cpu")
-    assert torch.backends.cuda.cudnn_sdp_enabled()
-    choose_device("cuda")
-    assert not torch.backends.cuda.cudnn_sdp_enabled()
-
-
 class Compiled:
     """A model that remembers whether it was compiled."""
 
