@@ -70,9 +70,10 @@ def test_all_that_the_demo_promises(tmp_path, split, monkeypatch, capsys):
     assert re.fullmatch(r"all of it in \d+\.\d minutes; now type", said_last)
     assert (echo, given, pipe, command[0]) == ("echo", sentence, "|", "transduce")
     (tmp_path / "input.txt").write_text(f"{given}\n")
-    with (tmp_path / "input.txt").open() as text_in, pytest.raises(SystemExit) as leaving:
+    with (tmp_path / "input.txt").open() as text_in:
         monkeypatch.setattr("sys.stdin", text_in)
-        main(command[1:])
+        with pytest.raises(SystemExit) as leaving:
+            main(command[1:])
     assert (leaving.value.code, capsys.readouterr().out) == (0, f"{translator.translate(sentence).text}\n")
 
 
