@@ -65,7 +65,8 @@ def sample(started: float) -> Sample:
     """Samples this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     memory = pages * os.sysconf("SC_PAGE_SIZE")
-    return Sample(time.monotonic() - started, memory, len(os.listdir("/proc/self/fd")), threading.active_count())
+    open_files = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    return Sample(time.monotonic() - started, memory, open_files, threading.active_count())
 
 
 def digest(value: object) -> str:
@@ -132,12 +133,12 @@ def draw(samples: list[Sample], path: Path) -> None:
     axes = figure.subplots()
     minutes = [one.seconds / 60 for one in samples]
     axes.plot(minutes, [one.memory / 2**20 for one in samples], color="#1f77b4", label="resident memory, MiB")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.25 * max(one.memory for one in samples) / 2**20)
     axes.set_xlabel("minutes")
     axes.set_ylabel("MiB")
     files = axes.twinx()
     files.plot(minutes, [one.open_files for one in samples], color="#ff7f0e", label="open files")
-    files.set_ylim(0, 2 * max(one.open_files for one in samples))
+    files.set_ylim(0, 3 * max(one.open_files for one in samples))
     files.set_ylabel("open files")
     figure.legend(loc="outside upper center", ncols=2, frameon=False)
     figure.savefig(path)
