@@ -525,12 +525,12 @@ QUESTIONS: list[tuple[Clause, str, str]] = [
         "Welchen Schülern haben Sie die Bücher gegeben?",
     ),
     (
-        clause(noun("the exam"), "anfangen", PRESENT, question=WHEN, front="question"),
+        clause(noun("the exam"), "anfangen", PRESENT, question=WHEN),
         "When does the exam begin?",
         "Wann fängt die Prüfung an?",
     ),
-    (clause(pronoun("he"), "wohnen", PRESENT, question=WHERE, front="question"), "Where does he live?", "Wo wohnt er?"),
-    (clause(pronoun("he"), "gehen", PAST, question=WHITHER, front="question"), "Where did he go?", "Wohin ging er?"),
+    (clause(pronoun("he"), "wohnen", PRESENT, question=WHERE), "Where does he live?", "Wo wohnt er?"),
+    (clause(pronoun("he"), "gehen", PAST, question=WHITHER), "Where did he go?", "Wohin ging er?"),
 ]
 
 

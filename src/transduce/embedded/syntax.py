@@ -143,11 +143,11 @@ class InterrogativeAdverb(NamedTuple):
     german: str
 
 
-Front = Literal["time", "place", "remark", "question"]
+Front = Literal["time", "place", "remark"]
 
 
 class Adjuncts(NamedTuple):
-    """The adverbials of a clause, and the kind of the one that opens it; `remark` is a sentence adverb."""
+    """The adverbials of a clause; `front` is the one that opens it, `remark` a sentence adverb."""
 
     frequency: Adverb | None = None
     manner: Adverb | None = None

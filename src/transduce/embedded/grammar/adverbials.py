@@ -101,8 +101,8 @@ def adjuncts(pairs: Pairs, slots: AdverbialSlots, tense: str) -> Choice[Adjuncts
     words = (frequency, maybe(0.2, Pick(slots.manners if slots.final else ())))
     nothing = Pick([None])
     if slots.question:
-        return Combine(_with_front("question"), *words, final_place, final_time, nothing, Pick([slots.question]))
-    plain = Combine(_with_front(None), *words, final_place, final_time, nothing, nothing)
+        return Combine(Adjuncts, *words, final_place, final_time, nothing, Pick([slots.question]))
+    plain = Combine(Adjuncts, *words, final_place, final_time, nothing, nothing)
     if not slots.opening:
         return plain
     return OneOf(
@@ -113,7 +113,7 @@ def adjuncts(pairs: Pairs, slots: AdverbialSlots, tense: str) -> Choice[Adjuncts
     )
 
 
-def _with_front(front: Front | None) -> Callable[..., Adjuncts]:
+def _with_front(front: Front) -> Callable[..., Adjuncts]:
     return lambda *parts: Adjuncts(*parts)._replace(front=front)
 
 
