@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from transduce.fetch import read_catalogue
-from transduce.fetch.meter import readable
+from transduce.fetch.meter import format_bytes
 
 PAGE = (Path(__file__).parents[2] / "docs" / "corpora.md").read_text("utf-8")
 CATALOGUE = read_catalogue()
@@ -32,7 +32,7 @@ def test_every_archive_has_its_row_with_its_size_and_checksum() -> None:
         for pattern in re.findall(r"`([^`]+)`", names):
             for name in fnmatch.filter(list(left), pattern):
                 archive = left.pop(name)
-                assert size == (readable(archive.bytes) if archive.bytes else "not known")
+                assert size == (format_bytes(archive.bytes) if archive.bytes else "not known")
                 kind = archive.checksum.partition(":")[0] if archive.checksum else None
                 assert checksum == {"sha256": "SHA-256", "md5": "MD5", None: "gzip's"}[kind]
     assert not left

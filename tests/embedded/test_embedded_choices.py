@@ -1,4 +1,4 @@
-"""Choices: what is counted is what is enumerated, and what is sampled is what is weighed."""
+"""Choices: counts agree with enumerations, samples with weights."""
 
 from random import Random
 
@@ -7,54 +7,67 @@ from hypothesis import strategies as st
 
 from transduce.embedded import count_derivations
 from transduce.embedded.grammar.adverbials import direction, time
-from transduce.embedded.grammar.choices import Choice, Each, OneOf, Pick, evenly, maybe
+from transduce.embedded.grammar.choices import Choice, Combine, OneOf, Pick, evenly, maybe
 from transduce.embedded.grammar.clauses import Setting, clause
-from transduce.embedded.grammar.nominals import Nominal, around, determination, possessor
+from transduce.embedded.grammar.nominals import Nominal, determination, phrase_around, possessor
 from transduce.embedded.grammar.pairs import Pairs
-from transduce.embedded.lexicon import NOUNS, VERBS, lemmas, named
+from transduce.embedded.lexicon import (
+    ADJECTIVES,
+    ADVERBS,
+    ATTRIBUTES,
+    CONJUNCTIONS,
+    DETERMINERS,
+    MODALS,
+    NAMES,
+    NOUNS,
+    NUMERALS,
+    TIMES,
+    VERBS,
+    find_entry,
+)
 
 EVERY = Pairs("every")
 
 
-def thickets(depth: int) -> Choice[object]:
-    """A leaf of two kinds, or a pair of smaller thickets: a grammar small enough to list."""
+def trees_of(depth: int) -> Choice[object]:
+    """Returns a leaf of two kinds, or a pair of smaller trees: a grammar small enough to enumerate."""
     leaf = Pick(["oak", "elm"])
     if depth == 0:
         return leaf
-    smaller = thickets(depth - 1)
-    return OneOf((1.0, leaf), (2.0, Each(lambda left, right: (left, right), smaller, smaller)))
+    smaller = trees_of(depth - 1)
+    return OneOf((1.0, leaf), (2.0, Combine(lambda left, right: (left, right), smaller, smaller)))
 
 
-def test_recursive_rules_are_counted_as_they_are_enumerated() -> None:
-    counts = [thickets(depth).count for depth in range(4)]
+def test_count_of_a_recursive_rule_is_the_number_of_its_derivations() -> None:
+    counts = [trees_of(depth).count for depth in range(4)]
     assert counts == [2, 2 + 2 * 2, 2 + 6 * 6, 2 + 38 * 38]
-    listed = list(thickets(3).everything())
+    listed = list(trees_of(3).derivations())
     assert len(listed) == len(set(listed)) == 1446
 
 
-def test_rules_of_the_grammar_are_counted_as_they_are_enumerated() -> None:
-    door, student, rain = named(NOUNS, "door"), named(NOUNS, "student"), named(VERBS, "rain")
+def test_count_of_a_grammar_rule_is_the_number_of_its_derivations() -> None:
+    door, student, rain = find_entry(NOUNS, "door"), find_entry(NOUNS, "student"), find_entry(VERBS, "rain")
     rules: list[Choice[object]] = [
         determination(student, "subject"),
-        around(EVERY, student, Nominal("fixed")),
-        around(EVERY, door, Nominal("object", depth=1)),
+        phrase_around(EVERY, student, Nominal("fixed")),
+        phrase_around(EVERY, door, Nominal("object", depth=1)),
         possessor(EVERY, door),
         direction(EVERY),
         time(EVERY, "past"),
-        clause(EVERY, rain, Setting(family="past", infinitive=False), 0),
+        clause(EVERY, rain, Setting(time_frame="past", infinitive=False), 0),
     ]
     for rule in rules:
-        listed = list(rule.everything())
+        listed = list(rule.derivations())
         assert rule.count == len(listed) == len(set(listed)) > 10
 
 
-def test_samples_come_from_the_enumeration_and_reach_all_of_it() -> None:
-    rule = thickets(2)
+def test_samples_reach_exactly_the_derivations() -> None:
+    rule = trees_of(2)
     draw = Random(3).random
-    assert {rule.sample(draw) for _ in range(3000)} == set(rule.everything())
+    assert {rule.sample(draw) for _ in range(3000)} == set(rule.derivations())
 
 
-def test_weights_are_shares_and_empty_or_weightless_rules_never_come() -> None:
+def test_weights_are_proportions_and_empty_or_weightless_options_are_never_sampled() -> None:
     rule = OneOf((3.0, Pick(["often"])), (1.0, Pick(["seldom"])), (9.0, Pick([])), (0.0, Pick(["never"])))
     draw = Random(5).random
     seen = [rule.sample(draw) for _ in range(4000)]
@@ -74,11 +87,12 @@ def test_weights_within_one_pick() -> None:
 def test_counts_add_and_multiply(first: int, second: int, third: int) -> None:
     a, b, c = (Pick(list(range(size))) for size in (first, second, third))
     assert evenly(a, b, c).count == first + second + third
-    assert Each(lambda *parts: parts, a, b, c).count == first * second * third
+    assert Combine(lambda *parts: parts, a, b, c).count == first * second * third
     assert maybe(0.5, c).count == 1 + third
     assert maybe(0.0, a).count == 1
 
 
-def test_the_grammar_is_as_large_as_promised() -> None:
-    assert lemmas() >= 500
+def test_size_of_lexicon_and_grammar() -> None:
+    tables = (ADJECTIVES, ADVERBS, ATTRIBUTES, CONJUNCTIONS, DETERMINERS, MODALS, NAMES, NOUNS, NUMERALS, TIMES, VERBS)
+    assert sum(len({(entry.english, getattr(entry, "german", None)) for entry in table}) for table in tables) >= 500
     assert count_derivations() >= 10**9

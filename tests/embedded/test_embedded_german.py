@@ -1,25 +1,25 @@
-"""German words in their forms, against what a grammar book says."""
+"""German inflection, against a grammar book."""
 
 import pytest
 
 from transduce.embedded.german import morphology
 from transduce.embedded.german.clauses import predicate
 from transduce.embedded.german.phrases import phrase, prepositional
-from transduce.embedded.lexicon import ADJECTIVES, CASES, DETERMINERS, NOUNS, VERBS, named
+from transduce.embedded.lexicon import ADJECTIVES, CASES, DETERMINERS, NOUNS, VERBS, find_entry
 from transduce.embedded.lexicon_entries import Verb
-from transduce.embedded.syntax import Adjuncts, Clause, Form, Gap, NounPhrase, Quality
+from transduce.embedded.syntax import AdjectivePhrase, Adjuncts, Clause, Gap, NounPhrase, VerbForm
 
 
 def declined(determiner: str, adjective: str, noun: str, case: str, number: str = "singular") -> str:
-    """A noun phrase from English words, as German text."""
-    said = NounPhrase(
-        named(NOUNS, noun),
-        named(DETERMINERS, determiner) if determiner else None,
+    """Returns the German of a noun phrase that is given by English words."""
+    node = NounPhrase(
+        find_entry(NOUNS, noun),
+        find_entry(DETERMINERS, determiner) if determiner else None,
         "plural" if number == "plural" else "singular",
         None,
-        Quality(named(ADJECTIVES, adjective), False) if adjective else None,
+        AdjectivePhrase(find_entry(ADJECTIVES, adjective), False) if adjective else None,
     )
-    return " ".join(word.text for word in phrase(said, CASES[case]).words)
+    return " ".join(word.text for word in phrase(node, CASES[case]).words)
 
 
 @pytest.mark.parametrize(
@@ -70,52 +70,52 @@ def test_noun_phrases(english: tuple[str, ...], german: str) -> None:
 
 
 def verb(english: str, german: str) -> Verb:
-    """The verb with these two base forms."""
+    """Returns the verb with these two base forms."""
     return next(entry for entry in VERBS if entry.english == english and entry.german == german)
 
 
-def conjugated(english: str, german: str, form: Form, person: int = 1) -> str:
-    """The verbs of a clause as they stand at its end."""
-    found = Clause(verb(english, german), form, Gap(), (), Adjuncts())
-    return " ".join(word.text for word in predicate(found, person).joined())
+def conjugated(english: str, german: str, form: VerbForm, person: int = 1) -> str:
+    """Returns the verbs of a clause in their order at its end."""
+    clause = Clause(verb(english, german), form, Gap(), (), Adjuncts())
+    return " ".join(word.text for word in predicate(clause, person).joined())
 
 
 @pytest.mark.parametrize(
     ("english", "german", "form", "person", "expected"),
     [
-        ("read", "lesen", Form("present"), 1, "liest"),
-        ("read", "lesen", Form("present"), 0, "lese"),
-        ("read", "lesen", Form("past"), 2, "lasen"),
-        ("work", "arbeiten", Form("present"), 1, "arbeitet"),
-        ("work", "arbeiten", Form("past"), 1, "arbeitete"),
-        ("draw", "zeichnen", Form("present"), 1, "zeichnet"),
-        ("draw", "zeichnen", Form("perfect"), 1, "gezeichnet hat"),
-        ("open", "öffnen", Form("past"), 0, "öffnete"),
-        ("smile", "lächeln", Form("present"), 0, "lächle"),
-        ("smile", "lächeln", Form("present"), 1, "lächelt"),
-        ("smile", "lächeln", Form("perfect"), 2, "gelächelt haben"),
-        ("know", "wissen", Form("present"), 0, "weiß"),
-        ("know", "wissen", Form("past"), 2, "wussten"),
-        ("be", "sein", Form("present"), 0, "bin"),
-        ("be", "sein", Form("past"), 2, "waren"),
-        ("become", "werden", Form("present"), 1, "wird"),
-        ("become", "werden", Form("perfect"), 1, "geworden ist"),
-        ("arrive", "kommen", Form("perfect"), 1, "angekommen ist"),
-        ("arrive", "kommen", Form("past"), 1, "ankam"),
-        ("call", "rufen", Form("present"), 1, "anruft"),
-        ("repair", "reparieren", Form("perfect"), 1, "repariert hat"),
-        ("visit", "besuchen", Form("perfect"), 1, "besucht hat"),
-        ("understand", "verstehen", Form("pluperfect"), 1, "verstanden hatte"),
-        ("run", "rennen", Form("pluperfect"), 2, "gerannt waren"),
-        ("stay", "bleiben", Form("perfect"), 1, "geblieben ist"),
-        ("drive", "fahren", Form("future"), 1, "fahren wird"),
-        ("write", "schreiben", Form("past", passive=True), 1, "geschrieben wurde"),
-        ("write", "schreiben", Form("perfect", passive=True), 1, "geschrieben worden ist"),
-        ("invite", "laden", Form("present", passive=True), 2, "eingeladen werden"),
-        ("participate", "nehmen", Form("perfect"), 1, "teilgenommen hat"),
+        ("read", "lesen", VerbForm("present"), 1, "liest"),
+        ("read", "lesen", VerbForm("present"), 0, "lese"),
+        ("read", "lesen", VerbForm("past"), 2, "lasen"),
+        ("work", "arbeiten", VerbForm("present"), 1, "arbeitet"),
+        ("work", "arbeiten", VerbForm("past"), 1, "arbeitete"),
+        ("draw", "zeichnen", VerbForm("present"), 1, "zeichnet"),
+        ("draw", "zeichnen", VerbForm("perfect"), 1, "gezeichnet hat"),
+        ("open", "öffnen", VerbForm("past"), 0, "öffnete"),
+        ("smile", "lächeln", VerbForm("present"), 0, "lächle"),
+        ("smile", "lächeln", VerbForm("present"), 1, "lächelt"),
+        ("smile", "lächeln", VerbForm("perfect"), 2, "gelächelt haben"),
+        ("know", "wissen", VerbForm("present"), 0, "weiß"),
+        ("know", "wissen", VerbForm("past"), 2, "wussten"),
+        ("be", "sein", VerbForm("present"), 0, "bin"),
+        ("be", "sein", VerbForm("past"), 2, "waren"),
+        ("become", "werden", VerbForm("present"), 1, "wird"),
+        ("become", "werden", VerbForm("perfect"), 1, "geworden ist"),
+        ("arrive", "kommen", VerbForm("perfect"), 1, "angekommen ist"),
+        ("arrive", "kommen", VerbForm("past"), 1, "ankam"),
+        ("call", "rufen", VerbForm("present"), 1, "anruft"),
+        ("repair", "reparieren", VerbForm("perfect"), 1, "repariert hat"),
+        ("visit", "besuchen", VerbForm("perfect"), 1, "besucht hat"),
+        ("understand", "verstehen", VerbForm("pluperfect"), 1, "verstanden hatte"),
+        ("run", "rennen", VerbForm("pluperfect"), 2, "gerannt waren"),
+        ("stay", "bleiben", VerbForm("perfect"), 1, "geblieben ist"),
+        ("drive", "fahren", VerbForm("future"), 1, "fahren wird"),
+        ("write", "schreiben", VerbForm("past", passive=True), 1, "geschrieben wurde"),
+        ("write", "schreiben", VerbForm("perfect", passive=True), 1, "geschrieben worden ist"),
+        ("invite", "laden", VerbForm("present", passive=True), 2, "eingeladen werden"),
+        ("participate", "nehmen", VerbForm("perfect"), 1, "teilgenommen hat"),
     ],
 )
-def test_verbs(english: str, german: str, form: Form, person: int, expected: str) -> None:
+def test_verbs(english: str, german: str, form: VerbForm, person: int, expected: str) -> None:
     assert conjugated(english, german, form, person) == expected
 
 
@@ -140,12 +140,12 @@ def test_infinitives_with_zu() -> None:
         ("während", "gen", "concert", "während des Konzerts"),
     ],
 )
-def test_prepositions_run_together_with_articles(preposition: str, case: str, noun: str, expected: str) -> None:
-    said = NounPhrase(named(NOUNS, noun), named(DETERMINERS, "the"), "singular")
-    words = prepositional(preposition, CASES[case], said, (0, "preposition")).words
+def test_prepositions_contract_with_articles(preposition: str, case: str, noun: str, expected: str) -> None:
+    node = NounPhrase(find_entry(NOUNS, noun), find_entry(DETERMINERS, "the"), "singular")
+    words = prepositional(preposition, CASES[case], node, (0, "preposition")).words
     assert " ".join(word.text for word in words) == expected
 
 
-def test_names_before_their_nouns() -> None:
+def test_genitive_of_names() -> None:
     assert morphology.possessive_name("Anna") == "Annas"
     assert morphology.possessive_name("Max") == "Max’"

@@ -1,4 +1,4 @@
-"""Each construction, said by hand, against the English and the German that people write."""
+"""Each construction, built by hand, against its English and German sentence."""
 
 from typing import Any
 
@@ -14,62 +14,62 @@ from transduce.embedded.lexicon import (
     NAMES,
     NOUNS,
     NUMERALS,
-    PERSONS,
+    PRONOUNS,
     TIMES,
     VERBS,
-    named,
+    find_entry,
 )
-from transduce.embedded.realise import Example, example, source
+from transduce.embedded.realise import realise_english, realise_pair
 from transduce.embedded.syntax import (
+    AdjectivePhrase,
     Adjuncts,
-    Both,
     Clause,
-    Clock,
-    Description,
-    During,
-    Form,
+    ClockTime,
+    Coordination,
+    EventTime,
+    Expletive,
     Gap,
+    InterrogativePronoun,
     NamePhrase,
     NounPhrase,
     Phrase,
     Place,
     Possessor,
+    PrepositionalModifier,
     Pronoun,
-    Quality,
-    Query,
     Sentence,
-    SetTime,
-    Subordinate,
-    Weather,
+    SubordinateClause,
+    TimeExpression,
+    VerbForm,
 )
 
-PRESENT, PAST, PERFECT = Form("present"), Form("past"), Form("perfect")
+PRESENT, PAST, PERFECT = VerbForm("present"), VerbForm("past"), VerbForm("perfect")
 
 
 def noun(words: str, adjective: str = "", modifier: Any = None, numeral: str = "") -> NounPhrase:
     """A noun phrase from "the teacher" or "- teachers"; a dash is no article."""
     article, word = words.split()
     plural = [entry for entry in NOUNS if entry.english_plural == word]
-    entry = plural[0] if plural else named(NOUNS, word)
+    entry = plural[0] if plural else find_entry(NOUNS, word)
     return NounPhrase(
         entry,
-        None if article == "-" else named(DETERMINERS, article),
+        None if article == "-" else find_entry(DETERMINERS, article),
         "plural" if plural else "singular",
-        named(NUMERALS, numeral) if numeral else None,
-        Quality(named(ADJECTIVES, adjective), False) if adjective else None,
+        find_entry(NUMERALS, numeral) if numeral else None,
+        AdjectivePhrase(find_entry(ADJECTIVES, adjective), False) if adjective else None,
         modifier,
     )
 
 
 def pronoun(english: str) -> Pronoun:
-    return Pronoun(named(PERSONS, english))
+    return Pronoun(find_entry(PRONOUNS, english))
 
 
 def name(english: str) -> NamePhrase:
-    return NamePhrase(named(NAMES, english))
+    return NamePhrase(find_entry(NAMES, english))
 
 
-def clause(subject: Phrase, german: str, form: Form = PRESENT, *objects: Phrase, **more: Any) -> Clause:
+def clause(subject: Phrase, german: str, form: VerbForm = PRESENT, *objects: Phrase, **more: Any) -> Clause:
     """A clause around the verb with this German infinitive, its objects in the order of its slots."""
     complement, agent = more.pop("complement", None), more.pop("agent", None)
     verb = next(
@@ -77,7 +77,7 @@ def clause(subject: Phrase, german: str, form: Form = PRESENT, *objects: Phrase,
         for entry in VERBS
         if entry.prefix + entry.german == german
         and (form.passive or len(entry.slots) == len(objects))
-        and ("ask" in more or bool(entry.complement) == (complement is not None))
+        and ("question" in more or bool(entry.complement) == (complement is not None))
     )
     return Clause(verb, form, subject, objects, Adjuncts(**more), complement, agent)
 
@@ -94,25 +94,26 @@ def to(word: str) -> Place:
     return Place(phrase, "to", *phrase.noun.to)
 
 
-def on(english: str) -> SetTime:
+def on(english: str) -> TimeExpression:
     """The set phrase of time that has this word."""
-    return SetTime(next(entry for entry in TIMES if f" {english})" in entry.english))
+    return TimeExpression(next(entry for entry in TIMES if f" {english})" in entry.english))
 
 
 def often(english: str) -> Any:
-    return named(ADVERBS, english)
+    return find_entry(ADVERBS, english)
 
 
-def modal(english: str, tense: str, polarity: str = "positive") -> Form:
-    found = next(m for m in MODALS if m.english == english and m.tense == tense and polarity in m.polarity)
-    return Form(found.tense, negated=polarity == "negative", modal=found)
+def modal(english: str, tense: str, polarity: str = "positive") -> VerbForm:
+    entry = next(m for m in MODALS if m.english == english and m.tense == tense and polarity in m.polarity)
+    return VerbForm(entry.tense, negated=polarity == "negative", modal=entry)
 
 
-def both(sentence: Sentence | Clause, question: bool = False) -> tuple[str, str]:
+def both_lines(sentence: Sentence | Clause, question: bool = False) -> tuple[str, str]:
     """The two lines of a sentence, or of one clause."""
-    said = sentence if isinstance(sentence, Sentence) else Sentence("question" if question else "statement", sentence)
-    made: Example = example(said, source(said))
-    return made.source, made.target
+    if not isinstance(sentence, Sentence):
+        sentence = Sentence("question" if question else "statement", sentence)
+    example = realise_pair(sentence, realise_english(sentence))
+    return example.source, example.target
 
 
 STATEMENTS: list[tuple[Clause | Sentence, str, str]] = [
@@ -137,7 +138,7 @@ STATEMENTS: list[tuple[Clause | Sentence, str, str]] = [
         "Ich bin heute angekommen.",
     ),
     (
-        clause(pronoun("he"), "freuen", Form("perfect"), noun("the party")),
+        clause(pronoun("he"), "freuen", VerbForm("perfect"), noun("the party")),
         "He has looked forward to the party.",
         "Er hat sich auf das Fest gefreut.",
     ),
@@ -152,22 +153,22 @@ STATEMENTS: list[tuple[Clause | Sentence, str, str]] = [
         "Gestern ruhte sich der Arzt aus.",
     ),
     (
-        clause(pronoun("they"), "lesen", Form("present", negated=True), noun("the book")),
+        clause(pronoun("they"), "lesen", VerbForm("present", negated=True), noun("the book")),
         "They do not read the book.",
         "Sie lesen das Buch nicht.",
     ),
     (
-        clause(pronoun("they"), "lesen", Form("past", negated=True), noun("a book", "boring")),
+        clause(pronoun("they"), "lesen", VerbForm("past", negated=True), noun("a book", "boring")),
         "They did not read a boring book.",
         "Sie lasen kein langweiliges Buch.",
     ),
     (
-        clause(noun("the cat"), "essen", Form("present", negated=True), noun("- apples")),
+        clause(noun("the cat"), "essen", VerbForm("present", negated=True), noun("- apples")),
         "The cat does not eat apples.",
         "Die Katze isst keine Äpfel.",
     ),
     (
-        clause(noun("the man"), "warten", Form("perfect", negated=True), noun("a train")),
+        clause(noun("the man"), "warten", VerbForm("perfect", negated=True), noun("a train")),
         "The man has not waited for a train.",
         "Der Mann hat nicht auf einen Zug gewartet.",
     ),
@@ -212,7 +213,7 @@ STATEMENTS: list[tuple[Clause | Sentence, str, str]] = [
         "Sie schaltete die Lampe aus.",
     ),
     (
-        clause(name("Paul"), "abholen", Form("present", progressive=True), pronoun("they")),
+        clause(name("Paul"), "abholen", VerbForm("present", progressive=True), pronoun("they")),
         "Paul is picking them up.",
         "Paul holt sie ab.",
     ),
@@ -232,12 +233,12 @@ STATEMENTS: list[tuple[Clause | Sentence, str, str]] = [
         "Wir haben dem Nachbarn geholfen.",
     ),
     (
-        clause(noun("the house"), "bauen", Form("past", passive=True), agent=noun("my uncle")),
+        clause(noun("the house"), "bauen", VerbForm("past", passive=True), agent=noun("my uncle")),
         "The house was built by my uncle.",
         "Das Haus wurde von meinem Onkel gebaut.",
     ),
     (
-        clause(noun("the letters"), "schreiben", Form("perfect", passive=True), time=on("today")),
+        clause(noun("the letters"), "schreiben", VerbForm("perfect", passive=True), time=on("today")),
         "The letters have been written today.",
         "Die Briefe sind heute geschrieben worden.",
     ),
@@ -247,27 +248,29 @@ STATEMENTS: list[tuple[Clause | Sentence, str, str]] = [
         "Die Küche musste geputzt werden.",
     ),
     (
-        clause(pronoun("I"), "aufstehen", PRESENT, time=Clock(named(NUMERALS, "seven"), "half")),
+        clause(pronoun("I"), "aufstehen", PRESENT, time=ClockTime(find_entry(NUMERALS, "seven"), "half")),
         "I get up at half past seven.",
         "Ich stehe um halb acht auf.",
     ),
     (
-        clause(pronoun("I"), "aufwachen", PAST, time=Clock(named(NUMERALS, "twelve"), "half")),
+        clause(pronoun("I"), "aufwachen", PAST, time=ClockTime(find_entry(NUMERALS, "twelve"), "half")),
         "I woke up at half past twelve.",
         "Ich wachte um halb eins auf.",
     ),
     (
-        clause(noun("the concert"), "anfangen", PRESENT, time=Clock(named(NUMERALS, "three"), "past")),
+        clause(noun("the concert"), "anfangen", PRESENT, time=ClockTime(find_entry(NUMERALS, "three"), "past")),
         "The concert begins at quarter past three.",
         "Das Konzert fängt um Viertel nach drei an.",
     ),
     (
-        clause(noun("the concert"), "enden", PAST, time=Clock(named(NUMERALS, "one"), "full")),
+        clause(noun("the concert"), "enden", PAST, time=ClockTime(find_entry(NUMERALS, "one"), "full")),
         "The concert ended at one o'clock.",
         "Das Konzert endete um ein Uhr.",
     ),
     (
-        clause(noun("the guests"), "tanzen", PAST, time=During("during", "während", "genitive", noun("the wedding"))),
+        clause(
+            noun("the guests"), "tanzen", PAST, time=EventTime("during", "während", "genitive", noun("the wedding"))
+        ),
         "The guests danced during the wedding.",
         "Die Gäste tanzten während der Hochzeit.",
     ),
@@ -277,7 +280,7 @@ STATEMENTS: list[tuple[Clause | Sentence, str, str]] = [
         "Drei Lehrer sind zum Bahnhof gefahren.",
     ),
     (
-        clause(name("Maria"), "reisen", Form("future"), complement=Place(name("Vienna"), "to", "nach", "dative")),
+        clause(name("Maria"), "reisen", VerbForm("future"), complement=Place(name("Vienna"), "to", "nach", "dative")),
         "Maria will travel to Vienna.",
         "Maria wird nach Wien reisen.",
     ),
@@ -287,7 +290,7 @@ STATEMENTS: list[tuple[Clause | Sentence, str, str]] = [
         "Sie wohnen in einem kleinen Dorf.",
     ),
     (
-        clause(noun("the soup"), "sein", PAST, complement=Quality(named(ADJECTIVES, "warm"), True)),
+        clause(noun("the soup"), "sein", PAST, complement=AdjectivePhrase(find_entry(ADJECTIVES, "warm"), True)),
         "The soup was very warm.",
         "Die Suppe war sehr warm.",
     ),
@@ -307,12 +310,19 @@ STATEMENTS: list[tuple[Clause | Sentence, str, str]] = [
         "Er kaufte Julias rotes Auto.",
     ),
     (
-        clause(noun("the man", modifier=Description(ATTRIBUTES[0], noun("the hat", "red"))), "lächeln", PRESENT),
+        clause(
+            noun("the man", modifier=PrepositionalModifier(ATTRIBUTES[0], noun("the hat", "red"))), "lächeln", PRESENT
+        ),
         "The man with the red hat smiles.",
         "Der Mann mit dem roten Hut lächelt.",
     ),
     (
-        clause(Both(noun("my brother"), noun("the nurse")), "sehen", PAST, Both(noun("the dog"), noun("the bear"))),
+        clause(
+            Coordination(noun("my brother"), noun("the nurse")),
+            "sehen",
+            PAST,
+            Coordination(noun("the dog"), noun("the bear")),
+        ),
         "My brother and the nurse saw the dog and the bear.",
         "Mein Bruder und die Krankenschwester sahen den Hund und den Bären.",
     ),
@@ -353,7 +363,7 @@ STATEMENTS: list[tuple[Clause | Sentence, str, str]] = [
             pronoun("he"),
             "sagen",
             PRESENT,
-            complement=Subordinate("that", "dass", clause(pronoun("she"), "anrufen", PERFECT, pronoun("he"))),
+            complement=SubordinateClause("that", "dass", clause(pronoun("she"), "anrufen", PERFECT, pronoun("he"))),
         ),
         "He says that she has called him.",
         "Er sagt, dass sie ihn angerufen hat.",
@@ -363,7 +373,7 @@ STATEMENTS: list[tuple[Clause | Sentence, str, str]] = [
             pronoun("we"),
             "versuchen",
             PAST,
-            complement=clause(Gap(), "anrufen", Form("infinitive"), noun("the doctor")),
+            complement=clause(Gap(), "anrufen", VerbForm("infinitive"), noun("the doctor")),
         ),
         "We tried to call the doctor.",
         "Wir versuchten, den Arzt anzurufen.",
@@ -373,7 +383,7 @@ STATEMENTS: list[tuple[Clause | Sentence, str, str]] = [
             pronoun("I"),
             "versprechen",
             PERFECT,
-            complement=clause(Gap(), "lesen", Form("infinitive"), noun("the book")),
+            complement=clause(Gap(), "lesen", VerbForm("infinitive"), noun("the book")),
         ),
         "I have promised to read the book.",
         "Ich habe versprochen, das Buch zu lesen.",
@@ -382,7 +392,7 @@ STATEMENTS: list[tuple[Clause | Sentence, str, str]] = [
         Sentence(
             "statement",
             clause(pronoun("we"), "schlafen", PAST),
-            Subordinate("because", "weil", clause(Weather(), "regnen", PAST)),
+            SubordinateClause("because", "weil", clause(Expletive(), "regnen", PAST)),
         ),
         "We slept because it rained.",
         "Wir schliefen, weil es regnete.",
@@ -391,8 +401,8 @@ STATEMENTS: list[tuple[Clause | Sentence, str, str]] = [
         Sentence(
             "statement",
             clause(noun("the woman"), "aufwachen", PAST),
-            Subordinate("when", "als", clause(noun("the man"), "ankommen", PAST)),
-            before=True,
+            SubordinateClause("when", "als", clause(noun("the man"), "ankommen", PAST)),
+            subordinate_first=True,
         ),
         "When the man arrived, the woman woke up.",
         "Als der Mann ankam, wachte die Frau auf.",
@@ -401,7 +411,9 @@ STATEMENTS: list[tuple[Clause | Sentence, str, str]] = [
         Sentence(
             "statement",
             clause(pronoun("I"), "bleiben", PRESENT, complement=at("the house")),
-            Subordinate("although", "obwohl", clause(noun("the guests"), "beschweren", PRESENT, noun("the dinner"))),
+            SubordinateClause(
+                "although", "obwohl", clause(noun("the guests"), "beschweren", PRESENT, noun("the dinner"))
+            ),
         ),
         "I stay in the house although the guests complain about the dinner.",
         "Ich bleibe im Haus, obwohl sich die Gäste über das Abendessen beschweren.",
@@ -410,7 +422,7 @@ STATEMENTS: list[tuple[Clause | Sentence, str, str]] = [
         Sentence(
             "statement",
             clause(pronoun("he"), "arbeiten", PAST),
-            joint=("but", "aber"),
+            conjunction=("but", "aber"),
             second=clause(pronoun("she"), "schlafen", PAST, time=on("Monday"), front="time"),
         ),
         "He worked, but on Monday, she slept.",
@@ -434,7 +446,12 @@ STATEMENTS: list[tuple[Clause | Sentence, str, str]] = [
 STATEMENTS += [
     (
         clause(
-            noun("some nurses"), "treffen", PRESENT, pronoun("I"), remark=named(ADVERBS, "therefore"), front="remark"
+            noun("some nurses"),
+            "treffen",
+            PRESENT,
+            pronoun("I"),
+            remark=find_entry(ADVERBS, "therefore"),
+            front="remark",
         ),
         "Therefore, some nurses meet me.",
         "Deshalb treffen mich einige Krankenschwestern.",
@@ -448,7 +465,7 @@ STATEMENTS += [
         clause(
             pronoun("we"),
             "lesen",
-            Form("present", negated=True),
+            VerbForm("present", negated=True),
             noun("the book", modifier=clause(pronoun("she"), "kaufen", PERFECT, Gap())),
         ),
         "We do not read the book that she has bought.",
@@ -468,17 +485,37 @@ QUESTIONS: list[tuple[Clause, str, str]] = [
         "Haben Sie die Nachbarn eingeladen?",
     ),
     (
-        clause(pronoun("I"), "sein", PRESENT, complement=Quality(named(ADJECTIVES, "tired"), False)),
+        clause(pronoun("I"), "sein", PRESENT, complement=AdjectivePhrase(find_entry(ADJECTIVES, "tired"), False)),
         "Am I tired?",
         "Bin ich müde?",
     ),
-    (clause(Query(True), "öffnen", PAST, noun("the window")), "Who opened the window?", "Wer öffnete das Fenster?"),
-    (clause(noun("the girl"), "essen", PRESENT, Query(False)), "What does the girl eat?", "Was isst das Mädchen?"),
-    (clause(pronoun("you"), "sehen", PERFECT, Query(True)), "Whom have you seen?", "Wen haben Sie gesehen?"),
-    (clause(pronoun("she"), "vertrauen", PRESENT, Query(True)), "Whom does she trust?", "Wem vertraut sie?"),
-    (clause(pronoun("they"), "warten", PAST, Query(True)), "For whom did they wait?", "Auf wen warteten sie?"),
     (
-        clause(name("Peter"), "kaufen", Form("future"), noun("which coat")),
+        clause(InterrogativePronoun(True), "öffnen", PAST, noun("the window")),
+        "Who opened the window?",
+        "Wer öffnete das Fenster?",
+    ),
+    (
+        clause(noun("the girl"), "essen", PRESENT, InterrogativePronoun(False)),
+        "What does the girl eat?",
+        "Was isst das Mädchen?",
+    ),
+    (
+        clause(pronoun("you"), "sehen", PERFECT, InterrogativePronoun(True)),
+        "Whom have you seen?",
+        "Wen haben Sie gesehen?",
+    ),
+    (
+        clause(pronoun("she"), "vertrauen", PRESENT, InterrogativePronoun(True)),
+        "Whom does she trust?",
+        "Wem vertraut sie?",
+    ),
+    (
+        clause(pronoun("they"), "warten", PAST, InterrogativePronoun(True)),
+        "For whom did they wait?",
+        "Auf wen warteten sie?",
+    ),
+    (
+        clause(name("Peter"), "kaufen", VerbForm("future"), noun("which coat")),
         "Which coat will Peter buy?",
         "Welchen Mantel wird Peter kaufen?",
     ),
@@ -488,34 +525,36 @@ QUESTIONS: list[tuple[Clause, str, str]] = [
         "Welchen Schülern haben Sie die Bücher gegeben?",
     ),
     (
-        clause(noun("the exam"), "anfangen", PRESENT, ask=WHEN, front="ask"),
+        clause(noun("the exam"), "anfangen", PRESENT, question=WHEN),
         "When does the exam begin?",
         "Wann fängt die Prüfung an?",
     ),
-    (clause(pronoun("he"), "wohnen", PRESENT, ask=WHERE, front="ask"), "Where does he live?", "Wo wohnt er?"),
-    (clause(pronoun("he"), "gehen", PAST, ask=WHITHER, front="ask"), "Where did he go?", "Wohin ging er?"),
+    (clause(pronoun("he"), "wohnen", PRESENT, question=WHERE), "Where does he live?", "Wo wohnt er?"),
+    (clause(pronoun("he"), "gehen", PAST, question=WHITHER), "Where did he go?", "Wohin ging er?"),
 ]
 
 
-@pytest.mark.parametrize(("said", "english", "german"), STATEMENTS, ids=[english for _, english, _ in STATEMENTS])
-def test_statements(said: Clause | Sentence, english: str, german: str) -> None:
-    assert both(said) == (english, german)
+@pytest.mark.parametrize(("node", "english", "german"), STATEMENTS, ids=[english for _, english, _ in STATEMENTS])
+def test_statements(node: Clause | Sentence, english: str, german: str) -> None:
+    assert both_lines(node) == (english, german)
 
 
-@pytest.mark.parametrize(("said", "english", "german"), QUESTIONS, ids=[english for _, english, _ in QUESTIONS])
-def test_questions(said: Clause, english: str, german: str) -> None:
-    assert both(said, question=True) == (english, german)
+@pytest.mark.parametrize(("node", "english", "german"), QUESTIONS, ids=[english for _, english, _ in QUESTIONS])
+def test_questions(node: Clause, english: str, german: str) -> None:
+    assert both_lines(node, question=True) == (english, german)
 
 
-def tree_of(said: Clause) -> str:
-    sentence = Sentence("statement", said)
-    return example(sentence, source(sentence)).tree
+def tree_of(node: Clause) -> str:
+    sentence = Sentence("statement", node)
+    return realise_pair(sentence, realise_english(sentence)).tree
 
 
-def test_trees_are_those_of_the_treebank() -> None:
+def test_trees_follow_the_penn_treebank() -> None:
     who = clause(Gap(), "helfen", PRESENT, pronoun("we"))
-    said = clause(noun("the man", modifier=who), "lesen", Form("present", progressive=True), noun("a book", "new"))
-    assert tree_of(said) == (
+    reading = clause(
+        noun("the man", modifier=who), "lesen", VerbForm("present", progressive=True), noun("a book", "new")
+    )
+    assert tree_of(reading) == (
         "(S (NP (NP (DT The) (NN man)) (SBAR (WHNP (WP who)) (S (VP (VBZ helps) (NP (PRP us))))))"
         " (VP (VBZ is) (VP (VBG reading) (NP (DT a) (JJ new) (NN book)))) (. .))"
     )
@@ -525,9 +564,9 @@ def test_trees_are_those_of_the_treebank() -> None:
     )
 
 
-def test_alignment_follows_the_words_across_the_bracket() -> None:
+def test_alignment_of_a_separable_verb() -> None:
     sentence = Sentence("statement", clause(name("Paul"), "abholen", PAST, noun("the child")))
-    made = example(sentence, source(sentence))
-    assert made.source_tokens == ("Paul", "picked", "up", "the", "child", ".")
-    assert made.target_tokens == ("Paul", "holte", "das", "Kind", "ab", ".")
-    assert made.alignment == ((0, 0), (1, 1), (1, 4), (2, 1), (2, 4), (3, 2), (4, 3), (5, 5))
+    example = realise_pair(sentence, realise_english(sentence))
+    assert example.source_tokens == ("Paul", "picked", "up", "the", "child", ".")
+    assert example.target_tokens == ("Paul", "holte", "das", "Kind", "ab", ".")
+    assert example.alignment == ((0, 0), (1, 1), (1, 4), (2, 1), (2, 4), (3, 2), (4, 3), (5, 5))

@@ -1,4 +1,4 @@
-"""The corpus itself: its splits, and what holds of each of its 43,000 sentences."""
+"""The splits, and properties that all of the 43,000 sentences have."""
 
 import hashlib
 import os
@@ -14,8 +14,8 @@ import pytest
 from transduce.embedded import SPLITS, Example, split, write
 from transduce.embedded.baselines import translation_memory, word_by_word
 from transduce.embedded.english import morphology
-from transduce.embedded.grammar.clauses import Setting, relative, said
-from transduce.embedded.grammar.pairs import Pairs, held_out, pairs_in
+from transduce.embedded.grammar.clauses import Setting, any_clause, relative
+from transduce.embedded.grammar.pairs import Pairs, is_held_out, pairs_in
 from transduce.embedded.grammar.sentences import sentence
 from transduce.embedded.lexicon import ADJECTIVES, NOUNS, VERBS
 from transduce.embedded.splits import COMMON, HELD_OUT
@@ -34,18 +34,18 @@ def corpus() -> Corpus:
 
 
 def constituents(line: str) -> Iterator[tuple[str, list[str]]]:
-    """(label, its children as lines) of every constituent; leaves have one child, the word. Says no to bad brackets."""
+    """Yields (label, children as lines) of every constituent, checking brackets; the child of a leaf is its word."""
     stack: list[tuple[str, list[str], int]] = []
-    for found in re.finditer(r"\((\S+) |([^()\s]+)|\)", line):
-        if found[1]:
-            stack.append((found[1], [], found.start()))
-        elif found[2]:
-            stack[-1][1].append(found[2])
+    for match in re.finditer(r"\((\S+) |([^()\s]+)|\)", line):
+        if match[1]:
+            stack.append((match[1], [], match.start()))
+        elif match[2]:
+            stack[-1][1].append(match[2])
         else:
             label, children, start = stack.pop()
             yield label, children
             if stack:
-                stack[-1][1].append(line[start : found.end()])
+                stack[-1][1].append(line[start : match.end()])
     assert not stack
 
 
@@ -65,16 +65,16 @@ def test_sizes_lengths_and_disjointness(corpus: Corpus) -> None:
 
 
 def test_english_determines_german(corpus: Corpus) -> None:
-    """Also for sentences drawn by other seeds, where short ones come again."""
+    """Other seeds repeat short sentences, whose translations must agree."""
     german: dict[str, str] = {}
-    again = 0
+    repeated = 0
     for example in [*(e for examples in corpus.values() for e in examples), *split("train", seed=2, count=9_000)]:
-        again += example.source in german
+        repeated += example.source in german
         assert german.setdefault(example.source, example.target) == example.target
-    assert again > 50
+    assert repeated > 50
 
 
-def test_trees_say_the_sentence(corpus: Corpus) -> None:
+def test_leaves_of_trees_are_the_tokens(corpus: Corpus) -> None:
     for example in corpus["test"] + corpus["novel"]:
         leaves = []
         for label, children in constituents(example.tree):
@@ -86,7 +86,7 @@ def test_trees_say_the_sentence(corpus: Corpus) -> None:
         assert example.tree.startswith(("(S ", "(SQ ", "(SBARQ "))
 
 
-def test_lines_are_their_tokens_detokenised(corpus: Corpus) -> None:
+def test_lines_are_detokenised_tokens(corpus: Corpus) -> None:
     for example in corpus["train"]:
         for line, tokens in ((example.source, example.source_tokens), (example.target, example.target_tokens)):
             assert line.replace(" ", "") == "".join(tokens)
@@ -95,7 +95,7 @@ def test_lines_are_their_tokens_detokenised(corpus: Corpus) -> None:
             assert not re.search(r" [,.?']|,,|  |,[^ ]|\bcan not\b", line)
 
 
-def test_alignment_covers_every_word_that_says_something(corpus: Corpus) -> None:
+def test_alignment_covers_every_word_but_commas_and_added_articles(corpus: Corpus) -> None:
     for example in corpus["test"] + corpus["novel"]:
         sources, targets = ({pair[side] for pair in example.alignment} for side in (0, 1))
         assert len(set(example.alignment)) == len(example.alignment)
@@ -108,7 +108,7 @@ def test_alignment_covers_every_word_that_says_something(corpus: Corpus) -> None
 
 
 def lemma_tables() -> tuple[dict[str, str], dict[str, str]]:
-    """Inflected English nouns and verbs, each with its lemma."""
+    """Returns the lemma of each inflected English noun, and of each verb."""
     nouns = {form: noun.english for noun in NOUNS for form in (noun.english, noun.english_plural)}
     verbs = {}
     for verb in VERBS:
@@ -118,10 +118,10 @@ def lemma_tables() -> tuple[dict[str, str], dict[str, str]]:
 
 
 def pairs_of_tree(tree: str, nouns: dict[str, str], verbs: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Attributive adjectives with their nouns, active verbs with their direct objects, as the tree alone shows them."""
+    """Yields adjectives with their nouns and active verbs with their direct objects, read from the tree alone."""
     adjectives = {adjective.english for adjective in ADJECTIVES}
-    for label, everything in constituents(tree):
-        children = [child for child in everything if not child.startswith("(PRT ")]
+    for label, subtrees in constituents(tree):
+        children = [child for child in subtrees if not child.startswith("(PRT ")]
         if not children[0].startswith("("):
             continue
         words = [re.findall(r" ([^()\s]+)\)", child) for child in children]
@@ -140,33 +140,33 @@ def pairs_of_tree(tree: str, nouns: dict[str, str], verbs: dict[str, str]) -> It
 
 def test_no_pair_of_novel_is_in_training(corpus: Corpus) -> None:
     nouns, verbs = lemma_tables()
-    known = {pair for example in corpus["train"] for pair in pairs_of_tree(example.tree, nouns, verbs)}
-    found = [pair for example in corpus["novel"] for pair in pairs_of_tree(example.tree, nouns, verbs)]
+    training = {pair for example in corpus["train"] for pair in pairs_of_tree(example.tree, nouns, verbs)}
+    novel = [pair for example in corpus["novel"] for pair in pairs_of_tree(example.tree, nouns, verbs)]
     times = {"week", "month", "year", "day", "evening"}  # "sleeps every day" has no object
-    assert not {(word, noun) for word, noun in found if noun not in times} & known
-    assert len(set(found)) > 500
-    assert len(known) > 2_000
+    assert not {(word, noun) for word, noun in novel if noun not in times} & training
+    assert len(set(novel)) > 500
+    assert len(training) > 2_000
 
 
 @pytest.mark.parametrize(("pairs", "held"), [(COMMON, False), (HELD_OUT, True)])
-def test_every_pair_of_a_sentence_is_of_its_split(pairs: Pairs, held: bool) -> None:
+def test_pairs_of_a_sentence_match_its_split(pairs: Pairs, held: bool) -> None:
     rule, draw = sentence(pairs), Random("pairs").random
-    found = {pair for _ in range(4_000) for pair in pairs_in(rule.sample(draw))}
-    assert len(found) > 200
-    assert {held_out(*pair) for pair in found} == {held}
+    sampled = {pair for _ in range(4_000) for pair in pairs_in(rule.sample(draw))}
+    assert len(sampled) > 200
+    assert {is_held_out(*pair) for pair in sampled} == {held}
 
 
-def test_who_is_described_by_a_passive_is_what_the_verb_is_done_to() -> None:
+def test_antecedent_of_a_passive_relative_clause_is_an_object_of_its_verb() -> None:
     (man,) = (noun for noun in NOUNS if noun.english == "man")
     rule, draw = relative(COMMON, man, 0), Random("passives").random
     passives = {clause.verb for clause in (rule.sample(draw) for _ in range(5_000)) if clause.form.passive}
-    assert all(man in verb.slots[0].nouns and not held_out(verb.english, "man") for verb in passives)
+    assert all(man in verb.slots[0].nouns and not is_held_out(verb.english, "man") for verb in passives)
     assert len(passives) > 3
 
 
-def test_only_who_lives_wants_and_is_allowed_and_no_infinitive_is_reflexive() -> None:
+def test_volition_needs_a_person_or_animal_and_infinitives_are_not_reflexive() -> None:
     draw = Random("wishes").random
-    rule, infinitive = said(COMMON, Setting(), 1), said(COMMON, Setting(infinitive=True), 1)
+    rule, infinitive = any_clause(COMMON, Setting(), 1), any_clause(COMMON, Setting(infinitive=True), 1)
     for clause in (rule.sample(draw) for _ in range(20_000)):
         if (
             clause.form.modal
@@ -187,7 +187,7 @@ def test_other_seeds_and_counts_stay_in_their_splits() -> None:
     assert split("test", seed=2, count=5) != split("test", count=5)
 
 
-def test_the_same_adjective_twice_is_aligned_place_by_place(corpus: Corpus) -> None:
+def test_a_repeated_adjective_is_aligned_one_to_one(corpus: Corpus) -> None:
     (example,) = [e for e in corpus["test"] if e.source.startswith("After the dangerous exam, the tired lawyer")]
     pairs = [pair for pair in example.alignment if example.source_tokens[pair[0]] == "dangerous"]
     assert len(pairs) == example.source_tokens.count("dangerous") == 2
@@ -202,11 +202,11 @@ def digest(examples: list[Example]) -> str:
 DIGEST = "a8ebc27b15af1904655c63bc8304e2f57bfe2304c714a053d646b9586a996e6e"
 
 
-def test_the_first_thousand_pairs_are_the_same_everywhere(corpus: Corpus) -> None:
+def test_digest_of_the_first_thousand_pairs(corpus: Corpus) -> None:
     assert digest(corpus["train"][:1_000]) == DIGEST
 
 
-def test_no_order_depends_on_the_hash_of_strings() -> None:
+def test_sentences_do_not_depend_on_the_hash_seed() -> None:
     code = "from transduce.embedded import split; print(ascii([tuple(e) for e in split('novel', count=60)]))"
     environment = {**os.environ, "PYTHONHASHSEED": "12345"}
     run = subprocess.run(
@@ -215,7 +215,7 @@ def test_no_order_depends_on_the_hash_of_strings() -> None:
     assert run.stdout.strip() == ascii([tuple(e) for e in split("novel", count=60)])
 
 
-def test_unknown_split_and_bad_count_are_refused() -> None:
+def test_unknown_split_and_bad_count_raise() -> None:
     with pytest.raises(ValueError, match=r"no split `tset`.*train, validation, test, novel"):
         split("tset")
     with pytest.raises(ValueError, match="count is 0"):
@@ -226,14 +226,14 @@ def test_files_hold_one_example_a_line(tmp_path: Path) -> None:
     paths = write("validation", tmp_path / "new" / "directory", count=20)
     assert [path.name for path in paths] == ["source.en", "target.de", "trees.en", "alignments"]
     lines = [path.read_text(encoding="utf-8").split("\n") for path in paths]
-    assert {len(found) for found in lines} == {21}
+    assert {len(column) for column in lines} == {21}
     first = split("validation", count=1)[0]
-    assert [found[0] for found in lines[:3]] == [first.source, first.target, first.tree]
+    assert [column[0] for column in lines[:3]] == [first.source, first.target, first.tree]
     pairs = [tuple(int(end) for end in pair.split("-")) for pair in lines[3][0].split(" ")]
     assert tuple(pairs) == first.alignment
 
 
-def test_a_memory_and_a_dictionary_do_not_translate(corpus: Corpus) -> None:
+def test_baselines_have_low_scores(corpus: Corpus) -> None:
     sacrebleu = pytest.importorskip("sacrebleu")
     sources = [example.source for example in corpus["test"]]
     references = [[example.target for example in corpus["test"]]]
@@ -242,12 +242,12 @@ def test_a_memory_and_a_dictionary_do_not_translate(corpus: Corpus) -> None:
         assert 1 < score <= most
 
 
-def test_a_memory_recalls_what_it_holds(corpus: Corpus) -> None:
-    some = corpus["train"][:400]
-    assert translation_memory(some, [e.source for e in some[:50]]) == [e.target for e in some[:50]]
+def test_translation_memory_returns_the_target_of_a_known_source(corpus: Corpus) -> None:
+    training = corpus["train"][:400]
+    assert translation_memory(training, [e.source for e in training[:50]]) == [e.target for e in training[:50]]
 
 
-def test_a_dictionary_gives_the_word_most_often_aligned() -> None:
+def test_word_by_word_uses_the_word_most_often_aligned() -> None:
     training = split("train", count=2_000)
     assert word_by_word(training, ["The zebra and Anna."]) == ["Die zebra und Anna."]
 

@@ -1,4 +1,4 @@
-"""A server with small archives of the layout of the real ones, and the catalogue that leads to it."""
+"""A local server with small archives in the layout of the real ones, and a catalogue of its addresses."""
 
 import gzip
 import hashlib
@@ -20,11 +20,11 @@ from transduce.fetch import Catalogue, fetch
 from transduce.fetch.catalogue import CATALOGUE
 from transduce.settings import validated
 
-PAIRS = 3  # of the parts that have a known number, in the small corpora
+PAIRS = 3  # of each part with a published number, in the small corpora
 
 
 class Server(ThreadingHTTPServer):
-    """Serves `files` by path, each as the next of its `faults` says, and remembers what was asked."""
+    """Serves `files` by path, each with the next of its `faults`, and records the requests."""
 
     daemon_threads = True
 
@@ -32,19 +32,19 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.files: dict[str, bytes] = {}
         self.faults: dict[str, list[Any]] = defaultdict(list)
-        self.asked: list[tuple[str, str | None]] = []
+        self.requests: list[tuple[str, str | None]] = []
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.halted, self.resume = threading.Event(), threading.Event()
 
 
 class _Handler(BaseHTTPRequestHandler):
     """Faults: a status; `deaf` ignores ranges; ("cut", n) and ("halt", n) break off after n bytes; ("lie", n) adds n
-    to where the range is said to begin; bytes are given in place of the file."""
+    to the start of the range in the header; bytes replace the file."""
 
     server: Server
 
     def do_GET(self) -> None:
-        self.server.asked.append((self.path, self.headers["Range"]))
+        self.server.requests.append((self.path, self.headers["Range"]))
         fault = self.server.faults[self.path].pop(0) if self.server.faults[self.path] else None
         if isinstance(fault, int) or self.path not in self.server.files:
             self.send_error(fault if isinstance(fault, int) else 404)
@@ -72,7 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class World(NamedTuple):
-    """A server, the catalogue that leads to it, what its texts are, and a folder to fetch into."""
+    """A server, its catalogue, its archives and texts, and a folder to fetch to."""
 
     server: Server
     catalogue: Catalogue
@@ -81,64 +81,64 @@ class World(NamedTuple):
     out: Path
 
     def fetch(self, name: str, origin: str | None = None) -> tuple[dict[str, Any], list[str]]:
-        """Fetches, and gives what is told of the parts and what was said."""
-        said: list[str] = []
-        return fetch(name, self.out, origin, said.append, self.catalogue), said
+        """Fetches a corpus; returns the parts and the messages."""
+        messages: list[str] = []
+        return fetch(name, self.out, origin, messages.append, self.catalogue), messages
 
     def holds(self, name: str) -> None:
-        """Asserts that all files of a corpus are there, as they should be, and nothing is left of making them."""
+        """Asserts that the folder of a corpus has the expected files and no temporary ones."""
         for file, lines in self.texts[name].items():
             assert (self.out / name / file).read_bytes() == "".join(f"{line}\n" for line in lines).encode()
         assert {path.name for path in (self.out / name).iterdir()} == {*self.texts[name], "manifest.json"}
 
     def paths(self, archive: str) -> list[str]:
-        """Where the server has an archive: the paths of its mirrors."""
+        """Returns the paths of an archive on the server, one for each mirror."""
         return [mirror.removeprefix(self.server.url) for mirror in self.catalogue.archives[archive].mirrors]
 
     def with_mirrors(self, archive: str, *mirrors: str) -> "World":
-        """The same with other mirrors of an archive."""
+        """Returns a world with other mirrors for an archive."""
         values = as_values(self.catalogue)
         values["archives"][archive]["mirrors"] = list(mirrors)
         return self._replace(catalogue=catalogue_of(values))
 
     def unchecked(self, archive: str) -> "World":
-        """The same without anything known of an archive, which may then be anything."""
+        """Returns a world whose catalogue has neither size nor checksum for an archive."""
         values = as_values(self.catalogue)
         values["archives"][archive] = {"mirrors": values["archives"][archive]["mirrors"]}
         return self._replace(catalogue=catalogue_of(values))
 
     def written(self) -> Path:
-        """The catalogue as a file."""
+        """Writes the catalogue to a file."""
         path = self.out.parent / "catalogue.yaml"
         path.write_text(json.dumps(as_values(self.catalogue)), "utf-8")
         return path
 
 
 def catalogue_of(values: dict[str, Any]) -> Catalogue:
-    """The catalogue that `values` make."""
+    """Returns the catalogue of plain values."""
     return validated(Catalogue, values, place="the small catalogue")
 
 
 def as_values(catalogue: Catalogue) -> dict[str, Any]:
-    """A catalogue as its file would have it: places are text, and what is null is not there."""
+    """Returns a catalogue as the values of its file: locations as strings, no null values."""
 
-    def short(found: dict[str, Any]) -> Any:
-        if found.keys() == {"archive", "member"}:
-            return found["archive"] + (f":{found['member']}" if found["member"] else "")
-        return {key: value for key, value in found.items() if value is not None}
+    def shorten(record: dict[str, Any]) -> Any:
+        if record.keys() == {"archive", "member"}:
+            return record["archive"] + (f":{record['member']}" if record["member"] else "")
+        return {key: value for key, value in record.items() if value is not None}
 
-    values: dict[str, Any] = json.loads(json.dumps(catalogue.as_dictionary()), object_hook=short)
+    values: dict[str, Any] = json.loads(json.dumps(catalogue.as_dictionary()), object_hook=shorten)
     return values
 
 
 def lines_of(section: str, language: str, cleaned: bool) -> list[str]:
-    """The text of a section: where it will be cleaned, with a pair that will not be kept."""
+    """Returns the lines of a section; one that will be cleaned gets a pair that will be dropped."""
     lines = [f'{section} {language} {number}: R&D at "5 < 6" – AT&T’s' for number in range(PAIRS)]
     return [*lines, *(["  " if language == "en" else "alone", f"{section} {language} last"] if cleaned else [])]
 
 
 def as_member(name: str, lines: list[str]) -> bytes:
-    """A text in the form that the name of a member says."""
+    """Returns a text as SGML, gzip or plain bytes, by the name of its member."""
     if name.endswith(".sgm"):
         segments = "".join(
             f'<seg id="{n}"> {html.escape(line, quote=n == 0)}\n</seg>\n' for n, line in enumerate(lines)
@@ -159,30 +159,30 @@ def tar(members: dict[str, bytes], mode: str) -> bytes:
 
 
 def archive_of(name: str, members: dict[str | None, bytes]) -> bytes:
-    """An archive with these members, and others that nobody asked for before them."""
+    """Returns an archive with these members, behind one that the catalogue does not use."""
     if None in members:
         return members[None]
-    whole = {"README": b"for nobody", **{f"./{name}": content for name, content in members.items()}}
+    whole = {"README": b"unused", **{f"./{name}": content for name, content in members.items()}}
     return tar(whole, "w:gz" if name.endswith("gz") else "w")
 
 
 def small(values: dict[str, Any]) -> tuple[dict[str, bytes], dict[str, dict[str, list[str]]]]:
-    """Small archives of the catalogue's layout, and the files that must come of them."""
+    """Returns small archives in the catalogue's layout, and the lines of the files that `fetch` must write."""
     members: dict[str, dict[str | None, bytes]] = defaultdict(dict)
     texts: dict[str, dict[str, list[str]]] = {name: defaultdict(list) for name in values["corpora"]}
-    for corpus, part in ((name, part) for name, found in values["corpora"].items() for part in found["parts"]):
+    for corpus, part in ((name, part) for name, entry in values["corpora"].items() for part in entry["parts"]):
         for section in part["sections"]:
             for language, file in part["files"].items():
                 lines = lines_of(section["name"], language, cleaned="pairs" not in part)
                 texts[corpus][file] += [line for number, line in enumerate(lines) if number != PAIRS]
                 for archive, _, member in (choice[language].partition(":") for choice in section["choices"]):
                     members[archive][member or None] = as_member(member or archive, lines)
-    return {name: archive_of(name, found) for name, found in members.items()}, texts
+    return {name: archive_of(name, content) for name, content in members.items()}, texts
 
 
 @pytest.fixture(scope="session")
 def layout() -> tuple[dict[str, Any], dict[str, bytes], dict[str, dict[str, list[str]]]]:
-    """The real catalogue as plain values, small archives, and what comes of them."""
+    """The real catalogue as plain values, small archives, and the lines of the fetched files."""
     values = json.loads(json.dumps(YAML(typ="safe", pure=True).load(CATALOGUE.read_text("utf-8"))))
     return values, *small(values)
 
@@ -190,7 +190,7 @@ def layout() -> tuple[dict[str, Any], dict[str, bytes], dict[str, dict[str, list
 @pytest.fixture
 def world(layout, tmp_path, monkeypatch):
     """Two living mirrors for every archive; sizes and checksums where the real catalogue has them."""
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)  # no power will be cut, and each waits for the disk
+    monkeypatch.setattr("os.fsync", lambda descriptor: None)  # the tests cut no power, and fsync is slow
     values, archives, texts = json.loads(json.dumps(layout[0])), layout[1], layout[2]
     server = Server()
     for name, archive in values["archives"].items():

@@ -1,4 +1,4 @@
-"""Fetching end to end: from a server, or a folder of one's own, to the files that the recipes name."""
+"""Fetching end to end: from a server or a local folder to the files that the recipes name."""
 
 import gzip
 import io
@@ -27,7 +27,7 @@ CRAWL = "wmt13/training-parallel-commoncrawl.tgz"
 
 
 @pytest.mark.parametrize("corpus", CORPORA)
-def test_a_corpus_comes_to_be_the_files_that_its_recipes_name(world, corpus, monkeypatch):
+def test_fetched_files_are_those_that_the_recipes_name(world, corpus, monkeypatch):
     parts, _ = world.fetch(corpus)
     world.holds(corpus)
     monkeypatch.setenv("TRANSDUCE_DATA", str(world.out))
@@ -40,81 +40,81 @@ def test_a_corpus_comes_to_be_the_files_that_its_recipes_name(world, corpus, mon
 
 
 def test_pairs_with_an_empty_side_are_dropped_and_counted(world):
-    parts, said = world.fetch("wmt14-en-de")
+    parts, messages = world.fetch("wmt14-en-de")
     sections = 3
     assert parts["train"]["read"] == sections * (PAIRS + 2)
     assert parts["train"]["kept"] == sections * (PAIRS + 1)
     assert parts["train"]["dropped"] == {"with an empty side": sections}
-    assert f"{world.out}/wmt14-en-de/train: 12 pairs kept, 3 dropped with an empty side" in said
+    assert f"{world.out}/wmt14-en-de/train: 12 pairs kept, 3 dropped with an empty side" in messages
 
 
-def test_a_second_fetch_asks_nobody_and_says_so(world):
+def test_a_second_fetch_downloads_nothing_and_reports_it(world):
     first, _ = world.fetch("wmt14-en-de")
-    asked = len(world.server.asked)
-    second, said = world.fetch("wmt14-en-de")
+    requests = len(world.server.requests)
+    second, messages = world.fetch("wmt14-en-de")
     assert second == first
-    assert len(world.server.asked) == asked
-    assert said[-1] == "nothing to do: all is there and whole"
+    assert len(world.server.requests) == requests
+    assert messages[-1] == "nothing to do: every file is complete"
 
 
-def test_archives_are_shared_by_the_corpora_that_have_them_in_common(world):
+def test_corpora_share_archives(world):
     world.fetch("wmt14-en-de")
-    world.server.asked.clear()
+    world.server.requests.clear()
     world.fetch("wmt14-en-fr")
     world.holds("wmt14-en-fr")
-    assert sorted(path for path, _ in world.server.asked) == [
+    assert sorted(path for path, _ in world.server.requests) == [
         "/one/wmt10/training-giga-fren.tar",
         "/one/wmt13/training-parallel-un.tgz",
     ]
 
 
-def test_what_is_missing_is_made_again_from_the_archives(world):
+def test_a_deleted_file_is_restored_from_the_archives(world):
     world.fetch("multi30k")
     (world.out / "multi30k" / "val.de").unlink()
-    world.server.asked.clear()
+    world.server.requests.clear()
     world.fetch("multi30k")
     world.holds("multi30k")
-    assert not world.server.asked
+    assert not world.server.requests
 
 
-def test_a_damaged_archive_is_noticed_and_had_again(world):
+def test_a_damaged_archive_is_downloaded_again(world):
     world.fetch("wmt14-en-de")
     shutil.rmtree(world.out / "wmt14-en-de")
     (world.out / "archives" / EUROPARL).write_bytes(world.archives[EUROPARL][:-1] + b"x")
-    world.server.asked.clear()
-    _, said = world.fetch("wmt14-en-de")
+    world.server.requests.clear()
+    _, messages = world.fetch("wmt14-en-de")
     world.holds("wmt14-en-de")
-    assert world.server.asked == [(f"/one/{EUROPARL}", None)]
-    assert any("it is downloaded again" in line for line in said)
+    assert world.server.requests == [(f"/one/{EUROPARL}", None)]
+    assert any("it is downloaded again" in line for line in messages)
 
 
 @pytest.mark.parametrize("ours", [False, True], ids=["somebody's", "changed"])
-def test_what_fetch_has_not_written_is_never_written_over(world, ours):
+def test_a_file_of_the_user_is_never_overwritten(world, ours):
     path = world.out / "wmt14-en-de" / "train.en"
     if ours:
         world.fetch("wmt14-en-de")
         (world.out / "wmt14-en-de" / "train.de").unlink()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("mine\n", "utf-8")
-    with pytest.raises(ValueError, match=f"{path} is there already and is not as `fetch` has written it"):
+    with pytest.raises(ValueError, match=f"{path} exists and is not as `fetch` has written it"):
         world.fetch("wmt14-en-de")
     assert path.read_text("utf-8") == "mine\n"
 
 
-def test_a_landing_that_was_cut_short_is_finished(world):
+def test_recorded_files_are_moved_into_place_after_a_crash(world):
     world.fetch("wmt14-en-de")
     folder = world.out / "wmt14-en-de"
     (folder / ".fetching").mkdir()
     for name in ("train.de", "newstest2013.en"):  # recorded, and not yet moved into place
         (folder / name).replace(folder / ".fetching" / name)
     shutil.rmtree(world.out / "archives")
-    world.server.asked.clear()
+    world.server.requests.clear()
     world.fetch("wmt14-en-de")
     world.holds("wmt14-en-de")
-    assert not world.server.asked
+    assert not world.server.requests
 
 
-def test_nothing_is_in_place_while_a_part_is_being_written(world):
+def test_no_file_is_in_place_before_its_part_is_complete(world):
     shutil.copytree(archives_in(world, world.out.parent / "own"), world.out / "archives")
     archive = world.out / "archives" / "wmt14/training-parallel-nc-v9.tgz"
     name = "training/news-commentary-v9.de-en"
@@ -129,7 +129,7 @@ def test_nothing_is_in_place_while_a_part_is_being_written(world):
 
 
 @pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, -15)])
-def test_a_fetch_that_was_stopped_goes_on_in_the_middle_of_an_archive(world, how, code):
+def test_a_stopped_fetch_resumes_in_the_middle_of_an_archive(world, how, code):
     half = len(world.archives[CRAWL]) // 2
     world.server.faults[f"/one/{CRAWL}"] = [("halt", half)]
     run = (
@@ -149,23 +149,23 @@ def test_a_fetch_that_was_stopped_goes_on_in_the_middle_of_an_archive(world, how
     child.send_signal(how)
     assert b"Traceback" not in child.communicate()[1]
     assert child.returncode == code
-    world.server.asked.clear()
+    world.server.requests.clear()
     world.fetch("wmt14-en-de")
     world.holds("wmt14-en-de")
-    assert world.server.asked[0] == (f"/one/{CRAWL}", f"bytes={half}-")
-    assert f"/one/{EUROPARL}" not in dict(world.server.asked)
+    assert world.server.requests[0] == (f"/one/{CRAWL}", f"bytes={half}-")
+    assert f"/one/{EUROPARL}" not in dict(world.server.requests)
 
 
-def test_a_busy_folder_is_no_reason_to_look_elsewhere(world):
+def test_a_locked_folder_raises_without_a_request(world):
     with (
         exclusive_lock(world.out / "archives" / "wmt13", "fetch"),
         pytest.raises(ValueError, match="another fetch is at work"),
     ):
         world.fetch("wmt14-en-de")
-    assert not world.server.asked
+    assert not world.server.requests
 
 
-def test_too_small_a_disk_is_noticed_before_anything_is_asked(world, monkeypatch):
+def test_a_full_disk_raises_before_any_request(world, monkeypatch):
     sizes = [archive.bytes or 0 for name, archive in world.catalogue.archives.items() if name in (EUROPARL, CRAWL)]
     news = world.catalogue.archives["wmt14/training-parallel-nc-v9.tgz"].bytes
     needed = sum(sizes) + news + 2 * 1000
@@ -173,15 +173,15 @@ def test_too_small_a_disk_is_noticed_before_anything_is_asked(world, monkeypatch
         usage = namedtuple("usage", "free")(free)
         monkeypatch.setattr(transduce.fetch.shutil, "disk_usage", lambda path, usage=usage: usage)
         if free < needed:
-            with pytest.raises(ValueError, match=r"free, and about .* are needed; make room, or choose another --out"):
+            with pytest.raises(ValueError, match=r"free, and about .* are needed; free disk space"):
                 world.fetch("wmt14-en-de")
-            assert not world.server.asked
+            assert not world.server.requests
         else:
             world.fetch("wmt14-en-de")
 
 
 def archives_in(world, folder, flat=False):
-    """The small archives in a folder, as `fetch` keeps them or side by side."""
+    """Writes the small archives to a folder, in subfolders as `fetch` keeps them, or side by side."""
     for name, content in world.archives.items():
         path = folder / (Path(name).name if flat else name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -191,7 +191,7 @@ def archives_in(world, folder, flat=False):
 
 @pytest.mark.parametrize("corpus", CORPORA)
 @pytest.mark.parametrize("form", ["kept", "flat", "unpacked"])
-def test_a_folder_of_ones_own_is_enough(world, corpus, form):
+def test_a_local_folder_needs_no_request(world, corpus, form):
     own = world.out.parent / "own"
     if form == "unpacked":
         for name, content in world.archives.items():
@@ -207,57 +207,57 @@ def test_a_folder_of_ones_own_is_enough(world, corpus, form):
     before = {path: path.stat().st_mtime_ns for path in own.rglob("*")}
     world.fetch(corpus, str(own))
     world.holds(corpus)
-    assert not world.server.asked
+    assert not world.server.requests
     assert {path: path.stat().st_mtime_ns for path in own.rglob("*")} == before
 
 
-def test_a_folder_that_lacks_something_is_told_what_of_every_choice(world):
+def test_a_local_folder_without_an_archive_raises_with_every_choice(world):
     own = archives_in(world, world.out.parent / "own")
     (own / EUROPARL).write_bytes(b"another")
     (own / "europarl-v7/de-en.tgz").unlink()
-    with pytest.raises(ValueError, match=r"Europarl v7 could not be had") as caught:
+    with pytest.raises(ValueError, match=r"Europarl v7 could not be fetched") as caught:
         world.fetch("wmt14-en-de", str(own))
     assert f"{own / EUROPARL} has 7 bytes where" in str(caught.value)
     assert f"{own} has neither de-en.tgz nor europarl-v7.de-en.en" in str(caught.value)
-    assert "Nothing is downloaded with --from DIR" in str(caught.value)
-    assert not world.server.asked
+    assert "--from DIR downloads nothing" in str(caught.value)
+    assert not world.server.requests
 
 
-def test_a_folder_must_be_there(world, tmp_path):
+def test_a_missing_folder_raises(world, tmp_path):
     with pytest.raises(ValueError, match=r"--from .*/nowhere: there is no such folder"):
         world.fetch("multi30k", str(tmp_path / "nowhere"))
 
 
-def test_another_archive_with_the_same_texts_will_do(world):
+def test_the_next_choice_is_used_when_the_first_fails(world):
     for path in world.paths(EUROPARL):
         world.server.faults[path] = [500] * 9
-    _, said = world.fetch("wmt14-en-de")
+    _, messages = world.fetch("wmt14-en-de")
     world.holds("wmt14-en-de")
-    assert "Europarl v7: another archive has it too" in said
+    assert "Europarl v7: trying another archive" in messages
 
 
-def test_when_nobody_has_it_everybody_is_named_with_the_reason(world):
+def test_error_names_every_mirror_with_its_reason(world):
     for archive, status in (("wmt14/test-full.tgz", 404), ("wmt19/dev.tgz", 503)):
         for path in world.paths(archive):
             world.server.faults[path] = [status] * 9
     with pytest.raises(Unavailable) as caught:
         world.fetch("wmt14-en-de")
     message = str(caught.value)
-    assert message.startswith("newstest2014 could not be had.")
+    assert message.startswith("newstest2014 could not be fetched.")
     for archive, reason in (("wmt14/test-full.tgz", "HTTP 404 Not Found"), ("wmt19/dev.tgz", "HTTP 503")):
         for path in world.paths(archive):
             assert f"{world.server.url}{path}: {reason}" in message
-    assert "goes on where it stopped" in message
+    assert "to resume" in message
     assert "--from DIR" in message
     # All downloads come before the first text is written.
     assert not (world.out / "wmt14-en-de" / "train.en").exists()
     world.server.faults.clear()
-    world.server.asked.clear()
+    world.server.requests.clear()
     world.fetch("wmt14-en-de")
-    assert [path for path, _ in world.server.asked] == ["/one/wmt14/test-full.tgz"]
+    assert [path for path, _ in world.server.requests] == ["/one/wmt14/test-full.tgz"]
 
 
-def test_a_test_set_of_another_length_is_refused(world):
+def test_a_test_set_of_wrong_length_raises(world):
     lines = [["a"] * (PAIRS + 1)] * 3
     names = ["val.en", "val.de", "val.fr"]
     for name, text in zip(names, lines, strict=True):
@@ -268,12 +268,12 @@ def test_a_test_set_of_another_length_is_refused(world):
     assert not list((world.out / "multi30k").glob("val.*"))
 
 
-def test_an_archive_never_chooses_where_to_write(world):
+def test_a_hostile_archive_writes_nowhere(world):
     evil = tar({"../../evil": b"x", "/tmp/evil-fetch": b"x", "training/../../evil": b"x"}, "w:gz")
     for name in (EUROPARL, "europarl-v7/de-en.tgz"):
         for path in world.paths(name):
             world.server.files[path] = evil
-    with pytest.raises(Unavailable, match="it is another archive than the one expected"):
+    with pytest.raises(Unavailable, match="it is not the expected archive"):
         world.unchecked(EUROPARL).fetch("wmt14-en-de")
     assert not list(world.out.parent.rglob("*evil*"))
     assert not Path("/tmp/evil-fetch").exists()

@@ -1,4 +1,4 @@
-"""`--from hub`: tables through the package `datasets`, by a stand-in and, where it is installed, by itself."""
+"""`--from hub`: tables from a stand-in for the package `datasets` and, where it is installed, from the package."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from transduce.fetch import Unavailable
 
 
 def rows_of(world, corpus, part, languages):
-    """The rows of a part; where they will be cleaned, with one that will not be kept and one that will be mended."""
+    """Returns the rows of a part; one that will be cleaned gets a row to drop and a row to mend."""
     columns = [world.texts[corpus][part["files"][language]] for language in languages]
     rows = [dict(zip(languages, row, strict=True)) for row in zip(*columns, strict=True)]
     return rows if part["pairs"] else [*rows, dict.fromkeys(languages, "x\ny"), {languages[0]: " ", languages[1]: "x"}]
@@ -29,22 +29,22 @@ class Table:
 
 @pytest.fixture
 def hub(world, monkeypatch):
-    """A package that gives the tables of the small corpora, and remembers what it was asked for."""
-    asked = []
+    """A stand-in for `datasets` with the tables of the small corpora; the fixture is the list of requests."""
+    requests = []
 
     def load_dataset(dataset, config, split, revision):
-        asked.append((dataset, config, split))
-        for corpus, found in world.catalogue.as_dictionary()["corpora"].items():
-            for part in found["parts"]:
+        requests.append((dataset, config, split))
+        for corpus, entry in world.catalogue.as_dictionary()["corpora"].items():
+            for part in entry["parts"]:
                 table = part["hub"]
-                if table and (table["dataset"], table["config"], table["split"]) == asked[-1]:
+                if table and (table["dataset"], table["config"], table["split"]) == requests[-1]:
                     rows = rows_of(world, corpus, part, table["languages"] or list(part["files"]))
                     return Table([{"translation": row} for row in rows] if table["config"] else rows)
-        raise FileNotFoundError("there is no such thing")
+        raise FileNotFoundError("no such table")
 
     stand_in = SimpleNamespace(load_dataset=load_dataset, disable_progress_bars=lambda: None)
     monkeypatch.setitem(sys.modules, "datasets", stand_in)
-    return asked
+    return requests
 
 
 def test_a_corpus_comes_from_the_hub(world, hub):
@@ -56,25 +56,25 @@ def test_a_corpus_comes_from_the_hub(world, hub):
         more = ["x y"] if file.startswith("train") else []
         assert (folder / file).read_text("utf-8").split("\n") == [*lines, *more, ""]
     assert {(dataset, config) for dataset, config, _ in hub} == {("wmt/wmt14", "de-en")}
-    assert not world.server.asked
+    assert not world.server.requests
 
 
-def test_what_the_hub_does_not_have_is_named_and_can_be_had_later(world, hub):
-    parts, said = world.fetch("multi30k", "hub")
+def test_files_that_the_hub_lacks_are_named_and_can_be_fetched_later(world, hub):
+    parts, messages = world.fetch("multi30k", "hub")
     assert list(parts) == ["train", "val", "test_2016_flickr"]
     assert all(part["kept"] == PAIRS for part in parts.values())
     left = "train.fr, val.fr, test_2016_flickr.fr, test_2017_flickr.en, test_2017_flickr.de, test_2017_flickr.fr"
-    assert said[-1] == f"not from the hub: {left}; the same command without --from gets them"
-    assert world.fetch("multi30k", "hub")[1][-2:] == ["nothing to do: all is there and whole", said[-1]]
+    assert messages[-1] == f"the hub does not have {left}; the same command without --from downloads them"
+    assert world.fetch("multi30k", "hub")[1][-2:] == ["nothing to do: every file is complete", messages[-1]]
     world.fetch("multi30k")
     world.holds("multi30k")
-    # And what one part of a manifest says of French is not forgotten when English and German come from the hub again.
+    # A fetch of English and German from the hub keeps the manifest entries of the French files.
     (world.out / "multi30k" / "val.en").unlink()
     world.fetch("multi30k", "hub")
-    assert world.fetch("multi30k")[1][-1] == "nothing to do: all is there and whole"
+    assert world.fetch("multi30k")[1][-1] == "nothing to do: every file is complete"
 
 
-def test_a_hub_that_does_not_answer_is_no_traceback(world, hub, monkeypatch):
+def test_a_hub_without_answer_raises_unavailable(world, hub, monkeypatch):
     def load_dataset(*_, **__):
         raise ConnectionError("no route")
 
@@ -83,14 +83,14 @@ def test_a_hub_that_does_not_answer_is_no_traceback(world, hub, monkeypatch):
         world.fetch("wmt14-en-de", "hub")
 
 
-def test_without_the_package_one_is_told_which(world, monkeypatch):
+def test_a_missing_package_is_named(world, monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(ValueError, match=r"--from hub needs the package `datasets`: `pip install datasets`"):
         world.fetch("wmt14-en-de", "hub")
 
 
 @pytest.mark.filterwarnings("default")
-def test_the_package_itself_gives_the_same(world, tmp_path, monkeypatch):
+def test_the_real_package_gives_the_same_files(world, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))  # read when the package is imported
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
     pytest.importorskip("datasets", reason="needs the extra hub")

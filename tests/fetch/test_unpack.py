@@ -1,4 +1,4 @@
-"""Members out of archives, and segments out of SGML."""
+"""Members of archives and segments of SGML."""
 
 import io
 import os
@@ -7,7 +7,7 @@ import tarfile
 import pytest
 from fetch_world import tar
 
-from transduce.fetch.unpack import UnusableError, plain, segments, unpack
+from transduce.fetch.unpack import UnusableError, plain_text, read_segments, unpack
 
 
 def archive(folder, content):
@@ -17,7 +17,7 @@ def archive(folder, content):
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz"])
-def test_members_go_where_we_say_whatever_else_is_there(tmp_path, mode):
+def test_members_are_written_to_the_given_paths_only(tmp_path, mode):
     members = {"../evil": b"1", "/evil": b"2", "./a/x.en": b"en\n", "a/x.de": b"de\n", "a/../../evil": b"3"}
     path = archive(tmp_path, tar(members, mode))
     (tmp_path / "out").mkdir()
@@ -28,27 +28,27 @@ def test_members_go_where_we_say_whatever_else_is_there(tmp_path, mode):
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE])
-def test_a_member_that_is_no_file_is_refused(tmp_path, kind):
+def test_a_member_that_is_not_a_file_raises(tmp_path, kind):
     (tmp_path / "secret").write_text("secret")
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w:gz") as stream:
         entry = tarfile.TarInfo("x.en")
         entry.type, entry.linkname = kind, str(tmp_path / "secret")
         stream.addfile(entry)
-    with pytest.raises(UnusableError, match=r"x\.en is no file but a link or a folder"):
+    with pytest.raises(UnusableError, match=r"x\.en is a link or a folder instead of a file"):
         unpack(archive(tmp_path, file.getvalue()), {"x.en": tmp_path / "out"})
     assert not (tmp_path / "out").exists()
 
 
 def test_a_missing_member_is_named(tmp_path):
-    with pytest.raises(UnusableError, match=r"a\.tgz has no b, c: it is another archive"):
+    with pytest.raises(UnusableError, match=r"a\.tgz does not contain b, c; it is not the expected archive"):
         unpack(
             archive(tmp_path, tar({"a": b""}, "w:gz")), {"a": tmp_path / "1", "c": tmp_path / "2", "b": tmp_path / "3"}
         )
 
 
 @pytest.mark.parametrize("keep", [0.0, 0.5, 0.99])
-def test_a_truncated_archive_is_damaged(tmp_path, keep):
+def test_a_truncated_archive_raises(tmp_path, keep):
     whole = tar({"a": os.urandom(50_000), "b": b""}, "w:gz")
     with pytest.raises(UnusableError, match="damaged archive"):
         unpack(archive(tmp_path, whole[: int(len(whole) * keep)]), {"b": tmp_path / "1"})
@@ -71,9 +71,9 @@ outside
 """
 
 
-def test_segments_come_without_markup_and_with_their_entities_undone(tmp_path):
+def test_segments_have_no_markup_and_decoded_entities(tmp_path):
     (tmp_path / "x.sgm").write_text(SGM, "utf-8")
-    assert list(segments(tmp_path / "x.sgm")) == [
+    assert list(read_segments(tmp_path / "x.sgm")) == [
         'AT&T pays R&D <now> "at € 5"; 5 < 6',
         "two lines",
         "",
@@ -81,17 +81,17 @@ def test_segments_come_without_markup_and_with_their_entities_undone(tmp_path):
     ]
 
 
-def test_sgml_becomes_a_line_a_segment_and_text_stays(tmp_path):
+def test_sgml_becomes_a_line_a_segment_and_plain_text_is_unchanged(tmp_path):
     (tmp_path / "x.sgm").write_text(SGM, "utf-8")
     (tmp_path / "x.txt").write_text("text", "utf-8")
-    assert plain(tmp_path / "x.txt", tmp_path / "aside") == tmp_path / "x.txt"
-    assert plain(tmp_path / "x.sgm", tmp_path / "aside").read_text("utf-8").count("\n") == 4
+    assert plain_text(tmp_path / "x.txt", tmp_path / "converted") == tmp_path / "x.txt"
+    assert plain_text(tmp_path / "x.sgm", tmp_path / "converted").read_text("utf-8").count("\n") == 4
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [(b"<seg id=1>caf\xe9</seg>", "no UTF-8"), (b"<seg id=1>cut", "ends inside of a segment")]
+    ("content", "message"), [(b"<seg id=1>caf\xe9</seg>", "not UTF-8"), (b"<seg id=1>cut", "ends inside a segment")]
 )
-def test_damaged_sgml_is_refused(tmp_path, content, message):
+def test_damaged_sgml_raises(tmp_path, content, message):
     (tmp_path / "x.sgm").write_bytes(content)
     with pytest.raises(UnusableError, match=message):
-        list(segments(tmp_path / "x.sgm"))
+        list(read_segments(tmp_path / "x.sgm"))

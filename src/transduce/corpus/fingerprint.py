@@ -41,9 +41,9 @@ def _grammar(corpus: CorpusSpec) -> int | None:
     """Returns the version of the grammar that generates the embedded corpus; None for another corpus."""
     if not isinstance(corpus, Embedded):
         return None
-    from transduce.embedded import GRAMMAR  # imported here because importing reads its tables
+    from transduce.embedded import GRAMMAR_VERSION  # imported here because importing reads its tables
 
-    return GRAMMAR
+    return GRAMMAR_VERSION
 
 
 def checksums_of_corpora(data: DataSpec, earlier: Sequence[FileChecksum]) -> list[FileChecksum]:

@@ -1,4 +1,4 @@
-"""Two translators that learn nothing, so that a score on the embedded corpus can be judged."""
+"""Two trivial translators, whose scores put the score of a model on the embedded corpus into proportion."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from transduce.embedded.realise import Example, detokenised
+from transduce.embedded.realise import Example, detokenise
 
 
 def translation_memory(training: Sequence[Example], sources: Sequence[str]) -> list[str]:
-    """For each source the translation of the training source most like it.
+    """Translates each source by the target of the most similar training source.
 
-    Likeness is Dice's coefficient over words and pairs of neighbouring words, through an inverted index.
+    The similarity is Dice's coefficient over words and word bigrams, computed through an inverted index.
     """
     postings: defaultdict[str, list[int]] = defaultdict(list)
     sizes = np.zeros(len(training))
@@ -21,42 +21,36 @@ def translation_memory(training: Sequence[Example], sources: Sequence[str]) -> l
         sizes[number] = len(features)
         for feature in features:
             postings[feature].append(number)
-    index = {feature: np.array(found) for feature, found in postings.items()}
-    found = []
+    index = {feature: np.array(numbers) for feature, numbers in postings.items()}
+    translations = []
     for source in sources:
         features = _features(source)
         shared = np.zeros(len(training))
         for feature in sorted(features & index.keys()):
             shared[index[feature]] += 1
-        found.append(training[int(np.argmax(shared / (sizes + len(features))))].target)
-    return found
+        translations.append(training[int(np.argmax(shared / (sizes + len(features))))].target)
+    return translations
 
 
 def word_by_word(training: Sequence[Example], sources: Sequence[str]) -> list[str]:
-    """Each English word by the German word most often aligned to it, in the English order; unknown words stay."""
+    """Replaces each English word by the German word most often aligned to it; unknown words stay."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for example in training:
         for source, target in example.alignment:
             counts[example.source_tokens[source].lower()][example.target_tokens[target]] += 1
-    dictionary = {word: max(sorted(seen), key=seen.__getitem__) for word, seen in counts.items()}
-    return [_looked_up(dictionary, source) for source in sources]
-
-
-def _looked_up(dictionary: dict[str, str], source: str) -> str:
-    """A sentence, word by word."""
-    words = [dictionary.get(word, word) for word in _words(source)]
-    line = detokenised(words)
-    return line[:1].upper() + line[1:]
+    dictionary = {word: max(sorted(targets), key=targets.__getitem__) for word, targets in counts.items()}
+    lines = [detokenise([dictionary.get(word, word) for word in _words(source)]) for source in sources]
+    return [line[:1].upper() + line[1:] for line in lines]
 
 
 def _words(line: str) -> list[str]:
-    """A line's tokens in small letters: punctuation and the possessive mark stand apart."""
+    """Returns the lower-case words of a line; punctuation and the possessive mark are words of their own."""
     for mark in (",", ".", "?", "'s", "' "):
         line = line.replace(mark, f" {mark}")
     return line.lower().replace("cannot", "can not").split()
 
 
 def _features(line: str) -> set[str]:
-    """The words of a line and its pairs of neighbouring words."""
+    """Returns the words and the word bigrams of a line."""
     words = ["", *_words(line)]
     return {*words[1:], *(f"{first} {second}" for first, second in pairwise(words))}

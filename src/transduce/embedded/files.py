@@ -1,4 +1,4 @@
-"""A split as files: sentences, translations, trees and alignments, line by line."""
+"""Writes a split to files: sentences, translations, trees and alignments, line by line."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from transduce.embedded.realise import Example
 from transduce.embedded.splits import split
 
-FILES: dict[str, Callable[[Example], str]] = {
+LINES: dict[str, Callable[[Example], str]] = {
     "source.en": lambda example: example.source,
     "target.de": lambda example: example.target,
     "trees.en": lambda example: example.tree,
@@ -15,14 +15,14 @@ FILES: dict[str, Callable[[Example], str]] = {
 
 
 def write(name: str, directory: Path, *, seed: int = 1, count: int | None = None) -> list[Path]:
-    """Writes a split into a directory, which is made if need be, and says which files it wrote.
+    """Writes a split to a directory, which is created if it is missing, and returns the paths of the files.
 
-    `source.en` and `target.de` hold a sentence a line, `trees.en` a tree, `alignments` pairs of token positions as
-    `0-0 1-2`, counted in the tokens of the trees and of the German with its punctuation apart.
+    A line of `source.en` and `target.de` is a sentence, of `trees.en` a tree, of `alignments` pairs of token positions
+    such as `0-0 1-2`, counted in the leaves of the tree and in the German with separate punctuation.
     """
     examples = split(name, seed=seed, count=count)
     directory.mkdir(parents=True, exist_ok=True)
-    for file, line in FILES.items():
+    for file, line in LINES.items():
         text = "".join(line(example) + "\n" for example in examples)
         (directory / file).write_text(text, encoding="utf-8", newline="\n")
-    return [directory / file for file in FILES]
+    return [directory / file for file in LINES]

@@ -1,9 +1,8 @@
-"""The lexicon: reads the tables beside this file into entries."""
+"""The lexicon: reads the tables of this package into entries."""
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from importlib.resources import files
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from transduce.embedded.lexicon_entries import (
     Adjective,
@@ -17,7 +16,7 @@ from transduce.embedded.lexicon_entries import (
     Name,
     Noun,
     Numeral,
-    Person,
+    PersonalPronoun,
     Slot,
     Time,
     Verb,
@@ -25,35 +24,16 @@ from transduce.embedded.lexicon_entries import (
 
 CASES: dict[str, Case] = {"nom": "nominative", "acc": "accusative", "dat": "dative", "gen": "genitive"}
 GENDERS: dict[str, Gender] = {"m": "m", "f": "f", "n": "n"}
-TABLES = (
-    "adjectives",
-    "adverbs",
-    "attributes",
-    "conjunctions",
-    "determiners",
-    "modals",
-    "names",
-    "nouns",
-    "numerals",
-    "pronouns",
-    "times",
-    "verbs",
-)
-
 
 Row = dict[str, str]
-Record = TypeVar("Record")
+Entry = TypeVar("Entry")
 
 
-def rows(table: str) -> list[Row]:
-    """The lines of one table, keyed by its first line."""
+def _read(table: str, parse: Callable[[Row], Entry]) -> tuple[Entry, ...]:
+    """Parses the rows of a table, whose first line names the columns."""
     text = files(__package__).joinpath(f"{table}.tsv").read_text(encoding="utf-8")
     head, *lines = [line.split("\t") for line in text.rstrip("\n").split("\n")]
-    return [dict(zip(head, line, strict=True)) for line in lines]
-
-
-def _read(table: str, record: Callable[[Row], Record]) -> tuple[Record, ...]:
-    return tuple(record(row) for row in rows(table))
+    return tuple(parse(dict(zip(head, line, strict=True))) for line in lines)
 
 
 def _words(field: str) -> frozenset[str]:
@@ -77,22 +57,24 @@ def _noun(row: Row) -> Noun:
 
 
 def regular_plural(noun: str) -> str:
-    """The plural that English makes by rule."""
+    """Returns the regular English plural."""
     return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
 
 
-def selected(selector: str) -> tuple[Noun, ...]:
-    """The nouns of a list such as `text-work,letter`: classes or single nouns, `-` taking away."""
-    wanted = [part.split("-") for part in selector.split(",")]
+def select_nouns(selector: str) -> tuple[Noun, ...]:
+    """Returns the nouns of a comma-separated list of classes and nouns; `text-work` is `text` without `work`."""
+    terms = [term.split("-") for term in selector.split(",")]
     return tuple(
-        noun for noun in NOUNS if any(first in noun.classes and not noun.classes & set(less) for first, *less in wanted)
+        noun
+        for noun in NOUNS
+        if any(first in noun.classes and not noun.classes & set(excluded) for first, *excluded in terms)
     )
 
 
 def _slot(text: str) -> Slot:
     *english, government, selector = text.split()
     preposition, _, case = government.rpartition("+")
-    return Slot("".join(english), preposition, CASES[case], selected(selector))
+    return Slot("".join(english), preposition, CASES[case], select_nouns(selector))
 
 
 def _verb(row: Row) -> Verb:
@@ -111,7 +93,7 @@ def _verb(row: Row) -> Verb:
         german_past=row["past_de"],
         german_participle=row["participle_de"],
         auxiliary=row["auxiliary"] or "haben",
-        subjects=selected(row["subject"]),
+        subjects=select_nouns(row["subject"]),
         slots=tuple(_slot(part) for part in row["objects"].split(";") if part),
         complement=row["complement"],
         traits=_words(row["traits"]),
@@ -121,7 +103,7 @@ def _verb(row: Row) -> Verb:
 
 def _adjective(row: Row) -> Adjective:
     stem = row["stem"] or row["german"]
-    return Adjective(row["english"], row["german"], stem, selected(row["classes"]), _words(row["traits"]))
+    return Adjective(row["english"], row["german"], stem, select_nouns(row["classes"]), _words(row["traits"]))
 
 
 def _time(row: Row) -> Time:
@@ -130,10 +112,20 @@ def _time(row: Row) -> Time:
     return Time(row["english"], row["german"], _words(row["tenses"]), min(english, german))
 
 
-def _person(row: Row) -> Person:
+def _pronoun(row: Row) -> PersonalPronoun:
     person, _, number = row["person"].partition(" ")
-    forms = {key: row[key] for key in ("nominative", "accusative", "dative", "reflexive")}
-    return Person(row["english"], row["object"], person, "plural" if number else "singular", **forms)
+    cases = {key: row[key] for key in ("nominative", "accusative", "dative", "reflexive")}
+    return PersonalPronoun(row["english"], row["object"], person, "plural" if number else "singular", **cases)
+
+
+def _modal(row: Row) -> Modal:
+    tense: Literal["present", "past"] = "past" if row["tense"] == "past" else "present"
+    return Modal(row["english"], tense, _words(row["polarity"]), row["singular"], row["plural"])
+
+
+def _attribute(row: Row) -> Attribute:
+    nouns, fillers = select_nouns(row["nouns"]), select_nouns(row["classes"])
+    return Attribute(row["english"], row["german"], CASES[row["case"]], nouns, fillers)
 
 
 NOUNS = _read("nouns", _noun)
@@ -145,51 +137,20 @@ TIMES = _read("times", _time)
 DETERMINERS = _read(
     "determiners",
     lambda row: Determiner(
-        row["english"],
-        row["german"],
-        row["declension"],
-        _words(row["numbers"]),
-        row["tag"],
-        _words(row["roles"]),
+        row["english"], row["german"], row["declension"], _words(row["numbers"]), row["tag"], _words(row["roles"])
     ),
 )
-PERSONS = _read("pronouns", _person)
+PRONOUNS = _read("pronouns", _pronoun)
 NUMERALS = _read(
-    "numerals",
-    lambda row: Numeral(row["english"], row["german"], int(row["hour"] or 0), _words(row["use"])),
+    "numerals", lambda row: Numeral(row["english"], row["german"], int(row["hour"] or 0), _words(row["use"]))
 )
-MODALS = _read(
-    "modals",
-    lambda row: Modal(
-        row["english"],
-        "past" if row["tense"] == "past" else "present",
-        _words(row["polarity"]),
-        row["singular"],
-        row["plural"],
-    ),
-)
-ATTRIBUTES = _read(
-    "attributes",
-    lambda row: Attribute(
-        row["english"],
-        row["german"],
-        CASES[row["case"]],
-        selected(row["nouns"]),
-        selected(row["classes"]),
-    ),
-)
+MODALS = _read("modals", _modal)
+ATTRIBUTES = _read("attributes", _attribute)
 CONJUNCTIONS = _read(
-    "conjunctions",
-    lambda row: Conjunction(row["english"], row["german"], _words(row["tense"]), row["kind"]),
+    "conjunctions", lambda row: Conjunction(row["english"], row["german"], _words(row["tense"]), row["kind"])
 )
 
 
-@cache
-def lemmas() -> int:
-    """How many different pairs of an English and a German lemma the tables hold."""
-    return sum(len({(row["english"], row.get("german")) for row in rows(table)}) for table in TABLES)
-
-
-def named(entries: Sequence[Record], english: str) -> Record:
-    """The one entry with this English form; for rules that speak of a certain word."""
+def find_entry(entries: Sequence[Entry], english: str) -> Entry:
+    """Returns the first entry with this English form."""
     return next(entry for entry in entries if getattr(entry, "english") == english)  # noqa: B009

@@ -1,4 +1,4 @@
-"""The entries of the lexicon: nouns, verbs and other kinds of words, as records."""
+"""The entries of the lexicon: records for nouns, verbs and the other parts of speech."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,17 +10,17 @@ Case = Literal["nominative", "accusative", "dative", "genitive"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noun:
-    """A noun; `plural` and `english_plural` are empty for what cannot be counted."""
+    """A noun; `plural` and `english_plural` are empty where the noun is uncountable."""
 
     english: str
     english_plural: str
     german: str
     gender: Gender
     plural: str
-    genitive: str
+    genitive: str  # empty where it is regular
     classes: frozenset[str]
-    at: tuple[str, str, Case] | None  # English and German preposition of being there
-    to: tuple[str, Case] | None  # German preposition of going there
+    at: tuple[str, str, Case] | None  # of a place: English and German preposition of location, German case
+    to: tuple[str, Case] | None  # of a goal: German preposition of direction and its case
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +34,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slot:
-    """An object that a verb asks for: its prepositions (or none), its German case, the nouns that fit."""
+    """An object that a verb selects: its prepositions (may be empty), its German case and the nouns that fit."""
 
     english: str
     german: str
@@ -44,7 +44,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verb:
-    """A verb with its principal parts, what it selects, and what may be said with it."""
+    """A verb: its principal parts, the subjects and objects that it selects, and its adverbs of manner."""
 
     english: str
     particle: str
@@ -66,18 +66,18 @@ class Verb:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adjective:
-    """An adjective, the stem that its endings are put on, and the nouns it goes with."""
+    """An adjective, the stem that takes the German endings, and the nouns that it describes."""
 
     english: str
     german: str
     stem: str
     nouns: tuple[Noun, ...]
-    traits: frozenset[str]  # changing: one can become so; absolute: not "very"
+    traits: frozenset[str]  # changing: goes with "become"; absolute: never with "very"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adverb:
-    """An adverb of one word on both sides."""
+    """An adverb of one word in both languages; `use` lists tenses, or for manner the kinds of verbs."""
 
     english: str
     german: str
@@ -87,17 +87,17 @@ class Adverb:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Time:
-    """A set phrase of time: its English tree, its German words, the tenses it goes with."""
+    """A fixed expression of time: its English tree, its German words, the tenses that it goes with."""
 
     english: str
     german: str
     tenses: frozenset[str]
-    shared: int  # how many words from the end are paired one by one; those before them share the last number
+    aligned: int  # words that are aligned one by one from the end; earlier words are aligned to the first of these
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Determiner:
-    """An article, possessive or quantifier; `declension` says which endings it and its adjectives take."""
+    """An article, possessive or quantifier; `declension` selects its endings and those of adjectives after it."""
 
     english: str
     german: str
@@ -108,8 +108,8 @@ class Determiner:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Person:
-    """A personal pronoun in all its forms."""
+class PersonalPronoun:
+    """A personal pronoun in all cases."""
 
     english: str
     english_object: str
@@ -123,7 +123,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Numeral:
-    """A number; `hour` is its place on the clock, or 0."""
+    """A numeral; `hour` is its hour on the clock, or 0."""
 
     english: str
     german: str
@@ -133,7 +133,7 @@ class Numeral:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Modal:
-    """A modal verb in one tense; English "want to" and "have to" are modals here because German has modals."""
+    """A modal verb in one tense; "want to" and "have to" count as modals because their German verbs are modals."""
 
     english: str
     tense: Literal["present", "past"]
@@ -144,7 +144,7 @@ class Modal:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attribute:
-    """A prepositional phrase that describes a noun."""
+    """The preposition of a phrase that modifies a noun, the nouns that it modifies and the nouns that follow it."""
 
     english: str
     german: str
@@ -155,9 +155,9 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Conjunction:
-    """A subordinating conjunction, with the tense it goes with."""
+    """A subordinating conjunction and its tenses; `kind` is "reason", or "time" (no future and no negation)."""
 
     english: str
     german: str
     tenses: frozenset[str]
-    kind: str  # reason, or time: where English has neither "will" nor, as a rule, "not"
+    kind: str

@@ -1,4 +1,4 @@
-"""From an abstract sentence to text: detokenised lines of both languages, the tree as a line, the word alignment."""
+"""Realises an abstract sentence: lines of both languages, the English tree and the word alignment."""
 
 from typing import NamedTuple
 
@@ -6,13 +6,13 @@ from transduce.embedded.english import clauses as english
 from transduce.embedded.english.tree import Branch, Leaf, bracketed, leaves_of
 from transduce.embedded.german import clauses as german
 from transduce.embedded.german.phrases import Word
-from transduce.embedded.syntax import Sentence
+from transduce.embedded.syntax import Key, Sentence
 
 
 class Example(NamedTuple):
-    """An English sentence, its German, the Penn-style tree of the English, and which words belong together.
+    """An English sentence, its German translation, its Penn-style tree and the word alignment.
 
-    `alignment` holds pairs of positions in `source_tokens` and `target_tokens`, where punctuation stands apart.
+    `alignment` holds pairs of positions in `source_tokens` and `target_tokens`, in which punctuation is separate.
     """
 
     source: str
@@ -23,71 +23,71 @@ class Example(NamedTuple):
     target_tokens: tuple[str, ...]
 
 
-class Source(NamedTuple):
-    """The English of a sentence: its tree, the leaves of that, and the line they make."""
+class EnglishSentence(NamedTuple):
+    """The English of a sentence: its tree, the leaves of the tree and the detokenised line."""
 
     tree: Branch
     leaves: list[Leaf]
     line: str
 
 
-def source(said: Sentence) -> Source:
-    """A sentence in English."""
-    tree = _capitalised(english.sentence(said))
+def realise_english(sentence: Sentence) -> EnglishSentence:
+    """Returns the English of a sentence."""
+    tree = _capitalise(english.sentence(sentence))
     leaves = leaves_of(tree)
-    return Source(tree, leaves, detokenised([leaf.text for leaf in leaves]))
+    return EnglishSentence(tree, leaves, detokenise([leaf.text for leaf in leaves]))
 
 
-def example(said: Sentence, english: Source) -> Example:
-    """A sentence in both languages; `english` is what `source` made of it."""
-    words = tidied(german.sentence(said))
+def realise_pair(sentence: Sentence, source: EnglishSentence) -> Example:
+    """Returns a sentence in both languages; `source` is its English by `realise_english`."""
+    words = _merge_commas(german.sentence(sentence))
     first = words[0].text
     words[0] = words[0]._replace(text=first[0].upper() + first[1:])
-    texts = tuple([word.text for word in words])
+    target_tokens = tuple([word.text for word in words])
     return Example(
-        source=english.line,
-        target=detokenised(texts),
-        tree=bracketed(english.tree),
-        alignment=aligned(english.leaves, words),
-        source_tokens=tuple([leaf.text for leaf in english.leaves]),
-        target_tokens=texts,
+        source=source.line,
+        target=detokenise(target_tokens),
+        tree=bracketed(source.tree),
+        alignment=_align(source.leaves, words),
+        source_tokens=tuple([leaf.text for leaf in source.leaves]),
+        target_tokens=target_tokens,
     )
 
 
-def _capitalised(tree: Branch) -> Branch:
-    """The same tree with a capital at its first word."""
+def _capitalise(tree: Branch) -> Branch:
+    """Returns the tree with its first word capitalised."""
     first, *rest = tree.children
     if isinstance(first, Branch):
-        return Branch(tree.label, [_capitalised(first), *rest])
+        return Branch(tree.label, [_capitalise(first), *rest])
     return Branch(tree.label, [first._replace(text=first.text[0].upper() + first.text[1:]), *rest])
 
 
-def tidied(words: list[Word]) -> list[Word]:
-    """One comma where two clauses end or one begins, none at the start or before the end."""
-    kept: list[Word] = []
+def _merge_commas(words: list[Word]) -> list[Word]:
+    """Merges a comma with punctuation that follows it, and drops commas at the start of the sentence."""
+    merged: list[Word] = []
     for word in words:
-        if kept and kept[-1].text == "," and word.text in ",.?":
-            kept[-1] = word._replace(keys=kept[-1].keys + word.keys)
-        elif kept or word.text != ",":
-            kept.append(word)
-    return kept
+        if merged and merged[-1].text == "," and word.text in ",.?":
+            merged[-1] = word._replace(keys=merged[-1].keys + word.keys)
+        elif merged or word.text != ",":
+            merged.append(word)
+    return merged
 
 
-def detokenised(tokens: tuple[str, ...] | list[str]) -> str:
-    """The tokens as text: punctuation and the possessive mark cling to what precedes, "can not" is one word."""
+def detokenise(tokens: tuple[str, ...] | list[str]) -> str:
+    """Joins tokens to a line; punctuation and the possessive mark have no space before, "can not" is one word."""
     text = " ".join(tokens)
     for mark in (",", ".", "?", "'s", "' "):
         text = text.replace(f" {mark}", mark)
     return text.replace("can not ", "cannot ")
 
 
-def aligned(leaves: list[Leaf], words: list[Word]) -> tuple[tuple[int, int], ...]:
-    """All pairs of positions whose words stand for the same thing."""
-    places: dict[tuple[int, str], list[int]] = {}
+def _align(leaves: list[Leaf], words: list[Word]) -> tuple[tuple[int, int], ...]:
+    """Returns all pairs of positions whose words have a common key, sorted."""
+    positions: dict[Key, list[int]] = {}
     for position, leaf in enumerate(leaves):
         for key in leaf.keys:
-            places.setdefault(key, []).append(position)
-    found = {
-        (source, target) for target, word in enumerate(words) for key in word.keys for source in places.get(key, ())
+            positions.setdefault(key, []).append(position)
+    pairs = {
+        (source, target) for target, word in enumerate(words) for key in word.keys for source in positions.get(key, ())
     }
-    return tuple(sorted(found))
+    return tuple(sorted(pairs))

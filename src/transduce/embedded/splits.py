@@ -1,4 +1,4 @@
-"""The splits: which sentences are for training, validation and test, and which only `novel` has."""
+"""The splits: assigns sentences to training, validation and test; `novel` has word pairs that no other split has."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -8,53 +8,53 @@ from zlib import crc32
 
 from transduce.embedded.grammar.pairs import Pairs, pairs_in
 from transduce.embedded.grammar.sentences import sentence
-from transduce.embedded.realise import Example, example, source
+from transduce.embedded.realise import Example, realise_english, realise_pair
 
-GRAMMAR = 2  # counts the times that rules or tables have changed what is drawn
+GRAMMAR_VERSION = 2  # of rules and tables; increases when the generated sentences change
 SPLITS = {"train": 40_000, "validation": 1_000, "test": 1_000, "novel": 1_000}
 COMMON, HELD_OUT, EVERY = Pairs("common"), Pairs("held out"), Pairs("every")
 
 
 def split(name: str, *, seed: int = 1, count: int | None = None) -> list[Example]:
-    """The first `count` examples of a split (its whole size by default), no two alike in English.
+    """Returns the first `count` examples of a split (by default all), each English sentence once.
 
-    Which split a sentence may stand in is decided by the sentence, so the splits of all seeds and sizes are
-    disjoint. Those of `novel` have verb–object and adjective–noun pairs that no other split has, and no others.
-    `ValueError` for an unknown split or a count below 1.
+    A hash of the sentence decides its split, so the splits are disjoint for all seeds and counts. All verb–object and
+    adjective–noun pairs of `novel` are missing from the other splits. Raises ValueError for an unknown split or a
+    count below 1.
     """
     if name not in SPLITS:
         raise ValueError(f"there is no split `{name}` of the embedded corpus; choose {', '.join(SPLITS)}")
     if count is not None and count < 1:
         raise ValueError(f"count is {count}; ask for at least 1 sentence")
-    return list(_made(name, seed, SPLITS[name] if count is None else count))
+    return list(_examples(name, seed, SPLITS[name] if count is None else count))
 
 
 @lru_cache(maxsize=4)
-def _made(name: str, seed: int, count: int) -> tuple[Example, ...]:
-    """The examples, kept for whoever asks again: making forty thousand takes seconds."""
-    return tuple(islice(_unlike(name, seed), count))
+def _examples(name: str, seed: int, count: int) -> tuple[Example, ...]:
+    """Returns the first examples of a split; cached because 40,000 examples take seconds."""
+    return tuple(islice(_distinct_examples(name, seed), count))
 
 
 def count_derivations() -> int:
-    """How many derivations the grammar has, counted rule by rule."""
+    """Counts the derivations of the grammar."""
     return sentence(EVERY).count
 
 
-def _unlike(name: str, seed: int) -> Iterator[Example]:
-    """An endless stream of examples that belong to a split, each English sentence once."""
+def _distinct_examples(name: str, seed: int) -> Iterator[Example]:
+    """Yields examples of a split without end, each English sentence once."""
     draw = Random(f"{name} {seed}").random
     seen: set[str] = set()
     rule = sentence(HELD_OUT if name == "novel" else COMMON)
     while True:
-        said = rule.sample(draw)
-        if name == "novel" and not any(pairs_in(said)):
+        derivation = rule.sample(draw)
+        if name == "novel" and not any(pairs_in(derivation)):
             continue
-        english = source(said)
-        if english.line not in seen and name in ("novel", _home(english.line)):
+        english = realise_english(derivation)
+        if english.line not in seen and name in ("novel", _split_of(english.line)):
             seen.add(english.line)
-            yield example(said, english)
+            yield realise_pair(derivation, english)
 
 
-def _home(line: str) -> str:
-    """The split that a sentence of common pairs belongs to: a tenth each for validation and test."""
+def _split_of(line: str) -> str:
+    """Returns the split of a sentence without held-out pairs: a tenth each is validation and test."""
     return {0: "validation", 1: "test"}.get(crc32(line.encode()) % 10, "train")

@@ -1,4 +1,4 @@
-"""The abstract sentence: what a derivation says, before either language has put it into words and order."""
+"""The abstract sentence: the meaning that a derivation has, before either language gives it words and order."""
 
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -13,84 +13,90 @@ from transduce.embedded.lexicon_entries import (
     Noun,
     Number,
     Numeral,
-    Person,
+    PersonalPronoun,
     Time,
     Verb,
 )
 
 Tense = Literal["present", "past", "perfect", "pluperfect", "future", "infinitive"]
 
+Key: TypeAlias = tuple[int, str]
+"""The id of a node of the abstract sentence and the role of a word in it; words with a common key are aligned."""
 
-class Quality(NamedTuple):
-    """An adjective, with "very" or without."""
+END: Key = (0, "end")
+"""The key of the punctuation at the end of a sentence."""
+
+
+class AdjectivePhrase(NamedTuple):
+    """An adjective, with or without "very"."""
 
     adjective: Adjective
     very: bool
 
 
 class Possessor(NamedTuple):
-    """Whose it is: "the teacher's book" or "the book of the teacher"."""
+    """The owner of a noun, before it ("the teacher's book") or behind it ("the book of the teacher")."""
 
     owner: "NounPhrase | NamePhrase"
     before: bool
 
 
-class Description(NamedTuple):
-    """A prepositional phrase that describes a noun."""
+class PrepositionalModifier(NamedTuple):
+    """A prepositional phrase that modifies a noun."""
 
     attribute: Attribute
     phrase: "NounPhrase"
 
 
 class NounPhrase(NamedTuple):
-    """A noun with all that belongs to it."""
+    """A noun with its determiner, numeral, adjective and modifier."""
 
     noun: Noun
     determiner: Determiner | None
     number: Number
     numeral: Numeral | None = None
-    quality: Quality | None = None
+    adjective_phrase: AdjectivePhrase | None = None
     modifier: "Modifier | None" = None
 
 
 class NamePhrase(NamedTuple):
-    """A name standing alone."""
+    """A name as a phrase."""
 
     name: Name
 
 
 class Pronoun(NamedTuple):
-    """A personal pronoun."""
+    """A personal pronoun as a phrase."""
 
-    person: Person
+    pronoun: PersonalPronoun
 
 
-class Both(NamedTuple):
+class Coordination(NamedTuple):
     """Two phrases joined by "and"."""
 
     first: "NounPhrase | NamePhrase"
     second: "NounPhrase | NamePhrase"
 
 
-class Query(NamedTuple):
-    """What is asked for: "who" or "what"."""
+class InterrogativePronoun(NamedTuple):
+    """ "who" or "what"."""
 
     human: bool
 
 
 class Gap(NamedTuple):
-    """The place in a relative clause where its noun is understood, or the subject of an infinitive."""
+    """The position of the antecedent in a relative clause, or the unspoken subject of an infinitive."""
 
 
-class Weather(NamedTuple):
+class Expletive(NamedTuple):
     """The "it" of "it rains"."""
 
 
-Phrase: TypeAlias = NounPhrase | NamePhrase | Pronoun | Both | Query | Gap | Weather
+Phrase: TypeAlias = NounPhrase | NamePhrase | Pronoun | Coordination | InterrogativePronoun | Gap | Expletive
 
 
 class Place(NamedTuple):
-    """Where, or where to."""
+    """A place or a direction, with its English and German preposition and the German case."""
 
     phrase: NounPhrase | NamePhrase
     english: str
@@ -98,15 +104,15 @@ class Place(NamedTuple):
     case: Case
 
 
-class Clock(NamedTuple):
-    """A time of day: the hour that is named and how far from it."""
+class ClockTime(NamedTuple):
+    """A time of day: an hour and the relation to it."""
 
     hour: Numeral
     relation: Literal["full", "half", "past", "to"]
 
 
-class During(NamedTuple):
-    """A time named by an event: before, after or during it."""
+class EventTime(NamedTuple):
+    """A time before, after or during an event, with its English and German preposition and the German case."""
 
     english: str
     german: str
@@ -114,8 +120,8 @@ class During(NamedTuple):
     phrase: NounPhrase
 
 
-class Form(NamedTuple):
-    """The shape of the predicate."""
+class VerbForm(NamedTuple):
+    """Tense, polarity, aspect, voice and modality of a predicate."""
 
     tense: Tense
     negated: bool = False
@@ -124,36 +130,36 @@ class Form(NamedTuple):
     modal: Modal | None = None
 
 
-class SetTime(NamedTuple):
-    """A set phrase of time."""
+class TimeExpression(NamedTuple):
+    """A fixed expression of time, such as "last week"."""
 
     time: Time
 
 
-class Ask(NamedTuple):
-    """An adverb that asks: where, when, why."""
+class InterrogativeAdverb(NamedTuple):
+    """ "where", "when" or "why" of a question."""
 
     english: str
     german: str
 
 
-Front = Literal["time", "place", "remark", "ask"]
+Front = Literal["time", "place", "remark"]
 
 
 class Adjuncts(NamedTuple):
-    """The adverbials of a clause, and which of them opens it."""
+    """The adverbials of a clause; `front` is the one that opens it, `remark` a sentence adverb."""
 
     frequency: Adverb | None = None
     manner: Adverb | None = None
     place: Place | None = None
-    time: SetTime | Clock | During | None = None
+    time: TimeExpression | ClockTime | EventTime | None = None
     remark: Adverb | None = None
-    ask: Ask | None = None
+    question: InterrogativeAdverb | None = None
     front: Front | None = None
 
 
-class Subordinate(NamedTuple):
-    """A clause under its conjunction."""
+class SubordinateClause(NamedTuple):
+    """A clause with its English and German conjunction."""
 
     english: str
     german: str
@@ -161,10 +167,10 @@ class Subordinate(NamedTuple):
 
 
 class Clause(NamedTuple):
-    """A subject and what is said of it; `objects` follow the verb's slots."""
+    """A subject and its predicate; `objects` has an object for each slot of the verb, in order."""
 
     verb: Verb
-    form: Form
+    form: VerbForm
     subject: Phrase
     objects: tuple[Phrase, ...]
     adjuncts: Adjuncts
@@ -172,37 +178,37 @@ class Clause(NamedTuple):
     agent: Phrase | None = None
 
 
-Modifier: TypeAlias = Possessor | Description | Clause
-Complement: TypeAlias = Place | Quality | Subordinate | Clause
+Modifier: TypeAlias = Possessor | PrepositionalModifier | Clause
+Complement: TypeAlias = Place | AdjectivePhrase | SubordinateClause | Clause
 
 
 class Sentence(NamedTuple):
-    """A main clause, perhaps with a subordinate clause before or after it, perhaps with a second main clause."""
+    """A main clause, optionally with a subordinate clause, or with a conjunction and a second main clause."""
 
     mood: Literal["statement", "question"]
     clause: Clause
-    subordinate: Subordinate | None = None
-    before: bool = False
-    joint: tuple[str, str] | None = None
+    subordinate: SubordinateClause | None = None
+    subordinate_first: bool = False
+    conjunction: tuple[str, str] | None = None
     second: Clause | None = None
 
 
 def agreement(phrase: Phrase) -> int:
-    """How a verb agrees with its subject: 0 with "I", 1 with any other singular, 2 with a plural or "you"."""
+    """Returns how a verb agrees with its subject: 0 with "I", 1 with any other singular, 2 with a plural or "you"."""
     match phrase:
-        case Pronoun(person):
-            if person.number == "plural" or person.person == "polite":
+        case Pronoun(pronoun):
+            if pronoun.number == "plural" or pronoun.person == "polite":
                 return 2
-            return 0 if person.person == "first" else 1
+            return 0 if pronoun.person == "first" else 1
         case NounPhrase():
             return 2 if phrase.number == "plural" else 1
-        case Both():
+        case Coordination():
             return 2
     return 1
 
 
-def is_asked(phrase: Phrase) -> bool:
-    """Whether a phrase is what a question asks for: "who", "what", "which book"."""
+def is_interrogative(phrase: Phrase) -> bool:
+    """Whether a question asks for the phrase: "who", "what", "which book"."""
     if isinstance(phrase, NounPhrase):
         return phrase.determiner is not None and "question" in phrase.determiner.roles
-    return isinstance(phrase, Query)
+    return isinstance(phrase, InterrogativePronoun)

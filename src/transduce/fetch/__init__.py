@@ -1,99 +1,96 @@
-"""Fetching: the public corpora that the recipes name, from mirrors, a folder or the hub, as the files they name."""
+"""Downloads the public corpora that the recipes name, from mirrors, a local folder or the Hugging Face hub."""
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from transduce.fetch.catalogue import Catalogue, Corpus, Part, read_catalogue
-from transduce.fetch.clean import Account, cleaned
+from transduce.fetch.clean import CleaningCounts, clean
+from transduce.fetch.corpus_folder import CorpusFolder
 from transduce.fetch.download import Unavailable
-from transduce.fetch.landing import Landing
-from transduce.fetch.meter import readable
-from transduce.fetch.origins import Folder, Mirrors
+from transduce.fetch.meter import Say, format_bytes
+from transduce.fetch.origins import LocalFolder, Mirrors
 from transduce.fetch.sources import ArchiveSource, HubSource, TextSource
 from transduce.storage.locks import exclusive_lock
 
 __all__ = ["Catalogue", "Unavailable", "fetch", "read_catalogue"]
 
-ARCHIVES = "archives"  # beside the corpora, because they share some
+ARCHIVES = "archives"  # beside the corpora, because corpora share archives
 HUB = "hub"
-OFTEN = 1_000_000  # pairs after which a word is said
-
-Row = Sequence[str]
-
-Say = Callable[[str], None]
+PROGRESS_INTERVAL = 1_000_000  # pairs
 
 
 def fetch(name: str, out: Path, origin: str | None, say: Say, catalogue: Catalogue | None = None) -> dict[str, Any]:
-    """Gets the corpus `name` into `out/name`, as far as it is not there, and tells of its parts what the manifest does.
+    """Downloads the missing files of the corpus `name` to `out/name`; returns the parts as the manifest records them.
 
-    `origin` is None for the mirrors, `hub`, or a folder that has archives or texts. Another `catalogue` has other
-    places. `ValueError` for what the user must mend, `Unavailable` where something can be had nowhere.
+    `origin` is None for the mirrors, `hub` for the Hugging Face hub, or a folder that has archives or texts.
+    Raises ValueError for an unknown corpus, a file that is not ours, a full disk or a damaged text, and Unavailable
+    where no origin delivers a text.
     """
     catalogue = catalogue or read_catalogue()
-    corpus = catalogue.corpus(name)
+    corpus = catalogue.find(name)
     source = _source(origin, out, catalogue, say)
     with exclusive_lock(out / name, "fetch"):
-        landing = Landing(out / name)
-        if landing.parts:
-            say(f"checking what is in {out / name}")
-        missing = [part for part in corpus.parts if landing.lacks(part.name, _files(part, source))]
-        _require_room(missing, source, out)
-        for part in missing:  # all downloads come first, so that what takes long is not begun in vain
-            source.get(part)
+        folder = CorpusFolder(out / name)
+        if folder.parts:
+            say(f"checking the files in {out / name}")
+        missing = [part for part in corpus.parts if folder.lacks(part.name, _files(part, source))]
+        _require_disk_space(missing, source, out)
+        for part in missing:  # all downloads first, so that a missing archive is reported before any long reading
+            source.download(part)
         for part in missing:
-            _fetch_part(part, source, landing, say)
+            _fetch_part(part, source, folder, say)
         if not missing:
-            say("nothing to do: all is there and whole")
-        _tell_what_is_left(corpus, source, out / name, say)
-        return landing.parts
+            say("nothing to do: every file is complete")
+        _report_absent_files(corpus, source, out / name, say)
+        return folder.parts
 
 
 def _source(origin: str | None, out: Path, catalogue: Catalogue, say: Say) -> TextSource:
-    """What `--from` names."""
+    """Returns the source that `--from` names."""
     if origin is None:
         return ArchiveSource(Mirrors(catalogue.archives, out / ARCHIVES, say), say)
     if origin == HUB:
         return HubSource()
     if not Path(origin).is_dir():
         raise ValueError(f"--from {origin}: there is no such folder; name one that has archives or texts, or `hub`")
-    return ArchiveSource(Folder(catalogue.archives, Path(origin)), say)
+    return ArchiveSource(LocalFolder(catalogue.archives, Path(origin)), say)
 
 
 def _files(part: Part, source: TextSource) -> list[str]:
-    """The files of a part for which a source has the text."""
+    """Returns the files of a part for which the source has the text."""
     return [part.files[language] for language in source.languages(part)]
 
 
-def _fetch_part(part: Part, source: TextSource, landing: Landing, say: Say) -> None:
-    """Gets one part, cleans it, and puts it into place."""
-    account = Account()
-    rows = _told(cleaned(source.rows(part, landing.work), part, account), say)
-    landing.land(part.name, _files(part, source), rows, lambda: {"from": source.name, **account.as_dictionary()})
-    say(f"{landing.folder / part.name}: {account}")
+def _fetch_part(part: Part, source: TextSource, folder: CorpusFolder, say: Say) -> None:
+    """Reads, cleans and writes one part."""
+    counts = CleaningCounts()
+    rows = _with_progress(clean(source.rows(part, folder.work), part, counts), say)
+    folder.write_part(part.name, _files(part, source), rows, lambda: {"from": source.name, **counts.as_dictionary()})
+    say(f"{folder.path / part.name}: {counts}")
 
 
-def _told(rows: Iterable[Row], say: Say) -> Iterator[Row]:
-    """The rows, with a word from time to time: tens of millions take minutes."""
+def _with_progress(rows: Iterable[Sequence[str]], say: Say) -> Iterator[Sequence[str]]:
+    """Yields the rows and reports their number at intervals."""
     for number, row in enumerate(rows, start=1):
         yield row
-        if number % OFTEN == 0:
+        if number % PROGRESS_INTERVAL == 0:
             say(f"  {number:,} pairs")
 
 
-def _require_room(parts: Sequence[Part], source: TextSource, out: Path) -> None:
-    """A `ValueError` where the disk is too small for the texts and what they come from, as far as sizes are known."""
-    needed = source.room(parts) + sum(part.text for part in parts)
+def _require_disk_space(parts: Sequence[Part], source: TextSource, out: Path) -> None:
+    """Raises ValueError where the disk is too small for the texts and their archives, as far as sizes are recorded."""
+    needed = source.required_bytes(parts) + sum(part.text for part in parts)
     free = shutil.disk_usage(out).free
     if free < needed:
         raise ValueError(
-            f"{out} has {readable(free)} free, and about {readable(needed)} are needed; make room, or choose another "
-            "--out"
+            f"{out} has {format_bytes(free)} free, and about {format_bytes(needed)} are needed; free disk space, or "
+            "choose another --out"
         )
 
 
-def _tell_what_is_left(corpus: Corpus, source: TextSource, folder: Path, say: Say) -> None:
-    """Names the files of the corpus that are not there, because a source does not have them."""
-    if left := [file for part in corpus.parts for file in part.files.values() if not (folder / file).exists()]:
-        say(f"not from the {source.name}: {', '.join(left)}; the same command without --from gets them")
+def _report_absent_files(corpus: Corpus, source: TextSource, folder: Path, say: Say) -> None:
+    """Names the files of the corpus that the source does not have."""
+    if absent := [file for part in corpus.parts for file in part.files.values() if not (folder / file).exists()]:
+        say(f"the {source.name} does not have {', '.join(absent)}; the same command without --from downloads them")

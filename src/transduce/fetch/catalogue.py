@@ -1,4 +1,4 @@
-"""The catalogue: what a corpus consists of, and where it lies; `catalogue.yaml` beside this file, checked."""
+"""The catalogue: the parts of each corpus and the archives that contain them, read from `catalogue.yaml`."""
 
 import difflib
 import re
@@ -17,13 +17,13 @@ GZIPPED = re.compile(r"\.t?gz$")
 
 Mirror = Annotated[str, Field(pattern=r"^https?://")]
 Name = Annotated[str, Field(pattern=r"^[\w-][\w.-]*(/[\w-][\w.-]*)*$")]
-"""A relative path that leads nowhere else."""
+"""A relative path without `..`."""
 
 File = Annotated[str, Field(pattern=r"^[\w-][\w.-]*$")]
 
 
 class Archive(Spec):
-    """A file that servers have: where, and how to know that it is whole."""
+    """A file on servers: its mirrors, and the size and checksum that verify it."""
 
     mirrors: tuple[Mirror, ...] = Field(min_length=1)
     bytes: int | None = Field(default=None, ge=1)
@@ -31,15 +31,15 @@ class Archive(Spec):
 
 
 class Location(Spec):
-    """One side of a text: a member of an archive, or the whole of a gzip file where `member` is None."""
+    """The text of one language: a member of an archive, or a whole gzip file where `member` is None."""
 
     archive: Name
     member: Name | None = None
 
     @model_validator(mode="before")
     @classmethod
-    def _parsed(cls, value: Any) -> Any:
-        """`archive:member`, or `archive` alone."""
+    def _parse(cls, value: Any) -> Any:
+        """Parses `archive:member`, or `archive` alone."""
         if not isinstance(value, str):
             return value
         archive, colon, member = value.partition(":")
@@ -47,43 +47,43 @@ class Location(Spec):
 
     @property
     def file(self) -> str:
-        """The path that the text has once the archive is unpacked."""
+        """The path of the text after `tar` has unpacked the archive."""
         return self.member or GZIPPED.sub("", Path(self.archive).name)
 
 
 Choice = dict[str, Location]
-"""The sides of a section, by language."""
+"""The texts of a section, by language."""
 
 
 class Section(Spec):
-    """One of the texts of which a part is put together, and the places that have it, best first."""
+    """One of the texts that make up a part, and the choices of archives that have it, best first."""
 
     name: str
     choices: tuple[Choice, ...] = Field(min_length=1)
 
 
 class Table(Spec):
-    """The same part as a table of the hub, and the languages that it is asked for in."""
+    """A table of the Hugging Face hub that has the same part, and the languages to read from it."""
 
     dataset: str
     config: str | None = None
     split: str
-    languages: tuple[str, ...] | None = Field(default=None, description="null: those of the part")
+    languages: tuple[str, ...] | None = Field(default=None, description="null: all of the part")
 
 
 class Part(Spec):
-    """Files of equally many lines, one a language, and the sections that fill them one after the other."""
+    """Parallel files, one a language, and the sections whose concatenation they are."""
 
     name: str
     files: dict[str, File] = Field(min_length=2)
-    pairs: int | None = Field(default=None, ge=1, description="how many there are, none to be lost; null: cleaned")
-    text: int = Field(default=0, ge=0, description="bytes of text, about")
+    pairs: int | None = Field(default=None, ge=1, description="published number of pairs; null: not published")
+    text: int = Field(default=0, ge=0, description="approximate bytes of text")
     hub: Table | None = None
     sections: tuple[Section, ...] = Field(min_length=1)
 
 
 class Corpus(Spec):
-    """What one name stands for."""
+    """A corpus: its parts."""
 
     parts: tuple[Part, ...] = Field(min_length=1)
 
@@ -95,23 +95,22 @@ class Catalogue(Spec):
     corpora: dict[Name, Corpus]
 
     @model_validator(mode="after")
-    def _whole(self) -> "Catalogue":
-        """Every archive can be checked; every place is in a known archive; every choice has its part's languages."""
+    def _check(self) -> "Catalogue":
+        """Raises ValueError for an archive without checksum, an unlisted archive, or a choice with wrong languages."""
         for name, archive in self.archives.items():
             if archive.checksum is None and not GZIPPED.search(name):
-                raise ValueError(f"{name} has no checksum, and is no gzip file that would have its own")
+                raise ValueError(f"{name} has no checksum, and is no gzip file, which contains one")
         for part in (part for corpus in self.corpora.values() for part in corpus.parts):
             for choice in (choice for section in part.sections for choice in section.choices):
                 if choice.keys() != part.files.keys():
-                    raise ValueError(
-                        f"{part.name}: a choice has {', '.join(choice)}, the files {', '.join(part.files)}"
-                    )
-                if unknown := {place.archive for place in choice.values()} - self.archives.keys():
+                    languages, expected = ", ".join(choice), ", ".join(part.files)
+                    raise ValueError(f"{part.name}: a choice has the languages {languages}, the files {expected}")
+                if unknown := {location.archive for location in choice.values()} - self.archives.keys():
                     raise ValueError(f"{part.name}: there is no archive {', '.join(sorted(unknown))}")
         return self
 
-    def corpus(self, name: str) -> Corpus:
-        """The corpus of that name; a `ValueError` with the nearest one for any other name."""
+    def find(self, name: str) -> Corpus:
+        """Returns the corpus of that name; raises ValueError with the nearest name where there is none."""
         if name not in self.corpora:
             near = difflib.get_close_matches(name, self.corpora, n=1)
             hint = f"did you mean `{near[0]}`? " if near else ""
@@ -120,6 +119,6 @@ class Catalogue(Spec):
 
 
 def read_catalogue(path: Path | None = None) -> Catalogue:
-    """The catalogue in a file, that of the package if none is given; a `ValueError` says what is wrong with it."""
+    """Reads the catalogue of a file, by default the package's; raises ValueError where it is invalid."""
     path = path or CATALOGUE
     return validated(Catalogue, YAML(typ="safe", pure=True).load(path.read_text("utf-8")), place=str(path))

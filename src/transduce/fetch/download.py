@@ -1,9 +1,9 @@
-"""One archive from the first of its mirrors that gives it whole; a download that was cut short goes on."""
+"""Downloads an archive from the first mirror that delivers it intact; an interrupted download resumes."""
 
 import gzip
 import hashlib
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.client import HTTPException, HTTPResponse
 from io import BufferedRandom
 from pathlib import Path
@@ -12,54 +12,55 @@ from urllib.request import Request, urlopen
 
 import transduce
 from transduce.fetch.catalogue import Archive
-from transduce.fetch.meter import Meter
+from transduce.fetch.meter import Meter, Say
 from transduce.storage.atomic import flush_to_disk
 from transduce.storage.locks import exclusive_lock
 
-__all__ = ["Unavailable", "download", "fault"]
+__all__ = ["Unavailable", "download", "find_fault"]
 
-TIMEOUT = 60.0  # seconds without a byte after which a mirror counts as dead
-CHUNK = 1 << 20
+TIMEOUT = 60.0  # seconds without a byte after which a mirror has failed
+CHUNK = 1 << 20  # bytes
 AGENT = f"transduce/{transduce.__version__}"
 
 
-class Unavailable(RuntimeError):  # noqa: N818 - it reads as what it says
-    """Something could not be had; the message says from where, and why."""
+class Unavailable(RuntimeError):  # noqa: N818 - the user sees no class name, and `except Unavailable` reads better
+    """A text or an archive cannot be fetched; the message names every origin and the reason."""
 
 
-class _FailedError(Exception):
-    """A mirror does not give what is asked; the message says why."""
+class _MirrorError(Exception):
+    """A mirror does not deliver the archive; the message says why."""
 
 
-def download(name: str, archive: Archive, folder: Path, say: Callable[[str], None]) -> Path:
-    """The archive in `folder`, from there if it is there whole, else from its mirrors in turn.
+def download(name: str, archive: Archive, folder: Path, say: Say) -> Path:
+    """Returns the path of the archive in `folder`, downloaded from its mirrors in turn if missing or damaged.
 
-    What is downloaded stands in a file beside it, `.part`, until its size and checksum are right. `Unavailable` where
-    every mirror fails, with each and its reason; what came of the archive stays for the next time.
+    The download grows in a file beside it, `.part`, and is renamed once size and checksum are right. Raises
+    Unavailable where every mirror fails; the `.part` file stays, and the next call resumes it.
     """
     path = folder / name
+    part = path.with_name(f"{path.name}.part")
     with exclusive_lock(path.parent, "fetch"):
-        if path.exists() and (found := fault(path, archive)) is None:
+        if path.exists() and (fault := find_fault(path, archive)) is None:
             return path
         if path.exists():
-            say(f"{path} {found}; it is downloaded again")
+            say(f"{path} {fault}; it is downloaded again")
         reasons = []
         for mirror in archive.mirrors:
             say(f"{name} from {mirror}")
             try:
-                _fill(path.with_name(f"{path.name}.part"), archive, mirror, say)
-            except _FailedError as error:
+                _download_from(mirror, archive, part, say)
+            except _MirrorError as error:
                 say(f"  {error}")
                 reasons.append(f"{mirror}: {error}")
             else:
-                path.with_name(f"{path.name}.part").replace(path)
+                part.replace(path)
                 flush_to_disk(path.parent)
                 return path
-    raise Unavailable("\n  ".join([f"no mirror gives {name}:", *reasons]))
+    raise Unavailable("\n  ".join([f"every mirror of {name} failed:", *reasons]))
 
 
-def fault(path: Path, archive: Archive) -> str | None:
-    """What is wrong with a file that should be the archive, as the end of a sentence; None where it is whole."""
+def find_fault(path: Path, archive: Archive) -> str | None:
+    """Returns how a file differs from the archive, as the end of a sentence; None where it is intact."""
     size = path.stat().st_size
     if archive.bytes is not None and size != archive.bytes:
         return f"has {size:,} bytes where {archive.bytes:,} are expected"
@@ -67,96 +68,96 @@ def fault(path: Path, archive: Archive) -> str | None:
         return _fault_of_gzip(path)
     kind, _, expected = archive.checksum.partition(":")
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, kind).hexdigest()
-    return None if found == expected else f"has the {kind} {found} where {expected} is expected"
+        checksum = hashlib.file_digest(file, kind).hexdigest()
+    return None if checksum == expected else f"has the {kind} {checksum} where {expected} is expected"
 
 
 def _fault_of_gzip(path: Path) -> str | None:
-    """A gzip file ends with a checksum of its own, which is looked at when all of it is read."""
+    """Reads a gzip file to its end, which verifies the checksum that it contains."""
     try:
         with gzip.open(path) as file:
             while file.read(CHUNK):
                 pass
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        return f"is no whole gzip file ({error})"
+        return f"is no complete gzip file ({error})"
     return None
 
 
-def _fill(part: Path, archive: Archive, mirror: str, say: Callable[[str], None]) -> None:
-    """Fills `part` from one mirror, which is asked again for the rest as long as it gives some of it."""
+def _download_from(mirror: str, archive: Archive, part: Path, say: Say) -> None:
+    """Completes `part` from one mirror; requests the rest again as long as each request brings bytes."""
     with part.open("r+b" if part.exists() else "w+b") as file:
-        # What no checksum would tell apart must not be pieced together from two downloads.
+        # Without a checksum nothing would detect that the bytes of two different files were joined.
         if archive.checksum is None or (archive.bytes is not None and file.seek(0, 2) > archive.bytes):
             file.truncate(0)
-        while file.seek(0, 2) == 0 or fault(part, archive):
-            before = file.tell()
+        while file.seek(0, 2) == 0 or find_fault(part, archive):
+            size_before = file.tell()
             try:
                 _request(mirror, archive, file, say)
                 break
-            except _FailedError as error:
-                if archive.checksum is None or file.seek(0, 2) <= before:
+            except _MirrorError as error:
+                if archive.checksum is None or file.seek(0, 2) <= size_before:
                     raise
-                say(f"  {error}; asked for the rest")
-        if found := fault(part, archive):
+                say(f"  {error}; requesting the rest")
+        if fault := find_fault(part, archive):
             file.truncate(0)
-            raise _FailedError(f"what it gives {found}")
+            raise _MirrorError(f"the downloaded file {fault}")
         flush_to_disk(part)
 
 
-def _request(mirror: str, archive: Archive, file: BufferedRandom, say: Callable[[str], None]) -> None:
-    """Asks for what `file` has not yet, and appends it; from the start where the mirror cannot go on in the middle."""
+def _request(mirror: str, archive: Archive, file: BufferedRandom, say: Say) -> None:
+    """Requests the bytes that `file` lacks and appends them; starts over where the server ignores ranges."""
     start = file.seek(0, 2)
-    with _opened(mirror, start) as response:
+    with _open(mirror, start) as response:
         begin = start if response.status == 206 else 0
         if begin and not (response.headers["Content-Range"] or "").startswith(f"bytes {begin}-"):
-            raise _FailedError("it gives another range than was asked for")
+            raise _MirrorError("the server sent another range than requested")
         length = response.headers["Content-Length"]
         total = begin + int(length) if length and length.isdigit() else archive.bytes
         if archive.bytes is not None and total != archive.bytes:
-            raise _FailedError(f"it has {total:,} bytes there where {archive.bytes:,} are expected")
+            raise _MirrorError(f"the server's file has {total:,} bytes where {archive.bytes:,} are expected")
         if start and not begin:
-            say("  it cannot go on in the middle: from the start")
+            say("  the server cannot resume a download; starting over")
             file.truncate(0)
             file.seek(0)
         with Meter(total, begin, say) as meter:
-            for piece in _pieces(response):
-                file.write(piece)
-                file.flush()  # what has come outlives us
-                meter.add(len(piece))
+            for chunk in _chunks(response):
+                file.write(chunk)
+                file.flush()  # a killed process must not lose the bytes
+                meter.add(len(chunk))
             if total is not None and meter.pace.done != total:
-                raise _FailedError(f"it broke off after {meter.pace.done:,} of {total:,} bytes")
+                raise _MirrorError(f"the connection broke off after {meter.pace.done:,} of {total:,} bytes")
 
 
-def _opened(mirror: str, start: int) -> HTTPResponse:
-    """The answer to a request for all from byte `start` on."""
+def _open(mirror: str, start: int) -> HTTPResponse:
+    """Requests all bytes from `start` on; raises _MirrorError where the server does not answer with success."""
     headers = {"User-Agent": AGENT, "Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
     try:
         response: HTTPResponse = urlopen(Request(mirror, headers=headers), timeout=TIMEOUT)
     except HTTPError as error:
         error.close()
-        if error.code == 416 and start:  # nothing follows what is here, and that is not whole: it is of no use
-            return _opened(mirror, 0)
-        raise _FailedError(f"HTTP {error.code} {error.reason}") from None
-    except (URLError, HTTPException, OSError, ValueError) as error:  # a redirection may lead to what is no address
-        raise _FailedError(_reason(error)) from None
+        if error.code == 416 and start:  # the server has no more bytes, so the damaged beginning is useless
+            return _open(mirror, 0)
+        raise _MirrorError(f"HTTP {error.code} {error.reason}") from None
+    except (URLError, HTTPException, OSError, ValueError) as error:  # ValueError: a redirection to an invalid address
+        raise _MirrorError(_reason(error)) from None
     return response
 
 
-def _pieces(response: HTTPResponse) -> Iterator[bytes]:
-    """The body, piece by piece; only errors of the network become the mirror's, those of the disk do not."""
+def _chunks(response: HTTPResponse) -> Iterator[bytes]:
+    """Yields the body in chunks; raises _MirrorError for network errors only, not for disk errors of the caller."""
     while True:
         try:
-            piece = response.read1(CHUNK)
+            chunk = response.read1(CHUNK)
         except (HTTPException, OSError) as error:
-            raise _FailedError(f"it broke off: {_reason(error)}") from None
-        if not piece:
+            raise _MirrorError(f"the connection broke off: {_reason(error)}") from None
+        if not chunk:
             return
-        yield piece
+        yield chunk
 
 
 def _reason(error: Exception) -> str:
-    """An error of the network in few words."""
+    """Describes a network error in a few words."""
     cause = error.reason if isinstance(error, URLError) else error
     if isinstance(cause, TimeoutError):
-        return "no answer in time"
+        return f"no answer for {TIMEOUT:g} seconds"
     return (isinstance(cause, OSError) and cause.strerror) or str(cause) or type(cause).__name__

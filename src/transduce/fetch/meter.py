@@ -1,4 +1,4 @@
-"""How far something long has come: bytes, rate, time left; in place on a terminal, elsewhere a line now and then."""
+"""Progress of a download: bytes, rate and remaining time."""
 
 import sys
 from collections.abc import Callable
@@ -7,46 +7,52 @@ from typing import Self
 
 from transduce.runtime.rate import ProgressRate
 
-__all__ = ["Meter", "readable"]
+__all__ = ["Meter", "Say", "format_bytes"]
 
 UNITS = ("bytes", "kB", "MB", "GB", "TB")
-OFTEN, SELDOM = 0.2, 30.0  # seconds between two looks, on a terminal and elsewhere
+OFTEN, SELDOM = 0.2, 30.0  # seconds between two reports, on a terminal and elsewhere
+
+Say = Callable[[str], None]
+"""Prints a line for the user."""
 
 
 class Meter:
-    """Counts bytes, `done` of `total` (None where that is unknown), the first `done` of which were there before."""
+    """Counts the bytes of a download, and shows them in place on a terminal, elsewhere as a line now and then.
 
-    def __init__(self, total: int | None, done: int, say: Callable[[str], None]) -> None:
+    `total` is None where the size is unknown; the first `done` bytes were downloaded before.
+    """
+
+    def __init__(self, total: int | None, done: int, say: Say) -> None:
         self.pace, self._say = ProgressRate(total, done), say
-        self._live = sys.stderr.isatty()
+        self._on_terminal = sys.stderr.isatty()
 
     def add(self, count: int) -> None:
-        """Notes `count` bytes more, and shows them if it is time to."""
+        """Adds `count` bytes, and shows the sum if a report is due."""
         self.pace.done += count
-        if not self.pace.told(OFTEN if self._live else SELDOM):
+        if not self.pace.told(OFTEN if self._on_terminal else SELDOM):
             return
-        if self._live:
+        if self._on_terminal:
             print(f"\r\x1b[K  {self}", end="", file=sys.stderr, flush=True)
         else:
             self._say(f"  {self}")
 
     def __str__(self) -> str:
         pace = self.pace
-        done = f"{pace.done / pace.total:.0%} of {readable(pace.total)}" if pace.total else readable(pace.done)
-        return f"{done}, {readable(pace.rate)} a second{pace.left}"
+        done = f"{pace.done / pace.total:.0%} of {format_bytes(pace.total)}" if pace.total else format_bytes(pace.done)
+        return f"{done}, {format_bytes(pace.rate)} a second{pace.left}"
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._live:
+        if self._on_terminal:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
         if kind is None:
             self._say(f"  {self}")
 
 
-def readable(size: float) -> str:
-    """A number of bytes as people read it, in powers of a thousand."""
+def format_bytes(size: float) -> str:
+    """Formats a number of bytes in powers of 1,000, such as `80.4 MB`."""
     for unit in UNITS[:-1]:
         if size < 999.5:
             return f"{size:.0f} {unit}" if unit == UNITS[0] or size >= 99.95 else f"{size:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""Texts out of archives: a stream is read once, and what is looked for is copied to where we say."""
+"""Extracts texts: members of tar archives, segments of SGML files."""
 
 import gzip
 import re
@@ -10,88 +10,86 @@ from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-__all__ = ["UnusableError", "plain", "segments", "unpack"]
+__all__ = ["UnusableError", "plain_text", "read_segments", "unpack"]
 
-CHUNK = 1 << 20
+CHUNK = 1 << 20  # bytes
 
 
 class UnusableError(ValueError):
-    """An archive or a text that is there, and is not what it should be."""
+    """An archive or a text exists, but is damaged or has an unexpected content."""
 
 
 def unpack(archive: Path, members: Mapping[str, Path]) -> None:
-    """Copies members of a tar archive, plain or compressed, to the files that are given for each.
+    """Copies members of a tar archive, plain or compressed, to the files that `members` maps them to.
 
-    No name of the archive becomes a path, so that nothing is written elsewhere whatever the names are. An
-    `UnusableError` where a member is missing or no file, or the archive damaged.
+    The archive is read once, as a stream. Names in the archive never become paths, so a hostile archive cannot
+    choose where to write. Raises UnusableError where a member is missing or not a file, or the archive is damaged.
     """
-    wanted = dict(members)
+    destinations = dict(members)
     try:
         with tarfile.open(archive, "r|*") as stream:
             for entry in stream:
-                destination = wanted.pop(str(PurePosixPath(entry.name)), None)
+                destination = destinations.pop(str(PurePosixPath(entry.name)), None)
                 if destination is not None:
                     _copy(stream, entry, archive, destination)
-                if not wanted:
+                if not destinations:
                     return
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UnusableError(f"{archive} is a damaged archive ({error}); delete it and run the command again") from None
-    raise UnusableError(f"{archive} has no {', '.join(sorted(wanted))}: it is another archive than the one expected")
+    raise UnusableError(f"{archive} does not contain {', '.join(sorted(destinations))}; it is not the expected archive")
 
 
 def _copy(stream: tarfile.TarFile, entry: tarfile.TarInfo, archive: Path, destination: Path) -> None:
-    """Copies one member, which has to be a file: a link would lead to what the archive's author chose."""
+    """Copies a member that is a regular file; a link could lead to any file of this machine."""
     content: IO[bytes] | None = stream.extractfile(entry) if entry.isreg() else None
     if content is None:
-        raise UnusableError(
-            f"{archive}: {entry.name} is no file but a link or a folder; the archive is not to be trusted"
-        )
+        raise UnusableError(f"{archive}: {entry.name} is a link or a folder instead of a file; the archive is suspect")
     with destination.open("wb") as file:
         shutil.copyfileobj(content, file, CHUNK)
 
 
-def plain(path: Path, aside: Path) -> Path:
-    """The text of a file, a sentence a line: `path` itself, or, of an .sgm file, its segments, written to `aside`."""
+def plain_text(path: Path, converted: Path) -> Path:
+    """Returns a file with a sentence a line: `path` itself, or `converted`, which gets the segments of an .sgm file."""
     if path.suffix != ".sgm":
         return path
-    aside.write_text("".join(f"{segment}\n" for segment in segments(path)), "utf-8", newline="\n")
-    return aside
+    converted.write_text("".join(f"{segment}\n" for segment in read_segments(path)), "utf-8", newline="\n")
+    return converted
 
 
-def segments(path: Path) -> Iterator[str]:
-    """The segments of a WMT test in SGML, in order, with entities undone; a line break inside one is a space."""
-    reader = _Segments()
+def read_segments(path: Path) -> Iterator[str]:
+    """Yields the segments of a WMT test set in SGML, with entities decoded and line breaks replaced by spaces."""
+    parser = _SegmentParser()
     try:
-        reader.feed(path.read_text("utf-8"))
+        parser.feed(path.read_text("utf-8"))
     except UnicodeDecodeError as error:
-        raise UnusableError(f"{path} is no UTF-8 ({error.reason} at byte {error.start:,})") from None
-    reader.close()
-    if reader.inside:
-        raise UnusableError(f"{path} ends inside of a segment: it is cut short")
-    for segment in reader.found:
+        raise UnusableError(f"{path} is not UTF-8 ({error.reason} at byte {error.start:,})") from None
+    parser.close()
+    if parser.inside:
+        raise UnusableError(f"{path} ends inside a segment; it is truncated")
+    for segment in parser.segments:
         yield re.sub(r"\s*[\r\n]\s*", " ", segment.strip())
 
 
-class _Segments(HTMLParser):
-    """Collects what stands in `<seg>`. The files are SGML: no root, ampersands and tags that XML would refuse."""
+class _SegmentParser(HTMLParser):
+    """Collects the text of `<seg>` elements. An XML parser would refuse the files: no root, unescaped ampersands."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self.found: list[str] = []
+        self.segments: list[str] = []
         self.inside = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """A segment begins, if it is one."""
+        """Begins a segment at `<seg>`."""
         if tag == "seg":
             self.inside = True
-            self.found.append("")
+            self.segments.append("")
 
     def handle_endtag(self, tag: str) -> None:
-        """A segment ends, if it is one."""
+        """Ends a segment at `</seg>`."""
         if tag == "seg":
             self.inside = False
 
     def handle_data(self, data: str) -> None:
-        """Text, which counts inside of a segment only."""
+        """Adds text to the open segment, if there is one."""
         if self.inside:
-            self.found[-1] += data
+            self.segments[-1] += data

@@ -3,93 +3,92 @@
 from typing import NamedTuple
 
 from transduce.embedded.english import morphology
-from transduce.embedded.english.phrases import fronted, phrase, place, quality, time
-from transduce.embedded.english.tree import Branch, Leaf, Tree, first_leaf
+from transduce.embedded.english.phrases import adjective_phrase, fronted, phrase, place, time
+from transduce.embedded.english.tree import Branch, Leaf, Tree, first_leaf, make_leaf
 from transduce.embedded.syntax import (
+    END,
+    AdjectivePhrase,
     Clause,
-    Form,
     Gap,
     NounPhrase,
     Place,
     Pronoun,
-    Quality,
     Sentence,
-    Subordinate,
+    SubordinateClause,
+    VerbForm,
     agreement,
-    is_asked,
+    is_interrogative,
 )
 
 
-def sentence(said: Sentence) -> Branch:
-    """The tree of a whole sentence."""
-    if said.mood == "question":
-        return question(said.clause)
-    end = Leaf(".", ".", ((0, "end"),))
-    first = statement(said.clause)
-    if said.joint and said.second:
-        conjunction = Leaf("CC", said.joint[0], ((id(said), "joint"),))
-        comma = Leaf(",", ",", ((id(said.clause), "comma"),))
-        return Branch("S", [first, comma, conjunction, statement(said.second), end])
-    if not said.subordinate:
+def sentence(node: Sentence) -> Branch:
+    """Returns the tree of a sentence."""
+    if node.mood == "question":
+        return question(node.clause)
+    end = Leaf(".", ".", (END,))
+    first = statement(node.clause)
+    if node.conjunction and node.second:
+        comma = make_leaf(",", ",", node.clause, "comma")
+        conjunction = make_leaf("CC", node.conjunction[0], node, "conjunction")
+        return Branch("S", [first, comma, conjunction, statement(node.second), end])
+    if not node.subordinate:
         return Branch("S", [*first.children, end])
-    below = subordinate(said.subordinate)
-    if said.before:
-        comma = Leaf(",", ",", ((id(said.subordinate), "comma"),))
-        return Branch("S", [below, comma, *first.children, end])
+    below = subordinate(node.subordinate)
+    if node.subordinate_first:
+        return Branch("S", [below, make_leaf(",", ",", node.subordinate, "comma"), *first.children, end])
     *head, verbs = first.children
     assert isinstance(verbs, Branch)
     return Branch("S", [*head, Branch("VP", [*verbs.children, below]), end])
 
 
 def statement(clause: Clause) -> Branch:
-    """S: what opens the clause, subject, verb phrase."""
+    """Returns S: the opening adverbial, the subject, the verb phrase."""
     front = fronted(clause.adjuncts)
     opening: list[Tree] = [front, Leaf(",", ",")] if front else []
     person = agreement(clause.subject)
     return Branch("S", [*opening, phrase(clause.subject, "subject"), verb_phrase(clause, person)])
 
 
-def subordinate(said: Subordinate) -> Branch:
-    """SBAR: conjunction and clause."""
-    key = ((id(said), "conjunction"),)
-    word: Tree = Leaf("IN", said.english, key)
-    if said.english == "when":
-        word = Branch("WHADVP", [Leaf("WRB", said.english, key)])
-    return Branch("SBAR", [word, statement(said.clause)])
+def subordinate(node: SubordinateClause) -> Branch:
+    """Returns SBAR: the conjunction and its clause."""
+    if node.english == "when":
+        opening: Tree = Branch("WHADVP", [make_leaf("WRB", node.english, node, "conjunction")])
+    else:
+        opening = make_leaf("IN", node.english, node, "conjunction")
+    return Branch("SBAR", [opening, statement(node.clause)])
 
 
 # Questions -----------------------------------------------------------------------------------------------
 
 
 def question(clause: Clause) -> Branch:
-    """SQ, or SBARQ where something opens the question."""
-    end = Leaf(".", "?", ((0, "end"),))
+    """Returns SQ, or SBARQ where an interrogative opens the question."""
+    end = Leaf(".", "?", (END,))
     person = agreement(clause.subject)
-    if is_asked(clause.subject):
+    if is_interrogative(clause.subject):
         opening = Branch("WHNP", phrase(clause.subject, "subject").children)
         return Branch("SBARQ", [opening, Branch("SQ", [verb_phrase(clause, person)]), end])
-    opened = opening_of_question(clause)
-    if opened:
-        return Branch("SBARQ", [opened, inverted(clause, person), end])
+    if interrogative := interrogative_opening(clause):
+        return Branch("SBARQ", [interrogative, inverted(clause, person), end])
     return Branch("SQ", [*inverted(clause, person).children, end])
 
 
-def opening_of_question(clause: Clause) -> Branch | None:
-    """What is asked for, where it is not the subject."""
-    if ask := clause.adjuncts.ask:
-        return Branch("WHADVP", [Leaf("WRB", ask.english, ((id(clause), "ask"),))])
+def interrogative_opening(clause: Clause) -> Branch | None:
+    """Returns the interrogative adverb or object; None in a yes/no question."""
+    if adverb := clause.adjuncts.question:
+        return Branch("WHADVP", [make_leaf("WRB", adverb.english, clause, "question")])
     for number, filler in enumerate(clause.objects):
-        if is_asked(filler):
-            asking = Branch("WHNP", phrase(filler, "object").children)
-            return _behind(clause, number, asking, "WHPP")
+        if is_interrogative(filler):
+            words = Branch("WHNP", phrase(filler, "object").children)
+            return _with_preposition(clause, number, words, "WHPP")
     return None
 
 
-def _behind(clause: Clause, number: int, words: Branch, label: str) -> Branch:
-    """A phrase behind the preposition of its slot, if the slot has one; a receiver who is moved takes "to"."""
+def _with_preposition(clause: Clause, number: int, words: Branch, label: str) -> Branch:
+    """Returns an object with the preposition of its slot, if there is one; a fronted recipient takes "to"."""
     slot = clause.verb.slots[number]
-    receiver = label == "WHPP" and len(clause.verb.slots) > 1 and slot.case == "dative"
-    preposition = slot.english or ("to" if receiver else "")
+    fronted_recipient = label == "WHPP" and len(clause.verb.slots) > 1 and slot.case == "dative"
+    preposition = slot.english or ("to" if fronted_recipient else "")
     if not preposition:
         return words
     keys = ((id(clause), f"preposition{number}"),) if slot.german else first_leaf(words).keys
@@ -104,47 +103,47 @@ FINITE_BE = {"VBP": ("am", "is", "are"), "VBZ": ("am", "is", "are"), "VBD": ("wa
 
 
 class Auxiliary(NamedTuple):
-    """An auxiliary, the form it asks of the next verb ("TO" is "to" and the base), and what it stands for."""
+    """An auxiliary, the tag that it requires of the next verb ("TO": "to" and the base form), and its role."""
 
     word: str
     next: str
     role: str
 
 
-def auxiliaries(form: Form) -> list[Auxiliary]:
-    """The auxiliaries of a form, without "do"."""
-    wanted: list[Auxiliary] = []
+def auxiliaries(form: VerbForm) -> list[Auxiliary]:
+    """Returns the auxiliaries of a form, without "do"."""
+    chain: list[Auxiliary] = []
     if form.modal:
         word, _, to = form.modal.english.partition(" ")
-        wanted.append(Auxiliary(word, "TO" if to else "VB", "finite"))
+        chain.append(Auxiliary(word, "TO" if to else "VB", "finite"))
     if form.tense == "future":
-        wanted.append(Auxiliary("will", "VB", "finite"))
+        chain.append(Auxiliary("will", "VB", "finite"))
     if form.tense in ("perfect", "pluperfect"):
-        wanted.append(Auxiliary("have", "VBN", "finite"))
+        chain.append(Auxiliary("have", "VBN", "finite"))
     if form.progressive:
-        wanted.append(Auxiliary("be", "VBG", "finite"))
+        chain.append(Auxiliary("be", "VBG", "finite"))
     if form.passive:
-        wanted.append(Auxiliary("be", "VBN", "passive" if wanted else "finite"))
-    return wanted
+        chain.append(Auxiliary("be", "VBN", "passive" if chain else "finite"))
+    return chain
 
 
 class Link(NamedTuple):
-    """One verb of a chain, and the form that it asks of the next."""
+    """A verb of a chain, and the tag that it requires of the next one."""
 
     leaf: Leaf
     next: str
 
 
-def chain(clause: Clause, person: int, inverted: bool = False) -> list[Link]:
-    """The verbs from the finite one to the main one, with "do" where a question or "not" needs it."""
-    wanted = auxiliaries(clause.form)
-    lexical = wanted[0].next == "TO" if wanted else clause.verb.english != "be"
+def verb_chain(clause: Clause, person: int, inverted: bool = False) -> list[Link]:
+    """Returns the verbs from the finite one to the main one, with "do" where a question or "not" needs it."""
+    chain = auxiliaries(clause.form)
+    lexical = chain[0].next == "TO" if chain else clause.verb.english != "be"
     if lexical and (inverted or clause.form.negated):
-        wanted.insert(0, Auxiliary("do", "VB", "finite"))
+        chain.insert(0, Auxiliary("do", "VB", "finite"))
     tag = finite_tag(clause.form, person)
     links: list[Link] = []
-    for word, following, role in wanted:
-        leaf = Leaf("MD" if word in MODALS else tag, verb_form(word, tag, person), ((id(clause), role),))
+    for word, following, role in chain:
+        leaf = make_leaf("MD" if word in MODALS else tag, verb_form(word, tag, person), clause, role)
         links.append(Link(leaf, following))
         tag = "VB" if following == "TO" else following
     verb = clause.verb
@@ -154,7 +153,7 @@ def chain(clause: Clause, person: int, inverted: bool = False) -> list[Link]:
 
 
 def verb_form(word: str, tag: str, person: int, past: str = "", participle: str = "") -> str:
-    """A verb in the form its tag names; "be" agrees in more ways than any other."""
+    """Returns a verb in the form of a tag; `person` as by `agreement`, for "be"."""
     if word in MODALS:
         return word
     if word == "be" and tag in FINITE_BE:
@@ -162,8 +161,8 @@ def verb_form(word: str, tag: str, person: int, past: str = "", participle: str 
     return morphology.verb(word, tag, past, participle)
 
 
-def finite_tag(form: Form, person: int) -> str:
-    """The tag of the first verb: infinitive, past, or present in agreement with the subject."""
+def finite_tag(form: VerbForm, person: int) -> str:
+    """Returns the tag of the first verb: infinitive, past, or present in agreement with the subject."""
     if form.tense == "infinitive":
         return "VB"
     past = form.tense in ("past", "pluperfect")
@@ -171,26 +170,26 @@ def finite_tag(form: Form, person: int) -> str:
 
 
 def verb_phrase(clause: Clause, person: int) -> Branch:
-    """VP, one inside the other, the finite verb outermost."""
-    links = chain(clause, person)
-    middle = _middle(clause)
+    """Returns nested VPs, the finite verb outermost."""
+    links = verb_chain(clause, person)
+    middle = _negation_and_frequency(clause)
     if len(links) == 1 and clause.verb.english != "be":
         return Branch("VP", [*middle, links[0].leaf, *completions(clause)])
     return _nested(links, middle, clause)
 
 
-def _middle(clause: Clause) -> list[Tree]:
-    """What stands beside the finite verb: "not" and how often."""
-    found: list[Tree] = []
+def _negation_and_frequency(clause: Clause) -> list[Tree]:
+    """Returns "not" and the adverb of frequency, which stand beside the finite verb."""
+    words: list[Tree] = []
     if clause.form.negated:
-        found.append(Leaf("RB", "not", ((id(clause), "not"),)))
+        words.append(make_leaf("RB", "not", clause, "not"))
     if frequency := clause.adjuncts.frequency:
-        found.append(Branch("ADVP", [Leaf("RB", frequency.english, ((id(clause), "frequency"),))]))
-    return found
+        words.append(Branch("ADVP", [make_leaf("RB", frequency.english, clause, "frequency")]))
+    return words
 
 
 def _nested(links: list[Link], middle: list[Tree], clause: Clause) -> Branch:
-    """The verb phrase of a chain; `middle` follows its first verb."""
+    """Returns the VP of a chain of verbs; `middle` follows the first one."""
     (leaf, following), *rest = links
     if not rest:
         return Branch("VP", [leaf, *middle, *completions(clause)])
@@ -201,68 +200,68 @@ def _nested(links: list[Link], middle: list[Tree], clause: Clause) -> Branch:
 
 
 def inverted(clause: Clause, person: int) -> Branch:
-    """SQ: the finite verb before its subject."""
-    (leaf, _), *rest = chain(clause, person, inverted=True)
-    head: list[Tree] = [leaf, phrase(clause.subject, "subject"), *_middle(clause)]
+    """Returns SQ: the finite verb before its subject."""
+    (leaf, _), *rest = verb_chain(clause, person, inverted=True)
+    head: list[Tree] = [leaf, phrase(clause.subject, "subject"), *_negation_and_frequency(clause)]
     return Branch("SQ", [*head, *([_nested(rest, [], clause)] if rest else completions(clause))])
 
 
 def completions(clause: Clause) -> list[Tree]:
-    """What follows the main verb: particle, objects, doer, manner, place, time, clause."""
-    found = objects(clause)
+    """Returns what follows the main verb: particle, objects, agent, manner, place, time, clause."""
+    trees = objects(clause)
     adjuncts, complement = clause.adjuncts, clause.complement
-    if isinstance(complement, Quality):
-        found.append(quality(complement))
+    if isinstance(complement, AdjectivePhrase):
+        trees.append(adjective_phrase(complement))
     if isinstance(complement, Place):
-        found.append(place(complement))
+        trees.append(place(complement))
     if clause.agent:
-        found.append(Branch("PP", [Leaf("IN", "by", ((id(clause), "by"),)), phrase(clause.agent, "object")]))
+        trees.append(Branch("PP", [make_leaf("IN", "by", clause, "by"), phrase(clause.agent, "object")]))
     if adjuncts.manner:
-        found.append(Branch("ADVP", [Leaf("RB", adjuncts.manner.english, ((id(clause), "manner"),))]))
+        trees.append(Branch("ADVP", [make_leaf("RB", adjuncts.manner.english, clause, "manner")]))
     if adjuncts.place and adjuncts.front != "place":
-        found.append(place(adjuncts.place))
+        trees.append(place(adjuncts.place))
     if adjuncts.time and adjuncts.front != "time":
-        found.append(time(adjuncts.time))
-    if isinstance(complement, Subordinate):
-        found.append(subordinate(complement))
+        trees.append(time(adjuncts.time))
+    if isinstance(complement, SubordinateClause):
+        trees.append(subordinate(complement))
     if isinstance(complement, Clause):
-        to = Leaf("TO", "to", ((id(complement), "to"),))
-        found.append(Branch("S", [Branch("VP", [to, verb_phrase(complement, 1)])]))
-    return found
+        to = make_leaf("TO", "to", complement, "to")
+        trees.append(Branch("S", [Branch("VP", [to, verb_phrase(complement, 1)])]))
+    return trees
 
 
 def objects(clause: Clause) -> list[Tree]:
-    """Particle and objects; "to" somebody comes last, the particle after a pronoun."""
+    """Returns particle and objects; a recipient with "to" comes last, the particle follows a pronoun."""
     verb = clause.verb
-    found: list[Tree] = [
-        _behind(clause, number, phrase(filler, "object"), "PP")
+    trees: list[Tree] = [
+        _with_preposition(clause, number, phrase(filler, "object"), "PP")
         for number, filler in enumerate(clause.objects)
-        if not isinstance(filler, Gap) and not is_asked(filler)
+        if not isinstance(filler, Gap) and not is_interrogative(filler)
     ]
-    if len(found) == 2 and verb.slots[0].english == "to":
-        found.reverse()
+    if len(trees) == 2 and verb.slots[0].english == "to":
+        trees.reverse()
     if not verb.particle:
-        return found
+        return trees
     label, tag = PARTICLES.get(verb.particle, ("PRT", "RP"))
-    particle: Tree = Branch(label, [Leaf(tag, verb.particle, ((id(clause), "verb"),))])
+    particle: Tree = Branch(label, [make_leaf(tag, verb.particle, clause, "verb")])
     pronoun = bool(clause.objects) and isinstance(clause.objects[0], Pronoun) and not verb.slots[0].english
-    return [*found, particle] if pronoun else [particle, *found]
+    return [*trees, particle] if pronoun else [particle, *trees]
 
 
 # Relative clauses ----------------------------------------------------------------------------------------
 
 
 def relative(clause: Clause, antecedent: NounPhrase) -> Branch:
-    """SBAR: the relative pronoun and the clause that lacks what it stands for."""
+    """Returns SBAR: the relative pronoun and the clause with the gap."""
     human = "person" in antecedent.noun.classes
     if isinstance(clause.subject, Gap):
         body = Branch("S", [verb_phrase(clause, agreement(antecedent))])
-        return Branch("SBAR", [_pronoun(clause, "who" if human else "that"), body])
+        return Branch("SBAR", [_relative_pronoun(clause, "who" if human else "that"), body])
     number = next(number for number, filler in enumerate(clause.objects) if isinstance(filler, Gap))
     thing = "which" if clause.verb.slots[number].english else "that"
-    head = _behind(clause, number, _pronoun(clause, "whom" if human else thing), "WHPP")
+    head = _with_preposition(clause, number, _relative_pronoun(clause, "whom" if human else thing), "WHPP")
     return Branch("SBAR", [head, statement(clause)])
 
 
-def _pronoun(clause: Clause, word: str) -> Branch:
-    return Branch("WHNP", [Leaf("WDT" if word in ("that", "which") else "WP", word, ((id(clause), "gap"),))])
+def _relative_pronoun(clause: Clause, word: str) -> Branch:
+    return Branch("WHNP", [make_leaf("WDT" if word in ("that", "which") else "WP", word, clause, "gap")])

@@ -1,157 +1,158 @@
 """English noun phrases and adverbials."""
 
 from transduce.embedded.english import morphology
-from transduce.embedded.english.tree import Branch, Leaf, Tree, first_leaf, parsed
+from transduce.embedded.english.tree import Branch, Leaf, Tree, first_leaf, make_leaf, parse_brackets
 from transduce.embedded.lexicon import TIMES
 from transduce.embedded.syntax import (
+    AdjectivePhrase,
     Adjuncts,
-    Both,
     Clause,
-    Clock,
-    Description,
-    During,
+    ClockTime,
+    Coordination,
+    EventTime,
+    InterrogativePronoun,
     NamePhrase,
     NounPhrase,
     Phrase,
     Place,
     Possessor,
+    PrepositionalModifier,
     Pronoun,
-    Quality,
-    Query,
-    SetTime,
+    TimeExpression,
 )
+
+TIME_TREES = {time.english: parse_brackets(time.english) for time in TIMES}
 
 # Noun phrases --------------------------------------------------------------------------------------------
 
 
-def phrase(said: Phrase, role: str) -> Branch:
-    """NP (or WHNP of a question), in the role of subject or object."""
-    match said:
+def phrase(node: Phrase, role: str) -> Branch:
+    """Returns an NP, or the WHNP of a question, in the role of subject or object."""
+    match node:
         case NounPhrase():
-            return noun_phrase(said)
+            return noun_phrase(node)
         case NamePhrase():
-            return Branch("NP", [Leaf("NNP", said.name.english, ((id(said), "noun"),))])
+            return Branch("NP", [make_leaf("NNP", node.name.english, node, "noun")])
         case Pronoun():
-            text = said.person.english if role == "subject" else said.person.english_object
-            return Branch("NP", [Leaf("PRP", text, ((id(said), "noun"),))])
-        case Both():
-            word = Leaf("CC", "and", ((id(said), "and"),))
-            return Branch("NP", [phrase(said.first, role), word, phrase(said.second, role)])
-        case Query():
-            text = "what" if not said.human else "who" if role == "subject" else "whom"
-            return Branch("WHNP", [Leaf("WP", text, ((id(said), "noun"),))])
-    return Branch("NP", [Leaf("PRP", "it", ((id(said), "noun"),))])
+            text = node.pronoun.english if role == "subject" else node.pronoun.english_object
+            return Branch("NP", [make_leaf("PRP", text, node, "noun")])
+        case Coordination():
+            conjunction = make_leaf("CC", "and", node, "and")
+            return Branch("NP", [phrase(node.first, role), conjunction, phrase(node.second, role)])
+        case InterrogativePronoun():
+            text = "what" if not node.human else "who" if role == "subject" else "whom"
+            return Branch("WHNP", [make_leaf("WP", text, node, "noun")])
+    return Branch("NP", [make_leaf("PRP", "it", node, "noun")])
 
 
-def noun_phrase(said: NounPhrase) -> Branch:
-    """A noun with what comes before it and after it."""
-    modifier = said.modifier
-    core = Branch("NP", [*determiners(said), *inner_words(said)])
+def noun_phrase(node: NounPhrase) -> Branch:
+    """Returns an NP with the modifier of the noun."""
+    modifier = node.modifier
+    core = Branch("NP", [*determiners(node), *core_words(node)])
     match modifier:
         case Possessor(owner, False):
-            of = Leaf("IN", "of", ((id(owner), "determiner"),))
+            of = make_leaf("IN", "of", owner, "determiner")
             return Branch("NP", [core, Branch("PP", [of, phrase(owner, "object")])])
-        case Description():
-            word = Leaf("IN", modifier.attribute.english, ((id(modifier), "preposition"),))
-            return Branch("NP", [core, Branch("PP", [word, phrase(modifier.phrase, "object")])])
+        case PrepositionalModifier():
+            preposition = make_leaf("IN", modifier.attribute.english, modifier, "preposition")
+            return Branch("NP", [core, Branch("PP", [preposition, phrase(modifier.phrase, "object")])])
         case Clause():
-            # Noun phrases and clauses contain each other, so one of the two modules must wait for the other.
+            # Imported here because noun phrases and clauses contain each other.
             from transduce.embedded.english.clauses import relative
 
-            return Branch("NP", [core, relative(modifier, said)])
+            return Branch("NP", [core, relative(modifier, node)])
     return core
 
 
-def determiners(said: NounPhrase) -> list[Tree]:
-    """The article or the like, or "the teacher's" in its place."""
-    if isinstance(said.modifier, Possessor) and said.modifier.before:
-        owner = phrase(said.modifier.owner, "object")
+def determiners(node: NounPhrase) -> list[Tree]:
+    """Returns the determiner, or a possessor such as "the teacher's" in its place."""
+    if isinstance(node.modifier, Possessor) and node.modifier.before:
+        owner = phrase(node.modifier.owner, "object")
         last = owner.children[-1]
         assert isinstance(last, Leaf)
         mark = "'" if last.tag == "NNS" and last.text.endswith("s") else "'s"
         return [Branch("NP", [*owner.children, Leaf("POS", mark, last.keys)])]
-    if not said.determiner:
+    if not node.determiner:
         return []
-    text = said.determiner.english
+    text = node.determiner.english
     if text == "a":
-        text = morphology.indefinite(first_leaf(inner_words(said)[0]).text)
-    return [Leaf(said.determiner.tag, text, ((id(said), "determiner"),))]
+        text = morphology.indefinite_article(first_leaf(core_words(node)[0]).text)
+    return [make_leaf(node.determiner.tag, text, node, "determiner")]
 
 
-def inner_words(said: NounPhrase) -> list[Tree]:
-    """Number, adjective, noun."""
+def core_words(node: NounPhrase) -> list[Tree]:
+    """Returns numeral, adjective and noun."""
     words: list[Tree] = []
-    if said.numeral:
-        words.append(Leaf("CD", said.numeral.english, ((id(said), "numeral"),)))
-    if said.quality:
-        described = quality(said.quality)
-        words += [described] if said.quality.very else described.children
-    tag = "NNS" if said.number == "plural" else "NN"
-    words.append(Leaf(tag, morphology.noun(said.noun, said.number), ((id(said), "noun"),)))
+    if node.numeral:
+        words.append(make_leaf("CD", node.numeral.english, node, "numeral"))
+    if node.adjective_phrase:
+        branch = adjective_phrase(node.adjective_phrase)
+        words += [branch] if node.adjective_phrase.very else branch.children
+    plural = node.number == "plural"
+    text = node.noun.english_plural if plural else node.noun.english
+    words.append(make_leaf("NNS" if plural else "NN", text, node, "noun"))
     return words
 
 
-def quality(said: Quality) -> Branch:
-    """ADJP: an adjective, with "very" or without."""
-    very: list[Tree] = [Leaf("RB", "very", ((id(said), "very"),))] if said.very else []
-    return Branch("ADJP", [*very, Leaf("JJ", said.adjective.english, ((id(said), "adjective"),))])
+def adjective_phrase(node: AdjectivePhrase) -> Branch:
+    """Returns the ADJP of an adjective, with or without "very"."""
+    very: list[Tree] = [make_leaf("RB", "very", node, "very")] if node.very else []
+    return Branch("ADJP", [*very, make_leaf("JJ", node.adjective.english, node, "adjective")])
 
 
 # Adverbials ----------------------------------------------------------------------------------------------
 
 
 def fronted(adjuncts: Adjuncts) -> Tree | None:
-    """What stands before the subject."""
+    """Returns the adverbial before the subject."""
     match adjuncts.front:
         case "time" if adjuncts.time:
             return time(adjuncts.time)
         case "place" if adjuncts.place:
             return place(adjuncts.place)
         case "remark" if adjuncts.remark:
-            return Branch("ADVP", [Leaf("RB", adjuncts.remark.english, ((id(adjuncts), "remark"),))])
+            return Branch("ADVP", [make_leaf("RB", adjuncts.remark.english, adjuncts, "remark")])
     return None
 
 
-def place(where: Place) -> Branch:
-    """PP of place or direction."""
-    tag = "TO" if where.english == "to" else "IN"
-    word = Leaf(tag, where.english, ((id(where), "preposition"),))
-    return Branch("PP", [word, phrase(where.phrase, "object")])
+def place(node: Place) -> Branch:
+    """Returns the PP of a place or a direction."""
+    preposition = make_leaf("TO" if node.english == "to" else "IN", node.english, node, "preposition")
+    return Branch("PP", [preposition, phrase(node.phrase, "object")])
 
 
-def time(when: SetTime | Clock | During) -> Tree:
-    """A phrase of time."""
-    match when:
-        case SetTime():
-            tree, _ = _numbered(TIME_TREES[when.time.english], id(when), when.time.shared)
+def time(node: TimeExpression | ClockTime | EventTime) -> Tree:
+    """Returns an adverbial of time."""
+    match node:
+        case TimeExpression():
+            tree, _ = _with_keys(TIME_TREES[node.time.english], node, node.time.aligned)
             return tree
-        case During():
-            word = Leaf("IN", when.english, ((id(when), "preposition"),))
-            return Branch("PP", [word, phrase(when.phrase, "object")])
-    return clock(when)
+        case EventTime():
+            preposition = make_leaf("IN", node.english, node, "preposition")
+            return Branch("PP", [preposition, phrase(node.phrase, "object")])
+    return clock(node)
 
 
-def clock(when: Clock) -> Branch:
-    """ "at half past seven", "at quarter to three", "at five o'clock"."""
-    at = Leaf("IN", "at", ((id(when), "at"),))
-    hour = Leaf("CD", when.hour.english, ((id(when), "hour"),))
-    relation = ((id(when), "relation"),)
-    if when.relation == "full":
-        return Branch("PP", [at, Branch("NP", [hour, Leaf("RB", "o'clock", relation)])])
-    fraction = Leaf("NN", "half" if when.relation == "half" else "quarter", ((id(when), "fraction"),))
-    tail = Branch("PP", [Leaf("IN", "to" if when.relation == "to" else "past", relation), Branch("NP", [hour])])
-    return Branch("PP", [at, Branch("NP", [Branch("NP", [fraction]), tail])])
+def clock(node: ClockTime) -> Branch:
+    """Returns "at half past seven", "at quarter to three", "at five o'clock"."""
+    at = make_leaf("IN", "at", node, "at")
+    hour = make_leaf("CD", node.hour.english, node, "hour")
+    if node.relation == "full":
+        return Branch("PP", [at, Branch("NP", [hour, make_leaf("RB", "o'clock", node, "relation")])])
+    fraction = make_leaf("NN", "half" if node.relation == "half" else "quarter", node, "fraction")
+    relation = make_leaf("IN", "to" if node.relation == "to" else "past", node, "relation")
+    return Branch("PP", [at, Branch("NP", [Branch("NP", [fraction]), Branch("PP", [relation, Branch("NP", [hour])])])])
 
 
-def _numbered(tree: Tree, node: int, most: int, right: int = 0) -> tuple[Tree, int]:
-    """A copy whose leaves are numbered from the last, as German's are; what is left over shares the first."""
+def _with_keys(tree: Tree, node: TimeExpression, aligned: int, right: int = 0) -> tuple[Tree, int]:
+    """Returns a copy whose leaves are numbered from the right, as in German, and the number of leaves so far.
+
+    Leaves beyond `aligned` share the last number.
+    """
     if isinstance(tree, Leaf):
-        return tree._replace(keys=((node, str(min(right + 1, most))),)), right + 1
+        return make_leaf(tree.tag, tree.text, node, str(min(right + 1, aligned))), right + 1
     children: list[Tree] = []
     for child in reversed(tree.children):
-        numbered, right = _numbered(child, node, most, right)
+        numbered, right = _with_keys(child, node, aligned, right)
         children.append(numbered)
     return Branch(tree.label, children[::-1]), right
-
-
-TIME_TREES = {time.english: parsed(time.english) for time in TIMES}

@@ -1,12 +1,12 @@
-"""Trees: constituents whose leaves remember what they stand for, and the bracketed lines that say them."""
+"""Penn-style trees: constituents, leaves with alignment keys, and their bracketed notation."""
 
 from typing import NamedTuple, TypeAlias
 
-Key: TypeAlias = tuple[int, str]  # a node of the abstract sentence and which of its words
+from transduce.embedded.syntax import Key
 
 
 class Leaf(NamedTuple):
-    """A word, its tag, and what it stands for."""
+    """A word, its tag and its alignment keys."""
 
     tag: str
     text: str
@@ -23,29 +23,34 @@ class Branch(NamedTuple):
 Tree: TypeAlias = Leaf | Branch
 
 
+def make_leaf(tag: str, text: str, node: object, role: str) -> Leaf:
+    """Returns a leaf that is aligned to the words with this role of the same node."""
+    return Leaf(tag, text, ((id(node), role),))
+
+
 def leaves_of(tree: Tree) -> list[Leaf]:
-    """The leaves from left to right."""
+    """Returns the leaves from left to right."""
     if isinstance(tree, Leaf):
         return [tree]
     return [leaf for child in tree.children for leaf in leaves_of(child)]
 
 
 def first_leaf(tree: Tree) -> Leaf:
-    """The leftmost leaf."""
+    """Returns the leftmost leaf."""
     while isinstance(tree, Branch):
         tree = tree.children[0]
     return tree
 
 
 def bracketed(tree: Tree) -> str:
-    """A tree as one line."""
+    """Returns the bracketed notation of a tree, on one line."""
     if isinstance(tree, Leaf):
         return f"({tree.tag} {tree.text})"
     return f"({tree.label} {' '.join([bracketed(child) for child in tree.children])})"
 
 
-def parsed(line: str) -> Tree:
-    """The tree that a bracketed line says, without keys."""
+def parse_brackets(line: str) -> Tree:
+    """Parses the bracketed notation to a tree without keys."""
     stack: list[list[str | Tree]] = [[]]
     for part in line.replace("(", " ( ").replace(")", " ) ").split():
         if part == "(":
@@ -60,7 +65,7 @@ def parsed(line: str) -> Tree:
 
 
 def _constituent(label: str | Tree, *parts: str | Tree) -> Tree:
-    """A leaf or a branch, from what stood between two brackets."""
+    """Returns a leaf or a branch from the content of a pair of brackets."""
     assert isinstance(label, str)
     if isinstance(parts[0], str):
         return Leaf(label, parts[0])

@@ -1,1 +1,1 @@
-"""German: abstract sentences as words in the order of the German clause."""
+"""German: a function named after a constituent realises a node of the abstract sentence as words in order."""

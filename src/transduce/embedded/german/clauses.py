@@ -1,42 +1,44 @@
-"""German clauses and sentences: two brackets of verbs, and what stands before and after them."""
+"""German clauses and sentences: the two brackets of verbs, and the fields before, between and behind them."""
 
 from typing import NamedTuple
 
 from transduce.embedded.german import morphology
 from transduce.embedded.german.middle import middle_field, object_phrase, preposition_key
-from transduce.embedded.german.phrases import Word, Words, phrase, place, time
+from transduce.embedded.german.phrases import Word, Words, make_word, phrase, place, time
 from transduce.embedded.syntax import (
+    END,
     Clause,
     Gap,
     NounPhrase,
     Sentence,
-    Subordinate,
+    SubordinateClause,
     agreement,
-    is_asked,
+    is_interrogative,
 )
 
 
-def sentence(said: Sentence) -> Words:
-    """The words of a whole sentence; commas may stand in pairs or before the end, and are tidied afterwards."""
-    end = Word("?" if said.mood == "question" else ".", ((0, "end"),))
-    if said.mood == "question":
-        return [*main(said.clause, question_opening(said.clause)), end]
-    if said.subordinate and said.before:
-        return [*main(said.clause, subordinate(said.subordinate)), end]
-    words = main(said.clause, fronted(said.clause))
-    if said.joint and said.second:
-        comma = Word(",", ((id(said.clause), "comma"),))
-        joint = Word(said.joint[1], ((id(said), "joint"),))
-        return [*words, comma, joint, *main(said.second, fronted(said.second)), end]
-    if said.subordinate:
-        words += subordinate(said.subordinate)
+def sentence(node: Sentence) -> Words:
+    """Returns the words of a sentence; the caller merges commas that are doubled or precede the end."""
+    end = Word("?" if node.mood == "question" else ".", (END,))
+    if node.mood == "question":
+        return [*main(node.clause, question_opening(node.clause)), end]
+    if node.subordinate and node.subordinate_first:
+        return [*main(node.clause, subordinate(node.subordinate)), end]
+    words = main(node.clause, fronted(node.clause))
+    if node.conjunction and node.second:
+        comma = make_word(",", node.clause, "comma")
+        conjunction = make_word(node.conjunction[1], node, "conjunction")
+        return [*words, comma, conjunction, *main(node.second, fronted(node.second)), end]
+    if node.subordinate:
+        words += subordinate(node.subordinate)
     return [*words, end]
 
 
 def main(clause: Clause, opening: Words | None) -> Words:
-    """Verb second: the opening, the finite verb, the middle field, the other verbs, what comes after.
+    """Returns a clause with the verb second: opening, finite verb, middle field, other verbs, postponed clauses.
 
-    Without an opening the subject opens the clause; an empty one leaves the verb first, as in yes/no questions.
+    Without an opening (None) the subject opens the clause; an empty opening leaves the verb first, as in yes/no
+    questions.
     """
     verbs = predicate(clause, agreement(clause.subject))
     middle, tail = middle_field(clause, with_subject=opening is not None)
@@ -46,37 +48,36 @@ def main(clause: Clause, opening: Words | None) -> Words:
     return [*opening, verbs.finite, *middle, *verbs.separated(), *tail, *clausal_object(clause)]
 
 
-def final(clause: Clause, person: int) -> Words:
-    """Verb last, as under a conjunction or a relative pronoun."""
+def verb_last(clause: Clause, person: int) -> Words:
+    """Returns a clause with the verb at its end, as behind a conjunction or a relative pronoun."""
     verbs = predicate(clause, person)
     middle, tail = middle_field(clause, with_subject=True)
     return [*middle, *verbs.joined(), *tail, *clausal_object(clause)]
 
 
-def subordinate(said: Subordinate) -> Words:
-    """Comma, conjunction, the clause with its verb at the end, comma."""
-    comma = Word(",", ((id(said), "comma"),))
-    conjunction = Word(said.german, ((id(said), "conjunction"),))
-    return [comma, conjunction, *final(said.clause, agreement(said.clause.subject)), comma]
+def subordinate(node: SubordinateClause) -> Words:
+    """Returns comma, conjunction, the clause with its verb at the end, comma."""
+    comma = make_word(",", node, "comma")
+    conjunction = make_word(node.german, node, "conjunction")
+    return [comma, conjunction, *verb_last(node.clause, agreement(node.clause.subject)), comma]
 
 
 def relative(clause: Clause, antecedent: NounPhrase) -> Words:
-    """Comma, the pronoun in the case of the gap, the clause with its verb at the end, comma."""
+    """Returns comma, the pronoun in the case of the gap, the clause with its verb at the end, comma."""
     column = morphology.column(antecedent.noun.gender, antecedent.number)
-    key = (id(clause), "gap")
     comma = Word(",")
     if isinstance(clause.subject, Gap):
-        pronoun = Word(morphology.RELATIVE["nominative"][column], (key,))
-        return [comma, pronoun, *final(clause, agreement(antecedent)), comma]
+        pronoun = make_word(morphology.RELATIVE["nominative"][column], clause, "gap")
+        return [comma, pronoun, *verb_last(clause, agreement(antecedent)), comma]
     number = next(number for number, filler in enumerate(clause.objects) if isinstance(filler, Gap))
     slot = clause.verb.slots[number]
-    pronoun = Word(morphology.RELATIVE[slot.case][column], (key,))
+    pronoun = make_word(morphology.RELATIVE[slot.case][column], clause, "gap")
     preposition = [Word(slot.german, (preposition_key(clause, number),))] if slot.german else []
-    return [comma, *preposition, pronoun, *final(clause, agreement(clause.subject)), comma]
+    return [comma, *preposition, pronoun, *verb_last(clause, agreement(clause.subject)), comma]
 
 
 def infinitive(clause: Clause) -> Words:
-    """An infinitive clause with "zu", between commas."""
+    """Returns an infinitive clause with "zu", between commas."""
     middle, tail = middle_field(clause, with_subject=False)
     verb = clause.verb
     to, lexical = (id(clause), "to"), ((id(clause), "finite"), (id(clause), "verb"))
@@ -88,9 +89,9 @@ def infinitive(clause: Clause) -> Words:
 
 
 def clausal_object(clause: Clause) -> Words:
-    """A clause in place of an object, behind the verbs."""
+    """Returns a clause in place of an object, behind the verbs."""
     match clause.complement:
-        case Subordinate():
+        case SubordinateClause():
             return subordinate(clause.complement)
         case Clause():
             return infinitive(clause.complement)
@@ -101,7 +102,7 @@ def clausal_object(clause: Clause) -> Words:
 
 
 def fronted(clause: Clause) -> Words | None:
-    """The adverbial that opens a clause; none where the subject does."""
+    """Returns the adverbial that opens a clause; None where the subject opens it."""
     adjuncts = clause.adjuncts
     match adjuncts.front:
         case "time" if adjuncts.time:
@@ -109,18 +110,18 @@ def fronted(clause: Clause) -> Words | None:
         case "place" if adjuncts.place:
             return place(adjuncts.place).words
         case "remark" if adjuncts.remark:
-            return [Word(adjuncts.remark.german, ((id(adjuncts), "remark"),))]
+            return [make_word(adjuncts.remark.german, adjuncts, "remark")]
     return None
 
 
 def question_opening(clause: Clause) -> Words | None:
-    """What is asked for, unless it is the subject; nothing in a yes/no question."""
-    if is_asked(clause.subject):
+    """Returns the interrogative adverb or object; None where it is the subject, nothing in a yes/no question."""
+    if is_interrogative(clause.subject):
         return None
-    if ask := clause.adjuncts.ask:
-        return [Word(ask.german, ((id(clause), "ask"),))]
+    if adverb := clause.adjuncts.question:
+        return [make_word(adverb.german, clause, "question")]
     for number, filler in enumerate(clause.objects):
-        if is_asked(filler):
+        if is_interrogative(filler):
             return object_phrase(clause, number).words
     return []
 
@@ -129,48 +130,47 @@ def question_opening(clause: Clause) -> Words | None:
 
 
 class Verbs(NamedTuple):
-    """The verbs of a clause: the finite one, its prefix, the others in the order they have at the end."""
+    """The verbs of a clause: the finite one, its separable prefix, the non-finite ones in their order at the end."""
 
     finite: Word
     prefix: str
-    others: Words
+    nonfinite: Words
 
     def separated(self) -> Words:
-        """The right bracket of a main clause."""
-        return [Word(self.prefix, self.finite.keys)] if self.prefix else self.others
+        """Returns the right bracket of a main clause."""
+        return [Word(self.prefix, self.finite.keys)] if self.prefix else self.nonfinite
 
     def joined(self) -> Words:
-        """All verbs at the end of a clause."""
-        return [*self.others, self.finite._replace(text=self.prefix + self.finite.text)]
+        """Returns all verbs at the end of a clause."""
+        return [*self.nonfinite, self.finite._replace(text=self.prefix + self.finite.text)]
 
 
 def predicate(clause: Clause, person: int) -> Verbs:
-    """The verbs that a form needs; `person` as `agreement` gives it."""
+    """Returns the verbs of a clause in its form; `person` is an `agreement`."""
     form, verb = clause.form, clause.verb
-    keys = ((id(clause), "finite"),)
     if form.modal:
         text = form.modal.plural if person == 2 else form.modal.singular
-        return Verbs(Word(text, keys), "", infinitives(clause))
+        return Verbs(make_word(text, clause, "finite"), "", infinitives(clause))
     if form.tense == "future":
-        return Verbs(Word(morphology.present("werden", "", person), keys), "", infinitives(clause))
-    participle = Word(morphology.participle(verb), ((id(clause), "verb"),))
+        return Verbs(make_word(morphology.present("werden", "", person), clause, "finite"), "", infinitives(clause))
+    participle = make_word(morphology.participle(verb), clause, "verb")
     if form.tense in ("perfect", "pluperfect"):
         auxiliary = "sein" if form.passive else verb.auxiliary
         inflect = morphology.past if form.tense == "pluperfect" else morphology.present
-        been = [Word("worden", ((id(clause), "passive"),))] if form.passive else []
-        return Verbs(Word(inflect(auxiliary, "", person), keys), "", [participle, *been])
+        been = [make_word("worden", clause, "passive")] if form.passive else []
+        return Verbs(make_word(inflect(auxiliary, "", person), clause, "finite"), "", [participle, *been])
     inflect, irregular = (
         (morphology.past, verb.german_past) if form.tense == "past" else (morphology.present, verb.present)
     )
     if form.passive:
-        return Verbs(Word(inflect("werden", "", person), keys), "", [participle])
-    return Verbs(Word(inflect(verb.german, irregular, person), (*keys, (id(clause), "verb"))), verb.prefix, [])
+        return Verbs(make_word(inflect("werden", "", person), clause, "finite"), "", [participle])
+    keys = ((id(clause), "finite"), (id(clause), "verb"))
+    return Verbs(Word(inflect(verb.german, irregular, person), keys), verb.prefix, [])
 
 
 def infinitives(clause: Clause) -> Words:
-    """What follows a modal: the infinitive, or the participle and "werden"."""
-    lexical = ((id(clause), "verb"),)
+    """Returns what follows a modal: the infinitive, or the participle and "werden"."""
     if clause.form.passive:
-        be = Word("werden", ((id(clause), "passive"),))
-        return [Word(morphology.participle(clause.verb), lexical), be]
-    return [Word(morphology.infinitive(clause.verb, marked=False), lexical)]
+        participle = make_word(morphology.participle(clause.verb), clause, "verb")
+        return [participle, make_word("werden", clause, "passive")]
+    return [make_word(morphology.infinitive(clause.verb, marked=False), clause, "verb")]

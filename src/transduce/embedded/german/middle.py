@@ -1,43 +1,43 @@
-"""The German middle field: what stands between the two brackets of verbs, and in which order."""
+"""The German middle field: the constituents between the two brackets of verbs, and their order."""
 
 from transduce.embedded.german.phrases import (
-    Extended,
-    Key,
+    Constituent,
     Words,
-    one,
+    adjective_phrase,
     phrase,
     place,
     prepositional,
-    quality,
+    single_word,
     time,
 )
-from transduce.embedded.lexicon_entries import Slot
+from transduce.embedded.lexicon_entries import Adverb, Slot
 from transduce.embedded.syntax import (
+    AdjectivePhrase,
     Clause,
+    Expletive,
     Gap,
+    Key,
     NounPhrase,
     Phrase,
     Place,
     Possessor,
     Pronoun,
-    Quality,
-    Weather,
-    is_asked,
+    is_interrogative,
 )
 
 
 def middle_field(clause: Clause, with_subject: bool) -> tuple[Words, Words]:
-    """What stands between the two brackets, and the relative clause that moves behind the second.
+    """Returns the words between the two brackets, and the relative clause that moves behind the second one.
 
-    The order: pronouns, subject, time, how often, definite objects, manner, indefinite objects, "nicht", doer, place,
-    objects with prepositions, what the verb needs besides.
+    The order: pronouns, subject, time, frequency, definite objects, manner, indefinite objects, "nicht", agent, place,
+    prepositional objects, complement.
     """
     parts = [
         *opening_part(clause, with_subject),
         *_times(clause),
         *bare_objects(clause),
-        *circumstances(clause),
-        *prepositional_objects(clause),
+        *_agent_and_place(clause),
+        *_prepositional_objects(clause),
         *_complement(clause),
     ]
     words: Words = []
@@ -46,94 +46,93 @@ def middle_field(clause: Clause, with_subject: bool) -> tuple[Words, Words]:
     return (words + parts[-1].words, parts[-1].tail) if parts else ([], [])
 
 
-def opening_part(clause: Clause, with_subject: bool) -> list[Extended]:
-    """The subject and the light pronouns, which precede it if it is a noun, unless they too could be the subject."""
-    subject = clause.subject
-    pronouns = reflexive(clause) + light_objects(clause)
-    if not with_subject or isinstance(subject, Gap):
+def opening_part(clause: Clause, with_subject: bool) -> list[Constituent]:
+    """Returns the subject and the pronouns.
+
+    A pronoun precedes a subject that is a noun, except "sie", which could be taken for the subject.
+    """
+    node = clause.subject
+    pronouns = _reflexive(clause) + _pronoun_objects(clause)
+    if not with_subject or isinstance(node, Gap):
         return pronouns
-    said = phrase(subject, "nominative")
-    closed = Extended(said.words + said.tail, [])
-    if isinstance(subject, Pronoun | Weather):
-        return [closed, *pronouns]
+    words, tail = phrase(node, "nominative")
+    subject = Constituent(words + tail, [])
+    if isinstance(node, Pronoun | Expletive):
+        return [subject, *pronouns]
     first = [part for part in pronouns if part.words[0].text.lower() != "sie"]
-    return [*first, closed, *(part for part in pronouns if part not in first)]
+    return [*first, subject, *(part for part in pronouns if part not in first)]
 
 
-def reflexive(clause: Clause) -> list[Extended]:
-    """The pronoun of a reflexive verb."""
+def _reflexive(clause: Clause) -> list[Constituent]:
+    """Returns the pronoun of a reflexive verb."""
     if not clause.verb.reflexive:
         return []
     subject = clause.subject
-    text = subject.person.reflexive if isinstance(subject, Pronoun) else "sich"
-    return [one(text, (id(clause), "verb"))]
+    text = subject.pronoun.reflexive if isinstance(subject, Pronoun) else "sich"
+    return [single_word(text, clause, "verb")]
 
 
-def _times(clause: Clause) -> list[Extended]:
-    """When, and how often; "nie" and "schon" keep to the place of "nicht"."""
+def _times(clause: Clause) -> list[Constituent]:
+    """Returns the adverbials of time and frequency; "nie" and "schon" follow later, where "nicht" stands."""
     adjuncts = clause.adjuncts
-    parts = [Extended(time(adjuncts.time), [])] if adjuncts.time and adjuncts.front != "time" else []
-    return parts if _late(clause) else parts + _frequency(clause)
+    parts = [Constituent(time(adjuncts.time), [])] if adjuncts.time and adjuncts.front != "time" else []
+    return parts if _has_late_frequency(clause) else parts + _adverb(clause, adjuncts.frequency, "frequency")
 
 
-def _frequency(clause: Clause) -> list[Extended]:
-    word = clause.adjuncts.frequency
-    return [one(word.german, (id(clause), "frequency"))] if word else []
+def _adverb(clause: Clause, adverb: Adverb | None, role: str) -> list[Constituent]:
+    return [single_word(adverb.german, clause, role)] if adverb else []
 
 
-def _manner(clause: Clause) -> list[Extended]:
-    word = clause.adjuncts.manner
-    return [one(word.german, (id(clause), "manner"))] if word else []
-
-
-def _late(clause: Clause) -> bool:
+def _has_late_frequency(clause: Clause) -> bool:
     """Whether the adverb of frequency follows definite objects."""
     return clause.adjuncts.frequency is not None and clause.adjuncts.frequency.kind == "late"
 
 
-def _in_middle(clause: Clause) -> list[tuple[int, Slot, Phrase]]:
-    """The objects that have not moved out."""
+def _objects_in_place(clause: Clause) -> list[tuple[int, Slot, Phrase]]:
+    """Returns number, slot and phrase of the objects that have not moved out of the middle field."""
     return [
         (number, clause.verb.slots[number], filler)
         for number, filler in enumerate(clause.objects)
-        if not isinstance(filler, Gap) and not is_asked(filler)
+        if not isinstance(filler, Gap) and not is_interrogative(filler)
     ]
 
 
-def light_objects(clause: Clause) -> list[Extended]:
-    """Pronouns, the accusative before the dative."""
-    found = [
+def _pronoun_objects(clause: Clause) -> list[Constituent]:
+    """Returns the objects that are pronouns, the accusative before the dative."""
+    pronouns = [
         (slot.case, object_phrase(clause, number))
-        for number, slot, filler in _in_middle(clause)
+        for number, slot, filler in _objects_in_place(clause)
         if isinstance(filler, Pronoun) and not slot.german
     ]
-    return [part for _, part in sorted(found, key=lambda pair: pair[0])]
+    return [part for _, part in sorted(pronouns, key=lambda pair: pair[0])]
 
 
-def bare_objects(clause: Clause) -> list[Extended]:
-    """Objects without preposition, and what stands behind definite ones but before indefinite ones.
+def bare_objects(clause: Clause) -> list[Constituent]:
+    """Returns the objects without a preposition, and the adverbs between definite and indefinite objects.
 
     "nicht" comes last, unless it has become the "kein" of an object.
     """
-    late = (_frequency(clause) if _late(clause) else []) + _manner(clause)
-    parts: list[Extended] = []
-    negation = [one("nicht", (id(clause), "not"))] if clause.form.negated else []
-    for number, slot, filler in _in_middle(clause):
+    adjuncts = clause.adjuncts
+    adverbs = _adverb(clause, adjuncts.frequency, "frequency") if _has_late_frequency(clause) else []
+    adverbs += _adverb(clause, adjuncts.manner, "manner")
+    negation = [single_word("nicht", clause, "not")] if clause.form.negated else []
+    parts: list[Constituent] = []
+    for number, slot, filler in _objects_in_place(clause):
         if slot.german or isinstance(filler, Pronoun):
             continue
-        if indefinite(filler) and negation:
+        if _is_indefinite(filler) and negation:
             parts.append(object_phrase(clause, number, (id(clause), "not")))
             negation = []
-        elif indefinite(filler):
-            parts += [*late, object_phrase(clause, number)]
-            late = []
+        elif _is_indefinite(filler):
+            parts += [*adverbs, object_phrase(clause, number)]
+            adverbs = []
         else:
             parts.append(object_phrase(clause, number))
-    return _with_tail_last([*parts, *late, *negation])
+    return _with_tail_last([*parts, *adverbs, *negation])
 
 
-def _with_tail_last(parts: list[Extended]) -> list[Extended]:
-    """The relative clause of the last object waits for the adverbs behind that object."""
+def _with_tail_last(parts: list[Constituent]) -> list[Constituent]:
+    """Moves the relative clause of the last object behind the adverbs that follow that object."""
     tails = [part.tail for part in parts if part.tail]
     if not tails:
         return parts
@@ -141,17 +140,17 @@ def _with_tail_last(parts: list[Extended]) -> list[Extended]:
     return [*before, last._replace(tail=tails[-1])]
 
 
-def indefinite(filler: Phrase) -> bool:
-    """Whether "not" becomes "kein" before this phrase."""
+def _is_indefinite(filler: Phrase) -> bool:
+    """Whether "not" becomes "kein" before the phrase."""
     if not isinstance(filler, NounPhrase) or isinstance(filler.modifier, Possessor):
         return False
     return filler.determiner is None or filler.determiner.english == "a"
 
 
-def circumstances(clause: Clause) -> list[Extended]:
-    """By whom, where."""
+def _agent_and_place(clause: Clause) -> list[Constituent]:
+    """Returns the agent of a passive and the place."""
     adjuncts = clause.adjuncts
-    parts: list[Extended] = []
+    parts: list[Constituent] = []
     if clause.agent:
         parts.append(prepositional("von", "dative", clause.agent, (id(clause), "by")))
     if adjuncts.place and adjuncts.front != "place":
@@ -159,29 +158,28 @@ def circumstances(clause: Clause) -> list[Extended]:
     return parts
 
 
-def prepositional_objects(clause: Clause) -> list[Extended]:
-    """Objects that a preposition leads."""
-    return [object_phrase(clause, number) for number, slot, _ in _in_middle(clause) if slot.german]
+def _prepositional_objects(clause: Clause) -> list[Constituent]:
+    return [object_phrase(clause, number) for number, slot, _ in _objects_in_place(clause) if slot.german]
 
 
-def object_phrase(clause: Clause, number: int, negated: Key | None = None) -> Extended:
-    """An object in the case of its slot, behind the preposition of its slot."""
+def object_phrase(clause: Clause, number: int, negation: Key | None = None) -> Constituent:
+    """Returns an object in the case of its slot, behind the preposition of its slot."""
     slot, filler = clause.verb.slots[number], clause.objects[number]
     if not slot.german:
-        return phrase(filler, slot.case, negated)
+        return phrase(filler, slot.case, negation)
     return prepositional(slot.german, slot.case, filler, preposition_key(clause, number))
 
 
 def preposition_key(clause: Clause, number: int) -> Key:
-    """What a German preposition stands for: an English one, or else it belongs to the verb."""
+    """Returns the key of a German preposition: that of the English preposition, or of the verb where there is none."""
     return (id(clause), f"preposition{number}" if clause.verb.slots[number].english else "verb")
 
 
-def _complement(clause: Clause) -> list[Extended]:
-    """What else the verb needs: an adjective, a place."""
+def _complement(clause: Clause) -> list[Constituent]:
+    """Returns the predicative adjective or the place that the verb requires."""
     match clause.complement:
-        case Quality():
-            return [Extended(quality(clause.complement), [])]
+        case AdjectivePhrase(adjective):
+            return [Constituent(adjective_phrase(clause.complement, adjective.german), [])]
         case Place():
             return [place(clause.complement)]
     return []

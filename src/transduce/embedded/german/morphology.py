@@ -1,4 +1,4 @@
-"""German words in their forms: articles, adjectives, nouns, verbs."""
+"""German inflection: articles, adjectives, nouns, verbs."""
 
 from functools import cache
 
@@ -11,9 +11,7 @@ DEFINITE = {
     "dative": ("dem", "der", "dem", "den"),
     "genitive": ("des", "der", "des", "der"),
 }
-RELATIVE = {
-    "nominative": ("der", "die", "das", "die"),
-    "accusative": ("den", "die", "das", "die"),
+RELATIVE = DEFINITE | {
     "dative": ("dem", "der", "dem", "denen"),
     "genitive": ("dessen", "deren", "dessen", "deren"),
 }
@@ -23,29 +21,20 @@ LIKE_DIESER = {
     "dative": ("em", "er", "em", "en"),
     "genitive": ("es", "er", "es", "er"),
 }
-LIKE_EIN = {
+LIKE_EIN = LIKE_DIESER | {
     "nominative": ("", "e", "", "e"),
     "accusative": ("en", "e", "", "e"),
-    "dative": ("em", "er", "em", "en"),
-    "genitive": ("es", "er", "es", "er"),
 }
-STRONG = {
-    "nominative": ("er", "e", "es", "e"),
-    "accusative": ("en", "e", "es", "e"),
-    "dative": ("em", "er", "em", "en"),
-    "genitive": ("en", "er", "en", "er"),
-}
+STRONG = LIKE_DIESER | {"genitive": ("en", "er", "en", "er")}
 WEAK = {
     "nominative": ("e", "e", "e", "en"),
     "accusative": ("en", "e", "e", "en"),
     "dative": ("en", "en", "en", "en"),
     "genitive": ("en", "en", "en", "en"),
 }
-MIXED = {
+MIXED = WEAK | {
     "nominative": ("er", "e", "es", "en"),
     "accusative": ("en", "e", "es", "en"),
-    "dative": ("en", "en", "en", "en"),
-    "genitive": ("en", "en", "en", "en"),
 }
 DETERMINER_ENDINGS = {"dies": LIKE_DIESER, "strong": LIKE_DIESER, "ein": LIKE_EIN}
 ADJECTIVE_ENDINGS = {"definite": WEAK, "dies": WEAK, "strong": STRONG, "ein": MIXED, "": STRONG}
@@ -61,7 +50,7 @@ CONTRACTIONS = {
     ("zu", "der"): "zur",
 }
 
-# Singular of the first person, singular of the third, plural.
+# First person singular, third person singular, plural.
 PRESENT = {
     "sein": ("bin", "ist", "sind"),
     "haben": ("habe", "hat", "haben"),
@@ -73,13 +62,13 @@ INSEPARABLE = ("be", "emp", "ent", "er", "ge", "miss", "ver", "zer")
 
 
 def column(gender: Gender, number: Number) -> int:
-    """The column of the tables of endings."""
+    """Returns the column of the tables of endings."""
     return 3 if number == "plural" else "mfn".index(gender)
 
 
 @cache
 def determiner(word: Determiner, case: Case, column: int) -> str:
-    """An article or the like, declined."""
+    """Declines an article or another determiner."""
     if word.declension == "definite":
         return DEFINITE[case][column]
     return word.german + DETERMINER_ENDINGS[word.declension][case][column]
@@ -87,43 +76,41 @@ def determiner(word: Determiner, case: Case, column: int) -> str:
 
 @cache
 def adjective(word: Adjective, declension: str, case: Case, column: int) -> str:
-    """An adjective before a noun; `declension` is its determiner's, empty where there is none."""
+    """Declines an adjective before a noun; `declension` is that of its determiner, empty where there is none."""
     ending = ADJECTIVE_ENDINGS[declension][case][column]
     return word.stem + (ending[1:] if word.stem.endswith("e") else ending)
 
 
 @cache
 def noun(word: Noun, case: Case, number: Number) -> str:
-    """A noun, declined."""
+    """Declines a noun."""
     if number == "plural":
         return word.plural + ("n" if case == "dative" and not word.plural.endswith(("n", "s")) else "")
-    weak = word.gender == "m" and word.genitive.endswith("n")
     if word.gender == "f" or case == "nominative":
         return word.german
-    if weak:
-        return word.genitive
-    if case == "genitive":
+    weak = word.gender == "m" and word.genitive.endswith("n")
+    if weak or case == "genitive":
         return word.genitive or genitive(word.german)
     return word.german
 
 
 def genitive(german: str) -> str:
-    """The genitive of a masculine or neuter noun by rule: -es after a hiss and in short words, else -s."""
+    """Returns the regular genitive of a masculine or neuter noun: -es after a sibilant and one syllable, else -s."""
     vowels = sum(letter in "aeiouäöüyAEIOUÄÖÜ" for letter in german)
     for pair in ("ai", "au", "äu", "ee", "ei", "eu", "ie", "oo", "aa", "Ei", "Au"):
         vowels -= pair in german
-    hissing = german.endswith(("s", "ß", "x", "z"))
-    return german + ("es" if hissing or (vowels == 1 and german[-1] not in "aeiouäöü") else "s")
+    sibilant = german.endswith(("s", "ß", "x", "z"))
+    return german + ("es" if sibilant or (vowels == 1 and german[-1] not in "aeiouäöü") else "s")
 
 
 def possessive_name(german: str) -> str:
-    """The genitive of a name before its noun."""
+    """Returns the genitive of a name before its noun."""
     return german + ("’" if german.endswith(("s", "ß", "x", "z")) else "s")
 
 
 @cache
 def present(verb: str, third: str, person: int) -> str:
-    """Present tense; `third` is the third person where it is not regular; `person` as in `PRESENT`."""
+    """Returns the present; `third` is an irregular third person; `person` is a column of `PRESENT`."""
     if verb in PRESENT:
         return PRESENT[verb][person]
     if person == 2:
@@ -135,14 +122,14 @@ def present(verb: str, third: str, person: int) -> str:
 
 @cache
 def past(verb: str, strong: str, person: int) -> str:
-    """Simple past; `strong` is its singular where it is not regular."""
+    """Returns the simple past; `strong` is an irregular singular."""
     singular = PAST.get(verb) or strong or stem(verb) + ("ete" if needs_e(stem(verb)) else "te")
     return singular if person < 2 else singular + ("n" if singular.endswith("e") else "en")
 
 
 @cache
 def participle(verb: Verb) -> str:
-    """Past participle, with its prefix."""
+    """Returns the past participle with its prefix."""
     regular = stem(verb.german) + ("et" if needs_e(stem(verb.german)) else "t")
     unstressed = verb.german.startswith(INSEPARABLE) or verb.german.endswith("ieren")
     base = verb.german_participle or regular if unstressed else verb.german_participle or "ge" + regular
@@ -151,18 +138,18 @@ def participle(verb: Verb) -> str:
 
 @cache
 def infinitive(verb: Verb, marked: bool) -> str:
-    """Infinitive with its prefix; `marked` by "zu", which comes between the prefix and the verb."""
+    """Returns the infinitive with its prefix; `marked` puts "zu" between the prefix and the verb."""
     if marked and verb.prefix:
         return verb.prefix + "zu" + verb.german
     return verb.prefix + verb.german
 
 
 def stem(verb: str) -> str:
-    """What the endings are put on."""
+    """Returns the stem, which takes the endings."""
     return verb.removesuffix("n") if verb.endswith(("eln", "ern")) else verb.removesuffix("en")
 
 
 def needs_e(stem: str) -> bool:
-    """Whether -t cannot be said after this stem without an e."""
+    """Whether -t needs an e before it to be pronounceable after this stem."""
     after_consonant = stem[-2] not in "aeiouäöürlhmn" or stem.endswith("chn")
     return stem.endswith(("d", "t")) or (stem[-1] in "mn" and after_consonant)

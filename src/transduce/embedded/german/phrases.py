@@ -3,30 +3,29 @@
 from typing import NamedTuple, TypeAlias
 
 from transduce.embedded.german import morphology
-from transduce.embedded.lexicon import DETERMINERS, NUMERALS, named
+from transduce.embedded.lexicon import DETERMINERS, NUMERALS, find_entry
 from transduce.embedded.lexicon_entries import Case
 from transduce.embedded.syntax import (
-    Both,
+    AdjectivePhrase,
     Clause,
-    Clock,
-    Description,
-    During,
+    ClockTime,
+    Coordination,
+    EventTime,
+    InterrogativePronoun,
+    Key,
     NamePhrase,
     NounPhrase,
     Phrase,
     Place,
     Possessor,
+    PrepositionalModifier,
     Pronoun,
-    Quality,
-    Query,
-    SetTime,
+    TimeExpression,
 )
-
-Key: TypeAlias = tuple[int, str]  # a node of the abstract sentence and which of its words
 
 
 class Word(NamedTuple):
-    """A word and what it stands for."""
+    """A word and its alignment keys."""
 
     text: str
     keys: tuple[Key, ...] = ()
@@ -34,149 +33,142 @@ class Word(NamedTuple):
 
 Words: TypeAlias = list[Word]
 
-THE = named(DETERMINERS, "the")
-A = named(DETERMINERS, "a")
+THE = find_entry(DETERMINERS, "the")
+A = find_entry(DETERMINERS, "a")
 HOURS = {numeral.hour: numeral.german for numeral in NUMERALS if numeral.hour}
+INTERROGATIVE = {"nominative": "wer", "accusative": "wen", "dative": "wem"}
 
 
-class Extended(NamedTuple):
-    """A phrase and the relative clause at its end, which may move behind the verb."""
+class Constituent(NamedTuple):
+    """The words of a phrase, and the relative clause at its end, which may move behind the verb."""
 
     words: Words
     tail: Words
 
 
-def one(text: str, key: Key) -> Extended:
-    """A phrase of one word."""
-    return Extended([Word(text, (key,))], [])
+def make_word(text: str, node: object, role: str) -> Word:
+    """Returns a word that is aligned to the words with this role of the same node."""
+    return Word(text, ((id(node), role),))
+
+
+def single_word(text: str, node: object, role: str) -> Constituent:
+    """Returns a phrase of one word."""
+    return Constituent([make_word(text, node, role)], [])
 
 
 # Noun phrases --------------------------------------------------------------------------------------------
 
 
-def phrase(said: Phrase, case: Case, negated: Key | None = None) -> Extended:
-    """Any phrase in a case; `negated` is the "not" that turns its article into "kein"."""
-    match said:
+def phrase(node: Phrase, case: Case, negation: Key | None = None) -> Constituent:
+    """Returns a phrase in a case; `negation` is the key of a "not" that turns the article into "kein"."""
+    match node:
         case NounPhrase():
-            return noun_phrase(said, case, negated)
+            return noun_phrase(node, case, negation)
         case NamePhrase():
-            return one(said.name.german, (id(said), "noun"))
+            return single_word(node.name.german, node, "noun")
         case Pronoun():
-            return one(getattr(said.person, case), (id(said), "noun"))
-        case Both():
-            first, second = phrase(said.first, case), phrase(said.second, case)
-            return Extended([*first.words, Word("und", ((id(said), "and"),)), *second.words], second.tail)
-        case Query():
-            forms = {"nominative": "wer", "accusative": "wen", "dative": "wem"}
-            return one(forms[case] if said.human else "was", (id(said), "noun"))
-    return one("es", (id(said), "noun"))
+            return single_word(getattr(node.pronoun, case), node, "noun")
+        case Coordination():
+            first, second = phrase(node.first, case), phrase(node.second, case)
+            return Constituent([*first.words, make_word("und", node, "and"), *second.words], second.tail)
+        case InterrogativePronoun():
+            return single_word(INTERROGATIVE[case] if node.human else "was", node, "noun")
+    return single_word("es", node, "noun")
 
 
-def noun_phrase(said: NounPhrase, case: Case, negated: Key | None) -> Extended:
-    """Article, number, adjective, noun, what follows the noun; the relative clause apart."""
-    column = morphology.column(said.noun.gender, said.number)
-    words, declension = article(said, case, negated)
-    if said.numeral:
-        words.append(Word(said.numeral.german, ((id(said), "numeral"),)))
-    if said.quality:
-        words += attributive(said.quality, declension, case, column)
-    words.append(Word(morphology.noun(said.noun, case, said.number), ((id(said), "noun"),)))
-    following = modifier(said)
-    return Extended(words + following.words, following.tail)
+def noun_phrase(node: NounPhrase, case: Case, negation: Key | None) -> Constituent:
+    """Returns article, numeral, adjective, noun and modifier; a relative clause is the tail."""
+    column = morphology.column(node.noun.gender, node.number)
+    words, declension = article(node, case, column, negation)
+    if node.numeral:
+        words.append(make_word(node.numeral.german, node, "numeral"))
+    if node.adjective_phrase:
+        text = morphology.adjective(node.adjective_phrase.adjective, declension, case, column)
+        words += adjective_phrase(node.adjective_phrase, text)
+    words.append(make_word(morphology.noun(node.noun, case, node.number), node, "noun"))
+    following = modifier(node)
+    return Constituent(words + following.words, following.tail)
 
 
-def article(said: NounPhrase, case: Case, negated: Key | None) -> tuple[Words, str]:
-    """The article, or a name in its place, and the declension that it asks of an adjective."""
-    column = morphology.column(said.noun.gender, said.number)
-    key = (id(said), "determiner")
-    match said.modifier:
+def article(node: NounPhrase, case: Case, column: int, negation: Key | None) -> tuple[Words, str]:
+    """Returns the article, or a name in its place, and the declension that it requires of an adjective."""
+    match node.modifier:
         case Possessor(NamePhrase(name) as owner, _):
-            return [Word(morphology.possessive_name(name.german), ((id(owner), "noun"),))], ""
+            return [make_word(morphology.possessive_name(name.german), owner, "noun")], ""
         case Possessor(owner, True):
-            # English says "the teacher's" before the noun, German "des Lehrers" behind it, and its own article.
+            # "the teacher's car" is "das Auto des Lehrers": German adds an article that English does not have.
             return [Word(morphology.determiner(THE, case, column), ())], THE.declension
-    if negated:
-        return [Word("k" + morphology.determiner(A, case, column), (negated, key))], A.declension
-    if not said.determiner:
+    key = (id(node), "determiner")
+    if negation:
+        return [Word("k" + morphology.determiner(A, case, column), (negation, key))], A.declension
+    if not node.determiner:
         return [], ""
-    return [Word(morphology.determiner(said.determiner, case, column), (key,))], said.determiner.declension
+    return [Word(morphology.determiner(node.determiner, case, column), (key,))], node.determiner.declension
 
 
-def modifier(said: NounPhrase) -> Extended:
-    """What follows the noun."""
-    match said.modifier:
+def modifier(node: NounPhrase) -> Constituent:
+    """Returns what follows the noun."""
+    match node.modifier:
         case Possessor(owner, _) if isinstance(owner, NounPhrase):
             return phrase(owner, "genitive")
-        case Description(attribute, filler):
-            return prepositional(attribute.german, attribute.case, filler, (id(said.modifier), "preposition"))
+        case PrepositionalModifier(attribute, filler):
+            return prepositional(attribute.german, attribute.case, filler, (id(node.modifier), "preposition"))
         case Clause():
-            # Noun phrases and clauses contain each other, so one of the two modules must wait for the other.
+            # Imported here because noun phrases and clauses contain each other.
             from transduce.embedded.german.clauses import relative
 
-            return Extended([], relative(said.modifier, said))
-    return Extended([], [])
+            return Constituent([], relative(node.modifier, node))
+    return Constituent([], [])
 
 
-def attributive(said: Quality, declension: str, case: Case, column: int) -> Words:
-    """An adjective before its noun."""
-    text = morphology.adjective(said.adjective, declension, case, column)
-    very = [Word("sehr", ((id(said), "very"),))] if said.very else []
-    return [*very, Word(text, ((id(said), "adjective"),))]
-
-
-def quality(said: Quality) -> Words:
-    """An adjective that is said of the subject."""
-    very = [Word("sehr", ((id(said), "very"),))] if said.very else []
-    return [*very, Word(said.adjective.german, ((id(said), "adjective"),))]
+def adjective_phrase(node: AdjectivePhrase, text: str) -> Words:
+    """Returns an adjective, inflected to `text`, with or without "sehr"."""
+    very = [make_word("sehr", node, "very")] if node.very else []
+    return [*very, make_word(text, node, "adjective")]
 
 
 # Adverbials ----------------------------------------------------------------------------------------------
 
 
-def place(where: Place) -> Extended:
-    """A phrase of place or direction."""
-    return prepositional(where.german, where.case, where.phrase, (id(where), "preposition"))
+def place(node: Place) -> Constituent:
+    """Returns a phrase of place or direction."""
+    return prepositional(node.german, node.case, node.phrase, (id(node), "preposition"))
 
 
-def time(when: SetTime | Clock | During) -> Words:
-    """A phrase of time."""
-    match when:
-        case SetTime():
-            texts = when.time.german.split()
-            places = [min(len(texts) - number, when.time.shared) for number in range(len(texts))]
-            return [Word(text, ((id(when), str(place)),)) for text, place in zip(texts, places, strict=True)]
-        case During():
-            return prepositional(when.german, when.case, when.phrase, (id(when), "preposition")).words
-    return clock(when)
+def time(node: TimeExpression | ClockTime | EventTime) -> Words:
+    """Returns an adverbial of time."""
+    match node:
+        case TimeExpression():
+            texts = node.time.german.split()
+            numbers = [min(len(texts) - position, node.time.aligned) for position in range(len(texts))]
+            return [make_word(text, node, str(number)) for text, number in zip(texts, numbers, strict=True)]
+        case EventTime():
+            return prepositional(node.german, node.case, node.phrase, (id(node), "preposition")).words
+    return clock(node)
 
 
-def clock(when: Clock) -> Words:
-    """ "um halb acht": German counts towards the coming hour."""
-    hour, relation, fraction = ((id(when), key) for key in ("hour", "relation", "fraction"))
-    um = Word("um", ((id(when), "at"),))
-    match when.relation:
+def clock(node: ClockTime) -> Words:
+    """Returns "um fünf Uhr", "um halb acht", "um Viertel vor drei"; "halb" counts towards the next hour."""
+    at, hour = make_word("um", node, "at"), node.hour
+    match node.relation:
         case "full":
-            name = "ein" if when.hour.hour == 1 else when.hour.german
-            return [um, Word(name, (hour,)), Word("Uhr", (relation,))]
+            name = "ein" if hour.hour == 1 else hour.german
+            return [at, make_word(name, node, "hour"), make_word("Uhr", node, "relation")]
         case "half":
-            return [um, Word("halb", (fraction, relation)), Word(coming_hour(when), (hour,))]
+            half = Word("halb", ((id(node), "fraction"), (id(node), "relation")))
+            return [at, half, make_word(HOURS[hour.hour % 12 + 1], node, "hour")]
         case _:
-            word = "vor" if when.relation == "to" else "nach"
-            return [um, Word("Viertel", (fraction,)), Word(word, (relation,)), Word(when.hour.german, (hour,))]
+            relation = make_word("vor" if node.relation == "to" else "nach", node, "relation")
+            return [at, make_word("Viertel", node, "fraction"), relation, make_word(hour.german, node, "hour")]
 
 
-def coming_hour(when: Clock) -> str:
-    """The hour after the one that English names."""
-    return HOURS[when.hour.hour % 12 + 1]
-
-
-def prepositional(preposition: str, case: Case, filler: Phrase, key: Key) -> Extended:
-    """A phrase behind its preposition, run together with its article, unless a relative clause stresses that."""
+def prepositional(preposition: str, case: Case, filler: Phrase, key: Key) -> Constituent:
+    """Returns a phrase behind its preposition, contracted with its article unless a relative clause stresses that."""
     inner = phrase(filler, case)
     if not preposition:
         return inner
     first, *rest = inner.words
-    group = morphology.CONTRACTIONS.get((preposition, first.text))
-    if group and not inner.tail:
-        return Extended([Word(group, (key, *first.keys)), *rest], inner.tail)
-    return Extended([Word(preposition, (key,)), *inner.words], inner.tail)
+    contraction = morphology.CONTRACTIONS.get((preposition, first.text))
+    if contraction and not inner.tail:
+        return Constituent([Word(contraction, (key, *first.keys)), *rest], inner.tail)
+    return Constituent([Word(preposition, (key,)), *inner.words], inner.tail)

@@ -1,1 +1,1 @@
-"""The rules: which sentences there are, as choices that are counted, sampled and enumerated alike."""
+"""The grammar: a rule is a function, named after its constituent, that returns a choice of derivations."""

@@ -1,34 +1,34 @@
-"""Rules for adverbials: where, whither, when, how, how often, and which of them opens the clause."""
+"""Rules for adverbials: place, direction, time, frequency and manner, and the one that opens the clause."""
 
 from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-from transduce.embedded.grammar.choices import Choice, Each, OneOf, Pick, evenly, maybe
+from transduce.embedded.grammar.choices import Choice, Combine, OneOf, Pick, evenly, maybe
 from transduce.embedded.grammar.nominals import Nominal, noun_phrase
 from transduce.embedded.grammar.pairs import Pairs
-from transduce.embedded.lexicon import ADVERBS, NAMES, NOUNS, NUMERALS, TIMES, selected
+from transduce.embedded.lexicon import ADVERBS, NAMES, NOUNS, NUMERALS, TIMES, select_nouns
 from transduce.embedded.lexicon_entries import Adverb, Case
 from transduce.embedded.syntax import (
     Adjuncts,
-    Ask,
-    Clock,
-    During,
+    ClockTime,
+    EventTime,
     Front,
+    InterrogativeAdverb,
     NamePhrase,
     NounPhrase,
     Place,
-    SetTime,
+    TimeExpression,
 )
 
-WHERE, WHITHER = Ask("where", "wo"), Ask("where", "wohin")
-WHEN, WHY = Ask("when", "wann"), Ask("why", "warum")
+WHERE, WHITHER = InterrogativeAdverb("where", "wo"), InterrogativeAdverb("where", "wohin")
+WHEN, WHY = InterrogativeAdverb("when", "wann"), InterrogativeAdverb("why", "warum")
 
 PLACES = tuple(noun for noun in NOUNS if noun.at)
 GOALS = tuple(noun for noun in NOUNS if noun.to)
 REGIONS = [name for name in NAMES if name.kind in ("city", "country")]
-EVENTS = selected("event,meal")
-DURING: tuple[tuple[str, str, Case], ...] = (
+EVENTS = select_nouns("event,meal")
+EVENT_PREPOSITIONS: tuple[tuple[str, str, Case], ...] = (
     ("before", "vor", "dative"),
     ("after", "nach", "dative"),
     ("during", "während", "genitive"),
@@ -37,84 +37,85 @@ DURING: tuple[tuple[str, str, Case], ...] = (
 
 @cache
 def place(pairs: Pairs) -> Choice[Place]:
-    """Where something happens."""
+    """Returns the places where something happens."""
 
     def at(phrase: NounPhrase) -> Place:
         assert phrase.noun.at is not None
         return Place(phrase, *phrase.noun.at)
 
-    regions = Each(lambda name: Place(NamePhrase(name), "in", "in", "dative"), Pick(REGIONS))
-    return OneOf((5.0, Each(at, noun_phrase(pairs, PLACES, Nominal("place")))), (1.0, regions))
+    regions = Combine(lambda name: Place(NamePhrase(name), "in", "in", "dative"), Pick(REGIONS))
+    return OneOf((5.0, Combine(at, noun_phrase(pairs, PLACES, Nominal("place")))), (1.0, regions))
 
 
 @cache
 def direction(pairs: Pairs) -> Choice[Place]:
-    """Where somebody goes."""
+    """Returns the goals of a movement."""
 
     def to(phrase: NounPhrase) -> Place:
         assert phrase.noun.to is not None
         return Place(phrase, "to", *phrase.noun.to)
 
-    regions = Each(lambda name: Place(NamePhrase(name), "to", "nach", "dative"), Pick(REGIONS))
-    return OneOf((3.0, Each(to, noun_phrase(pairs, GOALS, Nominal("place")))), (1.0, regions))
+    regions = Combine(lambda name: Place(NamePhrase(name), "to", "nach", "dative"), Pick(REGIONS))
+    return OneOf((3.0, Combine(to, noun_phrase(pairs, GOALS, Nominal("place")))), (1.0, regions))
 
 
 @cache
-def time(pairs: Pairs, tense: str) -> Choice[SetTime | Clock | During]:
-    """When something happens; what goes with the tense. The perfect only takes set phrases such as "today"."""
-    phrases = Each(SetTime, Pick([entry for entry in TIMES if tense in entry.tenses]))
+def time(pairs: Pairs, tense: str) -> Choice[TimeExpression | ClockTime | EventTime]:
+    """Returns the adverbials of time of a tense; the perfect takes fixed expressions such as "today" only."""
+    expressions = Combine(TimeExpression, Pick([entry for entry in TIMES if tense in entry.tenses]))
     if tense == "perfect":
-        return phrases
+        return expressions
     hours = [numeral for numeral in NUMERALS if numeral.hour]
-    clock = Each(Clock, Pick(hours), Pick(["full", "half", "past", "to"]))
-    return OneOf((6.0, phrases), (2.0, clock), (2.0, evenly(*(during(pairs, *words) for words in DURING))))
+    clock = Combine(ClockTime, Pick(hours), Pick(["full", "half", "past", "to"]))
+    events = evenly(*(event_time(pairs, *words) for words in EVENT_PREPOSITIONS))
+    return OneOf((6.0, expressions), (2.0, clock), (2.0, events))
 
 
 @cache
-def during(pairs: Pairs, english: str, german: str, case: Case) -> Choice[During]:
-    """Before, after or during an event."""
+def event_time(pairs: Pairs, english: str, german: str, case: Case) -> Choice[EventTime]:
+    """Returns the times before, after or during an event."""
     events = noun_phrase(pairs, EVENTS, Nominal("fixed"))
-    return Each(lambda phrase: During(english, german, case, phrase), events)
+    return Combine(lambda phrase: EventTime(english, german, case, phrase), events)
 
 
-class Scope(NamedTuple):
-    """Which adverbials a clause has room for."""
+class AdverbialSlots(NamedTuple):
+    """The adverbials that a clause may have."""
 
-    frequent: bool  # how often
+    frequency: bool
     manners: tuple[Adverb, ...]
-    placed: bool  # where
-    timed: bool  # when
-    ended: bool  # whether some may follow the objects
-    opening: bool  # whether one may open the clause
-    ask: Ask | None
+    place: bool
+    time: bool
+    final: bool  # adverbials may follow the objects
+    opening: bool  # an adverbial may open the clause
+    question: InterrogativeAdverb | None  # opens the clause
 
 
 @cache
-def adjuncts(pairs: Pairs, scope: Scope, tense: str) -> Choice[Adjuncts]:
-    """The adverbials of a clause."""
+def adjuncts(pairs: Pairs, slots: AdverbialSlots, tense: str) -> Choice[Adjuncts]:
+    """Returns the adverbials of a clause."""
     remarks = _adverbs(("remark",), tense)
-    where = place(pairs) if scope.placed else Pick([])
-    when = time(pairs, tense) if scope.timed else Pick([])
-    here, now = maybe(0.25 if scope.ended else 0.0, where), maybe(0.25 if scope.ended else 0.0, when)
-    often = maybe(0.12 if scope.frequent else 0.0, _adverbs(("frequency", "late"), tense))
-    words = (often, maybe(0.2, Pick(scope.manners if scope.ended else ())))
+    places = place(pairs) if slots.place else Pick([])
+    times = time(pairs, tense) if slots.time else Pick([])
+    final_place, final_time = (maybe(0.25 if slots.final else 0.0, choice) for choice in (places, times))
+    frequency = maybe(0.12 if slots.frequency else 0.0, _adverbs(("frequency", "late"), tense))
+    words = (frequency, maybe(0.2, Pick(slots.manners if slots.final else ())))
     nothing = Pick([None])
-    if scope.ask:
-        return Each(_opened("ask"), *words, here, now, nothing, Pick([scope.ask]))
-    plain = Each(_opened(None), *words, here, now, nothing, nothing)
-    if not scope.opening:
+    if slots.question:
+        return Combine(Adjuncts, *words, final_place, final_time, nothing, Pick([slots.question]))
+    plain = Combine(Adjuncts, *words, final_place, final_time, nothing, nothing)
+    if not slots.opening:
         return plain
     return OneOf(
         (70.0, plain),
-        (16.0, Each(_opened("time"), *words, here, when, nothing, nothing)),
-        (6.0, Each(_opened("place"), *words, where, nothing, nothing, nothing)),
-        (8.0, Each(_opened("remark"), *words, here, now, remarks, nothing)),
+        (16.0, Combine(_with_front("time"), *words, final_place, times, nothing, nothing)),
+        (6.0, Combine(_with_front("place"), *words, places, nothing, nothing, nothing)),
+        (8.0, Combine(_with_front("remark"), *words, final_place, final_time, remarks, nothing)),
     )
 
 
-def _opened(front: Front | None) -> Callable[..., Adjuncts]:
+def _with_front(front: Front) -> Callable[..., Adjuncts]:
     return lambda *parts: Adjuncts(*parts)._replace(front=front)
 
 
 def _adverbs(kinds: tuple[str, ...], tense: str) -> Choice[Adverb]:
-    return Pick([word for word in ADVERBS if word.kind in kinds and tense in word.use])
+    return Pick([adverb for adverb in ADVERBS if adverb.kind in kinds and tense in adverb.use])

@@ -1,4 +1,4 @@
-"""Choices: the few shapes that every rule is made of, each of which can be counted, sampled and enumerated."""
+"""Choices, of which every rule is composed: each can be counted, sampled and enumerated."""
 
 from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
@@ -12,21 +12,21 @@ Draw = Callable[[], float]  # uniform in [0, 1)
 
 
 class Choice(Protocol[T_co]):
-    """A finite set of derivations: how many there are, one of them at random, all of them."""
+    """A finite set of derivations; `count` is its size."""
 
     count: int
 
     def sample(self, draw: Draw) -> T_co:
-        """One derivation, by the weights; `draw` gives uniform numbers in [0, 1)."""
+        """Returns a random derivation, by the weights; `draw` returns uniform numbers in [0, 1)."""
         ...
 
-    def everything(self) -> Iterator[T_co]:
-        """Every derivation once."""
+    def derivations(self) -> Iterator[T_co]:
+        """Yields every derivation once."""
         ...
 
 
 class Pick(Generic[T]):
-    """One of some values, all equally likely unless weighed."""
+    """One of several values, equally likely unless weights are given."""
 
     def __init__(self, values: Sequence[T], weights: Sequence[float] | None = None) -> None:
         self.values = tuple(values)
@@ -34,39 +34,39 @@ class Pick(Generic[T]):
         self.cumulative = list(accumulate(weights or [1.0] * self.count))
 
     def sample(self, draw: Draw) -> T:
-        """One of the values."""
+        """Returns a random value."""
         if self.count == 1:
             return self.values[0]
         return self.values[bisect(self.cumulative, draw() * self.cumulative[-1])]
 
-    def everything(self) -> Iterator[T]:
-        """The values."""
+    def derivations(self) -> Iterator[T]:
+        """Yields the values."""
         return iter(self.values)
 
 
 class OneOf(Generic[T]):
-    """One of several weighed rules; those without a derivation fall away."""
+    """One of several weighted choices; those without weight or derivations are left out."""
 
     def __init__(self, *options: tuple[float, Choice[T]]) -> None:
-        kept = [(weight, rule) for weight, rule in options if weight and rule.count]
-        self.rules = tuple(rule for _, rule in kept)
-        self.count = sum(rule.count for rule in self.rules)
-        self.cumulative = list(accumulate(weight for weight, _ in kept))
+        possible = [(weight, choice) for weight, choice in options if weight and choice.count]
+        self.choices = tuple(choice for _, choice in possible)
+        self.count = sum(choice.count for choice in self.choices)
+        self.cumulative = list(accumulate(weight for weight, _ in possible))
 
     def sample(self, draw: Draw) -> T:
-        """A derivation of one of the rules."""
-        if len(self.rules) == 1:
-            return self.rules[0].sample(draw)
-        return self.rules[bisect(self.cumulative, draw() * self.cumulative[-1])].sample(draw)
+        """Returns a random derivation of a random choice."""
+        if len(self.choices) == 1:
+            return self.choices[0].sample(draw)
+        return self.choices[bisect(self.cumulative, draw() * self.cumulative[-1])].sample(draw)
 
-    def everything(self) -> Iterator[T]:
-        """The derivations of each rule in turn."""
-        for rule in self.rules:
-            yield from rule.everything()
+    def derivations(self) -> Iterator[T]:
+        """Yields the derivations of one choice after the other."""
+        for choice in self.choices:
+            yield from choice.derivations()
 
 
-class Each(Generic[T]):
-    """One derivation of each part, put together by `build`."""
+class Combine(Generic[T]):
+    """One derivation of each part, combined by `build`."""
 
     def __init__(self, build: Callable[..., T], *parts: Choice[Any]) -> None:
         self.build = build
@@ -74,21 +74,21 @@ class Each(Generic[T]):
         self.count = prod(part.count for part in parts)
 
     def sample(self, draw: Draw) -> T:
-        """One derivation of each part."""
+        """Combines a random derivation of each part."""
         return self.build(*[part.sample(draw) for part in self.parts])
 
-    def everything(self) -> Iterator[T]:
-        """Every combination."""
-        for parts in product(*(list(part.everything()) for part in self.parts)):
+    def derivations(self) -> Iterator[T]:
+        """Yields every combination."""
+        for parts in product(*(list(part.derivations()) for part in self.parts)):
             yield self.build(*parts)
 
 
-def evenly(*rules: Choice[T]) -> OneOf[T]:
-    """One of several rules, all equally likely."""
-    return OneOf(*((1.0, rule) for rule in rules))
+def evenly(*choices: Choice[T]) -> OneOf[T]:
+    """Returns one of several choices, equally likely."""
+    return OneOf(*((1.0, choice) for choice in choices))
 
 
-def maybe(share: float, rule: Choice[T]) -> OneOf[T | None]:
-    """A share of the time what the rule gives, else nothing."""
+def maybe(probability: float, choice: Choice[T]) -> OneOf[T | None]:
+    """Returns the choice with this probability, else None."""
     nothing: Choice[T | None] = Pick([None])
-    return OneOf((1.0 - share, nothing), (share, rule))
+    return OneOf((1.0 - probability, nothing), (probability, choice))

@@ -1,4 +1,4 @@
-"""Which words may meet: the pairs of verb and object, adjective and noun, that only the `novel` split has."""
+"""Held-out pairs: verbs with their objects and adjectives with their nouns that only the `novel` split has."""
 
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
@@ -6,84 +6,83 @@ from zlib import crc32
 
 from transduce.embedded.lexicon_entries import Adjective, Noun, Verb
 from transduce.embedded.syntax import (
-    Both,
+    AdjectivePhrase,
     Clause,
-    Description,
-    During,
+    Coordination,
+    EventTime,
     Gap,
     NounPhrase,
     Place,
     Possessor,
-    Quality,
+    PrepositionalModifier,
     Sentence,
-    Subordinate,
+    SubordinateClause,
 )
 
-HELD_OUT = 8  # one pair in so many is held out
+ONE_IN = 8  # pairs is held out
 
 
 class Pairs(NamedTuple):
-    """A rule over pairs of words: every pair, only the common ones, or only those held out."""
+    """The pairs that a rule may use: every pair, the common ones, or those held out."""
 
     kind: Literal["every", "common", "held out"]
 
     def allow(self, word: Verb | Adjective, noun: Noun) -> bool:
-        """Whether this verb may have this noun for its object, or this adjective describe it."""
-        return self.kind == "every" or held_out(word.english, noun.english) == (self.kind == "held out")
+        """Whether the verb may take the noun as its object, or the adjective may describe it."""
+        return self.kind == "every" or is_held_out(word.english, noun.english) == (self.kind == "held out")
 
 
-def held_out(word: str, noun: str) -> bool:
-    """Whether this pair of English lemmas is kept from training: a hash, so that nothing else decides it."""
-    return crc32(f"{word} {noun}".encode()) % HELD_OUT == 0
+def is_held_out(word: str, noun: str) -> bool:
+    """Whether a pair of English lemmas is held out of training: a hash decides, independent of tables and rules."""
+    return crc32(f"{word} {noun}".encode()) % ONE_IN == 0
 
 
 def pairs_in(sentence: Sentence) -> Iterator[tuple[str, str]]:
-    """Every (verb, object) and (adjective, noun) of a sentence, as English lemmas."""
-    yield from _within(sentence.clause)
-    yield from _within(sentence.subordinate)
-    yield from _within(sentence.second)
+    """Yields every (verb, object) and (adjective, noun) of a sentence, as English lemmas."""
+    for node in (sentence.clause, sentence.subordinate, sentence.second):
+        yield from _pairs_within(node)
 
 
-def _within(part: object, antecedent: tuple[Noun, ...] = ()) -> Iterator[tuple[str, str]]:
-    """Pairs of a constituent; `antecedent` is what the gap of a relative clause stands for."""
-    match part:
+def _pairs_within(node: object, antecedent: tuple[Noun, ...] = ()) -> Iterator[tuple[str, str]]:
+    """Yields the pairs of a node; `antecedent` are the nouns that the gap of a relative clause stands for."""
+    match node:
         case Clause():
-            yield from _of_clause(part, antecedent)
-            adjuncts = part.adjuncts
-            for inner in (part.subject, part.agent, part.complement, adjuncts.place, adjuncts.time, *part.objects):
-                yield from _within(inner)
+            yield from _pairs_of_clause(node, antecedent)
+            adjuncts = node.adjuncts
+            for inner in (node.subject, node.agent, node.complement, adjuncts.place, adjuncts.time, *node.objects):
+                yield from _pairs_within(inner)
         case NounPhrase():
-            if part.quality:
-                yield part.quality.adjective.english, part.noun.english
-            yield from _within(part.modifier, (part.noun,))
-        case Both(first, second):
-            yield from _within(first)
-            yield from _within(second)
-        case Place() | During() | Description():
-            yield from _within(part.phrase)
+            if node.adjective_phrase:
+                yield node.adjective_phrase.adjective.english, node.noun.english
+            yield from _pairs_within(node.modifier, (node.noun,))
+        case Coordination():
+            for phrase in node:
+                yield from _pairs_within(phrase)
+        case Place() | EventTime() | PrepositionalModifier():
+            yield from _pairs_within(node.phrase)
         case Possessor(owner, _):
-            yield from _within(owner)
-        case Subordinate():
-            yield from _within(part.clause)
+            yield from _pairs_within(owner)
+        case SubordinateClause():
+            yield from _pairs_within(node.clause)
 
 
-def _of_clause(clause: Clause, antecedent: tuple[Noun, ...]) -> Iterator[tuple[str, str]]:
-    """Pairs that the predicate makes: with its objects, with its subject if passive or described."""
+def _pairs_of_clause(clause: Clause, antecedent: tuple[Noun, ...]) -> Iterator[tuple[str, str]]:
+    """Yields the pairs of a verb and its objects (in the passive its subject), and of an adjective and its subject."""
     objects = [clause.subject] if clause.form.passive else list(clause.objects)
     for phrase in objects:
-        yield from ((clause.verb.english, noun.english) for noun in _nouns(phrase, antecedent))
-    if isinstance(clause.complement, Quality):
+        yield from ((clause.verb.english, noun.english) for noun in _head_nouns(phrase, antecedent))
+    if isinstance(clause.complement, AdjectivePhrase):
         adjective = clause.complement.adjective.english
-        yield from ((adjective, noun.english) for noun in _nouns(clause.subject, antecedent))
+        yield from ((adjective, noun.english) for noun in _head_nouns(clause.subject, antecedent))
 
 
-def _nouns(phrase: object, antecedent: tuple[Noun, ...]) -> tuple[Noun, ...]:
-    """The nouns at the heart of a phrase."""
+def _head_nouns(phrase: object, antecedent: tuple[Noun, ...]) -> tuple[Noun, ...]:
+    """Returns the head nouns of a phrase."""
     match phrase:
         case NounPhrase():
             return (phrase.noun,)
-        case Both(first, second):
-            return _nouns(first, ()) + _nouns(second, ())
+        case Coordination(first, second):
+            return _head_nouns(first, ()) + _head_nouns(second, ())
         case Gap():
             return antecedent
     return ()

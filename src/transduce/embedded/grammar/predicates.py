@@ -3,79 +3,81 @@
 from functools import cache
 from typing import NamedTuple
 
-from transduce.embedded.grammar.adverbials import Scope, adjuncts
-from transduce.embedded.grammar.choices import Choice, Each, OneOf, Pick
+from transduce.embedded.grammar.adverbials import AdverbialSlots, adjuncts
+from transduce.embedded.grammar.choices import Choice, Combine, OneOf, Pick
 from transduce.embedded.grammar.pairs import Pairs
 from transduce.embedded.lexicon import MODALS
-from transduce.embedded.syntax import Adjuncts, Form, Tense
+from transduce.embedded.syntax import Adjuncts, Tense, VerbForm
 
 
-class Latitude(NamedTuple):
-    """What a predicate may be, as far as its verb and the place of its clause decide."""
+class PredicateOptions(NamedTuple):
+    """The forms that a predicate may have, as its verb and its clause decide."""
 
-    family: str  # present, past, any or infinitive
+    time_frame: str  # present, past, any or infinitive
     negated: bool
     passive: bool
     progressive: bool
     future: bool
-    told_apart: bool  # the past from the present: "they read" could be either
-    modals: str  # any, unwilling (all but "want to" and "may", which is allowed there and not possible) or none
-    scope: Scope
+    distinct_past: bool  # False for verbs whose past may look like their present: "they read"
+    modals: str  # none, any, or without_volition: all but "want to" and "may", which here means permission
+    adverbials: AdverbialSlots
 
 
-class Head(NamedTuple):
-    """The predicate's form and its adverbials."""
+class Predicate(NamedTuple):
+    """The form of the predicate and its adverbials."""
 
-    form: Form
+    form: VerbForm
     adjuncts: Adjuncts
 
 
 @cache
-def heads(pairs: Pairs, latitude: Latitude) -> Choice[Head]:
-    """A form of the predicate, and adverbials that go with it."""
-    if latitude.family == "infinitive":
-        infinitive = Pick([Head(Form("infinitive"), Adjuncts())])
-        return Pick([]) if latitude.negated or latitude.passive else infinitive
-    weighed = simple_forms(latitude) + modal_forms(latitude)
-    return OneOf(*((weight, _head(pairs, latitude.scope, form)) for weight, form in weighed))
+def predicates(pairs: Pairs, options: PredicateOptions) -> Choice[Predicate]:
+    """Returns the forms of the predicate, with the adverbials that go with them."""
+    if options.time_frame == "infinitive":
+        infinitive = Pick([Predicate(VerbForm("infinitive"), Adjuncts())])
+        return Pick([]) if options.negated or options.passive else infinitive
+    weighted = simple_forms(options) + modal_forms(options)
+    return OneOf(*((weight, _predicate(pairs, options.adverbials, form)) for weight, form in weighted))
 
 
-def _head(pairs: Pairs, scope: Scope, form: Form) -> Choice[Head]:
-    frequent = scope.frequent and not form.progressive and not form.modal
-    return Each(Head, Pick([form]), adjuncts(pairs, scope._replace(frequent=frequent), time_of(form)))
+def _predicate(pairs: Pairs, slots: AdverbialSlots, form: VerbForm) -> Choice[Predicate]:
+    frequency = slots.frequency and not form.progressive and not form.modal
+    adverbials = adjuncts(pairs, slots._replace(frequency=frequency), adverbial_tense(form))
+    return Combine(Predicate, Pick([form]), adverbials)
 
 
-def simple_forms(latitude: Latitude) -> list[tuple[float, Form]]:
-    """The forms without a modal, weighed."""
-    weighed: list[tuple[float, Tense, bool]] = []
-    if latitude.family != "past":
-        weighed += [(4.0, "present", False), (2.5, "perfect", False)]
-        weighed += [(1.2, "future", False)] if latitude.future else []
-        weighed += [(1.5, "present", True)] if latitude.progressive else []
-    if latitude.family != "present":
-        weighed += [(6.0, "past", False)] if latitude.told_apart else []
-        weighed += [(0.6, "pluperfect", False)]
-        weighed += [(1.2, "past", True)] if latitude.progressive else []
+def simple_forms(options: PredicateOptions) -> list[tuple[float, VerbForm]]:
+    """Returns the forms without a modal, with their weights."""
+    weighted: list[tuple[float, Tense, bool]] = []
+    if options.time_frame != "past":
+        weighted += [(4.0, "present", False), (2.5, "perfect", False)]
+        weighted += [(1.2, "future", False)] if options.future else []
+        weighted += [(1.5, "present", True)] if options.progressive else []
+    if options.time_frame != "present":
+        weighted += [(6.0, "past", False)] if options.distinct_past else []
+        weighted += [(0.6, "pluperfect", False)]
+        weighted += [(1.2, "past", True)] if options.progressive else []
     return [
-        (weight, Form(tense, latitude.negated, progressive, latitude.passive)) for weight, tense, progressive in weighed
+        (weight, VerbForm(tense, options.negated, progressive, options.passive))
+        for weight, tense, progressive in weighted
     ]
 
 
-def modal_forms(latitude: Latitude) -> list[tuple[float, Form]]:
-    """The forms with a modal, weighed."""
-    polarity = "negative" if latitude.negated else "positive"
+def modal_forms(options: PredicateOptions) -> list[tuple[float, VerbForm]]:
+    """Returns the forms with a modal, with their weights."""
+    polarity = "negative" if options.negated else "positive"
     return [
-        (0.4, Form(modal.tense, latitude.negated, False, latitude.passive, modal))
+        (0.4, VerbForm(modal.tense, options.negated, False, options.passive, modal))
         for modal in MODALS
-        if latitude.modals != "none"
+        if options.modals != "none"
         and polarity in modal.polarity
-        and latitude.family in ("any", modal.tense)
-        and (latitude.modals == "any" or modal.english not in ("want to", "may"))
+        and options.time_frame in ("any", modal.tense)
+        and (options.modals == "any" or modal.english not in ("want to", "may"))
     ]
 
 
-def time_of(form: Form) -> str:
-    """The tense by which adverbials of time are chosen."""
+def adverbial_tense(form: VerbForm) -> str:
+    """Returns the tense that selects the adverbials."""
     if form.modal and form.tense == "present":
         return "future"
     return "past" if form.tense == "pluperfect" else form.tense
