@@ -56,7 +56,7 @@ def test_several_references_are_streams(folder):
 def test_two_outputs_are_compared(folder):
     printed = json.loads(run("--reference", "reference", "--json", "--bootstrap", "70", "output", "perfect"))
     found = compare([OUTPUT, REFERENCE], [REFERENCE], bootstrap=70)["bleu"]
-    (other,) = found.others
+    (other,) = found.differences
     assert printed == {
         "bleu": {
             "output": "output",

@@ -158,13 +158,13 @@ def test_a_paired_test_tells_better_from_equal():
     baseline = spoiled(reference, 0.3, seed=8)
     rival, better = spoiled(reference, 0.3, seed=11), spoiled(reference, 0.1, seed=10)
     found = compare([baseline, rival, better, baseline], [reference], ["bleu", "ter"], bootstrap=300)
-    by_rival, by_better, by_itself = found["bleu"].others
+    by_rival, by_better, by_itself = found["bleu"].differences
     assert by_rival.p > 0.05
     assert by_better.p < 0.01
     assert by_better.delta == pytest.approx(by_better.score.score - found["bleu"].baseline.score)
     assert by_better.delta > 10
     assert (by_itself.delta, by_itself.p) == (0, 1)
-    assert found["ter"].others[1].delta < 0, "fewer edits are better"
+    assert found["ter"].differences[1].delta < 0, "fewer edits are better"
     assert found["bleu"].baseline == scores(baseline, [reference], bootstrap=300)["bleu"]
 
 

@@ -11,7 +11,7 @@ from toys import BEGIN, END, PAD, Hashed, Scripted, assert_same, chosen, forced,
 
 from transduce.search import Decoding, beam_search, length_penalty
 from transduce.search import beam as beam_module
-from transduce.search.largest import top_k
+from transduce.search.top_k import top_k
 
 ALPHAS = [0.0, 0.6, 1.0]
 
@@ -172,7 +172,7 @@ def test_wanting_one_translation_steps_fewer_rows_than_wanting_four() -> None:
 def test_looking_rarely_at_what_lives_finds_the_same(look: int, n_best: int, monkeypatch: pytest.MonkeyPatch) -> None:
     stepper, problem = Hashed(9, seed=3), toy_problem([12, 5, 9, 3, 12, 1])
     expected = beam_search(stepper, problem, Decoding(), n_best)
-    monkeypatch.setitem(beam_module.LOOK, "cpu", look)
+    monkeypatch.setitem(beam_module.CHECK_INTERVAL, "cpu", look)
     assert beam_search(stepper, problem, Decoding(), n_best) == expected
 
 

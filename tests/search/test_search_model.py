@@ -83,7 +83,7 @@ def test_a_search_that_does_not_wait_for_its_device_finds_the_same(
     problem = toy_problem(BOUNDS)
     expected = beam_search(model, problem, Decoding(beam=3), n_best=3)
     monkeypatch.setattr("transduce.model.decoder_state.ASYNCHRONOUS", {"cpu"})
-    monkeypatch.setitem(beam.LOOK, "cpu", look)
+    monkeypatch.setitem(beam.CHECK_INTERVAL, "cpu", look)
     for sentence, found in enumerate(beam_search(model, problem, Decoding(beam=3), n_best=3)):
         assert_same(found, expected[sentence])
     expected = greedy_search(model, problem)
