@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from transduce.pictures import draw
-from transduce.pictures.attention import attentions, head_colours, labels
-from transduce.pictures.figure import Lines, Maps
+from transduce.pictures.attention import attention_maps, head_colours, subword_labels
+from transduce.pictures.figure import HeatMapPanel, LinePanel
 from transduce.translation.results import Explanation
 
 
@@ -55,40 +55,40 @@ def test_one_word_and_one_head_are_enough(tmp_path: Path) -> None:
 
 
 def test_the_mosaic_has_each_map_in_its_place(explanation: Explanation) -> None:
-    cross = attentions(explanation)[2]
-    mosaic = Maps(cross, cell=5.0)._mosaic()
+    cross = attention_maps(explanation)[2]
+    mosaic = HeatMapPanel(cross, cell=5.0)._mosaic()
     assert mosaic.shape == (6 + 2 + 6, 9 + 2 + 9 + 2 + 9, 4)
     np.testing.assert_allclose(mosaic[8:14, 22:31, 3] ** 2, explanation.cross[1][2], atol=1e-6)
     assert not mosaic[6:8].any()
 
 
 def test_panels_grow_with_their_words(explanation: Explanation) -> None:
-    encoder, decoder, _ = attentions(explanation)
-    assert Lines(encoder, 1).width > Lines(decoder, 1).width
-    assert Maps(encoder, 5.0).width > Maps(decoder, 5.0).width
-    assert Maps(encoder, 8.0).height > Maps(encoder, 5.0).height
+    encoder, decoder, _ = attention_maps(explanation)
+    assert LinePanel(encoder, 1).width > LinePanel(decoder, 1).width
+    assert HeatMapPanel(encoder, 5.0).width > HeatMapPanel(decoder, 5.0).width
+    assert HeatMapPanel(encoder, 8.0).height > HeatMapPanel(encoder, 5.0).height
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 def test_weights_of_another_shape_are_refused(explanation: Explanation, kind: str) -> None:
     layers = [layer[:, :, 1:] for layer in getattr(explanation, kind)]
     with pytest.raises(AssertionError, match="layer 1"):
-        attentions(explanation._replace(**{kind: tuple(layers)}))
+        attention_maps(explanation._replace(**{kind: tuple(layers)}))
 
 
 def test_weights_that_are_no_numbers_are_refused(explanation: Explanation) -> None:
     broken = np.full_like(explanation.cross[1], np.nan)
     with pytest.raises(AssertionError, match="layer 2"):
-        attentions(explanation._replace(cross=(explanation.cross[0], broken)))
+        attention_maps(explanation._replace(cross=(explanation.cross[0], broken)))
 
 
 def test_labels_tell_the_beginning_of_a_word_from_what_goes_on() -> None:
     pieces = ("un", "▁paint", "able", ".", "▁", "▁.", "\n", "</s>")
-    assert labels(pieces) == ("un", "paint", "·able", ".", "▁", ".", "␊", "</s>")
+    assert subword_labels(pieces) == ("un", "paint", "·able", ".", "▁", ".", "␊", "</s>")
 
 
 def test_what_begins_with_a_mark_goes_on_with_a_word() -> None:
-    assert labels(("▁ह", "िन", "्द", "ी", "</s>")) == ("ह", "·िन", "·्द", "·ी", "</s>")
+    assert subword_labels(("▁ह", "िन", "्द", "ी", "</s>")) == ("ह", "·िन", "·्द", "·ी", "</s>")
 
 
 @pytest.mark.parametrize("heads", [1, 8, 16, 32])

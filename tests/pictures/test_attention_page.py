@@ -80,8 +80,8 @@ def test_the_page_holds_every_weight_to_the_thousandth(record: Any, explanation:
 def test_a_row_of_the_decoder_is_the_word_written_and_a_column_the_word_before(record: Any) -> None:
     source = ["The", "</script><b>", "paint", "·ing", "$x$", '"', "שלום", "🙂", "</s>"]
     target = ["Das", "Gemälde", "&amp;", "·s", "$title", "</s>"]
-    words = [(part["looking"], part["seen"]) for part in record["attentions"]]
-    assert words == [(source, source), (target, ["<s>", *target[:-1]]), (target, source)]
+    sides = [(part["queries"], part["keys"]) for part in record["attentions"]]
+    assert sides == [(source, source), (target, ["<s>", *target[:-1]]), (target, source)]
 
 
 def test_each_head_has_a_colour_of_its_own(record: Any) -> None:
@@ -152,14 +152,14 @@ def expected_lines(explanation: Explanation, layer: int, heads: list[int], words
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 def test_a_browser_draws_the_lines_of_the_chosen_words_and_heads(explanation: Explanation, tmp_path: Path) -> None:
     draw(explanation, tmp_path / "attention.html")
-    document = browse(tmp_path / "attention.html", "#encoder-2&heads=2.5&looking=2.4", tmp_path / "profile")
+    document = browse(tmp_path / "attention.html", "#encoder-2&heads=2.5&queries=2.4", tmp_path / "profile")
     assert drawn_lines(document) == expected_lines(explanation, 1, [1, 4], [1, 3])
 
 
 READER = """<script>
-const words = document.querySelectorAll("ol.looking button");
-words[2].click();
-words[2].dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+const subwords = document.querySelectorAll("ol.queries button");
+subwords[2].click();
+subwords[2].dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
 document.querySelector("#heads input").click();
 </script></body>"""
 
@@ -188,18 +188,18 @@ def test_a_browser_shows_every_heat_map_and_each_cell_of_a_large_one(explanation
 
 
 KEYBOARD = """<script>
-const told = [];
-const after = (action) => { action(); told.push(document.activeElement.id || nameOf(document.activeElement)); };
+const focused = [];
+const after = (action) => { action(); focused.push(document.activeElement.id || buttonName(document.activeElement)); };
 const press = (name) => {
-  const button = [...document.querySelectorAll("#stage button")].find((each) => nameOf(each) === name);
+  const button = [...document.querySelectorAll("#stage button")].find((candidate) => buttonName(candidate) === name);
   button.focus();
   button.click();
 };
-after(() => press("Head after"));
-after(() => press("Head after"));
+after(() => press("Next head"));
+after(() => press("Next head"));
 after(() => press("All heads"));
 after(() => press("Layer 1, head 1"));
-document.body.append(element("output", {}, told.join("; ")));
+document.body.append(element("output", {}, focused.join("; ")));
 </script></body>"""
 
 
@@ -210,4 +210,4 @@ def test_the_keyboard_keeps_its_place_where_buttons_are_made_anew(explanation: E
     path.write_text(path.read_text(encoding="utf-8").replace("</body>", KEYBOARD), encoding="utf-8")
     # Head 2.5 is none, and read as 2; of the four of this layer the fourth is the last, and has no button after it.
     document = browse(path, "#encoder-1&view=map&head=2.5", tmp_path / "profile")
-    assert "<output>Head after; stage; stage; stage</output>" in document
+    assert "<output>Next head; stage; stage; stage</output>" in document

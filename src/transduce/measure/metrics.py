@@ -85,7 +85,7 @@ def _bleu_paper(language: str) -> Metric:
 
 
 def _unsmoothed_bleu(label: str, *, lowercase: bool) -> BLEU:
-    """Returns BLEU of tokenised text without smoothing, as `multi-bleu.perl`; its signature names `label` as tokeniser."""
+    """Returns unsmoothed BLEU of tokenised text, as `multi-bleu.perl`; its signature names `label` as the tokeniser."""
     scorer = BLEU(tokenize="none", smooth_method="none", lowercase=lowercase, force=True)
     scorer.tokenizer_signature = label
     return scorer
