@@ -182,7 +182,7 @@ def test_killed_at_any_moment_it_goes_on(fluent, text, plain, tmp_path, command,
 def test_asked_to_stop_it_says_how_far_it_came(fluent, text, plain, tmp_path, command, number):
     ended = forked(*bulk_command(fluent, text, tmp_path), moment=Moment(11, number))
     assert ended.code == 128 + number
-    assert ended.error.endswith("stopped with 2 of 4 shards done; the same command goes on with the others\n")
+    assert ended.error.endswith("stopped with 2 of 4 shards done; the same command translates the others\n")
     command(*bulk_command(fluent, text, tmp_path))
     assert (tmp_path / "out").read_text() == plain
 
@@ -213,11 +213,11 @@ def test_other_options_are_never_mixed_in(job, text, tmp_path, first, change, na
     watched = Watched()
     said = bulk(changed, text, out, watched)
     assert watched.given == [0, 5, 10, 15]
-    assert "shards of other text, models or options, not used and kept until all is done: 3" in said
+    assert "shards of another text, model or option, not used and removed at the end: 3" in said
     bulk(changed, text, tmp_path / "undisturbed")
     before = out.read_bytes()
     assert before == (tmp_path / "undisturbed").read_bytes()
-    with pytest.raises(ValueError, match=f"is there already, of {named}; move it away"):
+    with pytest.raises(ValueError, match=f"already exists, of {named}; move it away"):
         bulk(job, text, out)
     assert out.read_bytes() == before
 
@@ -317,7 +317,7 @@ def test_a_damaged_shard_is_translated_again(job, text, plain, tmp_path, damage)
 def test_no_output_of_another_is_overwritten(job, text, tmp_path):
     out, watched = tmp_path / "out", Watched()
     out.write_text("mine\n")
-    with pytest.raises(ValueError, match="out is there already; move it away, or choose another --out"):
+    with pytest.raises(ValueError, match="out already exists; move it away, or choose another --out"):
         bulk(job, text, out, watched)
     assert (out.read_text(), watched.given) == ("mine\n", None)
     out.unlink()
@@ -330,7 +330,7 @@ def test_no_output_of_another_is_overwritten(job, text, tmp_path):
     whole = record.read_text()
     for damaged in (whole[:40], "[]", "{}"):
         record.write_text(damaged)
-        with pytest.raises(ValueError, match="out is there already; move it away, or choose another --out"):
+        with pytest.raises(ValueError, match="out already exists; move it away, or choose another --out"):
             bulk(job, text, out)
     record.write_text(whole)
     # One that was taken away is made again.
@@ -350,7 +350,7 @@ def test_a_folder(job, text, plain, tmp_path):
     (folder / ".hidden").write_bytes(b"\xff")
     with pytest.raises(KeyboardInterrupt):
         bulk(job, folder, out, Watched(5))
-    # Whatever is whole is there already.
+    # An output is written as soon as its last shard is finished.
     assert sorted(path.name for path in out.iterdir()) == ["a", "empty"]
     bulk(job, folder, out, watched)
     assert watched.given == [5, 10, 15, 0]
@@ -364,7 +364,7 @@ def test_a_folder(job, text, plain, tmp_path):
     said = bulk(job, folder, out, watched)
     assert (watched.given, said[0]) == ([0], "shards: 1; done before: 0; lines in all: 1")
     (folder / "a").write_text("pig\n")
-    with pytest.raises(ValueError, match="a is there already, of another text"):
+    with pytest.raises(ValueError, match="a already exists, of another text"):
         bulk(job, folder, out)
 
 
@@ -494,7 +494,7 @@ def test_two_at_once_are_refused(job, text, tmp_path):
         (["--out", "OUT"], "name it after the model"),
         (["RUN", "--out", "OUT"], "is a model; with --engine the last path is the text"),
         (["nowhere", "--out", "OUT"], "nowhere: no such file"),
-        (["TEXT", "--out", "TEXT"], "is there already"),
+        (["TEXT", "--out", "TEXT"], "already exists"),
         (["TEXT", "--out", "OUT", "--actors", "2"], "--actors 2: it is for --engine ray"),
         (["TEXT", "--out", "OUT", "--prefix", "SHORT"], "has 1 lines, "),
         (["BINARY", "--out", "OUT", "--shard-lines", "2"], "binary: line 4 is not UTF-8"),

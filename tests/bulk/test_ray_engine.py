@@ -127,9 +127,9 @@ def test_a_model_a_device(job, machines, device, threads, wanted, crew):
     ("device", "threads", "wanted", "said"),
     [
         ("cuda", None, 1, "Ray sees no GPU"),
-        ("cuda:1", None, 1, "with --engine ray it is auto, cpu or cuda"),
-        ("auto", 9, 1, "--threads 9: no machine of Ray's has more than 8"),
-        ("auto", 2, 5, "--actors 5: Ray has room for 4"),
+        ("cuda:1", None, 1, "with --engine ray, choose auto, cpu or cuda"),
+        ("auto", 9, 1, "--threads 9: no machine of the Ray cluster has more than 8 cores"),
+        ("auto", 2, 5, "--actors 5: the Ray cluster has room for 4"),
     ],
 )
 def test_what_has_no_room(job, device, threads, wanted, said):
@@ -144,7 +144,7 @@ def test_a_shard_that_kills_its_actors_is_not_tried_for_ever(job, text, tmp_path
     actor = ray_engine._ShardActor(job, whole.shards, None)
     actor.translator.translate = lambda shard: ShardResult("x\n", [(3, "why")])
     assert ray_engine._result_of(actor._record(1, ray_engine.ATTEMPTS)) == ShardResult("x\n", [(3, "why")])
-    with pytest.raises(RuntimeError, match=r"text\.en, lines 151–300: 3 actors died over it"):
+    with pytest.raises(RuntimeError, match=r"text\.en, lines 151–300: 3 actors died translating it"):
         ray_engine._result_of(actor._record(1, ray_engine.ATTEMPTS + 1))
     actor.translator.translate = lambda shard: 1 / 0
     with pytest.raises(RuntimeError, match=r"lines 301–400: ZeroDivisionError: division by zero"):

@@ -163,7 +163,7 @@ class Translator(LineTranslator):
 
     @torch.inference_mode()
     def explain(self, text: str, target: str | list[int] | None = None) -> Explanation:
-        """Returns the translation of `text`, or `target` as text or tokens, with the attention weights of the first model.
+        """Returns the translation of `text`, or `target` (text or tokens), with the first model's attention weights.
 
         Raises ValueError where the first model has no attention weights to show, or a text is too long.
         """
