@@ -224,7 +224,12 @@ def test_other_options_are_never_mixed_in(job, text, tmp_path, first, change, fa
 
 def test_the_origin_has_everything_that_a_translation_depends_on(job):
     methods = [METHOD, METHOD._replace(n_best=2), METHOD._replace(greedy=True)]
-    methods += [method_with(beam=1), method_with(length_penalty=5.0), method_with(extra_length=0), method_with(margin=0.5)]
+    methods += [
+        method_with(beam=1),
+        method_with(length_penalty=5.0),
+        method_with(extra_length=0),
+        method_with(margin=0.5),
+    ]
     methods += [SAMPLED, SAMPLED._replace(seed=2)]
     methods += [
         SAMPLED._replace(sampling=Sampling(**change)) for change in ({"temperature": 0.5}, {"top_k": 3}, {"top_p": 0.5})
@@ -372,7 +377,12 @@ def test_numbers_begin_anew_in_each_file(job, text, tmp_path):
     (tmp_path / "in").mkdir()
     for name in ("a", "b"):
         (tmp_path / "in" / name).write_text("owl\npig\nhen\n")
-    bulk(job._replace(output_format=job.output_format._replace(json=True)), tmp_path / "in", tmp_path / "out", shard_lines=2)
+    bulk(
+        job._replace(output_format=job.output_format._replace(json=True)),
+        tmp_path / "in",
+        tmp_path / "out",
+        shard_lines=2,
+    )
     for name in ("a", "b"):
         assert [json.loads(line)["line"] for line in (tmp_path / "out" / name).read_text().splitlines()] == [1, 2, 3]
 
@@ -414,7 +424,9 @@ def test_a_line_that_is_too_long_is_named_and_no_shard_is_lost(job, text, tmp_pa
     expected = "".join(f"{best[0].text}\n" for best in translator.translate_lines(shorter, METHOD, batch_tokens=1))
     for _ in range(2):  # a finished translation says so again
         with pytest.raises(RuntimeError, match=f"^{len(long)} lines could not be translated and are empty"):
-            translate_texts(job, cut_texts(text, tmp_path / "out", None, 5), tmp_path / "out", engine_of(worker), messages.append)
+            translate_texts(
+                job, cut_texts(text, tmp_path / "out", None, 5), tmp_path / "out", engine_of(worker), messages.append
+            )
         assert (tmp_path / "out").read_text() == expected
         named = [re.findall(r"text\.en: line (\d+) has \d+ subwords, .* positions for 8;", line) for line in messages]
         assert [int(number) - 1 for [number] in filter(None, named)] == long

@@ -61,7 +61,9 @@ def test_two_outputs_are_compared(folder):
         "bleu": {
             "output": "output",
             **comparison.baseline._asdict(),
-            "compared": [{"output": "perfect", **difference.score._asdict(), "delta": difference.delta, "p": difference.p}],
+            "compared": [
+                {"output": "perfect", **difference.score._asdict(), "delta": difference.delta, "p": difference.p}
+            ],
         }
     }
     title, first, second = run("--reference", "reference", "output", "perfect").rstrip().split("\n")

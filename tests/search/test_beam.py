@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import exhaustive, released_beam_search
-from toys import BEGIN, END, PAD, Hashed, Scripted, assert_same, subproblem, forced_score, table_of, toy_problem
+from toys import BEGIN, END, PAD, Hashed, Scripted, assert_same, forced_score, subproblem, table_of, toy_problem
 
 from transduce.search import Decoding, beam_search, length_penalty
 from transduce.search import beam as beam_module
@@ -169,7 +169,9 @@ def test_one_translation_steps_fewer_rows_than_four() -> None:
 
 @pytest.mark.parametrize("interval", [2, 3, 100])
 @pytest.mark.parametrize("n_best", [1, 4])
-def test_rare_checks_for_done_sentences_find_the_same(interval: int, n_best: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rare_checks_for_done_sentences_find_the_same(
+    interval: int, n_best: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stepper, problem = Hashed(9, seed=3), toy_problem([12, 5, 9, 3, 12, 1])
     expected = beam_search(stepper, problem, Decoding(), n_best)
     monkeypatch.setitem(beam_module.CHECK_INTERVAL, "cpu", interval)

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import greedy
-from toys import BANNED, END, Hashed, Scripted, subproblem, forced_score, table_of, toy_problem
+from toys import BANNED, END, Hashed, Scripted, forced_score, subproblem, table_of, toy_problem
 
 from transduce.search import Decoding, Sampling, SearchProblem, beam_search, greedy_search, sample
 

@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 from oracles import exhaustive, greedy, released_beam_search
-from toys import PAD, assert_same, subproblem, forced_score, small_model, table_of_model, toy_problem
+from toys import PAD, assert_same, forced_score, small_model, subproblem, table_of_model, toy_problem
 
 from transduce.model import TransformerModel
 from transduce.search import Decoding, Ensemble, ForcedPrefix, beam, beam_search, greedy_search

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 from oracles import greedy, released_beam_search
-from toys import BEGIN, END, PAD, Hashed, History, Table, assert_same, subproblem, forced_score, table_of, toy_problem
+from toys import BEGIN, END, PAD, Hashed, History, Table, assert_same, forced_score, subproblem, table_of, toy_problem
 
 from transduce.search import (
     Decoding,

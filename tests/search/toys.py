@@ -69,7 +69,7 @@ class Hashed:
         return torch.stack(steps, dim=1), HashedState(state.sentences, rows, max_length)
 
     def distribution(self, keys: Tensor) -> Tensor:
-        """Returns log-probabilities [rows vocabulary]: Gumbel noise scaled by `peak`, with `end` added at the end symbol."""
+        """Returns log-probabilities [rows vocabulary]: Gumbel noise scaled by `peak`, plus `end` at the end symbol."""
         hashes = mix(keys.unsqueeze(1), torch.arange(self.vocabulary))
         uniform = (((hashes >> 9) & (2**52 - 1)).double() + 0.5) / 2**52
         logits = -self.peak * (-uniform.log()).log()

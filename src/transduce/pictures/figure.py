@@ -221,9 +221,7 @@ class HeatMapPanel(NamedTuple):
             _write(axes, MARGIN + 5, middle, layer, size=9, color=MUTED, rotation=90, va="center", ha="center")
             for place, subword in enumerate(self.attention.queries):
                 height = start + (place + 0.5) * self.cell
-                _write(
-                    axes, left - 3, height, _shorten(subword), size=self.font_size, va="center_baseline", ha="right"
-                )
+                _write(axes, left - 3, height, _shorten(subword), size=self.font_size, va="center_baseline", ha="right")
         foot = upper + len(self.attention.layers) * down - MAP_GAP * self.cell + 3
         for head in range(self.heads):
             centres = left + head * across + (np.arange(len(self.attention.keys)) + 0.5) * self.cell

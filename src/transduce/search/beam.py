@@ -123,7 +123,7 @@ def beam_search(
 
 
 def _live_places(live: Live, *, synchronise: bool) -> Int[Tensor, " rows"]:
-    """Returns the places of live hypotheses in [batch · width]; all places unless it may `synchronise` with a GPU."""
+    """Returns the places of live hypotheses in [batch · width]; without `synchronise`, all places, as on a GPU."""
     if synchronise:
         return (~live.log_probabilities.isneginf()).flatten().nonzero().flatten()
     return torch.arange(live.log_probabilities.numel(), device=live.log_probabilities.device)
