@@ -1,4 +1,4 @@
-"""In bulk: the same lines as at once, whatever stops it, and nothing of another text, model or option among them."""
+"""Bulk translation: the same lines as at once after any stop, and none of another text, model or option."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from transduce.bulk.job import ShardTranslator, TranslationJob, int8_bits, trans
 from transduce.bulk.shards import cut_texts
 from transduce.bulk.translate_shards import translate_texts
 from transduce.commands import main
-from transduce.runtime import rate as pace
+from transduce.runtime import rate
 from transduce.runtime.signals import Interrupted
 from transduce.search import Decoding, Sampling
 from transduce.storage.locks import exclusive_lock
@@ -27,15 +27,15 @@ from transduce.translation.translator import Translator
 
 LINES = 17
 METHOD = SearchMethod(Decoding(beam=2, extra_length=4))
-# Each line a batch of its own: rounding is alike however the text is cut.
+# Each line is a batch of its own, so that rounding does not depend on the cuts between shards.
 ALONE = ["--batch-tokens", 1]
 
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    """Lines of all kinds: empty, ended as on Windows, with characters at which others would end a line."""
-    drawn = random.Random(1)
-    lines = [" ".join(drawn.choice(WORDS) for _ in range(drawn.randint(1, 9))) for _ in range(LINES)]
+    """Lines of all kinds: empty, with a line end of Windows, with characters that end a line for other programs."""
+    generator = random.Random(1)
+    lines = [" ".join(generator.choice(WORDS) for _ in range(generator.randint(1, 9))) for _ in range(LINES)]
     lines[4], lines[9], lines[12] = "", "owl\u0085pig\u2028hen\x0cgnu", "\ufeffcat dog\r"
     path = tmp_path_factory.mktemp("text") / "text.en"
     path.write_bytes(("\ufeff" + "\n".join(lines)).encode())
@@ -43,8 +43,8 @@ def text(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def plain(fluent, text):
-    """The text, translated at once."""
+def translation(fluent, text):
+    """The translation of the text without --engine."""
     return forked("translate", fluent, text, *ALONE).out
 
 
@@ -55,44 +55,44 @@ def job(fluent):
 
 @pytest.fixture
 def command(capfd):
-    """The command line, in this process: its exit code, what it prints, what it says."""
+    """Runs a command line in this process; returns its exit code, standard output and standard error."""
 
-    def called(*arguments):
+    def run(*arguments):
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
         return ended.value.code, *capfd.readouterr()
 
-    return called
+    return run
 
 
 def bulk_command(model, text, folder):
     return ["translate", model, text, *ALONE, "--engine=local", "--shard-lines=5", "--out", folder / "out"]
 
 
-class Watched:
-    """The local engine, which tells the lines of what it was given, and breaks after so many shards."""
+class RecordingEngine:
+    """The local engine, which records the first lines of the shards that it gets, and can stop after some shards."""
 
-    def __init__(self, breaks_after=None):
-        self.given, self.breaks_after = None, breaks_after
+    def __init__(self, stop_after=None):
+        self.first_lines, self.stop_after = None, stop_after
 
     def __call__(self, job, shards):
-        self.given = [shard.source.lines_before for shard in shards]
-        for number, done in enumerate(translate_locally(job, shards)):
-            if number == self.breaks_after:
+        self.first_lines = [shard.source.lines_before for shard in shards]
+        for number, result in enumerate(translate_locally(job, shards)):
+            if number == self.stop_after:
                 raise KeyboardInterrupt
-            yield done
+            yield result
 
 
-def bulk(job, text, out, engine=translate_locally, many=5, prefix=None):
-    """Translates; gives what was said."""
-    said = []
-    translate_texts(job, cut_texts(text, out, prefix, many), out, engine, said.append)
-    return said
+def bulk(job, text, out, engine=translate_locally, shard_lines=5, prefix=None):
+    """Translates in bulk and returns the messages."""
+    messages = []
+    translate_texts(job, cut_texts(text, out, prefix, shard_lines), out, engine, messages.append)
+    return messages
 
 
-def broken(job, text, out, after, many=5):
+def stopped_bulk(job, text, out, after, shard_lines=5):
     with pytest.raises(KeyboardInterrupt):
-        bulk(job, text, out, Watched(after), many)
+        bulk(job, text, out, RecordingEngine(after), shard_lines)
 
 
 def shards(out):
@@ -112,122 +112,127 @@ def shards(out):
         ["--precision", "int8"],
     ],
 )
-def test_it_is_the_same_as_at_once(fluent, text, tmp_path, command, options):
+def test_output_equals_that_without_an_engine(fluent, text, tmp_path, command, options):
     (tmp_path / "prefix").write_text("gip\n\nlwo gip\n" + "\n" * (LINES - 4) + "nag\n")
     options = [tmp_path / "prefix" if option == "PREFIX" else option for option in options]
     code, whole, _ = command("translate", fluent, text, *ALONE, *options)
     assert code == 0
-    code, printed, told = command(*bulk_command(fluent, text, tmp_path), *options)
-    assert (code, printed) == (0, "")
+    code, stdout, stderr = command(*bulk_command(fluent, text, tmp_path), *options)
+    assert (code, stdout) == (0, "")
     assert (tmp_path / "out").read_text() == whole
-    assert "shards: 4; done before: 0; lines in all: 17\n4 of 4 shards, 17 lines, in 0:0" in told
+    assert "shards: 4; done before: 0; lines in all: 17\n4 of 4 shards, 17 lines, in 0:0" in stderr
 
 
-def test_batches_are_as_large_as_asked(job, fluent, text, plain, tmp_path, monkeypatch):
-    """With companions a line is what it is alone."""
+def test_batches_are_as_large_as_asked(job, fluent, text, translation, tmp_path, monkeypatch):
+    """A line in a larger batch has the translation that it has alone."""
     sizes, search = [], Translator._search
     monkeypatch.setattr(
         Translator, "_search", lambda self, batch, *rest: sizes.append(len(batch.places)) or search(self, batch, *rest)
     )
-    bulk(job._replace(batch_tokens=4096), text, tmp_path / "out", many=8)
+    bulk(job._replace(batch_tokens=4096), text, tmp_path / "out", shard_lines=8)
     assert sizes == [7, 8, 1]
-    assert (tmp_path / "out").read_text() == plain
+    assert (tmp_path / "out").read_text() == translation
 
 
-@pytest.mark.parametrize(("many", "models"), [(1, 1), (LINES, 1), (LINES + 1, 2)])
-def test_many_shards_or_one_and_an_ensemble(job, fluent, text, plain, tmp_path, many, models):
-    bulk(TranslationJob.of([fluent] * models, *job[2:]), text, tmp_path / "out", many=many)
-    assert (tmp_path / "out").read_text() == plain
+@pytest.mark.parametrize(("shard_lines", "models"), [(1, 1), (LINES, 1), (LINES + 1, 2)])
+def test_many_shards_or_one_and_an_ensemble(job, fluent, text, translation, tmp_path, shard_lines, models):
+    bulk(TranslationJob.of([fluent] * models, *job[2:]), text, tmp_path / "out", shard_lines=shard_lines)
+    assert (tmp_path / "out").read_text() == translation
 
 
-def test_a_second_call_does_what_is_missing(job, text, plain, tmp_path):
+def test_a_second_call_translates_the_missing_shards(job, text, translation, tmp_path):
     out = tmp_path / "out"
-    broken(job, text, out, after=2)
+    stopped_bulk(job, text, out, after=2)
     assert not out.exists()
-    watched = Watched()
-    # What only decides how fast it goes may change.
-    said = bulk(job._replace(batch_tokens=99, threads=None), text, out, watched)
-    assert watched.given == [10, 15]
-    assert said[0] == "shards: 4; done before: 2; lines in all: 17"
-    assert out.read_text() == plain
+    recorder = RecordingEngine()
+    # Settings that change only the speed may change.
+    messages = bulk(job._replace(batch_tokens=99, threads=None), text, out, recorder)
+    assert recorder.first_lines == [10, 15]
+    assert messages[0] == "shards: 4; done before: 2; lines in all: 17"
+    assert out.read_text() == translation
     assert shards(out) == []
 
 
-def test_a_third_call_has_nothing_to_do(job, text, plain, tmp_path):
+def test_a_third_call_has_nothing_to_do(job, text, translation, tmp_path):
     out = tmp_path / "out"
     bulk(job, text, out)
     written = out.stat()
-    watched = Watched()
-    assert bulk(job, text, out, watched, many=3) == [f"{out} is finished"]
-    assert watched.given is None
+    recorder = RecordingEngine()
+    assert bulk(job, text, out, recorder, shard_lines=3) == [f"{out} is finished"]
+    assert recorder.first_lines is None
     assert out.stat() == written
 
 
 @pytest.mark.parametrize("at", [2, 5, 14, 17, 20, 22, 25])
-def test_killed_at_any_moment_it_goes_on(fluent, text, plain, tmp_path, command, at):
-    """Operations on files: folders to 3, shards to 15, the output and its record to 22, then the shards are removed."""
+def test_a_call_killed_at_any_moment_resumes(fluent, text, translation, tmp_path, command, at):
+    """Operations on files: folders to 3, shards to 15, output and record to 22, then the removal of the shards."""
     ended = forked(*bulk_command(fluent, text, tmp_path), moment=Moment(at))
     assert ended.code == -signal.SIGKILL
-    kept = len([path for path in shards(tmp_path / "out") if not path.name.startswith(".")])
-    placed = (tmp_path / "out").exists()
-    assert placed == (at > 20)
-    told = command(*bulk_command(fluent, text, tmp_path))[2]
-    assert (f"done before: {kept};" in told) != placed
-    assert (tmp_path / "out").read_text() == plain
+    saved = len([path for path in shards(tmp_path / "out") if not path.name.startswith(".")])
+    has_output = (tmp_path / "out").exists()
+    assert has_output == (at > 20)
+    stderr = command(*bulk_command(fluent, text, tmp_path))[2]
+    assert (f"done before: {saved};" in stderr) != has_output
+    assert (tmp_path / "out").read_text() == translation
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.bulk"]
     assert shards(tmp_path / "out") == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_asked_to_stop_it_says_how_far_it_came(fluent, text, plain, tmp_path, command, number):
+def test_a_signal_stops_it_with_a_message(fluent, text, translation, tmp_path, command, number):
     ended = forked(*bulk_command(fluent, text, tmp_path), moment=Moment(11, number))
     assert ended.code == 128 + number
-    assert ended.error.endswith("stopped with 2 of 4 shards done; the same command goes on with the others\n")
+    assert ended.error.endswith("stopped with 2 of 4 shards done; the same command translates the others\n")
     command(*bulk_command(fluent, text, tmp_path))
-    assert (tmp_path / "out").read_text() == plain
+    assert (tmp_path / "out").read_text() == translation
 
 
-def searched(**changes):
+def method_with(**changes):
     return METHOD._replace(decoding=METHOD.decoding.model_copy(update=changes))
 
 
 INT8 = {"precision": "int8", "int8_bits": int8_bits("int8")}
-DRAWN = METHOD._replace(sampling=Sampling(), seed=1)
+SAMPLED = METHOD._replace(sampling=Sampling(), seed=1)
 
 
 @pytest.mark.parametrize(
-    ("first", "change", "named"),
+    ("first", "change", "fault"),
     [
         ({}, {"method": METHOD._replace(greedy=True)}, "another greedy"),
-        ({}, {"method": searched(beam=1)}, "another beam"),
-        ({}, {"method": DRAWN}, "another sampling"),
-        ({"method": DRAWN}, {"method": DRAWN._replace(seed=2)}, "another sampling"),
+        ({}, {"method": method_with(beam=1)}, "another beam"),
+        ({}, {"method": SAMPLED}, "another sampling"),
+        ({"method": SAMPLED}, {"method": SAMPLED._replace(seed=2)}, "another sampling"),
         ({}, INT8, "another precision, another int8_bits"),
         ({}, {"output_format": OutputFormat(scores=True)}, "another output_format"),
     ],
 )
-def test_other_options_are_never_mixed_in(job, text, tmp_path, first, change, named):
+def test_other_options_are_never_mixed_in(job, text, tmp_path, first, change, fault):
     out, changed = tmp_path / "out", job._replace(**change)
     job = job._replace(**first)
-    broken(job, text, out, after=3)
-    watched = Watched()
-    said = bulk(changed, text, out, watched)
-    assert watched.given == [0, 5, 10, 15]
-    assert "shards of other text, models or options, not used and kept until all is done: 3" in said
+    stopped_bulk(job, text, out, after=3)
+    recorder = RecordingEngine()
+    messages = bulk(changed, text, out, recorder)
+    assert recorder.first_lines == [0, 5, 10, 15]
+    assert "shards of another text, model or option, not used and removed at the end: 3" in messages
     bulk(changed, text, tmp_path / "undisturbed")
     before = out.read_bytes()
     assert before == (tmp_path / "undisturbed").read_bytes()
-    with pytest.raises(ValueError, match=f"is there already, of {named}; move it away"):
+    with pytest.raises(ValueError, match=f"already exists, of {fault}; move it away"):
         bulk(job, text, out)
     assert out.read_bytes() == before
 
 
-def test_shards_are_known_by_all_that_decides_on_a_translation(job):
+def test_the_origin_has_everything_that_a_translation_depends_on(job):
     methods = [METHOD, METHOD._replace(n_best=2), METHOD._replace(greedy=True)]
-    methods += [searched(beam=1), searched(length_penalty=5.0), searched(extra_length=0), searched(margin=0.5)]
-    methods += [DRAWN, DRAWN._replace(seed=2)]
     methods += [
-        DRAWN._replace(sampling=Sampling(**change)) for change in ({"temperature": 0.5}, {"top_k": 3}, {"top_p": 0.5})
+        method_with(beam=1),
+        method_with(length_penalty=5.0),
+        method_with(extra_length=0),
+        method_with(margin=0.5),
+    ]
+    methods += [SAMPLED, SAMPLED._replace(seed=2)]
+    methods += [
+        SAMPLED._replace(sampling=Sampling(**change)) for change in ({"temperature": 0.5}, {"top_k": 3}, {"top_p": 0.5})
     ]
     jobs = [job._replace(method=method) for method in methods]
     jobs += [job._replace(output_format=OutputFormat(**{name: True})) for name in OutputFormat._fields]
@@ -236,28 +241,28 @@ def test_shards_are_known_by_all_that_decides_on_a_translation(job):
         job._replace(fingerprints=("another",)),
         job._replace(fingerprints=job.fingerprints * 2),
     ]
-    assert len({json.dumps(one.origin) for one in jobs}) == len(jobs)
-    # Not by what decides where it is made, and how fast; nor by the seed of a draw that is none.
+    assert len({json.dumps(job.origin) for job in jobs}) == len(jobs)
+    # The origin has neither the device, the speed, nor the seed of a search that does not sample.
     same = job._replace(runs=("moved",), batch_tokens=7, device="cuda", threads=3, method=METHOD._replace(seed=2))
     assert same.origin == job.origin
 
 
 def test_shards_of_seven_and_of_eight_bits_are_never_joined(fluent, text, tmp_path, monkeypatch):
-    """The origin of a shard once had the precision alone: the shards of two kinds of processors made one output."""
+    """The origin of a shard once had the precision alone: shards of two kinds of processors made one output."""
     jobs = {}
     for bits, largest in ((7, 64), (8, 127)):
         monkeypatch.setattr("transduce.bulk.job.largest_weight", lambda largest=largest: largest)
         jobs[bits] = TranslationJob.of([fluent], METHOD, precision="int8", batch_tokens=1, device="cpu", threads=1)
         assert jobs[bits].int8_bits == jobs[bits].origin["int8_bits"] == bits
     assert {name for name, value in jobs[7].origin.items() if value != jobs[8].origin[name]} == {"int8_bits"}
-    out, watched = tmp_path / "out", Watched()
+    out, recorder = tmp_path / "out", RecordingEngine()
     with pytest.raises(ValueError, match="int8 has 8 bits on this processor and 7 where the translation began"):
         bulk(jobs[7], text, out)
     monkeypatch.setattr("transduce.bulk.job.largest_weight", lambda: 64)
-    broken(jobs[7], text, out, after=3)
+    stopped_bulk(jobs[7], text, out, after=3)
     monkeypatch.setattr("transduce.bulk.job.largest_weight", lambda: 127)
-    bulk(jobs[8], text, out, watched)
-    assert watched.given == [0, 5, 10, 15]
+    bulk(jobs[8], text, out, recorder)
+    assert recorder.first_lines == [0, 5, 10, 15]
     with pytest.raises(ValueError, match="of another int8_bits; move it away"):
         bulk(jobs[7], text, out)
 
@@ -268,22 +273,22 @@ def test_only_int8_has_bits(job):
     assert int8_bits("int8") in (7, 8)
 
 
-def test_what_was_done_with_other_options_is_still_there(job, text, plain, tmp_path):
-    """Who has mistyped an option loses nothing by it."""
-    broken(job, text, tmp_path / "out", after=3)
-    broken(job._replace(**INT8), text, tmp_path / "out", after=1)
-    watched = Watched()
-    bulk(job, text, tmp_path / "out", watched)
-    assert watched.given == [15]
-    assert (tmp_path / "out").read_text() == plain
+def test_shards_of_other_options_remain(job, text, translation, tmp_path):
+    """A mistyped option costs no finished shards."""
+    stopped_bulk(job, text, tmp_path / "out", after=3)
+    stopped_bulk(job._replace(**INT8), text, tmp_path / "out", after=1)
+    recorder = RecordingEngine()
+    bulk(job, text, tmp_path / "out", recorder)
+    assert recorder.first_lines == [15]
+    assert (tmp_path / "out").read_text() == translation
 
 
-def test_another_model_or_text_is_never_mixed_in(job, fluent, trained, text, plain, tmp_path):
+def test_another_model_or_text_is_never_mixed_in(job, fluent, trained, text, translation, tmp_path):
     out = tmp_path / "out"
-    broken(TranslationJob.of([trained], *job[2:]), text, out, after=3)
-    watched = Watched()
-    bulk(job, text, out, watched)
-    assert (watched.given, out.read_text()) == ([0, 5, 10, 15], plain)
+    stopped_bulk(TranslationJob.of([trained], *job[2:]), text, out, after=3)
+    recorder = RecordingEngine()
+    bulk(job, text, out, recorder)
+    assert (recorder.first_lines, out.read_text()) == ([0, 5, 10, 15], translation)
     with pytest.raises(ValueError, match="of another model; move"):
         bulk(TranslationJob.of([trained], *job[2:]), text, out)
     changed = tmp_path / text.name
@@ -291,57 +296,57 @@ def test_another_model_or_text_is_never_mixed_in(job, fluent, trained, text, pla
     changed.write_bytes(b"\n".join([*content[:7], b"jay", *content[8:]]))
     with pytest.raises(ValueError, match="of another text; move"):
         bulk(job, changed, out)
-    # Where only a line was changed, only its shard is another.
-    broken(job, text, tmp_path / "new", after=3)
-    bulk(job, changed, tmp_path / "new", watched)
-    assert watched.given == [5, 15]
-    expected, found = plain.split("\n"), (tmp_path / "new").read_text().split("\n")
-    assert [place for place, line in enumerate(expected) if found[place] != line] == [7]
+    # Where one line was changed, only its shard is translated again.
+    stopped_bulk(job, text, tmp_path / "new", after=3)
+    bulk(job, changed, tmp_path / "new", recorder)
+    assert recorder.first_lines == [5, 15]
+    expected, actual = translation.split("\n"), (tmp_path / "new").read_text().split("\n")
+    assert [place for place, line in enumerate(expected) if actual[place] != line] == [7]
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "empty"])
-def test_a_damaged_shard_is_translated_again(job, text, plain, tmp_path, damage):
+def test_a_damaged_shard_is_translated_again(job, text, translation, tmp_path, damage):
     out = tmp_path / "out"
-    broken(job, text, out, after=3)
+    stopped_bulk(job, text, out, after=3)
     path = shards(out)[1]
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes({"flip": content, "cut": content[:-3], "empty": b""}[damage])
-    watched = Watched()
-    said = bulk(job, text, out, watched)
-    assert len(watched.given) == 2
-    assert said[:2] == ["shards: 4; done before: 2; lines in all: 17", "damaged shards, translated again: 1"]
-    assert out.read_text() == plain
+    recorder = RecordingEngine()
+    messages = bulk(job, text, out, recorder)
+    assert len(recorder.first_lines) == 2
+    assert messages[:2] == ["shards: 4; done before: 2; lines in all: 17", "damaged shards, translated again: 1"]
+    assert out.read_text() == translation
 
 
 def test_no_output_of_another_is_overwritten(job, text, tmp_path):
-    out, watched = tmp_path / "out", Watched()
+    out, recorder = tmp_path / "out", RecordingEngine()
     out.write_text("mine\n")
-    with pytest.raises(ValueError, match="out is there already; move it away, or choose another --out"):
-        bulk(job, text, out, watched)
-    assert (out.read_text(), watched.given) == ("mine\n", None)
+    with pytest.raises(ValueError, match="out already exists; move it away, or choose another --out"):
+        bulk(job, text, out, recorder)
+    assert (out.read_text(), recorder.first_lines) == ("mine\n", None)
     out.unlink()
     bulk(job, text, out)
-    out.write_text("mended by hand\n")
+    out.write_text("edited by hand\n")
     with pytest.raises(ValueError, match=r"out has .* move it away"):
         bulk(job, text, out)
-    assert out.read_text() == "mended by hand\n"
+    assert out.read_text() == "edited by hand\n"
     (record,) = (tmp_path / "out.bulk" / "made").glob("*.json")
     whole = record.read_text()
     for damaged in (whole[:40], "[]", "{}"):
         record.write_text(damaged)
-        with pytest.raises(ValueError, match="out is there already; move it away, or choose another --out"):
+        with pytest.raises(ValueError, match="out already exists; move it away, or choose another --out"):
             bulk(job, text, out)
     record.write_text(whole)
-    # One that was taken away is made again.
+    # An output that was moved away is written again.
     out.unlink()
     bulk(job, text, out)
     assert out.exists()
 
 
-def test_a_folder(job, text, plain, tmp_path):
-    """Each file has its own numbers; an empty one stays empty; what comes later is all that is translated later."""
-    folder, out, watched = tmp_path / "in", tmp_path / "translated", Watched()
+def test_a_folder(job, text, translation, tmp_path):
+    """Each file has its own numbers; an empty file stays empty; a file added later is translated alone."""
+    folder, out, recorder = tmp_path / "in", tmp_path / "translated", RecordingEngine()
     folder.mkdir()
     shutil.copy(text, folder / "a")
     shutil.copy(text, folder / "b")
@@ -349,22 +354,22 @@ def test_a_folder(job, text, plain, tmp_path):
     (folder / "line").write_bytes(b"\n")
     (folder / ".hidden").write_bytes(b"\xff")
     with pytest.raises(KeyboardInterrupt):
-        bulk(job, folder, out, Watched(5))
-    # Whatever is whole is there already.
+        bulk(job, folder, out, RecordingEngine(5))
+    # An output is written as soon as its last shard is finished.
     assert sorted(path.name for path in out.iterdir()) == ["a", "empty"]
-    bulk(job, folder, out, watched)
-    assert watched.given == [5, 10, 15, 0]
+    bulk(job, folder, out, recorder)
+    assert recorder.first_lines == [5, 10, 15, 0]
     assert {path.name: path.read_text() for path in out.iterdir()} == {
-        "a": plain,
-        "b": plain,
+        "a": translation,
+        "b": translation,
         "empty": "",
         "line": "\n",
     }
     (folder / "c").write_text("owl\n")
-    said = bulk(job, folder, out, watched)
-    assert (watched.given, said[0]) == ([0], "shards: 1; done before: 0; lines in all: 1")
+    messages = bulk(job, folder, out, recorder)
+    assert (recorder.first_lines, messages[0]) == ([0], "shards: 1; done before: 0; lines in all: 1")
     (folder / "a").write_text("pig\n")
-    with pytest.raises(ValueError, match="a is there already, of another text"):
+    with pytest.raises(ValueError, match="a already exists, of another text"):
         bulk(job, folder, out)
 
 
@@ -372,19 +377,24 @@ def test_numbers_begin_anew_in_each_file(job, text, tmp_path):
     (tmp_path / "in").mkdir()
     for name in ("a", "b"):
         (tmp_path / "in" / name).write_text("owl\npig\nhen\n")
-    bulk(job._replace(output_format=job.output_format._replace(json=True)), tmp_path / "in", tmp_path / "out", many=2)
+    bulk(
+        job._replace(output_format=job.output_format._replace(json=True)),
+        tmp_path / "in",
+        tmp_path / "out",
+        shard_lines=2,
+    )
     for name in ("a", "b"):
         assert [json.loads(line)["line"] for line in (tmp_path / "out" / name).read_text().splitlines()] == [1, 2, 3]
 
 
 def test_shards_of_the_same_lines_are_each_their_own(job, tmp_path):
-    """They have other numbers, and so other draws."""
+    """Equal lines at other numbers have other draws."""
     (tmp_path / "text").write_text("owl pig hen\n" * 10)
-    drawn = job._replace(output_format=OutputFormat(json=True), method=DRAWN)
-    bulk(drawn, tmp_path / "text", tmp_path / "out")
+    sampling_job = job._replace(output_format=OutputFormat(json=True), method=SAMPLED)
+    bulk(sampling_job, tmp_path / "text", tmp_path / "out")
     records = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
     assert [record["line"] for record in records] == list(range(1, 11))
-    bulk(drawn, tmp_path / "text", tmp_path / "whole", many=10)
+    bulk(sampling_job, tmp_path / "text", tmp_path / "whole", shard_lines=10)
     assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
@@ -392,35 +402,38 @@ def test_prefixes_of_a_folder(job, fluent, tmp_path):
     for name, content in (("in", "owl\npig\n"), ("prefixes", "gip\n\n")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a").write_text(content)
-    bulk(job, tmp_path / "in", tmp_path / "out", many=1, prefix=tmp_path / "prefixes")
+    bulk(job, tmp_path / "in", tmp_path / "out", shard_lines=1, prefix=tmp_path / "prefixes")
     assert (tmp_path / "out" / "a").read_text().startswith("gip")
     (tmp_path / "prefixes" / "a").write_text("lwo\n\n")
     with pytest.raises(ValueError, match="of another prefix"):
-        bulk(job, tmp_path / "in", tmp_path / "out", many=1, prefix=tmp_path / "prefixes")
+        bulk(job, tmp_path / "in", tmp_path / "out", shard_lines=1, prefix=tmp_path / "prefixes")
 
 
-def by(worker):
-    return lambda job, given: ((shard, worker.translate(shard)) for shard in given)
+def engine_of(translator):
+    """Returns an engine that translates with one `ShardTranslator`."""
+    return lambda job, shards: ((shard, translator.translate(shard)) for shard in shards)
 
 
 def test_a_line_that_is_too_long_is_named_and_no_shard_is_lost(job, text, tmp_path):
-    worker, said = ShardTranslator(job), []
+    worker, messages = ShardTranslator(job), []
     translator, lines = worker.translator, read_lines(str(text))
     translator.max_line_tokens = 8
-    long = [place for place, words in enumerate(translator.source.encode(lines)) if len(words) > 8]
+    long = [place for place, tokens in enumerate(translator.source.encode(lines)) if len(tokens) > 8]
     assert 0 < len(long) < LINES
     shorter = ["" if place in long else line for place, line in enumerate(lines)]
     expected = "".join(f"{best[0].text}\n" for best in translator.translate_lines(shorter, METHOD, batch_tokens=1))
     for _ in range(2):  # a finished translation says so again
         with pytest.raises(RuntimeError, match=f"^{len(long)} lines could not be translated and are empty"):
-            translate_texts(job, cut_texts(text, tmp_path / "out", None, 5), tmp_path / "out", by(worker), said.append)
+            translate_texts(
+                job, cut_texts(text, tmp_path / "out", None, 5), tmp_path / "out", engine_of(worker), messages.append
+            )
         assert (tmp_path / "out").read_text() == expected
-        named = [re.findall(r"text\.en: line (\d+) has \d+ subwords, .* positions for 8;", line) for line in said]
+        named = [re.findall(r"text\.en: line (\d+) has \d+ subwords, .* positions for 8;", line) for line in messages]
         assert [int(number) - 1 for [number] in filter(None, named)] == long
-        said.clear()
+        messages.clear()
 
 
-def test_a_prefix_that_is_too_long_is_told_as_one(fluent):
+def test_the_message_says_that_a_prefix_is_too_long(fluent):
     translator = Translator.load(fluent)
     translator.max_line_tokens = 8
     assert list(translator.line_faults(["owl", "pig"], ["owl", "owl " * 20])) == [1]
@@ -436,7 +449,7 @@ def test_a_signal_while_the_model_is_read_is_no_damage(fluent, monkeypatch):
         Translator.load(fluent)
 
 
-def test_where_memory_is_short_lines_are_translated_one_by_one(job, text, plain, tmp_path, monkeypatch):
+def test_where_memory_is_short_lines_are_translated_one_by_one(job, text, translation, tmp_path, monkeypatch):
     search = Translator._search
 
     def short(self, batch, *rest):
@@ -447,9 +460,9 @@ def test_where_memory_is_short_lines_are_translated_one_by_one(job, text, plain,
     monkeypatch.setattr(Translator, "_search", short)
     with pytest.raises(RuntimeError, match="lines could not be translated"):
         bulk(job._replace(batch_tokens=4096), text, tmp_path / "out")
-    pairs = list(zip(plain.split("\n"), (tmp_path / "out").read_text().split("\n"), strict=True))
-    assert {found for line, found in pairs if found != line} == {""}
-    assert sum(found == line != "" for line, found in pairs) > 5
+    pairs = list(zip(translation.split("\n"), (tmp_path / "out").read_text().split("\n"), strict=True))
+    assert {actual for line, actual in pairs if actual != line} == {""}
+    assert sum(actual == line != "" for line, actual in pairs) > 5
 
 
 def test_an_error_that_is_none_of_memory_is_no_empty_line(job, text, tmp_path, monkeypatch):
@@ -459,18 +472,18 @@ def test_an_error_that_is_none_of_memory_is_no_empty_line(job, text, tmp_path, m
     assert shards(tmp_path / "out") == []
 
 
-def test_what_changes_meanwhile_is_found(job, fluent, trained, text, tmp_path):
+def test_a_text_or_model_that_changes_meanwhile_is_refused(job, fluent, trained, text, tmp_path):
     changing = tmp_path / "changing"
     shutil.copy(text, changing)
 
-    def changed(job, given):
-        for number, shard in enumerate(given):
+    def changing_engine(job, shards):
+        for number, shard in enumerate(shards):
             if number == 1:
                 changing.write_text(changing.read_text().replace("e", "a"))
             yield from translate_locally(job, [shard])
 
     with pytest.raises(ValueError, match="changing was changed while it was translated"):
-        bulk(job, changing, tmp_path / "out", changed)
+        bulk(job, changing, tmp_path / "out", changing_engine)
     model = shutil.copytree(fluent, tmp_path / "model", ignore=shutil.ignore_patterns("training"))
     moving = TranslationJob.of([model], *job[2:])
     shutil.rmtree(model)
@@ -488,13 +501,13 @@ def test_two_at_once_are_refused(job, text, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["TEXT"], "name that with --out"),
         (["--out", "OUT"], "name it after the model"),
         (["RUN", "--out", "OUT"], "is a model; with --engine the last path is the text"),
         (["nowhere", "--out", "OUT"], "nowhere: no such file"),
-        (["TEXT", "--out", "TEXT"], "is there already"),
+        (["TEXT", "--out", "TEXT"], "already exists"),
         (["TEXT", "--out", "OUT", "--actors", "2"], "--actors 2: it is for --engine ray"),
         (["TEXT", "--out", "OUT", "--prefix", "SHORT"], "has 1 lines, "),
         (["BINARY", "--out", "OUT", "--shard-lines", "2"], "binary: line 4 is not UTF-8"),
@@ -509,7 +522,7 @@ def test_two_at_once_are_refused(job, text, tmp_path):
         (["TEXT", "--out", "."], "--out .: name the file or the folder itself"),
     ],
 )
-def test_what_does_not_fit(fluent, text, tmp_path, command, arguments, said):
+def test_refusals(fluent, text, tmp_path, command, arguments, message):
     (tmp_path / "short").write_text("one\n")
     (tmp_path / "binary").write_bytes(b"a\nb\nc\n\xff\n")
     (tmp_path / "markup").write_bytes(b"a\nb\n<seg id=1>\n")
@@ -517,44 +530,44 @@ def test_what_does_not_fit(fluent, text, tmp_path, command, arguments, said):
     for name in ("empty", "nested/empty", "nested/deep"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "nested" / "deep" / "a").write_text("owl\n")
-    words = {"TEXT": str(text), "RUN": str(fluent), "OUT": str(tmp_path / "out")}
-    words |= {name.upper(): str(tmp_path / name) for name in ("short", "binary", "markup", "pipe", "empty", "nested")}
-    arguments = [re.sub("^[A-Z]+", lambda found: words[found[0]], argument) for argument in arguments]
+    paths = {"TEXT": str(text), "RUN": str(fluent), "OUT": str(tmp_path / "out")}
+    paths |= {name.upper(): str(tmp_path / name) for name in ("short", "binary", "markup", "pipe", "empty", "nested")}
+    arguments = [re.sub("^[A-Z]+", lambda match: paths[match[0]], argument) for argument in arguments]
     before = text.read_bytes()
-    code, printed, told = command("translate", fluent, *arguments, "--engine", "local")
-    assert (code, printed) == (2, "")
-    assert said in told
+    code, stdout, stderr = command("translate", fluent, *arguments, "--engine", "local")
+    assert (code, stdout) == (2, "")
+    assert message in stderr
     assert text.read_bytes() == before
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("option", ["--shard-lines", "--actors"])
-def test_options_of_bulk_want_an_engine(fluent, text, command, option):
-    code, printed, told = command("translate", fluent, text, option, 2)
-    assert (code, printed) == (2, "")
-    assert f"{option} 2: it is for --engine" in told
+def test_options_of_bulk_need_an_engine(fluent, text, command, option):
+    code, stdout, stderr = command("translate", fluent, text, option, 2)
+    assert (code, stdout) == (2, "")
+    assert f"{option} 2: it is for --engine" in stderr
 
 
-def test_a_place_that_cannot_be_written(job, text, tmp_path):
+def test_an_output_that_cannot_be_written(job, text, tmp_path):
     (tmp_path / "locked").write_text("")
     with pytest.raises(OSError, match="locked"):
         bulk(job, text, tmp_path / "locked" / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["locked"]
 
 
-def test_time_left_is_told_from_the_second_shard_on(job, text, tmp_path, monkeypatch):
-    """What the first one waited for, a model to be loaded, is not counted as work."""
-    now, arrivals, put = [0], iter([100, 120, 140, 150]), translate_shards.FinishedShards.save
+def test_time_left_is_reported_from_the_second_shard_on(job, text, tmp_path, monkeypatch):
+    """The time of the first shard, which includes loading the model, is not counted."""
+    now, arrivals, save = [0], iter([100, 120, 140, 150]), translate_shards.FinishedShards.save
 
     def arriving(*arguments):
         now[0] = next(arrivals)
-        put(*arguments)
+        save(*arguments)
 
     monkeypatch.setattr(translate_shards.FinishedShards, "save", arriving)
-    for module in (translate_shards, pace):
+    for module in (translate_shards, rate):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    said = bulk(job, text, tmp_path / "out")
-    assert said[1:] == [
+    messages = bulk(job, text, tmp_path / "out")
+    assert messages[1:] == [
         "2 of 4 shards, 0.2 lines/s, 0:00:28 left",
         "3 of 4 shards, 0.2 lines/s, 0:00:08 left",
         "4 of 4 shards, 17 lines, in 0:02:30",
@@ -570,12 +583,12 @@ def test_a_line_that_cannot_be_aligned_is_named_and_no_shard_is_lost(job, text, 
         return explain(self, source, *rest)
 
     monkeypatch.setattr(Translator, "explain", short)
-    said, aligned = [], job._replace(output_format=OutputFormat(alignments=True))
+    messages, aligned = [], job._replace(output_format=OutputFormat(alignments=True))
     with pytest.raises(RuntimeError, match="lines could not be translated"):
         translate_texts(
-            aligned, cut_texts(text, tmp_path / "out", None, 5), tmp_path / "out", translate_locally, said.append
+            aligned, cut_texts(text, tmp_path / "out", None, 5), tmp_path / "out", translate_locally, messages.append
         )
-    assert any("is too long to be aligned" in line for line in said)
+    assert any("is too long to be aligned" in line for line in messages)
     lines = (tmp_path / "out").read_text().split("\n")
     assert 0 < sum(line == "\t" for line in lines) < sum(line.count("\t") for line in lines)
 
@@ -586,9 +599,9 @@ def test_an_empty_line_is_never_too_long(job, tmp_path):
     assert worker.translator.line_faults([" " * 300, "owl"], ["an owl " * 9, ""]) == {}
 
 
-def test_a_link_stays_one(fluent, text, plain, tmp_path, command):
+def test_a_link_remains_a_link(fluent, text, translation, tmp_path, command):
     (tmp_path / "link").symlink_to(tmp_path / "out")
     code, _, _ = command("translate", fluent, text, "--out", tmp_path / "link", "--engine", "local")
     assert code == 0
     assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "out").read_text() == plain
+    assert (tmp_path / "out").read_text() == translation

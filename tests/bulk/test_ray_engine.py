@@ -1,4 +1,4 @@
-"""Ray's actors: the same lines in the same order, and all of them where an actor is killed in the middle."""
+"""Actors of Ray: the same lines in the same order, also where an actor is killed."""
 
 import contextlib
 import io
@@ -24,14 +24,14 @@ METHOD = SearchMethod(Decoding(beam=2, extra_length=4))
 
 @pytest.fixture(scope="module")
 def ray():
-    """Where Ray is installed; tests that go without are below."""
+    """Ray, where it is installed; tests without this fixture do not need it."""
     return pytest.importorskip("ray", reason="Ray is not installed: `pip install 'ray[data]'`")
 
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    drawn = random.Random(1)
-    lines = [" ".join(drawn.choice(WORDS) for _ in range(drawn.randint(1, 9))) for _ in range(400)]
+    generator = random.Random(1)
+    lines = [" ".join(generator.choice(WORDS) for _ in range(generator.randint(1, 9))) for _ in range(400)]
     path = tmp_path_factory.mktemp("text") / "text.en"
     path.write_text("".join(f"{line}\n" for line in lines))
     return path
@@ -43,44 +43,44 @@ def job(fluent):
 
 
 def actors():
-    """The processes below this one in which Ray translates."""
+    """Returns the child processes in which Ray translates."""
     parents, names = {}, {}
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
             names[int(path.name)] = (path / "cmdline").read_bytes()
-    found = {os.getpid()}
-    while more := {process for process, parent in parents.items() if parent in found} - found:
-        found |= more
-    return [process for process in found if names[process].startswith(b"ray::MapWorker")]
+    descendants = {os.getpid()}
+    while children := {process for process, parent in parents.items() if parent in descendants} - descendants:
+        descendants |= children
+    return [process for process in descendants if names[process].startswith(b"ray::MapWorker")]
 
 
 @pytest.mark.filterwarnings("ignore")  # whatever Ray's own imports warn of
 def test_killed_actors_lose_no_line_and_order_is_the_texts(ray, job, fluent, text, tmp_path):
-    said, killed, out = [], [], tmp_path / "out"
+    messages, killed, out = [], [], tmp_path / "out"
 
     def engine(job, shards):
-        for done in translate_on_ray(job, shards, actors=2, say=said.append):
+        for result in translate_on_ray(job, shards, actors=2, say=messages.append):
             if not killed:
                 killed.extend(actors())
                 for process in killed:
                     os.kill(process, signal.SIGKILL)
-            yield done
+            yield result
 
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        translate_texts(job, cut_texts(text, out, None, 50), out, engine, said.append)
+        translate_texts(job, cut_texts(text, out, None, 50), out, engine, messages.append)
     assert len(killed) == 2
-    assert any("done at attempt 2; before, the actor died" in line for line in said), said
-    assert "actors: 2, threads each: 1" in said
+    assert any("done at attempt 2; before, the actor died" in line for line in messages), messages
+    assert "actors: 2, threads each: 1" in messages
     assert out.read_text() == forked("translate", fluent, text, "--beam=2", "--batch-tokens=1").out
     assert printed.getvalue() == ""
     assert not ray.is_initialized()
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_what_fails_in_an_actor_is_told_here(ray, job, text, tmp_path):
-    """The text changes after it was cut; what was finished is kept."""
+def test_an_error_of_an_actor_is_raised_here(ray, job, text, tmp_path):
+    """The text changes after it was cut into shards."""
     changing = tmp_path / "changing"
     changing.write_bytes(text.read_bytes())
     texts = cut_texts(changing, tmp_path / "out", None, 100)
@@ -102,7 +102,7 @@ def nodes(*machines):
 
 
 @pytest.mark.parametrize(
-    ("machines", "device", "threads", "wanted", "crew"),
+    ("machines", "device", "threads", "most_actors", "description"),
     [
         ([(True, 2, 0)], "auto", None, 99, "actors: 1, threads each: 2"),
         ([(True, 16, 0)], "auto", None, 99, "actors: 4, threads each: 4"),
@@ -114,37 +114,37 @@ def nodes(*machines):
         ([(True, 16, 8)], "cpu", None, 99, "actors: 4, threads each: 4"),
     ],
 )
-def test_a_model_a_device(job, machines, device, threads, wanted, crew):
+def test_a_model_a_device(job, machines, device, threads, most_actors, description):
     plan = ray_engine._plan_actors(
-        nodes(*machines), job._replace(device=device, threads=threads), wanted, is_required=False
+        nodes(*machines), job._replace(device=device, threads=threads), most_actors, is_required=False
     )
-    assert str(plan) == crew
+    assert str(plan) == description
     assert plan.job.device == ("cuda" if "num_gpus" in plan.resources else "cpu")
     assert sum(plan.resources.values()) == (1 if "num_gpus" in plan.resources else plan.job.threads)
 
 
 @pytest.mark.parametrize(
-    ("device", "threads", "wanted", "said"),
+    ("device", "threads", "actors", "message"),
     [
         ("cuda", None, 1, "Ray sees no GPU"),
-        ("cuda:1", None, 1, "with --engine ray it is auto, cpu or cuda"),
-        ("auto", 9, 1, "--threads 9: no machine of Ray's has more than 8"),
-        ("auto", 2, 5, "--actors 5: Ray has room for 4"),
+        ("cuda:1", None, 1, "with --engine ray, choose auto, cpu or cuda"),
+        ("auto", 9, 1, "--threads 9: no machine of the Ray cluster has more than 8 cores"),
+        ("auto", 2, 5, "--actors 5: the Ray cluster has room for 4"),
     ],
 )
-def test_what_has_no_room(job, device, threads, wanted, said):
-    with pytest.raises(ValueError, match=said):
+def test_too_few_resources_are_refused(job, device, threads, actors, message):
+    with pytest.raises(ValueError, match=message):
         ray_engine._plan_actors(
-            nodes((True, 8, 0)), job._replace(device=device, threads=threads), wanted, is_required=True
+            nodes((True, 8, 0)), job._replace(device=device, threads=threads), actors, is_required=True
         )
 
 
-def test_a_shard_that_kills_its_actors_is_not_tried_for_ever(job, text, tmp_path):
+def test_a_shard_that_kills_its_actors_is_given_up(job, text, tmp_path):
     [whole] = cut_texts(text, tmp_path / "out", None, 150)
     actor = ray_engine._ShardActor(job, whole.shards, None)
     actor.translator.translate = lambda shard: ShardResult("x\n", [(3, "why")])
     assert ray_engine._result_of(actor._record(1, ray_engine.ATTEMPTS)) == ShardResult("x\n", [(3, "why")])
-    with pytest.raises(RuntimeError, match=r"text\.en, lines 151–300: 3 actors died over it"):
+    with pytest.raises(RuntimeError, match=r"text\.en, lines 151–300: 3 actors died translating it"):
         ray_engine._result_of(actor._record(1, ray_engine.ATTEMPTS + 1))
     actor.translator.translate = lambda shard: 1 / 0
     with pytest.raises(RuntimeError, match=r"lines 301–400: ZeroDivisionError: division by zero"):

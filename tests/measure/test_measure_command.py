@@ -26,8 +26,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*arguments: str, given: str | None = None) -> str:
-    result = CliRunner().invoke(app, list(arguments), input=given, catch_exceptions=False)
+def run(*arguments: str, stdin: str | None = None) -> str:
+    result = CliRunner().invoke(app, list(arguments), input=stdin, catch_exceptions=False)
     assert result.exit_code == 0, result.stderr
     return result.stdout
 
@@ -41,11 +41,11 @@ def test_a_line_a_metric(folder):
 
 @pytest.mark.parametrize("output", [[], ["-"]])
 def test_standard_input_is_an_output(folder, output):
-    printed = run("--reference", "reference", "--json", "--bootstrap", "50", *output, given="\n".join(OUTPUT) + "\n")
+    printed = run("--reference", "reference", "--json", "--bootstrap", "50", *output, stdin="\n".join(OUTPUT) + "\n")
     assert json.loads(printed) == {"bleu": scores(OUTPUT, [REFERENCE], bootstrap=50)["bleu"]._asdict()}
 
 
-def test_several_references_are_streams(folder):
+def test_several_references(folder):
     printed = run("--reference", "reference", "--reference", "output", "--json", "output")
     measured = json.loads(printed)["bleu"]
     assert measured["score"] == pytest.approx(100)
@@ -55,20 +55,22 @@ def test_several_references_are_streams(folder):
 
 def test_two_outputs_are_compared(folder):
     printed = json.loads(run("--reference", "reference", "--json", "--bootstrap", "70", "output", "perfect"))
-    found = compare([OUTPUT, REFERENCE], [REFERENCE], bootstrap=70)["bleu"]
-    (other,) = found.others
+    comparison = compare([OUTPUT, REFERENCE], [REFERENCE], bootstrap=70)["bleu"]
+    (difference,) = comparison.differences
     assert printed == {
         "bleu": {
             "output": "output",
-            **found.baseline._asdict(),
-            "compared": [{"output": "perfect", **other.score._asdict(), "delta": other.delta, "p": other.p}],
+            **comparison.baseline._asdict(),
+            "compared": [
+                {"output": "perfect", **difference.score._asdict(), "delta": difference.delta, "p": difference.p}
+            ],
         }
     }
     title, first, second = run("--reference", "reference", "output", "perfect").rstrip().split("\n")
     assert "bs:1000" in title
     assert first.split()[0] == "output"
     assert first.endswith("baseline")
-    assert f"{other.delta:+.2f}, p = " in second
+    assert f"{difference.delta:+.2f}, p = " in second
 
 
 def test_language_and_tokeniser_are_passed_on(folder):
@@ -120,7 +122,7 @@ def test_a_tokeniser_is_of_bleu(folder):
 
 def test_standard_input_is_read_once(folder):
     with pytest.raises(ValueError, match="standard input can be read once"):
-        run("--reference", "-", "-", given="one\n")
+        run("--reference", "-", "-", stdin="one\n")
 
 
 def test_a_tokeniser_that_lacks_its_package_is_named(folder, monkeypatch):

@@ -1,4 +1,4 @@
-"""Scores: an oracle that counts n-grams itself, published figures, sacreBLEU's other metrics, and refusals."""
+"""Scores against an oracle that counts n-grams, published scores, sacreBLEU's other metrics, and refusals."""
 
 import csv
 import logging
@@ -23,15 +23,15 @@ def ngrams(words: list[str], order: int) -> Counter[tuple[str, ...]]:
 
 def papineni(outputs: list[str], references: list[list[str]], *, smooth: bool) -> float:
     """BLEU-4 from its paper, and mteval's smoothing: the i-th order without a match counts as 2^-i matches."""
-    matches, totals, written, wanted = [0] * 4, [0] * 4, 0, 0
+    matches, totals, output_length, reference_length = [0] * 4, [0] * 4, 0, 0
     for line, *streams in zip(outputs, *references, strict=True):
-        words, others = line.split(), [stream.split() for stream in streams]
-        written += len(words)
-        wanted += min((abs(len(other) - len(words)), len(other)) for other in others)[1]
+        words, reference_words = line.split(), [stream.split() for stream in streams]
+        output_length += len(words)
+        reference_length += min((abs(len(reference) - len(words)), len(reference)) for reference in reference_words)[1]
         for order in range(1, 5):
             most: Counter[tuple[str, ...]] = Counter()
-            for other in others:
-                most |= ngrams(other, order)
+            for reference in reference_words:
+                most |= ngrams(reference, order)
             matches[order - 1] += (ngrams(words, order) & most).total()
             totals[order - 1] += ngrams(words, order).total()
     if not any(matches) or 0 in totals:
@@ -42,7 +42,7 @@ def papineni(outputs: list[str], references: list[list[str]], *, smooth: bool) -
         if match == 0 and not smooth:
             return 0.0
         logarithms.append(math.log((match or 0.5**missing) / total))
-    return 100 * math.exp(min(0.0, 1 - wanted / written) + sum(logarithms) / 4)
+    return 100 * math.exp(min(0.0, 1 - reference_length / output_length) + sum(logarithms) / 4)
 
 
 lines = st.lists(st.lists(st.sampled_from("abc"), max_size=9).map(" ".join), min_size=5, max_size=5)
@@ -63,7 +63,7 @@ def sentences(count: int, seed: int) -> list[str]:
 
 
 def spoiled(lines: list[str], share: float, seed: int) -> list[str]:
-    """`lines` in which that share of the words is wrong."""
+    """Replaces a share of the words by wrong ones."""
     generator = random.Random(seed)
     return [" ".join("x" if generator.random() < share else word for word in line.split()) for line in lines]
 
@@ -79,7 +79,7 @@ def test_long_text_equals_the_oracle_and_is_case_sensitive():
 
 
 def test_eight_systems_have_their_published_bleu():
-    """To the last digit of what mteval-v13a published, and of what 13a gives on these very files."""
+    """To the last digit of the scores that mteval-v13a published, and of those of 13a on these files."""
     folder = Path(os.environ.get("TRANSDUCE_DATA", ""), "bleu-reference")
     if not folder.is_dir():
         pytest.skip("TRANSDUCE_DATA/bleu-reference is not there")
@@ -112,8 +112,8 @@ def test_every_metric_is_full_on_equal_text_and_signs_itself():
 
 def test_a_second_reference_can_only_help():
     reference, output = ["a b c d e f", "a a b b c c d"], ["a b c d x f", "d d c c b b a"]
-    one = scores(output, [reference])["bleu"].score
-    assert scores(output, [reference, output])["bleu"].score == pytest.approx(100) != one
+    single = scores(output, [reference])["bleu"].score
+    assert scores(output, [reference, output])["bleu"].score == pytest.approx(100) != single
 
 
 def test_the_language_chooses_sacrebleus_tokeniser():
@@ -157,15 +157,15 @@ def test_a_paired_test_tells_better_from_equal():
     reference = sentences(80, seed=7)
     baseline = spoiled(reference, 0.3, seed=8)
     rival, better = spoiled(reference, 0.3, seed=11), spoiled(reference, 0.1, seed=10)
-    found = compare([baseline, rival, better, baseline], [reference], ["bleu", "ter"], bootstrap=300)
-    by_rival, by_better, by_itself = found["bleu"].others
+    comparisons = compare([baseline, rival, better, baseline], [reference], ["bleu", "ter"], bootstrap=300)
+    by_rival, by_better, by_itself = comparisons["bleu"].differences
     assert by_rival.p > 0.05
     assert by_better.p < 0.01
-    assert by_better.delta == pytest.approx(by_better.score.score - found["bleu"].baseline.score)
+    assert by_better.delta == pytest.approx(by_better.score.score - comparisons["bleu"].baseline.score)
     assert by_better.delta > 10
     assert (by_itself.delta, by_itself.p) == (0, 1)
-    assert found["ter"].others[1].delta < 0, "fewer edits are better"
-    assert found["bleu"].baseline == scores(baseline, [reference], bootstrap=300)["bleu"]
+    assert comparisons["ter"].differences[1].delta < 0, "fewer edits are better"
+    assert comparisons["bleu"].baseline == scores(baseline, [reference], bootstrap=300)["bleu"]
 
 
 @pytest.mark.parametrize(

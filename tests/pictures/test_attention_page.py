@@ -1,4 +1,4 @@
-"""The page: what it embeds, that it asks nothing of the network, and that a browser draws it."""
+"""The page: its data, its independence of the network, and its drawing in a browser."""
 
 import html
 import json
@@ -69,19 +69,19 @@ def embedded(page: str) -> str:
 
 
 def test_the_page_holds_every_weight_to_the_thousandth(record: Any, explanation: Explanation) -> None:
-    assert [part["name"] for part in record["attentions"]] == ["encoder", "decoder", "cross"]
-    for part, layers in zip(record["attentions"], (explanation.encoder, explanation.decoder, explanation.cross)):
-        assert len(part["layers"]) == len(layers)
-        for embedded, weights in zip(part["layers"], layers, strict=True):
+    assert [attention["name"] for attention in record["attentions"]] == ["encoder", "decoder", "cross"]
+    for attention, layers in zip(record["attentions"], (explanation.encoder, explanation.decoder, explanation.cross)):
+        assert len(attention["layers"]) == len(layers)
+        for embedded, weights in zip(attention["layers"], layers, strict=True):
             assert np.array(embedded).shape == weights.shape
             np.testing.assert_allclose(np.array(embedded) / 1000, weights, atol=0.000501)
 
 
-def test_a_row_of_the_decoder_is_the_word_written_and_a_column_the_word_before(record: Any) -> None:
+def test_a_row_of_the_decoder_is_the_subword_written_and_a_column_the_subword_before(record: Any) -> None:
     source = ["The", "</script><b>", "paint", "·ing", "$x$", '"', "שלום", "🙂", "</s>"]
     target = ["Das", "Gemälde", "&amp;", "·s", "$title", "</s>"]
-    words = [(part["looking"], part["seen"]) for part in record["attentions"]]
-    assert words == [(source, source), (target, ["<s>", *target[:-1]]), (target, source)]
+    sides = [(attention["queries"], attention["keys"]) for attention in record["attentions"]]
+    assert sides == [(source, source), (target, ["<s>", *target[:-1]]), (target, source)]
 
 
 def test_each_head_has_a_colour_of_its_own(record: Any) -> None:
@@ -89,7 +89,7 @@ def test_each_head_has_a_colour_of_its_own(record: Any) -> None:
     assert all(re.fullmatch("#[0-9a-f]{6}", colour) for colour in record["colours"])
 
 
-def test_the_page_is_well_formed_whatever_the_words_are(page: str, explanation: Explanation) -> None:
+def test_the_page_is_well_formed_with_hostile_subwords(page: str, explanation: Explanation) -> None:
     outline = Outline()
     outline.feed(page)
     outline.close()
@@ -101,12 +101,12 @@ def test_the_page_is_well_formed_whatever_the_words_are(page: str, explanation: 
     assert outline.texts["title"] == [f"Attention: {explanation.source_text}"]
 
 
-def test_no_word_can_end_the_element_that_holds_it(page: str) -> None:
+def test_no_subword_can_end_the_script_element(page: str) -> None:
     # A browser ends a script at "</script" and a space too, and "<!--" changes where it ends.
     assert not set("<>&") & set(embedded(page))
 
 
-def test_the_page_asks_nothing_of_the_network(page: str) -> None:
+def test_the_page_needs_no_network(page: str) -> None:
     outline = Outline()
     outline.feed(page)
     addresses = [values[name] for _, values in outline.elements for name in ("src", "href") if name in values]
@@ -116,63 +116,63 @@ def test_the_page_asks_nothing_of_the_network(page: str) -> None:
     assert not re.search(r"\bfetch\(|XMLHttpRequest|@import|url\(|\bimport\b[ (]", page)
 
 
-def test_the_same_record_gives_the_same_page(explanation: Explanation, tmp_path: Path) -> None:
+def test_equal_explanations_give_equal_pages(explanation: Explanation, tmp_path: Path) -> None:
     draw(explanation, tmp_path / "one.html")
     draw(explanation, tmp_path / "two.html")
     assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()
 
 
 def browse(page: Path, address: str, profile: Path) -> str:
-    """The page's document after its program ran; any message in the console is an error."""
+    """Returns the document after the scripts ran; any message in the console is an error."""
     assert CHROMIUM
     command = [CHROMIUM, *HEADLESS, f"--user-data-dir={profile}", "--dump-dom", f"{page.as_uri()}{address}"]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120, check=True)
-    assert "CONSOLE" not in done.stderr, done.stderr
-    return done.stdout
+    completed = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120, check=True)
+    assert "CONSOLE" not in completed.stderr, completed.stderr
+    return completed.stdout
 
 
 def drawn_lines(document: str) -> list[str]:
-    """What the lines' titles say."""
+    """Returns the titles of the lines."""
     return sorted(html.unescape(title) for title in re.findall(r"<line .*?<title>(.*?)</title></line>", document))
 
 
-def expected_lines(explanation: Explanation, layer: int, heads: list[int], words: list[int]) -> list[str]:
-    """The same, by the record: all weights of one hundredth and more."""
-    shown = ["The", "</script><b>", "paint", "·ing", "$x$", '"', "שלום", "🙂", "</s>"]
+def expected_lines(explanation: Explanation, layer: int, heads: list[int], queries: list[int]) -> list[str]:
+    """Returns the titles of all weights of at least 0.01."""
+    labels = ["The", "</script><b>", "paint", "·ing", "$x$", '"', "שלום", "🙂", "</s>"]
     weights = np.round(1000 * explanation.encoder[layer].astype(np.float64)) / 1000
     return sorted(
-        f"{shown[word]} → {shown[other]}, head {head + 1}: {weights[head, word, other]:.3f}"
+        f"{labels[query]} → {labels[key]}, head {head + 1}: {weights[head, query, key]:.3f}"
         for head in heads
-        for word in words
-        for other in range(len(shown))
-        if weights[head, word, other] >= 0.01
+        for query in queries
+        for key in range(len(labels))
+        if weights[head, query, key] >= 0.01
     )
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
-def test_a_browser_draws_the_lines_of_the_chosen_words_and_heads(explanation: Explanation, tmp_path: Path) -> None:
+def test_a_browser_draws_the_lines_of_the_selected_subwords_and_heads(explanation: Explanation, tmp_path: Path) -> None:
     draw(explanation, tmp_path / "attention.html")
-    document = browse(tmp_path / "attention.html", "#encoder-2&heads=2.5&looking=2.4", tmp_path / "profile")
+    document = browse(tmp_path / "attention.html", "#encoder-2&heads=2.5&queries=2.4", tmp_path / "profile")
     assert drawn_lines(document) == expected_lines(explanation, 1, [1, 4], [1, 3])
 
 
 READER = """<script>
-const words = document.querySelectorAll("ol.looking button");
-words[2].click();
-words[2].dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+const subwords = document.querySelectorAll("ol.queries button");
+subwords[2].click();
+subwords[2].dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
 document.querySelector("#heads input").click();
 </script></body>"""
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
-def test_a_reader_presses_a_word_goes_to_the_next_layer_and_leaves_a_head_out(
+def test_a_reader_pins_a_subword_goes_to_the_next_layer_and_deselects_a_head(
     explanation: Explanation, tmp_path: Path
 ) -> None:
     path = tmp_path / "attention.html"
     draw(explanation, path)
     path.write_text(path.read_text(encoding="utf-8").replace("</body>", READER), encoding="utf-8")
     document = browse(path, "", tmp_path / "profile")
-    # It begins with the layer before the last, the second; the arrow leads to the third.
+    # The page begins with the last layer but one, the second; the arrow leads to the third.
     assert "Encoder self-attention, layer 3 of 3" in document
     assert drawn_lines(document) == expected_lines(explanation, 2, [1, 2, 3], [2])
 
@@ -188,26 +188,26 @@ def test_a_browser_shows_every_heat_map_and_each_cell_of_a_large_one(explanation
 
 
 KEYBOARD = """<script>
-const told = [];
-const after = (action) => { action(); told.push(document.activeElement.id || nameOf(document.activeElement)); };
+const focused = [];
+const after = (action) => { action(); focused.push(document.activeElement.id || buttonName(document.activeElement)); };
 const press = (name) => {
-  const button = [...document.querySelectorAll("#stage button")].find((each) => nameOf(each) === name);
+  const button = [...document.querySelectorAll("#stage button")].find((candidate) => buttonName(candidate) === name);
   button.focus();
   button.click();
 };
-after(() => press("Head after"));
-after(() => press("Head after"));
+after(() => press("Next head"));
+after(() => press("Next head"));
 after(() => press("All heads"));
 after(() => press("Layer 1, head 1"));
-document.body.append(element("output", {}, told.join("; ")));
+document.body.append(element("output", {}, focused.join("; ")));
 </script></body>"""
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
-def test_the_keyboard_keeps_its_place_where_buttons_are_made_anew(explanation: Explanation, tmp_path: Path) -> None:
+def test_the_focus_stays_where_buttons_are_rebuilt(explanation: Explanation, tmp_path: Path) -> None:
     path = tmp_path / "attention.html"
     draw(explanation, path)
     path.write_text(path.read_text(encoding="utf-8").replace("</body>", KEYBOARD), encoding="utf-8")
-    # Head 2.5 is none, and read as 2; of the four of this layer the fourth is the last, and has no button after it.
+    # Head 2.5 is read as 2. Head 4 is the last of this layer, so that its button for the next head is disabled.
     document = browse(path, "#encoder-1&view=map&head=2.5", tmp_path / "profile")
-    assert "<output>Head after; stage; stage; stage</output>" in document
+    assert "<output>Next head; stage; stage; stage</output>" in document

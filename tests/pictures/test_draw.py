@@ -1,4 +1,4 @@
-"""`draw` and the command of that name."""
+"""`draw` and the command `transduce draw`."""
 
 from pathlib import Path
 
@@ -30,16 +30,16 @@ def test_the_command_refuses_a_suffix_before_it_looks_for_the_model(tmp_path: Pa
 def test_the_command_draws_what_the_translator_explains(
     explanation: Explanation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = []
+    calls = []
 
-    class Told:
+    class StubTranslator:
         def explain(self, text: str, target: str | None = None) -> Explanation:
-            asked.append((text, target))
+            calls.append((text, target))
             return explanation
 
-    monkeypatch.setattr(Translator, "load", lambda run: Told())
+    monkeypatch.setattr(Translator, "load", lambda run: StubTranslator())
     draw_command(tmp_path, "The painting.", tmp_path / "attention.html", target="Das Gemälde.")
-    assert asked == [("The painting.", "Das Gemälde.")]
+    assert calls == [("The painting.", "Das Gemälde.")]
     draw(explanation, tmp_path / "expected.html")
     assert (tmp_path / "attention.html").read_bytes() == (tmp_path / "expected.html").read_bytes()
     printed = capsys.readouterr()

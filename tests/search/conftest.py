@@ -1,4 +1,4 @@
-"""What the toys assert is shown in full where it fails."""
+"""Has pytest show failed assertions of the toys in full."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Beam search: equal to exhaustive search where the beam is wide, and to the released code's where it is narrow."""
+"""Beam search: a wide beam equals exhaustive search, a narrow beam equals the released code's search."""
 
 import math
 
@@ -7,11 +7,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import exhaustive, released_beam_search
-from toys import BEGIN, END, PAD, Hashed, Scripted, assert_same, chosen, forced, table_of, toy_problem
+from toys import BEGIN, END, PAD, Hashed, Scripted, assert_same, forced_score, subproblem, table_of, toy_problem
 
 from transduce.search import Decoding, beam_search, length_penalty
 from transduce.search import beam as beam_module
-from transduce.search.largest import top_k
+from transduce.search.top_k import top_k
 
 ALPHAS = [0.0, 0.6, 1.0]
 
@@ -32,11 +32,11 @@ def test_the_100_best_of_a_wide_beam_are_those_of_exhaustive_search(
     alpha: float, end: float, vocabulary: int, bounds: list[int]
 ) -> None:
     stepper, problem = Hashed(vocabulary, seed=7, end=end), toy_problem(bounds)
-    found = beam_search(stepper, problem, Decoding(beam=700, length_penalty=alpha), n_best=100)
+    results = beam_search(stepper, problem, Decoding(beam=700, length_penalty=alpha), n_best=100)
     for sentence, bound in enumerate(bounds):
         expected = exhaustive(table_of(stepper, problem, sentence), bound, alpha)[:100]
         assert len(expected) == min(100, sum((vocabulary - 3) ** length for length in range(bound)))
-        assert_same(found[sentence], expected)
+        assert_same(results[sentence], expected)
 
 
 @given(
@@ -50,9 +50,9 @@ def test_the_best_of_a_wide_beam_are_those_of_exhaustive_search_whatever_the_mod
     seed: int, vocabulary: int, alpha: float, peak: float, bounds: list[int]
 ) -> None:
     stepper, problem = Hashed(vocabulary, seed, peak), toy_problem(bounds, seed)
-    found = beam_search(stepper, problem, Decoding(beam=200, length_penalty=alpha), n_best=100)
+    results = beam_search(stepper, problem, Decoding(beam=200, length_penalty=alpha), n_best=100)
     for sentence, bound in enumerate(bounds):
-        assert_same(found[sentence], exhaustive(table_of(stepper, problem, sentence), bound, alpha)[:100])
+        assert_same(results[sentence], exhaustive(table_of(stepper, problem, sentence), bound, alpha)[:100])
 
 
 @given(
@@ -69,10 +69,10 @@ def test_a_narrow_beam_finds_what_the_released_code_finds(
 ) -> None:
     """Pruning and stopping by sentence change nothing of the released code's search, which has neither."""
     stepper, problem = Hashed(vocabulary, seed, peak, end), toy_problem(bounds, seed)
-    found = beam_search(stepper, problem, Decoding(beam=beam, length_penalty=alpha), n_best=beam)
+    results = beam_search(stepper, problem, Decoding(beam=beam, length_penalty=alpha), n_best=beam)
     for sentence, bound in enumerate(bounds):
         table = table_of(stepper, problem, sentence)
-        assert_same(found[sentence], released_beam_search(table, bound, beam, alpha))
+        assert_same(results[sentence], released_beam_search(table, bound, beam, alpha))
 
 
 @given(
@@ -86,9 +86,9 @@ def test_a_sentence_alone_is_as_in_any_company_and_order(seed: int, bounds: list
     order = data.draw(st.permutations(range(len(bounds))))
     company = data.draw(st.integers(1, len(bounds)))
     group = beam_search(stepper, problem, decoding, n_best=3)
-    shuffled = beam_search(stepper, chosen(problem, order[:company]), decoding, n_best=3)
+    shuffled = beam_search(stepper, subproblem(problem, order[:company]), decoding, n_best=3)
     for place, sentence in enumerate(order[:company]):
-        (alone,) = beam_search(stepper, chosen(problem, [sentence]), decoding, n_best=3)
+        (alone,) = beam_search(stepper, subproblem(problem, [sentence]), decoding, n_best=3)
         assert group[sentence] == shuffled[place] == alone
 
 
@@ -99,7 +99,7 @@ def test_a_translations_figures_are_those_of_forced_scoring(beam: int) -> None:
     for sentence, best in enumerate(beam_search(stepper, problem, Decoding(beam=beam), n_best=beam)):
         assert best
         for tokens, log_probability, score in best:
-            assert log_probability == pytest.approx(forced(stepper, problem, sentence, tokens), abs=1e-9)
+            assert log_probability == pytest.approx(forced_score(stepper, problem, sentence, tokens), abs=1e-9)
             length = min(len(tokens) + 1, bounds[sentence])
             assert score == pytest.approx(log_probability / ((5 + length) / 6) ** 0.6, abs=1e-9)
 
@@ -110,7 +110,7 @@ def test_at_the_bound_the_finished_are_returned_and_the_live_only_where_none_has
     reluctant, never = Scripted({(3,): [0, 0, 0.01, 0.7, 0.29]}, otherwise), Scripted({}, otherwise)
     problem = toy_problem([4])
     (finished,) = beam_search(reluctant, problem, Decoding(beam=3, length_penalty=0.0), n_best=3)
-    assert [each.tokens for each in finished] == [[3]]
+    assert [hypothesis.tokens for hypothesis in finished] == [[3]]
     assert finished[0].log_probability == pytest.approx(math.log(0.7 * 0.01))
     (live,) = beam_search(never, problem, Decoding(beam=3, length_penalty=1.0), n_best=2)
     assert live[0].tokens == [3, 3, 3, 3]
@@ -127,16 +127,16 @@ def test_a_finished_hypothesis_that_is_overtaken_does_not_stop_the_search() -> N
     assert best[0].tokens == [3, 3, 3]
 
 
-def test_no_more_than_the_beam_and_no_more_than_asked_for() -> None:
+def test_a_sentence_has_at_most_n_best_and_at_most_beam_hypotheses() -> None:
     stepper, problem = Hashed(6), toy_problem([6, 6])
     assert [len(best) for best in beam_search(stepper, problem, Decoding(beam=3), n_best=9)] == [3, 3]
     assert [len(best) for best in beam_search(stepper, problem, Decoding(beam=3))] == [1, 1]
 
 
-def test_banned_words_are_never_written() -> None:
+def test_banned_tokens_are_never_written() -> None:
     stepper = Scripted({}, [0.4, 0.3, 0.1, 0.1, 0.1])
     (best,) = beam_search(stepper, toy_problem([4]), Decoding(beam=4), n_best=4)
-    assert not {PAD, BEGIN} & {token for each in best for token in each.tokens}
+    assert not {PAD, BEGIN} & {token for hypothesis in best for token in hypothesis.tokens}
 
 
 def test_sentences_that_are_done_leave_and_only_what_lives_is_stepped() -> None:
@@ -154,40 +154,42 @@ def test_the_best_alone_is_the_first_of_several(alpha: float, seed: int) -> None
     stepper, problem = Hashed(9, seed), toy_problem([12, 5, 9, 3, 12, 1], seed)
     decoding = Decoding(beam=4, length_penalty=alpha)
     several = beam_search(stepper, problem, decoding, n_best=4)
-    for wanted in (1, 2, 3):
-        assert beam_search(stepper, problem, decoding, n_best=wanted) == [best[:wanted] for best in several]
+    for n_best in (1, 2, 3):
+        assert beam_search(stepper, problem, decoding, n_best=n_best) == [best[:n_best] for best in several]
 
 
-def test_wanting_one_translation_steps_fewer_rows_than_wanting_four() -> None:
+def test_one_translation_steps_fewer_rows_than_four() -> None:
     steps = []
-    for wanted in (1, 4):
+    for n_best in (1, 4):
         stepper = Hashed(9, seed=2, end=1.0)
-        beam_search(stepper, toy_problem([30] * 8), Decoding(), n_best=wanted)
+        beam_search(stepper, toy_problem([30] * 8), Decoding(), n_best=n_best)
         steps.append(sum(rows for _, rows in stepper.shapes))
     assert steps[0] < steps[1]
 
 
-@pytest.mark.parametrize("look", [2, 3, 100])
+@pytest.mark.parametrize("interval", [2, 3, 100])
 @pytest.mark.parametrize("n_best", [1, 4])
-def test_looking_rarely_at_what_lives_finds_the_same(look: int, n_best: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rare_checks_for_done_sentences_find_the_same(
+    interval: int, n_best: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stepper, problem = Hashed(9, seed=3), toy_problem([12, 5, 9, 3, 12, 1])
     expected = beam_search(stepper, problem, Decoding(), n_best)
-    monkeypatch.setitem(beam_module.LOOK, "cpu", look)
+    monkeypatch.setitem(beam_module.CHECK_INTERVAL, "cpu", interval)
     assert beam_search(stepper, problem, Decoding(), n_best) == expected
 
 
-@pytest.mark.parametrize(("places", "many"), [(1, 1), (5, 8), (320, 8), (1000, 8), (10_001, 10), (2048, 1)])
-def test_the_largest_are_torchs(places: int, many: int) -> None:
-    values = torch.rand(6, places, generator=torch.Generator().manual_seed(places))
+@pytest.mark.parametrize(("columns", "k"), [(1, 1), (5, 8), (320, 8), (1000, 8), (10_001, 10), (2048, 1)])
+def test_top_k_equals_torchs(columns: int, k: int) -> None:
+    values = torch.rand(6, columns, generator=torch.Generator().manual_seed(columns))
     values[2] = -math.inf
-    values[2, places // 2] = 0.5
-    best, where = top_k(values, many)
-    expected = values.topk(min(many, places)).values
+    values[2, columns // 2] = 0.5
+    best, chosen = top_k(values, k)
+    expected = values.topk(min(k, columns)).values
     assert torch.equal(best, expected)
-    assert torch.equal(values.gather(1, where), expected)
+    assert torch.equal(values.gather(1, chosen), expected)
 
 
-def test_a_margin_drops_what_is_far_behind_and_keeps_what_is_wanted() -> None:
+def test_a_margin_drops_hypotheses_far_behind_and_keeps_the_n_best() -> None:
     problem, rows, best = toy_problem([30] * 8), [], []
     for margin in (None, 100.0, 1.0, 1e-9):
         stepper = Hashed(9, seed=2)
@@ -195,16 +197,16 @@ def test_a_margin_drops_what_is_far_behind_and_keeps_what_is_wanted() -> None:
         rows.append(sum(count for _, count in stepper.shapes))
     assert best[0] == best[1]
     assert rows[0] == rows[1] > rows[2] > rows[3]
-    assert all(len(found) == 1 for found in best[3])
+    assert all(len(hypotheses) == 1 for hypotheses in best[3])
     several = beam_search(Hashed(9, seed=2), problem, Decoding(margin=1.0), n_best=4)
-    assert all(len(found) == 4 for found in several)
+    assert all(len(hypotheses) == 4 for hypotheses in several)
 
 
 @pytest.mark.parametrize(
     ("best", "n_best", "stay"), [(3, 1, [3, 4]), (END, 1, [3]), (END, 2, [3, 4]), (3, 3, [3, 4, 5])]
 )
-def test_a_margin_is_counted_from_the_last_that_is_wanted(best: int, n_best: int, stay: list[int]) -> None:
-    """The first step: one is best, live or finished; of the others one is 0.9 nats behind it, the next 1.1."""
+def test_a_margin_is_counted_from_the_n_th_best(best: int, n_best: int, stay: list[int]) -> None:
+    """In the first step one hypothesis is best, live or finished; the next are 0.9 and 1.1 nats behind it."""
     weights = {token: math.exp(-behind) for token, behind in zip([best, *sorted({3, 4, 5} - {best})], [0, 0.9, 1.1, 8])}
     first = [weights.get(token, 0.0) / sum(weights.values()) for token in range(6)]
     stepper = Scripted({(): first}, [0, 0, 1, 0, 0, 0])

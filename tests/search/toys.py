@@ -1,4 +1,4 @@
-"""Toy steppers whose every distribution is known, a small real model, and how results are compared."""
+"""Toy steppers with known distributions, a small real model, and the comparison of results."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,41 +11,41 @@ from transduce.model import Attention, FeedForward, Transformer, TransformerMode
 from transduce.search import Hypothesis, SearchProblem, Stepper, forced_scores
 
 PAD, BEGIN, END = 0, 1, 2
-FIRST_WORD = 3
+FIRST_TOKEN = 3
 BANNED = (PAD, BEGIN)
 
 History = tuple[int, ...]
-# For histories of one length, without the begin symbol: the log-probability of each next word.
+# For histories of one length, without the begin symbol: the log-probability of each next token.
 Table = Callable[[Sequence[History]], list[list[float]]]
 
 
-def mixed(one: Tensor, other: Tensor) -> Tensor:
-    """A hash of two whole numbers, element by element; multiplication wraps around."""
-    mixture = one * 6364136223846793005 + other * 1442695040888963407 + 1013904223
+def mix(left: Tensor, right: Tensor) -> Tensor:
+    """Hashes two integers, element by element; multiplication wraps around."""
+    mixture = left * 6364136223846793005 + right * 1442695040888963407 + 1013904223
     mixture = (mixture ^ (mixture >> 29)) * 2862933555777941757
     return mixture ^ (mixture >> 32)
 
 
 @dataclass
 class HashedState:
-    """A key of the sentence and one of the words, by row. It is spent by a step or a pick, as a model's caches are."""
+    """A key of the sentence and a key of the tokens, by row; a step or a pick consumes it, like a model's caches."""
 
     sentences: Tensor
     rows: Tensor
     max_length: int
-    spent: bool = False
+    consumed: bool = False
 
     def pick(self, rows: Tensor) -> "HashedState":
-        self.spend()
+        self.consume()
         return HashedState(self.sentences[rows], self.rows[rows], self.max_length)
 
-    def spend(self) -> None:
-        assert not self.spent, "a state was used twice"
-        self.spent = True
+    def consume(self) -> None:
+        assert not self.consumed, "a state was used twice"
+        self.consumed = True
 
 
 class Hashed:
-    """Log-probabilities drawn by hashing the sentence, the whole history and the word; in float64."""
+    """Log-probabilities from a hash of the sentence, the whole history and the token, in float64."""
 
     def __init__(self, vocabulary: int, seed: int = 1, peak: float = 1.5, end: float = 0.0) -> None:
         self.vocabulary, self.seed, self.peak, self.end = vocabulary, seed, peak, end
@@ -54,23 +54,23 @@ class Hashed:
     def start(self, source: Tensor, visible: Tensor, max_length: int) -> HashedState:
         keys = torch.full((len(source),), self.seed)
         for tokens, present in zip(source.T, visible.T, strict=True):
-            keys = torch.where(present, mixed(keys, tokens), keys)
+            keys = torch.where(present, mix(keys, tokens), keys)
         return HashedState(keys, torch.zeros_like(keys), max_length)
 
     def step(self, tokens: Tensor, state: HashedState) -> tuple[Tensor, HashedState]:
-        state.spend()
+        state.consume()
         max_length = state.max_length - tokens.shape[1]
-        assert max_length >= 0, "more words than there is room for"
+        assert max_length >= 0, "more tokens than max_length"
         self.shapes.append((len(state.sentences.unique()), len(tokens)))
         rows, steps = state.rows, []
         for column in tokens.T:
-            rows = mixed(rows, column)
-            steps.append(self.distribution(mixed(state.sentences, rows)))
+            rows = mix(rows, column)
+            steps.append(self.distribution(mix(state.sentences, rows)))
         return torch.stack(steps, dim=1), HashedState(state.sentences, rows, max_length)
 
     def distribution(self, keys: Tensor) -> Tensor:
-        """[rows vocabulary]: a Gumbel number a word, `peak` times as far apart, and `end` more for the end."""
-        hashes = mixed(keys.unsqueeze(1), torch.arange(self.vocabulary))
+        """Returns log-probabilities [rows vocabulary]: Gumbel noise scaled by `peak`, plus `end` at the end symbol."""
+        hashes = mix(keys.unsqueeze(1), torch.arange(self.vocabulary))
         uniform = (((hashes >> 9) & (2**52 - 1)).double() + 0.5) / 2**52
         logits = -self.peak * (-uniform.log()).log()
         logits[:, END] += self.end
@@ -86,11 +86,11 @@ class ScriptedState:
 
 
 class Scripted:
-    """Probabilities by history, written down; a history that is not gives `otherwise`."""
+    """Probabilities by history; a history that the script lacks has those of `otherwise`."""
 
     def __init__(self, script: dict[History, list[float]], otherwise: list[float]) -> None:
         self.script, self.otherwise = script, otherwise
-        self.stepped: list[list[History]] = []  # of every step: what was written before
+        self.stepped: list[list[History]] = []  # of every step: the histories of its rows
 
     def start(self, source: Tensor, visible: Tensor, max_length: int) -> ScriptedState:
         return ScriptedState([()] * len(source))
@@ -103,22 +103,22 @@ class Scripted:
 
 
 def toy_problem(bounds: Sequence[int], seed: int = 1) -> SearchProblem:
-    """As many sentences as bounds, of 1 to 4 words, padded with rubbish."""
+    """Returns a sentence for each bound, of 1 to 4 tokens, padded with random tokens."""
     generator = torch.Generator().manual_seed(seed)
     lengths = torch.randint(1, 5, (len(bounds), 1), generator=generator)
-    source = torch.randint(FIRST_WORD, 17, (len(bounds), 4), generator=generator)
+    source = torch.randint(FIRST_TOKEN, 17, (len(bounds), 4), generator=generator)
     return SearchProblem(source, torch.arange(4) < lengths, torch.tensor(bounds), BEGIN, END, BANNED)
 
 
-def chosen(problem: SearchProblem, sentences: Sequence[int]) -> SearchProblem:
-    """The problem of these sentences, in this order."""
-    kept = list(sentences)
-    parts = (problem.source[kept], problem.visible[kept], problem.bounds[kept])
+def subproblem(problem: SearchProblem, sentences: Sequence[int]) -> SearchProblem:
+    """Returns the problem of these sentences, in this order."""
+    numbers = list(sentences)
+    parts = (problem.source[numbers], problem.visible[numbers], problem.bounds[numbers])
     return SearchProblem(*parts, problem.begin, problem.end, problem.banned)
 
 
 def table_of(stepper: Stepper, problem: SearchProblem, sentence: int) -> Table:
-    """What a stepper says for one sentence alone, every history from its beginning."""
+    """Returns the log-probabilities of a stepper for one sentence alone, every history from its beginning."""
 
     def look_up(histories: Sequence[History]) -> list[list[float]]:
         tokens = torch.tensor([(BEGIN, *history) for history in histories])
@@ -130,16 +130,16 @@ def table_of(stepper: Stepper, problem: SearchProblem, sentence: int) -> Table:
     return look_up
 
 
-def forced(stepper: Stepper, problem: SearchProblem, sentence: int, tokens: list[int]) -> float:
-    """The log-probability of a translation by forced scoring; one that reached its bound was cut before its end."""
-    one = chosen(problem, [sentence])
-    out = [*tokens, END][: one.max_length]
+def forced_score(stepper: Stepper, problem: SearchProblem, sentence: int, tokens: list[int]) -> float:
+    """Returns the log-probability of a translation by forced scoring; at its bound a translation has no end symbol."""
+    alone = subproblem(problem, [sentence])
+    out = [*tokens, END][: alone.max_length]
     target_in = torch.tensor([[BEGIN, *out[:-1]]])
-    return float(forced_scores(stepper, one.source, one.visible, target_in, torch.tensor([out]), PAD).sum())
+    return float(forced_scores(stepper, alone.source, alone.visible, target_in, torch.tensor([out]), PAD).sum())
 
 
 def small_model(seed: int, **change: object) -> TransformerModel:
-    """A real model in float64 with 8 target words, its weights large enough for peaky distributions."""
+    """Returns a Transformer in float64 with 8 target tokens, its weights large enough for peaked distributions."""
     torch.manual_seed(seed)
     values = {
         "d_model": 14,
@@ -159,7 +159,7 @@ def small_model(seed: int, **change: object) -> TransformerModel:
 
 
 def table_of_model(model: TransformerModel, problem: SearchProblem, sentence: int) -> Table:
-    """What the whole model says, without steps, caches or companions."""
+    """Returns the log-probabilities of the model's forward pass, without steps, caches or other sentences."""
 
     def look_up(histories: Sequence[History]) -> list[list[float]]:
         tokens = torch.tensor([(BEGIN, *history) for history in histories])
@@ -170,8 +170,10 @@ def table_of_model(model: TransformerModel, problem: SearchProblem, sentence: in
     return look_up
 
 
-def assert_same(found: Sequence[Hypothesis], expected: Sequence[tuple[list[int], float, float]]) -> None:
-    """The same words in the same order, with the same figures."""
-    assert [each.tokens for each in found] == [each.tokens for each in expected]
+def assert_same(hypotheses: Sequence[Hypothesis], expected: Sequence[tuple[list[int], float, float]]) -> None:
+    """Asserts the same tokens in the same order, with the same log-probabilities and scores."""
+    assert [hypothesis.tokens for hypothesis in hypotheses] == [tokens for tokens, _, _ in expected]
     for index in (1, 2):
-        assert [each[index] for each in found] == pytest.approx([each[index] for each in expected], abs=1e-9)
+        assert [hypothesis[index] for hypothesis in hypotheses] == pytest.approx(
+            [result[index] for result in expected], abs=1e-9
+        )

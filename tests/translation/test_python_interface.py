@@ -65,7 +65,7 @@ def test_a_str_gives_one_translation(translator: Translator, translations: list[
     assert translator.translate("") == Translation("", 0.0, 0.0, [])
 
 
-FORMS: dict[str, Callable[[], Iterable[str]]] = {
+ITERABLES: dict[str, Callable[[], Iterable[str]]] = {
     "list": lambda: list(LINES),
     "tuple": lambda: tuple(LINES),
     "generator": lambda: (line for line in LINES),
@@ -74,10 +74,10 @@ FORMS: dict[str, Callable[[], Iterable[str]]] = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_any_iterable_gives_a_list(translator: Translator, translations: list[Translation], form: str) -> None:
+@pytest.mark.parametrize("kind", ITERABLES)
+def test_any_iterable_gives_a_list(translator: Translator, translations: list[Translation], kind: str) -> None:
     """A generator once gave empty translations: it was used up before its lines were encoded."""
-    result = translator.translate(FORMS[form]())
+    result = translator.translate(ITERABLES[kind]())
     assert isinstance(result, list)
     assert [translation.text for translation in result] == [translation.text for translation in translations]
     assert result[0].text
@@ -93,14 +93,14 @@ def test_an_open_file_gives_a_list(translator: Translator, translations: list[Tr
 
 def test_n_best_gives_lists_best_first(translator: Translator, translations: list[Translation]) -> None:
     best = translator.translate("cat dog", n_best=2)
-    assert [type(each) for each in best] == [Translation, Translation]
+    assert [type(translation) for translation in best] == [Translation, Translation]
     assert best[0].text == translations[0].text
     assert best[0].score >= best[1].score
     assert best[0].tokens != best[1].tokens
     assert len(translator.translate("cat dog", n_best=1)) == 1
     lists = translator.translate(iter(LINES), n_best=2)
-    assert [len(each) for each in lists] == [2, 2, 1, 2]
-    assert [each[0].text for each in lists] == [translation.text for translation in translations]
+    assert [len(best) for best in lists] == [2, 2, 1, 2]
+    assert [best[0].text for best in lists] == [translation.text for translation in translations]
 
 
 def test_keyword_arguments_are_options_of_the_command() -> None:
@@ -142,10 +142,10 @@ def test_keyword_arguments_choose_the_search(translator: Translator) -> None:
     ],
     ids=str,
 )
-def test_options_that_do_not_fit_are_refused(
+def test_invalid_options_are_refused(
     translator: Translator, error: type[Exception], options: dict[str, Any], message: str
 ) -> None:
-    """Prefixes that were too many were once ignored, and too few raised IndexError."""
+    """Surplus prefixes were once ignored, and too few raised IndexError."""
     with pytest.raises(error) as raised:
         translator.translate(["cat dog"], **options)
     assert message in str(raised.value)
@@ -153,7 +153,8 @@ def test_options_that_do_not_fit_are_refused(
 
 def test_prefixes_begin_translations(translator: Translator) -> None:
     assert translator.translate("cat dog", prefix="gip").text.startswith("gip")
-    texts = [each.text for each in translator.translate(["cat dog", "owl"], prefix=(text for text in ("gip ", "")))]
+    prefixed = translator.translate(["cat dog", "owl"], prefix=(text for text in ("gip ", "")))
+    texts = [translation.text for translation in prefixed]
     assert texts[0].startswith("gip")
     assert texts[1] == translator.translate("owl").text
     with pytest.raises(TypeError, match="`prefix` of one text is one str, not list"):
@@ -170,7 +171,7 @@ def test_prefixes_begin_translations(translator: Translator) -> None:
         (["cat dog", None], "`text` 2 is a NoneType, not a str"),
     ],
 )
-def test_what_is_no_text_is_refused(translator: Translator, text: Any, message: str) -> None:
+def test_values_that_are_no_text_are_refused(translator: Translator, text: Any, message: str) -> None:
     with pytest.raises(TypeError) as raised:
         translator.translate(text)
     assert message in str(raised.value)
@@ -230,10 +231,10 @@ def test_reprs_are_one_readable_line(translator: Translator, translations: list[
 
 def test_a_stream_translates_in_order(translator: Translator, translations: list[Translation]) -> None:
     for lookahead in (1, 3, 100):
-        texts = [each.text for each in translator.stream(iter(LINES), lookahead=lookahead)]
+        texts = [translation.text for translation in translator.stream(iter(LINES), lookahead=lookahead)]
         assert texts == [translation.text for translation in translations]
     drawn = [list(translator.stream(LINES, lookahead=lookahead, sample=True, seed=5)) for lookahead in (1, 100)]
-    assert [each.tokens for each in drawn[0]] == [each.tokens for each in drawn[1]]
+    assert [translation.tokens for translation in drawn[0]] == [translation.tokens for translation in drawn[1]]
     prefixed = list(translator.stream(LINES, prefix=iter(["gip", "", "", ""]), lookahead=2))
     assert prefixed[0].text.startswith("gip")
     assert prefixed[1].text == translations[1].text

@@ -1,4 +1,4 @@
-"""Text to text: with a model that has learnt a little, and, where none need be known, with random ones."""
+"""Text to text, with a model that has learnt a little, or with random models where that is enough."""
 
 import subprocess
 import sys
@@ -56,8 +56,8 @@ def translator(fluent):
 
 
 @pytest.fixture(scope="module", params=["float32", "int8"])
-def either(request, fluent):
-    """The same model, with products of either kind: by its modules, and by the stepper that int8 has."""
+def any_translator(request, fluent):
+    """The same model in float32 and in int8."""
     return Translator.load(fluent, precision=request.param)
 
 
@@ -68,16 +68,16 @@ def subwords(translator):
 
 @pytest.fixture(scope="module")
 def sides(micro):
-    """Lines to translate, and what they should become."""
+    """Lines to translate, and their references."""
     return [(micro / f"validation.{side}").read_text().split("\n")[:-1] for side in ("en", "de")]
 
 
-def bleu(found, target):
-    return scores([best[0].text for best in found], [target])["bleu"].score
+def bleu(translations, target):
+    return scores([best[0].text for best in translations], [target])["bleu"].score
 
 
-def texts(found):
-    return [[one.text for one in best] for best in found]
+def texts(translations):
+    return [[translation.text for translation in best] for best in translations]
 
 
 METHODS = {
@@ -89,117 +89,122 @@ METHODS = {
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_companions_do_not_matter(either, method):
-    """Law 2: the same text for batches of one sentence and of all."""
-    found = either.translate_lines(LINES, METHODS[method], batch_tokens=10_000)
-    alone = either.translate_lines(LINES, METHODS[method], batch_tokens=1)
-    assert texts(found) == texts(alone)
-    for best, other in zip(found, alone, strict=True):
-        for one, same in zip(best, other, strict=True):
-            assert one.log_probability == pytest.approx(same.log_probability, abs=1e-4)
-    # Else this would say little.
-    assert len(set(map(tuple, texts(found)))) >= 8
+def test_a_translation_does_not_depend_on_the_batch(any_translator, method):
+    """Rule 2 of the design: the same text for batches of one sentence and of all."""
+    translations = any_translator.translate_lines(LINES, METHODS[method], batch_tokens=10_000)
+    alone = any_translator.translate_lines(LINES, METHODS[method], batch_tokens=1)
+    assert texts(translations) == texts(alone)
+    for best, best_alone in zip(translations, alone, strict=True):
+        expected = [translation.log_probability for translation in best_alone]
+        assert [translation.log_probability for translation in best] == pytest.approx(expected, abs=1e-4)
+    # Few different texts would prove little.
+    assert len(set(map(tuple, texts(translations)))) >= 8
 
 
-def test_lines_stay_in_order_and_alone_are_as_in_company(either):
-    found = texts(either.translate_lines(LINES))
-    assert len(found) == len(LINES)
-    for line, best in zip(LINES, found, strict=True):
-        assert texts(either.translate_lines([line])) == [best]
+def test_lines_stay_in_order_and_are_translated_as_alone(any_translator):
+    translations = texts(any_translator.translate_lines(LINES))
+    assert len(translations) == len(LINES)
+    for line, best in zip(LINES, translations, strict=True):
+        assert texts(any_translator.translate_lines([line])) == [best]
     order = [7, 3, 1, 9, 0]
-    assert texts(either.translate_lines([LINES[place] for place in order])) == [found[place] for place in order]
-    assert either.translate_lines([]) == []
+    shuffled = texts(any_translator.translate_lines([LINES[place] for place in order]))
+    assert shuffled == [translations[place] for place in order]
+    assert any_translator.translate_lines([]) == []
 
 
 def test_empty_lines_stay_empty(translator):
-    found = translator.translate_lines(LINES)
-    empty = [line for line, best in zip(LINES, found, strict=True) if not best[0].tokens]
+    translations = translator.translate_lines(LINES)
+    empty = [line for line, best in zip(LINES, translations, strict=True) if not best[0].tokens]
     assert empty == ["", "   ", "\t"]
-    assert [best[0] for best in found if not best[0].tokens] == [("", 0.0, 0.0, [])] * 3
+    assert [best[0] for best in translations if not best[0].tokens] == [("", 0.0, 0.0, [])] * 3
 
 
 def test_one_line_in_is_one_line_out(translator, subwords, monkeypatch):
-    words = subwords.encode(["a\nb\n\nc"])[0]
+    tokens = subwords.encode(["a\nb\n\nc"])[0]
     monkeypatch.setattr(
-        "transduce.translation.line_translator.greedy_search", lambda stepper, problem: [Hypothesis(words, -1.0, -1.0)]
+        "transduce.translation.line_translator.greedy_search", lambda stepper, problem: [Hypothesis(tokens, -1.0, -1.0)]
     )
     assert texts(translator.translate_lines(["x"], METHODS["greedy"])) == [["a b  c"]]
 
 
-def test_n_best_are_different_and_best_first(either):
-    single = either.translate_lines(LINES, METHODS["beam"])
-    for line, best, one in zip(LINES, either.translate_lines(LINES, METHODS["n-best"]), single, strict=True):
-        assert best[0].text == one[0].text
+def test_n_best_are_different_and_best_first(any_translator):
+    single, several = (any_translator.translate_lines(LINES, METHODS[name]) for name in ("beam", "n-best"))
+    for line, best, single_best in zip(LINES, several, single, strict=True):
+        assert best[0].text == single_best[0].text
         if line.strip():
-            assert len({tuple(found.tokens) for found in best}) == 3
-            assert [found.score for found in best] == sorted((found.score for found in best), reverse=True)
-            penalties = [((5 + len(found.tokens) + 1) / 6) ** 0.6 for found in best]
-            scores = [found.log_probability / penalty for found, penalty in zip(best, penalties, strict=True)]
-            assert [found.score for found in best] == pytest.approx(scores, rel=1e-5)
+            assert len({tuple(translation.tokens) for translation in best}) == 3
+            assert [translation.score for translation in best] == sorted(
+                (translation.score for translation in best), reverse=True
+            )
+            penalties = [((5 + len(translation.tokens) + 1) / 6) ** 0.6 for translation in best]
+            expected = [best[n].log_probability / penalty for n, penalty in enumerate(penalties)]
+            assert [translation.score for translation in best] == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_what_is_said_of_a_translation_is_what_scoring_says(either, subwords, method):
-    """Where the text is cut into the words that were written; where it is cut otherwise, it has another probability."""
-    sources, targets, said = [], [], []
-    for line, best in zip(LINES, either.translate_lines(LINES, METHODS[method]), strict=True):
-        for one in best:
-            ended = len(one.tokens) < len(subwords.encode([line])[0]) + 1 + DECODING.extra_length
-            if line.strip() and ended and subwords.encode([one.text]) == [one.tokens]:
-                sources, targets, said = [*sources, line], [*targets, one.text], [*said, one.log_probability]
-    assert len(said) >= 4
-    assert either.score(sources, targets) == pytest.approx(said, abs=1e-4)
-    assert either.score(sources, targets, batch_tokens=1) == pytest.approx(said, abs=1e-4)
+def test_log_probabilities_equal_those_of_scoring(any_translator, subwords, method):
+    """For translations whose text is encoded to the same tokens; other tokens have another probability."""
+    sources, targets, log_probabilities = [], [], []
+    for line, best in zip(LINES, any_translator.translate_lines(LINES, METHODS[method]), strict=True):
+        for translation in best:
+            has_ended = len(translation.tokens) < len(subwords.encode([line])[0]) + 1 + DECODING.extra_length
+            if line.strip() and has_ended and subwords.encode([translation.text]) == [translation.tokens]:
+                sources.append(line)
+                targets.append(translation.text)
+                log_probabilities.append(translation.log_probability)
+    assert len(log_probabilities) >= 4
+    assert any_translator.score(sources, targets) == pytest.approx(log_probabilities, abs=1e-4)
+    assert any_translator.score(sources, targets, batch_tokens=1) == pytest.approx(log_probabilities, abs=1e-4)
 
 
-def test_scores_are_sums_over_words_end_included(translator, subwords):
+def test_scores_are_sums_over_tokens_end_included(translator, subwords):
     sources, targets = ["cat dog", "pig", "owl"], ["ibis kite", "", "hen hen hen"]
-    found = translator.token_scores(sources, targets)
-    assert [len(words) for words in found] == [len(ids) + 1 for ids in subwords.encode(targets)]
-    assert translator.score(sources, targets) == pytest.approx([words.sum() for words in found])
+    scores_by_token = translator.token_scores(sources, targets)
+    assert [len(row) for row in scores_by_token] == [len(ids) + 1 for ids in subwords.encode(targets)]
+    assert translator.score(sources, targets) == pytest.approx([row.sum() for row in scores_by_token])
     model = translator.models[0]
     with torch.inference_mode():
         source = torch.tensor([[*subwords.encode(["owl"])[0], 2]])
         target = subwords.encode(["hen hen hen"])[0]
         log_probabilities = model.readout(model(source, source != 0, torch.tensor([[1, *target]])).states)[0]
         expected = log_probabilities[range(len(target) + 1), [*target, 2]]
-    assert found[2] == pytest.approx(expected.double().numpy(), abs=1e-4)
+    assert scores_by_token[2] == pytest.approx(expected.double().numpy(), abs=1e-4)
 
 
-def test_prefixes(either):
+def test_prefixes(any_translator):
     lines = ["cat dog", "pig", "gnu hen ibis", "owl"]
     prefixes = ["ibis kite", "", "a", "lark mole newt owl pig hen jay"]
-    free = either.translate_lines(lines)
-    found = either.translate_lines(lines, prefixes=prefixes)
-    for prefix, best in zip(prefixes, found, strict=True):
+    free = any_translator.translate_lines(lines)
+    translations = any_translator.translate_lines(lines, prefixes=prefixes)
+    for prefix, best in zip(prefixes, translations, strict=True):
         assert best[0].text.startswith(prefix)
-    assert found[1][0].text == free[1][0].text
-    assert texts(found) == texts(either.translate_lines(lines, prefixes=prefixes, batch_tokens=1))
-    assert found[0][0].log_probability < free[0][0].log_probability
+    assert translations[1][0].text == free[1][0].text
+    assert texts(translations) == texts(any_translator.translate_lines(lines, prefixes=prefixes, batch_tokens=1))
+    assert translations[0][0].log_probability < free[0][0].log_probability
 
 
 def test_a_space_at_the_end_of_a_prefix_belongs_to_the_word_that_follows(translator):
     lines, prefixes = ["cat dog", "gnu hen ibis"], ["ibis kite", ""]
-    found = translator.translate_lines(lines, prefixes=prefixes)
-    assert translator.translate_lines(lines, prefixes=[f"{prefix} " for prefix in prefixes]) == found
-    assert texts(found) != texts(translator.translate_lines(lines, prefixes=["", ""]))
+    translations = translator.translate_lines(lines, prefixes=prefixes)
+    assert translator.translate_lines(lines, prefixes=[f"{prefix} " for prefix in prefixes]) == translations
+    assert texts(translations) != texts(translator.translate_lines(lines, prefixes=["", ""]))
 
 
 def test_an_ensemble_is_the_mean_of_its_members(subwords):
-    one, other = (model_of(seed, subwords.size) for seed in (1, 2))
-    both = Translator([one, other], subwords, subwords, DECODING)
-    parts = [Translator([member], subwords, subwords, DECODING) for member in (one, other)]
+    first_model, second_model = (model_of(seed, subwords.size) for seed in (1, 2))
+    both = Translator([first_model, second_model], subwords, subwords, DECODING)
+    parts = [Translator([member], subwords, subwords, DECODING) for member in (first_model, second_model)]
     lines = ["cat dog", "owl"]
     target = ["pig", "gnu"]
     first, second = (member.token_scores(lines, target) for member in parts)
-    for found, *members in zip(both.token_scores(lines, target), first, second, strict=True):
-        assert np.exp(found) == pytest.approx((np.exp(members[0]) + np.exp(members[1])) / 2, rel=1e-4)
-    twice = Translator([one, one], subwords, subwords, DECODING)
+    for mean, *members in zip(both.token_scores(lines, target), first, second, strict=True):
+        assert np.exp(mean) == pytest.approx((np.exp(members[0]) + np.exp(members[1])) / 2, rel=1e-4)
+    twice = Translator([first_model, first_model], subwords, subwords, DECODING)
     assert texts(twice.translate_lines(LINES)) == texts(parts[0].translate_lines(LINES))
     assert texts(both.translate_lines(LINES)) != texts(parts[0].translate_lines(LINES))
 
 
-def test_samples_are_the_seeds(translator):
+def test_samples_depend_on_the_seed(translator):
     def sampled(seed, lines=LINES):
         return texts(translator.translate_lines(lines, SearchMethod(DECODING, sampling=Sampling(), seed=seed)))
 
@@ -215,23 +220,23 @@ def test_samples_are_the_seeds(translator):
 @pytest.mark.parametrize("target", [None, "", "a kite is a kite"])
 @pytest.mark.parametrize("text", ["owl saw naïve 🙂", ""])
 def test_explanations(translator, subwords, text, target):
-    found = translator.explain(text, target)
-    source, written = len(found.source), len(found.target)
-    assert [layer.shape for layer in found.encoder] == [(2, source, source)] * 2
-    assert [layer.shape for layer in found.decoder] == [(2, written, written)]
-    assert [layer.shape for layer in found.cross] == [(3, written, source)]
-    for layer in (*found.encoder, *found.decoder, *found.cross):
+    explanation = translator.explain(text, target)
+    source_length, target_length = len(explanation.source), len(explanation.target)
+    assert [layer.shape for layer in explanation.encoder] == [(2, source_length, source_length)] * 2
+    assert [layer.shape for layer in explanation.decoder] == [(2, target_length, target_length)]
+    assert [layer.shape for layer in explanation.cross] == [(3, target_length, source_length)]
+    for layer in (*explanation.encoder, *explanation.decoder, *explanation.cross):
         assert layer.sum(axis=-1) == pytest.approx(np.ones(layer.shape[:2]), abs=1e-5)
         assert (layer >= 0).all()
-    for layer in found.decoder:
+    for layer in explanation.decoder:
         assert not np.triu(layer, 1).any()
-    assert found.source == (*subwords.readable_subwords(subwords.encode([text])[0]), "</s>")
-    assert found.source_text == text
+    assert explanation.source == (*subwords.readable_subwords(subwords.encode([text])[0]), "</s>")
+    assert explanation.source_text == text
     expected = translator.translate(text).text if target is None else target
-    assert found.target_text == expected
-    assert found.target[-1] == "</s>"
+    assert explanation.target_text == expected
+    assert explanation.target[-1] == "</s>"
     if target is not None:
-        assert found.target[:-1] == tuple(subwords.readable_subwords(subwords.encode([target])[0]))
+        assert explanation.target[:-1] == tuple(subwords.readable_subwords(subwords.encode([target])[0]))
 
 
 def cores(translator):
@@ -282,16 +287,16 @@ def test_loading(fluent):
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
-def test_narrow_products_translate_nearly_as_well(fluent, sides, precision):
+def test_lower_precisions_translate_nearly_as_well(fluent, sides, precision):
     source, target = sides
-    exact, narrow = Translator.load(fluent), Translator.load(fluent, precision=precision)
-    assert (exact.precision, narrow.precision) == ("float32", precision)
-    whole, rough = exact.translate_lines(source), narrow.translate_lines(source)
-    score = bleu(whole, target)
-    assert score > 8  # else this would say little
+    exact, rounded = Translator.load(fluent), Translator.load(fluent, precision=precision)
+    assert (exact.precision, rounded.precision) == ("float32", precision)
+    expected, translations = exact.translate_lines(source), rounded.translate_lines(source)
+    score = bleu(expected, target)
+    assert score > 8  # else the comparison would prove little
     # Weights of seven bits, where the processor has no VNNI, are half as exact.
-    assert bleu(rough, target) > score - 2 * (LARGEST / largest_weight() if precision == "int8" else 1)
-    assert [best[0].log_probability for best in rough] != [best[0].log_probability for best in whole]
+    assert bleu(translations, target) > score - 2 * (LARGEST / largest_weight() if precision == "int8" else 1)
+    assert [best[0].log_probability for best in translations] != [best[0].log_probability for best in expected]
 
 
 def test_threads_that_explain_and_threads_that_translate_do_not_disturb_each_other(translator):
@@ -308,7 +313,7 @@ def test_threads_that_explain_and_threads_that_translate_do_not_disturb_each_oth
             assert translations.result() == expected
             for part in ("encoder", "decoder", "cross"):
                 pairs = zip(getattr(explanation.result(), part), getattr(explained[number % 4], part), strict=True)
-                assert all((one == other).all() for one, other in pairs)
+                assert all((layer == expected_layer).all() for layer, expected_layer in pairs)
     assert cores(translator) == [FusedCore] * 4
     assert translator.translate_lines(LINES) == expected
 
@@ -321,11 +326,11 @@ def test_int8_leaves_the_callers_model_in_float32(subwords):
     assert any(isinstance(module, torch.nn.Linear) for module in model.modules())
 
 
-def test_several_threads_may_translate_at_once(either):
-    expected = either.translate_lines(LINES)
+def test_several_threads_may_translate_at_once(any_translator):
+    expected = any_translator.translate_lines(LINES)
     with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(lambda _: either.translate_lines(LINES), range(12)):
-            assert found == expected
+        for translations in pool.map(lambda _: any_translator.translate_lines(LINES), range(12)):
+            assert translations == expected
 
 
 def test_an_ensemble_may_have_members_in_int8(fluent):
@@ -335,14 +340,14 @@ def test_an_ensemble_may_have_members_in_int8(fluent):
         assert same[0].log_probability == pytest.approx(best[0].log_probability, abs=1e-4)
 
 
-def test_in_int8_no_sentence_depends_on_its_companions(fluent, sides):
+def test_in_int8_no_sentence_depends_on_the_batch(fluent, sides):
     source, target = sides
-    narrow = Translator.load(fluent, precision="int8")
-    found, alone = narrow.translate_lines(source), narrow.translate_lines(source, batch_tokens=1)
-    assert bleu(found, target) > 8
-    assert texts(alone) == texts(found)
+    translator = Translator.load(fluent, precision="int8")
+    batched, alone = translator.translate_lines(source), translator.translate_lines(source, batch_tokens=1)
+    assert bleu(batched, target) > 8
+    assert texts(alone) == texts(batched)
     # One scale for a whole batch would change each by a tenth.
-    expected = [best[0].log_probability for best in found]
+    expected = [best[0].log_probability for best in batched]
     assert [best[0].log_probability for best in alone] == pytest.approx(expected, abs=0.01)
 
 
@@ -355,7 +360,7 @@ def test_translating_a_line_never_imports_the_compiler(fluent):
     """It takes a second and more, as long as torch itself."""
     program = (
         "import sys; from transduce.translation.translator import Translator; "
-        f"found = Translator.load({str(fluent)!r}).translate('ant bee'); assert found.text.strip(); "
+        f"best = Translator.load({str(fluent)!r}).translate('ant bee'); assert best.text.strip(); "
         "sys.exit('torch._dynamo' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
@@ -365,7 +370,7 @@ def test_an_ensemble_shares_its_subwords(fluent, tmp_path):
     from transduce.model_directory import weights_of, write_model
 
     model = Model.read(fluent)
-    # Another alphabet: what is cut into bytes is cut alike.
+    # Another alphabet, because words that are cut into bytes are cut alike.
     other = Subwords.learn(["犬が走る 猫が眠る " * 3] * 9, Bpe(size=model.source.size))
     vocabulary = Vocabulary(source=other.size, target=other.size)
     config = model.config.model_copy(update={"vocabulary": vocabulary})
@@ -381,15 +386,15 @@ def explanation(source, target, *layers):
 
 
 def test_alignment_reads_the_last_layer_but_one():
-    """Subwords are summed into words, heads averaged, and the ends left out."""
+    """Sums subwords into words, averages heads, and leaves out the end symbols."""
     source, target = ["▁the", "▁bl", "ue", "▁owl", "</s>"], ["▁die", "▁blau", "e", "</s>"]
-    wrong = np.eye(4, 5)[None].repeat(2, axis=0)
+    unused = np.eye(4, 5)[None].repeat(2, axis=0)
     heads = [
         # For the first head, "blau" is "owl"; over both, one subword of "blue" has 0.3 and "owl" 0.325, but both 0.6.
         [[0.5, 0.0, 0.0, 0.1, 0.4], [0.05, 0.2, 0.2, 0.55, 0.0], [0.0, 0.1, 0.1, 0.2, 0.6], [0, 0, 0, 0, 1]],
         [[0.1, 0.0, 0.0, 0.2, 0.7], [0.0, 0.4, 0.4, 0.1, 0.1], [0.0, 0.1, 0.1, 0.2, 0.6], [0, 0, 0, 0, 1]],
     ]
-    assert aligned_words(explanation(source, target, wrong[:, :, ::-1], heads, wrong)) == [(0, 0), (1, 1)]
+    assert aligned_words(explanation(source, target, unused[:, :, ::-1], heads, unused)) == [(0, 0), (1, 1)]
 
 
 def test_alignment_with_one_layer_or_no_word():
@@ -402,17 +407,17 @@ def test_alignment_with_one_layer_or_no_word():
 
 def test_spaces_alone_are_no_word_to_align():
     heads = [np.eye(4)[[2, 0, 1, 3]]]
-    found = aligned_words(explanation(["▁", "▁a", "▁b", "</s>"], ["▁c", "▁▁", "▁d", "</s>"], heads))
-    assert found == [(1, 0), (0, 1)]
+    pairs = aligned_words(explanation(["▁", "▁a", "▁b", "</s>"], ["▁c", "▁▁", "▁d", "</s>"], heads))
+    assert pairs == [(1, 0), (0, 1)]
 
 
 def test_a_tab_is_a_space_between_words_to_align():
     heads = [np.eye(4)[[1, 2, 0, 3]]]
-    found = aligned_words(explanation(["▁a", "▁b", "▁c", "</s>"], ["▁d", "\t", "e", "</s>"], heads))
-    assert found == [(1, 0), (0, 1)]
+    pairs = aligned_words(explanation(["▁a", "▁b", "▁c", "</s>"], ["▁d", "\t", "e", "</s>"], heads))
+    assert pairs == [(1, 0), (0, 1)]
 
 
-def test_what_was_cut_at_its_bound_is_explained_as_far_as_there_are_positions(fluent):
+def test_an_explanation_of_a_translation_cut_at_its_bound_ends_with_the_positions(fluent):
     translator = Translator.load(fluent)
     translator.max_line_tokens = 3
     assert len(translator.explain("owl", [5, 6, 7, 8]).target) == 4

@@ -1,1 +1,1 @@
-"""Bulk translation: files shard by shard, in this process or by Ray's actors; a call that was stopped is resumed."""
+"""Bulk translation of files in shards, in this process or by actors of Ray; a call that was stopped can be resumed."""

@@ -1,4 +1,4 @@
-"""Finished shards on disk until all are there, and the record of what each output was made from."""
+"""Finished shards on disk until all are finished, and the record of what each output was made from."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ __all__ = ["FinishedShards"]
 class FinishedShards:
     """A folder of finished shards. The file name of a shard is the checksum of everything that it was made from.
 
-    `origin` is all that the translations depend on but the text.
+    `origin` is everything that the translations depend on except the text.
     """
 
     def __init__(self, folder: Path, origin: Mapping[str, Any]) -> None:
@@ -57,10 +57,10 @@ class FinishedShards:
                 for shard in text.shards:
                     result = self.load(shard)
                     if result is None:
-                        raise OSError(f"{self.path(shard)} was damaged or removed; the same command repeats it")
+                        raise OSError(f"{self.path(shard)} was damaged or removed; run the same command again")
                     file.write(result.text.encode())
                     faults += result.faults
-            # Before the output is renamed into place, so that every output has its record.
+            # The record is written before the output is renamed into place, so that every output has a record.
             record = {**checksums_of_files([temporary])[temporary.name], "faults": faults, "origin": self._origin(text)}
             atomic_write_text(self._record_path(text), json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
@@ -68,18 +68,18 @@ class FinishedShards:
         atomic_write(text.out, write_to)
 
     def has_output(self, text: ShardedText) -> bool:
-        """Returns whether the output of a text is written. Raises ValueError for a file that is another output."""
+        """Returns whether the output of a text is written. Raises ValueError where the file is not that output."""
         if not text.out.exists():
             return False
         remedy = "move it away, or choose another --out"
         record = self._read_record(text)
         if record is None:
-            raise ValueError(f"{text.out} is there already; {remedy}")
+            raise ValueError(f"{text.out} already exists; {remedy}")
         if damage := find_damage(text.out.parent, {text.out.name: record}):
             raise ValueError(f"{text.out.parent / damage[0]}; {remedy}")
         origin = self._origin(text)
         if different := [name for name in origin if origin[name] != record["origin"].get(name)]:
-            raise ValueError(f"{text.out} is there already, of another {', another '.join(different)}; {remedy}")
+            raise ValueError(f"{text.out} already exists, of another {', another '.join(different)}; {remedy}")
         return True
 
     def faults(self, text: ShardedText) -> list[tuple[int, str]]:

@@ -29,13 +29,13 @@ class TranslationJob(NamedTuple):
     batch_tokens: int = BATCH_TOKENS
     device: str = "auto"
     threads: int | None = None
-    int8_bits: int | None = None  # of int8 weights on the machine that made the job; None for another precision
+    int8_bits: int | None = None  # of an int8 weight on the machine that made the job; None for another precision
 
     @classmethod
-    def of(cls, runs: Sequence[Path], method: SearchMethod, *options: Any, **more: Any) -> "TranslationJob":
-        """Returns the job of the models in these directories as they are now; the rest are fields after `method`."""
+    def of(cls, runs: Sequence[Path], method: SearchMethod, *values: Any, **fields: Any) -> "TranslationJob":
+        """Returns the job of the models in these directories as they are now; `values` follow `method`, in order."""
         directories = tuple(str(run.absolute()) for run in runs)
-        job = cls(directories, tuple(map(fingerprint, runs)), method, *options, **more)
+        job = cls(directories, tuple(map(fingerprint, runs)), method, *values, **fields)
         return job._replace(int8_bits=int8_bits(job.precision))
 
     def load(self) -> Translator:
@@ -49,7 +49,7 @@ class TranslationJob(NamedTuple):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """All that the translations depend on but the text, as JSON values; device and batch size are left out."""
+        """Everything that the translations depend on except the text, as JSON; device and batch size do not count."""
         decoding, n_best, greedy, sampling, seed = self.method
         return {
             "model": list(self.fingerprints),
@@ -81,14 +81,14 @@ class ShardResult(NamedTuple):
 
 
 class ShardTranslator:
-    """Translates shards, one after another, with models that it loads for the first."""
+    """Translates shards, one after another; loads the models for the first."""
 
     def __init__(self, job: TranslationJob) -> None:
         self.job = job
 
     @cached_property
     def translator(self) -> Translator:
-        """The models. Raises ValueError where they, or the bits of int8, are not those of the job."""
+        """The models. Raises ValueError where the models, or the bits of int8, are not those of the job."""
         bits = int8_bits(self.job.precision)
         if bits != self.job.int8_bits:
             raise ValueError(
@@ -98,7 +98,7 @@ class ShardTranslator:
         translator = self.job.load()
         for run, expected in zip(self.job.runs, self.job.fingerprints, strict=True):
             if fingerprint(Path(run)) != expected:
-                raise ValueError(f"the model in {run} was changed meanwhile; the same command begins anew with it")
+                raise ValueError(f"the model in {run} was changed meanwhile; run the same command again to use it")
         return translator
 
     def translate(self, shard: Shard) -> ShardResult:
@@ -128,7 +128,7 @@ class ShardTranslator:
         return ShardResult(text, [(before + place + 1, fault) for place, fault in sorted(faults.items())])
 
     def _format(self, line: str, best: list[Translation], lines_before: int) -> list[str] | None:
-        """Returns the output lines of a line; None where its alignment takes more memory than there is."""
+        """Returns the output lines of a line; None where its alignment does not fit into memory."""
         try:
             return self.job.output_format.lines(self.translator, [line], [best], lines_before)
         except RuntimeError as error:

@@ -17,9 +17,9 @@ from transduce.bulk.shards import Shard
 
 __all__ = ["translate_on_ray"]
 
-THREADS = 4  # of an actor without a GPU, by default, where a machine has as many cores
+THREADS = 4  # default of an actor without a GPU, where every machine has as many cores
 QUEUED_SHARDS = 2  # of an actor: one that it translates, and one so that it never waits
-ATTEMPTS = 3  # actors that may die over a shard
+ATTEMPTS = 3  # at a shard, each by another actor
 
 STANDARD_ERROR = 2
 
@@ -32,8 +32,8 @@ class ActorPlan(NamedTuple):
     job: TranslationJob
 
     def __str__(self) -> str:
-        each = "a GPU each" if "num_gpus" in self.resources else f"threads each: {self.job.threads}"
-        return f"actors: {self.actors}, {each}"
+        resources = "a GPU each" if "num_gpus" in self.resources else f"threads each: {self.job.threads}"
+        return f"actors: {self.actors}, {resources}"
 
 
 def translate_on_ray(
@@ -41,8 +41,8 @@ def translate_on_ray(
 ) -> Generator[tuple[Shard, ShardResult]]:
     """Translates shards with Ray Data, on the cluster that RAY_ADDRESS names or on this machine.
 
-    Each actor reads the models and the texts, so that several machines need a folder that all of them see. Raises
-    ValueError where Ray is missing or has too few resources, and RuntimeError for a shard that cannot be translated.
+    Each actor reads the models and the texts, so that several machines need a shared folder. Raises ValueError where
+    Ray is missing or has too few resources, and RuntimeError for a shard that cannot be translated.
     """
     with _connected(say) as ray:
         plan = _plan_actors(ray.nodes(), job, min(actors or len(shards), len(shards)), is_required=actors is not None)
@@ -71,7 +71,7 @@ class _ShardActor:
         self.translator, self.shards, self.attempts = ShardTranslator(job), shards, attempts
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Maps the number of a shard to its record, as JSON; errors are in it, because Ray's messages say less."""
+        """Maps the number of a shard to its record, as JSON; the record has errors, because Ray's messages say less."""
         import ray
 
         number = int(batch["number"][0])
@@ -79,11 +79,10 @@ class _ShardActor:
         return {"number": [number], "record": [json.dumps({"attempt": attempt, **self._record(number, attempt)})]}
 
     def _record(self, number: int, attempt: int) -> dict[str, Any]:
-        """Returns the result of a shard, or its error under \"refused\" (ValueError) or \"failed\"."""
+        """Returns the result of a shard, or its error as `refused` (ValueError, OSError) or `failed`."""
         if attempt > ATTEMPTS:
-            where = _name_of(self.shards[number])
-            return {"failed": f"{where}: {ATTEMPTS} actors died over it, most likely for want of memory; "
-                    "try fewer --actors, a smaller --batch-tokens or fewer --shard-lines"}  # fmt: skip
+            message = f"{ATTEMPTS} actors died translating it, most likely because memory ran out; try fewer --actors, "
+            return {"failed": f"{_name_of(self.shards[number])}: {message}fewer --batch-tokens or fewer --shard-lines"}
         try:
             return dict(self.translator.translate(self.shards[number])._asdict())
         except (ValueError, OSError) as error:
@@ -93,13 +92,13 @@ class _ShardActor:
 
 
 class _AttemptCounter:
-    """Counts how often each shard was begun: more than once where its actor died."""
+    """Counts the attempts at each shard: more than one where an actor died."""
 
     def __init__(self) -> None:
         self.counts: Counter[int] = Counter()
 
     def begin(self, number: int) -> int:
-        """Counts an attempt and returns how many there were."""
+        """Counts an attempt and returns the number of attempts."""
         self.counts[number] += 1
         return self.counts[number]
 
@@ -122,9 +121,9 @@ def _result_of(record: Mapping[str, Any]) -> ShardResult:
 def _plan_actors(
     nodes: Sequence[Mapping[str, Any]], job: TranslationJob, actors: int, *, is_required: bool
 ) -> ActorPlan:
-    """Plans an actor a GPU where there are GPUs, else an actor for every few threads.
+    """Plans one actor for each GPU, or, without GPUs, one for each group of threads.
 
-    Raises ValueError where there is no room for an actor, or for all of them where their number `is_required`.
+    Raises ValueError where the cluster has no room for one actor, or for `actors` where that number `is_required`.
     """
     machines = [node["Resources"] for node in nodes if node["Alive"]]
     gpus = sum(int(machine.get("GPU", 0)) for machine in machines)
@@ -135,20 +134,20 @@ def _plan_actors(
         cores = [int(machine["CPU"]) for machine in machines if machine.get("CPU", 0) >= 1]
         threads = job.threads or min([THREADS, *cores])
         resources, room = {"num_cpus": threads}, sum(count // threads for count in cores)
-        message = f"--threads {threads}: no machine of Ray's has more than {max(cores, default=0)}"
+        message = f"--threads {threads}: no machine of the Ray cluster has more than {max(cores, default=0)} cores"
     else:
-        raise ValueError(f"--device {job.device}: with --engine ray it is auto, cpu or cuda")
+        raise ValueError(f"--device {job.device}: with --engine ray, choose auto, cpu or cuda")
     if not room:
         raise ValueError(message)
     if is_required and actors > room:
-        raise ValueError(f"--actors {actors}: Ray has room for {room}; take as many, or fewer --threads each")
+        raise ValueError(f"--actors {actors}: the Ray cluster has room for {room}; use fewer actors or fewer --threads")
     device = "cuda" if "num_gpus" in resources else "cpu"
     return ActorPlan(min(actors, room), resources, job._replace(device=device, threads=threads))
 
 
 @contextlib.contextmanager
 def _connected(say: Callable[[str], None]) -> Iterator[Any]:
-    """Connects to Ray and shuts it down at the end; Ray's own messages are shown where TRANSDUCE_DEBUG is 1."""
+    """Connects to Ray and shuts it down at the end; shows Ray's own messages only where TRANSDUCE_DEBUG is 1."""
     is_verbose = os.environ.get("TRANSDUCE_DEBUG") == "1"
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if not is_verbose:
@@ -167,7 +166,7 @@ def _connected(say: Callable[[str], None]) -> Iterator[Any]:
         try:
             with contextlib.nullcontext() if is_verbose else _mute(STANDARD_ERROR):
                 ray.init(address, include_dashboard=False, log_to_driver=is_verbose, logging_level=level)
-            signal.signal(signal.SIGTERM, sigterm_handler)  # Ray replaced it
+            signal.signal(signal.SIGTERM, sigterm_handler)  # `ray.init` replaces the handler
             context = ray.data.DataContext.get_current()
             context.enable_progress_bars = context.print_on_execution_start = False
             logging.getLogger("ray.data").setLevel(level)
@@ -178,7 +177,7 @@ def _connected(say: Callable[[str], None]) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _mute(descriptor: int) -> Iterator[None]:
-    """Discards what is written to a file descriptor, by the part of Ray that is no Python too."""
+    """Discards everything written to a file descriptor, also by Ray's native code."""
     original = os.dup(descriptor)
     with Path(os.devnull).open("w") as null:
         os.dup2(null.fileno(), descriptor)

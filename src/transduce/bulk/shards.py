@@ -1,4 +1,4 @@
-"""Texts cut into shards: consecutive lines of a file, with their place and their checksum."""
+"""Texts cut into shards: consecutive lines of a file, with their position and their checksum."""
 
 import hashlib
 from itertools import islice
@@ -26,7 +26,7 @@ class LineSpan(NamedTuple):
             file.seek(self.offset)
             content = file.read(self.size)
         if hashlib.sha256(content).hexdigest() != self.sha256:
-            raise ValueError(f"{self.path} was changed while it was translated; the same command takes it as it is now")
+            raise ValueError(f"{self.path} was changed while it was translated; run the same command again")
         return decode_lines(content, self.path, self.lines_before)
 
 
@@ -52,9 +52,10 @@ class ShardedText(NamedTuple):
 
 
 def cut_texts(source: Path, out: Path, prefix: Path | None, shard_lines: int) -> list[ShardedText]:
-    """Cuts a file, or each file of a folder but hidden ones, into shards of `shard_lines` lines.
+    """Cuts a file, or each file of a folder except hidden files, into shards of `shard_lines` lines.
 
-    The translations of a folder have the names of its files, in `out`. Raises ValueError for a file that is no text.
+    The translations of a folder have the names of its files, in `out`. Raises ValueError for a file that is no text,
+    and where source, output and prefixes are not all files or all folders.
     """
     if not source.is_dir():
         return [_cut_text(source, out, prefix, shard_lines)]
@@ -63,13 +64,13 @@ def cut_texts(source: Path, out: Path, prefix: Path | None, shard_lines: int) ->
         raise ValueError(f"{source} is a folder without files; name a text, or a folder of texts")
     for path in paths:
         if not path.is_file():
-            raise ValueError(f"{path} is no file; a folder to translate holds nothing but texts")
+            raise ValueError(f"{path} is no file; a folder to translate must contain texts only")
     if out.resolve().is_relative_to(source.resolve()):
-        raise ValueError(f"{out} lies in {source}, and would be taken for one of its texts; choose a folder beside it")
+        raise ValueError(f"{out} is in {source}, and would be taken for one of its texts; choose a folder outside")
     if out.exists() and not out.is_dir():
-        raise ValueError(f"{out} is a file; the text is a folder, and so must be the place of its translations")
+        raise ValueError(f"{out} is a file; the text is a folder, so that --out must be a folder too")
     if prefix is not None and not prefix.is_dir():
-        raise ValueError(f"{prefix} is a file; the text is a folder, and so must be the prefixes, with the same names")
+        raise ValueError(f"{prefix} is a file; the text is a folder, so that --prefix must be one with the same names")
     return [_cut_text(path, out / path.name, prefix and prefix / path.name, shard_lines) for path in paths]
 
 
@@ -81,12 +82,12 @@ def _cut_text(source: Path, out: Path, prefix: Path | None, shard_lines: int) ->
     prefixes, prefix_checksum = _cut_lines(prefix, shard_lines)
     counts = [sum(span.lines for span in side) for side in (prefixes, spans)]
     if counts[0] != counts[1]:
-        raise ValueError(f"{prefix} has {counts[0]} lines, {source} has {counts[1]}: one prefix a line, or none")
+        raise ValueError(f"{prefix} has {counts[0]} lines, {source} has {counts[1]}: give one prefix a line, or none")
     return ShardedText(source, out, list(map(Shard, spans, prefixes)), {"text": checksum, "prefix": prefix_checksum})
 
 
 def _cut_lines(path: Path, shard_lines: int) -> tuple[list[LineSpan], str]:
-    """Returns the spans of a file, and its checksum; holds one span in memory at a time.
+    """Returns the spans of a file and its checksum; keeps one span in memory at a time.
 
     Raises ValueError for a pipe, because each span is read again when it is translated.
     """

@@ -19,17 +19,17 @@ ShardEngine = Callable[[TranslationJob, Sequence[Shard]], Generator[tuple[Shard,
 
 Say = Callable[[str], None]
 
-PROGRESS_SECONDS = 10.0  # between two lines of progress, at least
-NAMED_FAULTS = 20  # lines that could not be translated and are named, at most
+PROGRESS_SECONDS = 10.0  # least time between two reports of progress
+NAMED_FAULTS = 20  # most lines that could not be translated and are reported one by one
 
 
 def translate_texts(
     job: TranslationJob, texts: Sequence[ShardedText], out: Path, engine: ShardEngine, say: Say
 ) -> None:
-    """Translates `texts` and writes their outputs; finished shards wait in the folder `out`.bulk until all are there.
+    """Translates `texts` and writes their outputs; the folder `out`.bulk keeps finished shards until all are finished.
 
-    The same call resumes an earlier one that was stopped. Raises ValueError where an output exists that this job did
-    not write, or another call works on `out`. Raises RuntimeError, after writing the outputs, where lines could not be
+    The same call resumes a call that was stopped. Raises ValueError where an output exists that this job did not write,
+    or another process has locked the folder. Raises RuntimeError, after writing the outputs, where lines could not be
     translated.
     """
     folder = out.with_name(f"{out.name}.bulk")
@@ -48,19 +48,19 @@ def _translate_missing(
     job: TranslationJob, texts: Sequence[ShardedText], finished: FinishedShards, engine: ShardEngine, say: Say
 ) -> None:
     """Translates the missing shards, and writes each output after its last shard."""
-    missing = {text.out: [shard for shard in text.shards if finished.load(shard) is None] for text in texts}
-    todo = [shard for shards in missing.values() for shard in shards]
-    _report_shards(finished, texts, todo, say)
+    missing_of = {text.out: [shard for shard in text.shards if finished.load(shard) is None] for text in texts}
+    missing = [shard for shards in missing_of.values() for shard in shards]
+    _report_shards(finished, texts, missing, say)
     for text in texts:
-        if not missing[text.out]:
+        if not missing_of[text.out]:
             finished.write_output(text)
-    if not todo:
+    if not missing:
         return
-    owners = {shard: text for text in texts for shard in missing[text.out]}
-    remaining = {out: len(shards) for out, shards in missing.items()}
-    progress = _BulkProgress(todo, say)
+    owners = {shard: text for text in texts for shard in missing_of[text.out]}
+    remaining = {out: len(shards) for out, shards in missing_of.items()}
+    progress = _BulkProgress(missing, say)
     try:
-        with contextlib.closing(engine(job, todo)) as results:
+        with contextlib.closing(engine(job, missing)) as results:
             for shard, result in results:
                 finished.save(shard, result)
                 progress.count(shard)
@@ -69,7 +69,7 @@ def _translate_missing(
                 if not remaining[text.out]:
                     finished.write_output(text)
     except BaseException:
-        say(f"stopped with {progress.shards} of {len(todo)} shards done; the same command goes on with the others")
+        say(f"stopped with {progress.shards} of {len(missing)} shards done; the same command translates the others")
         raise
     assert not any(remaining.values()), "the engine left out a shard"
     progress.end()
@@ -78,9 +78,9 @@ def _translate_missing(
 class _BulkProgress:
     """Reports progress; the rate counts from the first finished shard, when the models are loaded."""
 
-    def __init__(self, todo: Sequence[Shard], say: Say) -> None:
-        self.shards, self._total, self._say = 0, len(todo), say
-        self._lines = sum(shard.source.lines for shard in todo)
+    def __init__(self, missing: Sequence[Shard], say: Say) -> None:
+        self.shards, self._total, self._say = 0, len(missing), say
+        self._lines = sum(shard.source.lines for shard in missing)
         self._begun = time.monotonic()
         self._rate: ProgressRate | None = None
 
@@ -100,21 +100,21 @@ class _BulkProgress:
         self._say(f"{self.shards:,} of {self._total:,} shards, {self._lines:,} lines, in {duration}")
 
 
-def _report_shards(finished: FinishedShards, texts: Sequence[ShardedText], todo: Sequence[Shard], say: Say) -> None:
-    """Reports the number of shards, and of those that are done, damaged or of another job."""
+def _report_shards(finished: FinishedShards, texts: Sequence[ShardedText], missing: Sequence[Shard], say: Say) -> None:
+    """Reports the number of shards, and how many are done, damaged or of another job."""
     shards = [shard for text in texts for shard in text.shards]
     saved = {path.name for path in finished.shards.iterdir() if not path.name.startswith(".")}
     expected = {finished.path(shard).name for shard in shards}
-    done = len(shards) - len(todo)
+    done = len(shards) - len(missing)
     say(f"shards: {len(shards):,}; done before: {done:,}; lines in all: {sum(text.lines for text in texts):,}")
     if damaged := len(saved & expected) - done:
         say(f"damaged shards, translated again: {damaged:,}")
-    if other := len(saved - expected):
-        say(f"shards of other text, models or options, not used and kept until all is done: {other:,}")
+    if unused := len(saved - expected):
+        say(f"shards of another text, model or option, not used and removed at the end: {unused:,}")
 
 
 def _report_faults(finished: FinishedShards, texts: Sequence[ShardedText], say: Say) -> None:
-    """Names the lines that could not be translated. Raises RuntimeError where there are any."""
+    """Reports the lines that could not be translated; raises RuntimeError where there is one."""
     faults = [f"{text.source}: line {number} {fault}" for text in texts for number, fault in finished.faults(text)]
     for fault in faults[:NAMED_FAULTS]:
         say(fault)

@@ -74,7 +74,7 @@ def _print_comparisons(compared: dict[str, "Comparison"], paths: list[str], *, a
     for name, found in compared.items():
         print(f"{name}  {found.baseline.signature}")
         print(f"  {paths[0]:{width}}  {_shown(found.baseline)}  baseline")
-        for path, (score, delta, p) in zip(paths[1:], found.others, strict=True):
+        for path, (score, delta, p) in zip(paths[1:], found.differences, strict=True):
             print(f"  {path:{width}}  {_shown(score)}  {delta:+.2f}, p = {p:.4f}")
 
 
@@ -82,7 +82,7 @@ def _as_object(found: "Comparison", paths: list[str]) -> dict[str, object]:
     """The baseline's score with `output`, its file, and `compared`: the others with `delta` and `p`."""
     others = [
         {"output": path, **score._asdict(), "delta": delta, "p": p}
-        for path, (score, delta, p) in zip(paths[1:], found.others, strict=True)
+        for path, (score, delta, p) in zip(paths[1:], found.differences, strict=True)
     ]
     return {"output": paths[0], **found.baseline._asdict(), "compared": others}
 

@@ -1,4 +1,4 @@
-"""How good a text is, by the field's metrics: never a model in here, only texts and numbers."""
+"""Scores of texts by the field's metrics, and tests of significance. This room needs no model and no torch."""
 
 from transduce.measure.metrics import METRICS, metric_named
 from transduce.measure.scores import Comparison, Difference, Score, compare, scores

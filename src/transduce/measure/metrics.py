@@ -1,41 +1,42 @@
-"""The metrics by their names: sacreBLEU's own, and two older BLEUs on tokenised text under their own labels."""
+"""The metrics by name: sacreBLEU's BLEU, chrF and TER, and two BLEUs on tokenised text with labels of their own."""
 
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal, NamedTuple, get_args
 
-from sacrebleu.metrics.base import Metric as Counter
+from sacrebleu.metrics.base import Metric as SacrebleuMetric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 __all__ = ["METRICS", "Metric", "metric_named"]
 
-Name = Literal["bleu", "chrf", "ter", "bleu-lowercased-tokenised", "bleu-paper"]
-METRICS: tuple[str, ...] = get_args(Name)
+MetricName = Literal["bleu", "chrf", "ter", "bleu-lowercased-tokenised", "bleu-paper"]
+METRICS: tuple[str, ...] = get_args(MetricName)
 
 
 class Metric(NamedTuple):
-    """What a line of each side becomes, and the sacreBLEU metric that counts what they share."""
+    """A metric of sacreBLEU, and the preparation of each line of an output and of a reference."""
 
-    counter: Counter
-    output: Callable[[str], str] = str
-    reference: Callable[[str], str] = str
+    scorer: SacrebleuMetric
+    prepare_output: Callable[[str], str] = str
+    prepare_reference: Callable[[str], str] = str
 
     def outputs(self, lines: Sequence[str]) -> Sequence[str]:
-        """A system's lines as the counter wants them."""
-        return [self.output(line) for line in lines]
+        """Returns the prepared lines of an output."""
+        return [self.prepare_output(line) for line in lines]
 
     def references(self, lines: Sequence[str]) -> Sequence[str]:
-        """A stream of references as the counter wants it."""
-        return [self.reference(line) for line in lines]
+        """Returns the prepared lines of a reference."""
+        return [self.prepare_reference(line) for line in lines]
 
 
 def metric_named(name: str, *, language: str | None, tokenize: str | None = None) -> Metric:
-    """The metric called `name`; `tokenize` is the tokeniser of `bleu`, `language` the language measured.
+    """Returns the metric `name` for text in `language`; `tokenize` is the tokeniser of `bleu`.
 
-    Of a language as it is written in a region, such as `pt-BR`, the language counts.
+    A region is ignored: `pt-BR` is `pt`. Raises ValueError for an unknown name or tokeniser, and where the metric needs
+    a language and has none.
     """
     language = re.split("[-_]", language)[0].lower() if language else None
     match name:
@@ -46,18 +47,19 @@ def metric_named(name: str, *, language: str | None, tokenize: str | None = None
         case "ter":
             return Metric(TER())
         case "bleu-lowercased-tokenised":
-            return _bleu_lowercased_tokenised(_needed(language, name))
+            return _bleu_lowercased_tokenised(_checked_language(language, name))
         case "bleu-paper":
-            return _bleu_paper(_needed(language, name))
+            return _bleu_paper(_checked_language(language, name))
     raise ValueError(f"metric {name!r} is unknown; the metrics are {', '.join(METRICS)}")
 
 
 def _bleu(language: str | None, tokenize: str | None) -> BLEU:
-    """sacreBLEU's BLEU: 13a and mixed case, but for languages that sacreBLEU tokenises in their own way."""
+    """Returns sacreBLEU's BLEU: mixed case; tokeniser 13a, or the one that sacreBLEU has for the language."""
     if tokenize is not None and tokenize not in BLEU.TOKENIZERS:
         raise ValueError(f"tokeniser {tokenize!r} is unknown; sacreBLEU has {', '.join(BLEU.TOKENIZERS)}")
     try:
-        # Its warning of tokenised text speaks of a parameter that our users do not have; ours is in scores.py.
+        # `force` silences sacreBLEU's warning of tokenised text, which names a parameter that our users do not have;
+        # scores.py has a warning of its own.
         return BLEU(tokenize=tokenize, trg_lang=language or "", force=True)
     except (ImportError, RuntimeError) as error:
         message = " ".join(str(error).split())
@@ -65,32 +67,32 @@ def _bleu(language: str | None, tokenize: str | None) -> BLEU:
 
 
 def _bleu_lowercased_tokenised(language: str) -> Metric:
-    """BLEU-4 as papers report it on Multi30k: on the owners' lower-cased, normalised, tokenised text."""
-    from transduce.measure import moses  # Half a second that the other metrics need not wait for.
+    """Returns BLEU-4 as papers report it on Multi30k: on the text as its owners prepared it."""
+    from transduce.measure import moses  # takes half a second, which the other metrics need not spend
 
-    counter = _unsmoothed(f"multi30k-{language}-sacremoses-{moses.VERSION}", lowercase=True)
-    prepared = partial(moses.lowercased_tokenised, language=language)
-    return Metric(counter, prepared, prepared)
+    scorer = _unsmoothed_bleu(f"multi30k-{language}-sacremoses-{moses.VERSION}", lowercase=True)
+    prepare = partial(moses.lowercased_tokenised, language=language)
+    return Metric(scorer, prepare, prepare)
 
 
 def _bleu_paper(language: str) -> Metric:
-    """BLEU of the paper's Table 2, case-sensitive, compounds split: about a point above sacreBLEU's BLEU."""
+    """Returns BLEU of the paper's Table 2: case-sensitive, compounds split; about a point above sacreBLEU's BLEU."""
     from transduce.measure import moses
 
-    counter = _unsmoothed(f"paper-{language}-compounds-split-sacremoses-{moses.VERSION}", lowercase=False)
+    scorer = _unsmoothed_bleu(f"paper-{language}-compounds-split-sacremoses-{moses.VERSION}", lowercase=False)
     output = partial(moses.paper_output, language=language)
-    return Metric(counter, output, partial(moses.paper_reference, language=language))
+    return Metric(scorer, output, partial(moses.paper_reference, language=language))
 
 
-def _unsmoothed(label: str, *, lowercase: bool) -> BLEU:
-    """Moses's `multi-bleu.perl`: text as it comes, no smoothing. `label` stands for the tokeniser."""
-    counter = BLEU(tokenize="none", smooth_method="none", lowercase=lowercase, force=True)
-    counter.tokenizer_signature = label
-    return counter
+def _unsmoothed_bleu(label: str, *, lowercase: bool) -> BLEU:
+    """Returns unsmoothed BLEU of tokenised text, as `multi-bleu.perl`; its signature names `label` as the tokeniser."""
+    scorer = BLEU(tokenize="none", smooth_method="none", lowercase=lowercase, force=True)
+    scorer.tokenizer_signature = label
+    return scorer
 
 
-def _needed(language: str | None, name: str) -> str:
-    """`language`, where it is one that Moses could know."""
+def _checked_language(language: str | None, name: str) -> str:
+    """Returns `language`; raises ValueError where it is missing or is no language code."""
     if language is None:
         raise ValueError(f"metric {name!r} tokenises and needs the language of the text, such as `de`")
     if not re.fullmatch("[a-z]{2,3}", language):

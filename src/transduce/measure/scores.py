@@ -1,4 +1,4 @@
-"""Scores of translations against references, each with its signature, and the paired test between systems."""
+"""Scores of translations against references, with signatures, and the paired bootstrap test between systems."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,10 @@ _log = logging.getLogger(__name__)
 
 
 class Score(NamedTuple):
-    """A score of 0 to 100 (TER: 0 is best, no bound), what was measured, and its 95 % bootstrap interval."""
+    """A score from 0 to 100, its signature, and its 95 % confidence interval by bootstrap; None without bootstrap.
+
+    For TER 0 is best, and there is no upper bound.
+    """
 
     score: float
     signature: str
@@ -23,10 +26,10 @@ class Score(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A system's score, how far it is above the baseline's, and the p-value of that, which is sacreBLEU's.
+    """The score of a system, its difference from the baseline, and sacreBLEU's p-value of that difference.
 
-    Of the resamples' differences without their sign, the share that lies further above their mean than the whole
-    difference: for clear differences half of a two-sided p-value.
+    The p-value is the share of resamples whose absolute difference exceeds the mean absolute difference by more than
+    the observed difference; for clear differences that is half of a two-sided p-value.
     """
 
     score: Score
@@ -35,10 +38,10 @@ class Difference(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The baseline's score, and that of every other system beside it, in their order."""
+    """The score of the baseline, and the difference of every other system, in their order."""
 
     baseline: Score
-    others: tuple[Difference, ...]
+    differences: tuple[Difference, ...]
 
 
 def scores(
@@ -50,11 +53,11 @@ def scores(
     tokenize: str | None = None,
     bootstrap: int | None = None,
 ) -> dict[str, Score]:
-    """`outputs`, a line a sentence, scored by each of `metrics` against one or several streams of references.
+    """Returns the score of `outputs`, a line a sentence, by each of `metrics` against one or several references.
 
-    `language` is that of the outputs, `tokenize` the tokeniser of `bleu` (13a), `bootstrap` how many resamples
-    give the interval (sacreBLEU's, with its fixed seed; None: no interval). A `ValueError` gives the counts
-    where they differ, and the choices where a name is unknown.
+    `language` is that of the outputs, `tokenize` the tokeniser of `bleu` (13a). `bootstrap` is the number of resamples
+    for the confidence interval, with sacreBLEU's fixed seed; None leaves the interval out. Raises ValueError for
+    unequal numbers of lines, and for an unknown metric or tokeniser.
     """
     chosen = {name: metric_named(name, language=language, tokenize=tokenize) for name in metrics}
     _check([outputs], references, bootstrap)
@@ -73,9 +76,9 @@ def compare(
     tokenize: str | None = None,
     bootstrap: int = 1000,
 ) -> dict[str, Comparison]:
-    """The first of `systems` as the baseline, and each other against it by paired bootstrap (Koehn 2004).
+    """Compares the outputs of `systems` by each of `metrics`, with a paired bootstrap test (Koehn 2004).
 
-    The rest as in `scores`.
+    The first system is the baseline. The other arguments are those of `scores`.
     """
     chosen = {name: metric_named(name, language=language, tokenize=tokenize) for name in metrics}
     _check(systems, references, bootstrap)
@@ -84,7 +87,7 @@ def compare(
 
 
 def _check(systems: Sequence[Sequence[str]], references: Sequence[Sequence[str]], bootstrap: int | None) -> None:
-    """Refuses what cannot be scored, before any time is spent on it."""
+    """Raises ValueError for texts that cannot be scored, before time is spent on them."""
     if not references:
         raise ValueError("there is no reference to measure against; give one or several")
     for system, output in enumerate(systems, start=1):
@@ -92,7 +95,7 @@ def _check(systems: Sequence[Sequence[str]], references: Sequence[Sequence[str]]
             if len(output) != len(reference):
                 raise ValueError(
                     f"output {system} has {len(output):,} lines but reference {number} has {len(reference):,}; "
-                    "line n of the one must say what line n of the other says"
+                    "line n of the reference must be the translation that line n of the output should be"
                 )
         if not output:
             raise ValueError("the output and its references have no lines; there is nothing to measure")
@@ -101,7 +104,7 @@ def _check(systems: Sequence[Sequence[str]], references: Sequence[Sequence[str]]
 
 
 def _warn_of_tokenised_text(systems: Sequence[Sequence[str]], names: Iterable[str], tokenize: str | None) -> None:
-    """Says so where `bleu` would tokenise what has been tokenised before, by sacreBLEU's rule of thumb."""
+    """Logs a warning where `bleu` would tokenise tokenised text, by sacreBLEU's rule of 100 lines."""
     if "bleu" not in names or tokenize == "none":
         return
     for output in systems:
@@ -109,39 +112,39 @@ def _warn_of_tokenised_text(systems: Sequence[Sequence[str]], names: Iterable[st
         if count >= 100:
             _log.warning(
                 "warning: %s lines of the output end in ' .', as tokenised text does; "
-                "bleu means detokenised text and will not be comparable",
+                "bleu is defined on detokenised text, so that this score will not be comparable",
                 f"{count:,}",
             )
 
 
 def _score(metric: Metric, output: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
-    """The score alone."""
-    found = metric.counter.corpus_score(metric.outputs(output), [metric.references(lines) for lines in references])
-    return Score(found.score, str(metric.counter.get_signature()), None, None)
+    """Returns the score without a confidence interval."""
+    result = metric.scorer.corpus_score(metric.outputs(output), [metric.references(lines) for lines in references])
+    return Score(result.score, str(metric.scorer.get_signature()), None, None)
 
 
 def _compare(
     metric: Metric, systems: Sequence[Sequence[str]], references: Sequence[Sequence[str]], bootstrap: int
 ) -> Comparison:
-    """Every system's score and interval, and what separates it from the first."""
-    named = [(str(number), metric.outputs(lines)) for number, lines in enumerate(systems)]
+    """Returns the scores and confidence intervals of all systems, and their differences from the first."""
+    outputs = [(str(number), metric.outputs(lines)) for number, lines in enumerate(systems)]
     prepared = [metric.references(lines) for lines in references]
-    signatures, found = PairedTest(named, {"": metric.counter}, prepared, "bs", n_samples=bootstrap)()
+    signatures, results = PairedTest(outputs, {"": metric.scorer}, prepared, "bs", n_samples=bootstrap)()
     (name,) = signatures
-    first, *others = (result for result in found[name] if isinstance(result, Result))
-    baseline = _with_interval(first, str(signatures[name]))
-    return Comparison(baseline, tuple(_difference(other, baseline) for other in others))
+    first, *rivals = (result for result in results[name] if isinstance(result, Result))
+    baseline = _score_with_interval(first, str(signatures[name]))
+    return Comparison(baseline, tuple(_difference(result, baseline) for result in rivals))
 
 
-def _with_interval(found: Result, signature: str) -> Score:
-    assert found.mean is not None
-    assert found.ci is not None
-    return Score(found.score, signature, float(found.mean - found.ci), float(found.mean + found.ci))
+def _score_with_interval(result: Result, signature: str) -> Score:
+    assert result.mean is not None
+    assert result.ci is not None
+    return Score(result.score, signature, float(result.mean - result.ci), float(result.mean + result.ci))
 
 
-def _difference(found: Result, baseline: Score) -> Difference:
-    delta = found.score - baseline.score
-    # For equal systems sacreBLEU's would be the least there is: no difference is ever beyond the one observed.
-    p = found.p_value if delta else 1.0
+def _difference(result: Result, baseline: Score) -> Difference:
+    delta = result.score - baseline.score
+    # sacreBLEU gives equal systems its smallest p-value, because no resampled difference exceeds the observed one.
+    p = result.p_value if delta else 1.0
     assert p is not None
-    return Difference(_with_interval(found, baseline.signature), delta, p)
+    return Difference(_score_with_interval(result, baseline.signature), delta, p)

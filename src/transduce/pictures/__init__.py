@@ -1,4 +1,4 @@
-"""Pictures of attention: a page to explore, or a figure to print, from what the translator explains."""
+"""Pictures of attention: an interactive HTML page, or a figure in PNG or SVG."""
 
 from transduce.pictures.drawing import draw, picture_format
 

@@ -1,4 +1,4 @@
-"""The three attentions of a translation, made ready to be drawn: their words as people read them, their colours."""
+"""The three attentions of a translation, prepared for drawing: readable subwords, weights, colours of the heads."""
 
 import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,17 +9,19 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from transduce.translation.results import Explanation
 
-__all__ = ["AttentionMap", "attentions", "displayed", "head_colours", "labels"]
+__all__ = ["AttentionMap", "attention_maps", "head_colours", "show_control_characters", "subword_labels"]
 
 BEGIN = "<s>"
 WORD_START = "▁"
-IN_SOURCE = "Each word of the source looks at all words of the source."
-BACKWARD = (
-    f"While it is being written, each word of the target looks at those before it; {BEGIN} stands for the beginning."
+ENCODER = "Each subword of the source attends to all subwords of the source."
+DECODER = (
+    "While it is being written, each subword of the target attends to the subwords before it; "
+    f"{BEGIN} is the begin symbol."
 )
-ACROSS = "While it is being written, each word of the target looks at all words of the source."
-# Control characters have pictures of their own in Unicode; XML forbids them, and the two non-characters, outright.
-VISIBLE = {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421, 0xFFFE: 0xFFFD, 0xFFFF: 0xFFFD}
+CROSS = "While it is being written, each subword of the target attends to all subwords of the source."
+# Unicode has pictures of the control characters. XML forbids most control characters, and two non-characters, which
+# become the replacement character.
+CONTROL_PICTURES = {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421, 0xFFFE: 0xFFFD, 0xFFFF: 0xFFFD}
 
 
 class AttentionMap(NamedTuple):
@@ -27,64 +29,65 @@ class AttentionMap(NamedTuple):
 
     name: str
     title: str
-    reading: str  # says in a sentence what a row and a column are
-    looking: tuple[str, ...]  # the rows: words that look
-    seen: tuple[str, ...]  # the columns: words that are looked at
-    layers: tuple[NDArray[np.float32], ...]  # a layer: [heads, looking, seen], rows sum to 1
+    description: str  # a sentence that says what a row and a column are
+    queries: tuple[str, ...]  # subwords of the rows
+    keys: tuple[str, ...]  # subwords of the columns
+    layers: tuple[NDArray[np.float32], ...]  # a layer: [heads queries keys], rows sum to 1
     colours: tuple[str, ...]  # of the heads, as `#rrggbb`
 
 
-def attentions(explanation: "Explanation") -> tuple[AttentionMap, AttentionMap, AttentionMap]:
-    """Encoder self-attention, decoder self-attention and cross-attention of `explanation`."""
-    source, target = labels(explanation.source), labels(explanation.target)
-    # A row of the decoder is the step that wrote its word; that step had read the begin symbol and the words before.
-    before = (BEGIN, *target[:-1])
-    layers = (explanation.encoder, explanation.decoder, explanation.cross)
+def attention_maps(explanation: "Explanation") -> tuple[AttentionMap, AttentionMap, AttentionMap]:
+    """Returns encoder self-attention, decoder self-attention and cross-attention of an explanation."""
+    source, target = subword_labels(explanation.source), subword_labels(explanation.target)
+    # A row of the decoder is the step that wrote its subword, after reading the begin symbol and the subwords before.
+    inputs = (BEGIN, *target[:-1])
+    encoder, decoder, cross = explanation.encoder, explanation.decoder, explanation.cross
     # A head's number has the same colour in every attention.
-    colours = head_colours(max(len(weights) for part in layers for weights in part))
-    parts = (
-        AttentionMap("encoder", "Encoder self-attention", IN_SOURCE, source, source, layers[0], colours),
-        AttentionMap("decoder", "Decoder self-attention", BACKWARD, target, before, layers[1], colours),
-        AttentionMap("cross", "Cross-attention", ACROSS, target, source, layers[2], colours),
+    colours = head_colours(max(len(weights) for weights in (*encoder, *decoder, *cross)))
+    attentions = (
+        AttentionMap("encoder", "Encoder self-attention", ENCODER, source, source, encoder, colours),
+        AttentionMap("decoder", "Decoder self-attention", DECODER, target, inputs, decoder, colours),
+        AttentionMap("cross", "Cross-attention", CROSS, target, source, cross, colours),
     )
-    for part in parts:
-        _check(part)
-    return parts
+    for attention in attentions:
+        _check(attention)
+    return attentions
 
 
-def _check(part: AttentionMap) -> None:
-    """Asserts that every layer has a weight for each pair of words."""
-    assert part.layers, f"{part.title} has no layer"
-    for number, weights in enumerate(part.layers, start=1):
-        shape = (len(part.looking), len(part.seen))
-        assert weights.ndim == 3, f"{part.title}, layer {number}: {weights.ndim} dimensions instead of 3"
-        assert weights.shape[1:] == shape, f"{part.title}, layer {number}: {weights.shape[1:]}, not {shape}"
-        assert np.isfinite(weights).all(), f"{part.title}, layer {number}: a weight is not finite"
+def _check(attention: AttentionMap) -> None:
+    """Asserts that every layer has a finite weight for each pair of subwords."""
+    title = attention.title
+    assert attention.layers, f"{title} has no layer"
+    for number, weights in enumerate(attention.layers, start=1):
+        shape = (len(attention.queries), len(attention.keys))
+        assert weights.ndim == 3, f"{title}, layer {number}: {weights.ndim} dimensions instead of 3"
+        assert weights.shape[1:] == shape, f"{title}, layer {number}: {weights.shape[1:]}, not {shape}"
+        assert np.isfinite(weights).all(), f"{title}, layer {number}: a weight is not finite"
 
 
-def labels(pieces: tuple[str, ...]) -> tuple[str, ...]:
-    """Subword pieces as people read them: what begins a word stands plain, what goes on with one after a dot."""
-    return tuple(_label(piece, first=place == 0) for place, piece in enumerate(pieces))
+def subword_labels(subwords: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns readable subwords: "▁" is removed where a word begins, and "·" stands where a word continues."""
+    return tuple(_label(subword, is_first=place == 0) for place, subword in enumerate(subwords))
 
 
-def _label(piece: str, *, first: bool) -> str:
-    plain = piece.removeprefix(WORD_START)
+def _label(subword: str, *, is_first: bool) -> str:
+    plain = subword.removeprefix(WORD_START)
     if not plain:
         return WORD_START
-    # As where text is cut into words, whose letters many scripts write with marks.
-    continues = plain == piece and not first and unicodedata.category(plain[0])[0] in "LMN"
-    return displayed(f"·{plain}" if continues else plain)
+    # Letters, marks and digits continue a word; many scripts write letters with marks.
+    continues = plain == subword and not is_first and unicodedata.category(plain[0])[0] in "LMN"
+    return show_control_characters(f"·{plain}" if continues else plain)
 
 
-def displayed(text: str) -> str:
-    """`text` with its control characters made visible."""
-    return text.translate(VISIBLE)
+def show_control_characters(text: str) -> str:
+    """Replaces control characters by their pictures."""
+    return text.translate(CONTROL_PICTURES)
 
 
 def head_colours(heads: int) -> tuple[str, ...]:
-    """One colour a head, as `#rrggbb`: hues evenly spaced in OKLCH, none too pale for white nor too dark for black."""
+    """Returns a colour a head, as `#rrggbb`: evenly spaced hues in OKLCH that are visible on white and on black."""
     number = np.arange(heads)
-    # Neighbours differ in lightness too, so that sixteen heads can still be told apart.
+    # Neighbours differ in lightness too, so that sixteen heads can be told apart.
     lightness = np.where(number % 2 == 0, 0.60, 0.69)
     hue = 2 * np.pi * (number / heads + 0.07)
     rgb = _oklch_to_rgb(lightness, 0.155, hue)
@@ -92,7 +95,7 @@ def head_colours(heads: int) -> tuple[str, ...]:
 
 
 def _oklch_to_rgb(lightness: np.ndarray, chroma: float, hue: np.ndarray) -> np.ndarray:
-    """OKLCH to sRGB in [0, 1], shape [colours, 3] (Björn Ottosson, "A perceptual color space", 2020)."""
+    """Converts OKLCH to sRGB in [0, 1], shape [colours 3] (Björn Ottosson, "A perceptual color space", 2020)."""
     oklab = np.stack([lightness, chroma * np.cos(hue), chroma * np.sin(hue)], axis=-1)
     to_cones = np.array(
         [

@@ -1,49 +1,49 @@
-// The reader's controls, and the page's beginning.
+// The reader's controls, and the start of the page.
 
 function buildControls() {
-  const kinds = record.attentions.map(({ title }, kind) => radio("kind", kind, title, () => choose({ kind })));
+  const kinds = record.attentions.map(({ title }, kind) => radio("kind", kind, title, () => select({ kind })));
   document.getElementById("kinds").append(...kinds);
-  const views = ["lines", "maps"].map((view) => radio("view", view, VIEWS[view], () => choose({ view })));
+  const views = ["lines", "maps"].map((view) => radio("view", view, VIEWS[view], () => select({ view })));
   document.getElementById("views").append(...views);
-  const every = headsButton("All", () => new Set(record.colours.keys()));
-  const none = headsButton("None", () => new Set());
-  document.getElementById("heads").append(...record.colours.map(headBox), every, none);
+  const all = headsButton("All", "All heads", () => new Set(record.colours.keys()));
+  const none = headsButton("None", "No heads", () => new Set());
+  document.getElementById("heads").append(...record.colours.map(headCheckbox), all, none);
 }
 
-function radio(name, value, text, chosen) {
+function radio(name, value, text, onChange) {
   const input = element("input", { type: "radio", name, value });
-  input.addEventListener("change", chosen);
+  input.addEventListener("change", onChange);
   return element("label", { class: "choice" }, input, element("span", {}, text));
 }
 
-function headBox(colour, head) {
+function headCheckbox(colour, head) {
   const input = element("input", { type: "checkbox", value: head, "aria-label": `Head ${head + 1}` });
   input.addEventListener("change", () => {
-    const chosen = new Set(state.heads);
-    if (!chosen.delete(head)) chosen.add(head);
-    choose({ heads: chosen });
+    const selected = new Set(state.heads);
+    if (!selected.delete(head)) selected.add(head);
+    select({ heads: selected });
   });
   const square = element("span", { class: "square", "aria-hidden": "true" }, String(head + 1));
   return element("label", { class: "head", style: `--colour: ${colour}` }, input, square);
 }
 
-function headsButton(text, chosen) {
-  const button = element("button", { type: "button", "aria-label": `${text} heads` }, text);
-  button.addEventListener("click", () => choose({ heads: chosen() }));
+function headsButton(text, label, headsToSelect) {
+  const button = element("button", { type: "button", "aria-label": label }, text);
+  button.addEventListener("click", () => select({ heads: headsToSelect() }));
   return button;
 }
 
-/** The layers differ from attention to attention, so their buttons are made anew when their number changes. */
+/** Attentions may differ in their number of layers; the buttons are rebuilt when the number changes. */
 function buildLayers() {
   const box = document.getElementById("layers");
   const count = attention().layers.length;
   if (box.querySelectorAll("label").length === count) return;
   box.querySelectorAll("label").forEach((label) => label.remove());
   for (let layer = 0; layer < count; layer++)
-    box.append(radio("layer", layer, String(layer + 1), () => choose({ layer })));
+    box.append(radio("layer", layer, String(layer + 1), () => select({ layer })));
 }
 
-function markControls() {
+function updateControls() {
   buildLayers();
   const view = state.view === "map" ? "maps" : state.view;
   for (const [name, value] of Object.entries({ kind: state.kind, layer: state.layer, view }))
@@ -52,51 +52,51 @@ function markControls() {
     input.checked = state.heads.has(head);
     input.disabled = state.view === "lines" && head >= weights().length;
   });
-  document.getElementById("heads").hidden = state.view === "map"; // the large map has steps of its own
+  document.getElementById("heads").hidden = state.view === "map"; // the large map has buttons of its own
 }
 
-/** Shows the choices. The keyboard keeps its place: words are built anew only when they change, and buttons refocused. */
+/** Shows the selection. The keyboard's focus stays: subwords are rebuilt only when they change, buttons are refocused. */
 function show() {
-  const held = document.activeElement?.closest("#stage button, #weights button");
-  markControls();
-  const { title, reading, layers } = attention();
+  const focused = document.activeElement?.closest("#stage button, #weights button");
+  updateControls();
+  const { name, title, description, layers } = attention();
   const layer = `layer ${state.layer + 1} of ${layers.length}`;
-  const where = { lines: `, ${layer}`, maps: ", all layers", map: `, ${layer}, head ${state.head + 1}` };
-  document.getElementById("caption").textContent = title + where[state.view];
-  document.getElementById("explained").textContent = reading;
+  const suffixes = { lines: `, ${layer}`, maps: ", all layers", map: `, ${layer}, head ${state.head + 1}` };
+  document.getElementById("caption").textContent = title + suffixes[state.view];
+  document.getElementById("description").textContent = description;
   const stage = document.getElementById("stage");
   if (state.view === "maps") buildMaps(stage);
   if (state.view === "map") buildMap(stage);
-  const words = state.view === "lines" ? attention().name : "";
-  if (words && stage.dataset.words !== words) buildLines(stage);
-  stage.dataset.words = words;
-  if (words) updateLines();
-  if (held && !held.isConnected) refocus(stage, nameOf(held));
+  const shownLines = state.view === "lines" ? name : "";
+  if (shownLines && stage.dataset.lines !== shownLines) buildLines(stage);
+  stage.dataset.lines = shownLines;
+  if (shownLines) updateLines();
+  if (focused && !focused.isConnected) refocus(stage, buttonName(focused));
 }
 
-/** Puts the keyboard on the button of that name, or on the picture where there is none now. */
+/** Focuses the enabled button of that name, or the stage where there is none. */
 function refocus(stage, name) {
-  const same = [...stage.querySelectorAll("button:enabled")].find((button) => nameOf(button) === name);
-  (same ?? stage).focus();
+  const button = [...stage.querySelectorAll("button:enabled")].find((candidate) => buttonName(candidate) === name);
+  (button ?? stage).focus();
 }
 
-function nameOf(button) {
+function buttonName(button) {
   return button.getAttribute("aria-label") ?? button.textContent;
 }
 
-/** Left and right go through the layers wherever they have no meaning of their own. */
+/** The left and right keys change the layer wherever they have no other meaning. */
 document.addEventListener("keydown", (event) => {
   const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
   if (!step || event.altKey || event.ctrlKey || event.metaKey || event.target.closest("input, .scroll")) return;
   event.preventDefault();
-  choose({ layer: state.layer + step });
+  select({ layer: state.layer + step });
 });
 
 window.addEventListener("hashchange", () => {
-  follow(location.hash);
+  readAddress(location.hash);
   show();
 });
 
 buildControls();
-follow(location.hash);
+readAddress(location.hash);
 show();

@@ -1,41 +1,41 @@
-"""A record of attention drawn into a file, the format told by the file's suffix."""
+"""Drawing the attention of a translation into a file, in the format that the file name asks for."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from transduce.pictures.attention import attentions, displayed
-from transduce.pictures.page import page
+from transduce.pictures.attention import attention_maps, show_control_characters
+from transduce.pictures.page import render_page
 
 if TYPE_CHECKING:
     from transduce.translation.results import Explanation
 
 __all__ = ["draw", "picture_format"]
 
-Format = Literal["html", "png", "svg"]
+PictureFormat = Literal["html", "png", "svg"]
 
 
-def picture_format(path: Path) -> Format:
-    """The format that the suffix of `path` asks for; a `ValueError` where it is none of the three."""
-    formats: dict[str, Format] = {".html": "html", ".png": "png", ".svg": "svg"}
+def picture_format(path: Path) -> PictureFormat:
+    """Returns the format that the suffix of `path` names; raises ValueError for another suffix."""
+    formats: dict[str, PictureFormat] = {".html": "html", ".png": "png", ".svg": "svg"}
     if path.suffix.lower() not in formats:
         raise ValueError(f"cannot draw into `{path}`: the file's name must end in .html, .png or .svg")
     return formats[path.suffix.lower()]
 
 
 def draw(explanation: "Explanation", path: Path) -> None:
-    """Writes every attention of `explanation` (PAPER figures 3 to 5) into `path`.
+    """Writes a picture of all attention weights of `explanation` to `path` (as the paper's figures 3 to 5).
 
-    `.html` is one self-contained page in which words, heads and layers are chosen; `.png` and `.svg` are one
-    figure of the whole record. The same record gives the same bytes. A `ValueError` for another suffix, an
-    `OSError` where the file cannot be written.
+    `.html` is one self-contained page in which the reader chooses subwords, heads and layers; `.png` and `.svg` are one
+    figure. Equal explanations give equal bytes. Raises ValueError for another suffix, OSError where the file cannot be
+    written.
     """
     kind = picture_format(path)
-    parts = attentions(explanation)
-    texts = displayed(explanation.source_text), displayed(explanation.target_text)
+    attentions = attention_maps(explanation)
+    texts = show_control_characters(explanation.source_text), show_control_characters(explanation.target_text)
     if kind == "html":
-        path.write_text(page(parts, *texts), encoding="utf-8", newline="\n")
+        path.write_text(render_page(attentions, *texts), encoding="utf-8", newline="\n")
         return
-    # Matplotlib takes a second to import, and the page has no need of it.
+    # Imported here because Matplotlib takes a second to import, and the page does not need it.
     from transduce.pictures.figure import write_figure
 
-    write_figure(parts, texts, path, kind)
+    write_figure(attentions, texts, path, kind)

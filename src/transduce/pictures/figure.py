@@ -1,6 +1,6 @@
-"""The figure to print: two layers as lines between two rows of words, then every layer and head as a heat map.
+"""The figure in PNG or SVG: two layers as lines between subwords, then every layer and head as a heat map.
 
-All of it lies on one pair of axes whose unit is the typographic point, y running down the page.
+All panels are on one pair of axes whose unit is the typographic point, with y pointing down.
 """
 
 import unicodedata
@@ -26,31 +26,32 @@ __all__ = ["write_figure"]
 INK, MUTED, EDGE = "#1c1d22", "#5d606b", "#d9d7d2"
 FONTS = ("DejaVu Sans", "Noto Sans", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Color Emoji")
 MARGIN = 28.0
-BETWEEN = 34.0  # from panel to panel
-TITLE = 52.0  # a panel's title, and the heads' numbers under it
-WORD = 9.0  # size of the words that lines join
-SPAN = 170.0  # length of an upright line
-LONGEST = 20  # characters of a word that are shown
-FAINTEST = 0.03  # weaker lines would not be seen
-GAP = 2  # cells from heat map to heat map
-WIDEST = 1150.0  # that all heads of a layer should take together
-MOST_PIXELS = 40e6  # of a PNG; only sentences of a hundred words come near
+HEADING_HEIGHT = 64.0  # of both sentences
+PANEL_GAP = 34.0
+TITLE_HEIGHT = 52.0  # of a panel's title and the numbers of the heads
+FONT_SIZE = 9.0  # of the subwords that lines join
+LINE_LENGTH = 170.0  # of an upright line
+MAX_CHARACTERS = 20  # of a subword that are drawn
+MIN_WEIGHT = 0.03  # a weaker line would be invisible
+MAP_GAP = 2  # cells between heat maps
+MAPS_WIDTH = 1150.0  # of all heads of a layer, where the cells can be small enough
+MAX_PIXELS = 40e6  # of a PNG; only sentences of about a hundred subwords reach it
 
 
-def write_figure(parts: Sequence[AttentionMap], texts: tuple[str, str], path: Path, kind: str) -> None:
-    """Writes the three attentions `parts` of the source and target `texts` as `kind`, png or svg."""
-    # Without date and version the same record gives the same bytes.
+def write_figure(attentions: Sequence[AttentionMap], texts: tuple[str, str], path: Path, kind: str) -> None:
+    """Writes the figure of the attentions of a source and a target text; `kind` is png or svg."""
+    # Without date and version, equal explanations give equal bytes.
     metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
-    with _style():
-        figure = _figure(parts, texts)
+    with _figure_style():
+        figure = _build_figure(attentions, texts)
         width, height = figure.get_size_inches()
-        dpi = min(180.0, float(np.sqrt(MOST_PIXELS / (width * height))))
+        dpi = min(180.0, float(np.sqrt(MAX_PIXELS / (width * height))))
         figure.savefig(path, format=kind, dpi=dpi, metadata=metadata)
 
 
 @contextmanager
-def _style() -> Iterator[None]:
-    """Text stays text, names in the SVG repeat, and a glyph that no font has becomes a box without a warning."""
+def _figure_style() -> Iterator[None]:
+    """Keeps text as text in SVG and its ids repeatable; draws a glyph that no font has as a box, without a warning."""
     installed = {font.name for font in font_manager.fontManager.ttflist}
     style: Any = {
         "svg.fonttype": "none",
@@ -63,182 +64,194 @@ def _style() -> Iterator[None]:
         yield
 
 
-def _figure(parts: Sequence[AttentionMap], texts: tuple[str, str]) -> Figure:
-    """The panels one under the other: title, lines as in the paper's figures 3 to 5, all heat maps, scale."""
-    encoder, decoder, cross = parts
-    cell = _cell(parts)
-    # The layer of the paper's figures is the fifth of six; its cross-attention is not shown there.
-    panels: list[Lines | Maps] = [Lines(encoder, max(0, len(encoder.layers) - 2)), Lines(cross, len(cross.layers) - 1)]
-    panels += [Maps(part, cell) for part in (encoder, cross, decoder)]
+def _build_figure(attentions: Sequence[AttentionMap], texts: tuple[str, str]) -> Figure:
+    """Returns the figure: heading, lines as in the paper's figures 3 to 5, all heat maps, scale."""
+    encoder, decoder, cross = attentions
+    cell = _cell_size(attentions)
+    # The paper's figures show layer 5 of 6 of the encoder, and no cross-attention.
+    panels: list[LinePanel | HeatMapPanel] = [
+        LinePanel(encoder, max(0, len(encoder.layers) - 2)),
+        LinePanel(cross, len(cross.layers) - 1),
+        *(HeatMapPanel(attention, cell) for attention in (encoder, cross, decoder)),
+    ]
     width = max(480.0, *(panel.width for panel in panels)) + 2 * MARGIN
-    heading = 64.0
-    height = heading + sum(panel.height + BETWEEN for panel in panels) + 40.0 + 2 * MARGIN
+    height = HEADING_HEIGHT + sum(panel.height + PANEL_GAP for panel in panels) + 40.0 + 2 * MARGIN
     figure = Figure(figsize=(width / 72, height / 72), facecolor="white")
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0.0, width), ylim=(height, 0.0), autoscale_on=False)
     axes.set_axis_off()
     _write_heading(axes, texts, width)
-    top = MARGIN + heading
+    top = MARGIN + HEADING_HEIGHT
     for panel in panels:
         panel.draw(axes, top, width)
-        top += panel.height + BETWEEN
+        top += panel.height + PANEL_GAP
     _draw_scale(axes, top)
     return figure
 
 
-def _cell(parts: Sequence[AttentionMap]) -> float:
-    """Side of a heat map's cell: small enough for all heads in a row, large enough to read a word beside it."""
-    most = max(len(weights) * (len(part.seen) + GAP) for part in parts for weights in part.layers)
-    return min(11.0, max(4.0, WIDEST / most))
+def _cell_size(attentions: Sequence[AttentionMap]) -> float:
+    """Returns the side of a cell: small enough for all heads in a row, large enough for a subword beside it."""
+    panels = [HeatMapPanel(attention, cell=1.0) for attention in attentions]
+    return min(11.0, max(4.0, MAPS_WIDTH / max(panel.heads * panel.step[0] for panel in panels)))
 
 
-class Lines(NamedTuple):
-    """One layer as lines between two rows of words, one colour a head (PAPER figures 3 to 5)."""
+class LinePanel(NamedTuple):
+    """One layer as lines between two rows of subwords, one colour a head (the paper's figures 3 to 5)."""
 
-    part: AttentionMap
+    attention: AttentionMap
     layer: int
 
     @property
     def width(self) -> float:
-        """The least that keeps the words apart."""
-        return 1.5 * WORD * max(len(self.part.looking), len(self.part.seen))
+        """The least width at which subwords do not touch."""
+        return 1.5 * FONT_SIZE * max(len(self.attention.queries), len(self.attention.keys))
 
     @property
     def height(self) -> float:
-        """Title, both rows of words and the lines between."""
-        return TITLE + _room(self.part.looking, WORD) + SPAN + _room(self.part.seen, WORD)
+        """The height of title, subwords and lines."""
+        queries, keys = (_text_length(side, FONT_SIZE) for side in (self.attention.queries, self.attention.keys))
+        return TITLE_HEIGHT + queries + LINE_LENGTH + keys
 
     def draw(self, axes: Axes, top: float, width: float) -> None:
         """Draws the panel from `top` down."""
-        weights = self.part.layers[self.layer]
-        title = f"{self.part.title}, layer {self.layer + 1} of {len(self.part.layers)}"
-        _write(axes, MARGIN, top, title, size=12, weight="bold", va="top")
-        _write(axes, MARGIN, top + 19, self.part.reading, size=9, color=MUTED, va="top")
+        attention, weights = self.attention, self.attention.layers[self.layer]
+        title = f"{attention.title}, layer {self.layer + 1} of {len(attention.layers)}"
+        _write_title(axes, top, title, attention.description)
         heads = MARGIN + 9 + 20 * np.arange(len(weights))
-        _draw_heads(axes, self.part.colours, top + 41, heads)
-        key = "from above to below; the fuller, the greater the weight"
-        _write(axes, heads[-1] + 20, top + 41, key, size=9, color=MUTED, va="center_baseline")
+        _draw_heads(axes, attention.colours, top + 41, heads)
+        legend = "from above to below; a fuller colour is a greater weight"
+        _write(axes, heads[-1] + 20, top + 41, legend, size=9, color=MUTED, va="center_baseline")
         span = min(44.0 * max(weights.shape[1:]), width - 2 * MARGIN)
-        upper = top + TITLE + _room(self.part.looking, WORD) + 6
+        upper = top + TITLE_HEIGHT + _text_length(attention.queries, FONT_SIZE) + 6
         self._draw_lines(axes, span, upper)
-        _write_upright(axes, self.part.looking, _middles(self.part.looking, span), upper - 4, size=WORD, va="bottom")
-        _write_upright(axes, self.part.seen, _middles(self.part.seen, span), upper + SPAN + 4, size=WORD, va="top")
+        for subwords, edge, side in (
+            (attention.queries, upper - 4, "bottom"),
+            (attention.keys, upper + LINE_LENGTH + 4, "top"),
+        ):
+            _write_upright(axes, subwords, _centres(subwords, span), edge, size=FONT_SIZE, va=side)
 
     def _draw_lines(self, axes: Axes, span: float, upper: float) -> None:
-        weights = self.part.layers[self.layer]
-        head, looking, seen = np.nonzero(weights >= FAINTEST)
-        strength = weights[head, looking, seen]
-        # Heads lie side by side, so that two that agree are both seen.
+        attention, weights = self.attention, self.attention.layers[self.layer]
+        head, query, key = np.nonzero(weights >= MIN_WEIGHT)
+        opacity = weights[head, query, key]
+        # The lines of the heads lie side by side, so that lines between the same subwords are all visible.
         shift = 0.6 * span / max(weights.shape[1:]) * ((head + 0.5) / len(weights) - 0.5)
-        starts = np.stack([_middles(self.part.looking, span)[looking] + shift, np.full(len(head), upper)], axis=-1)
-        ends = np.stack([_middles(self.part.seen, span)[seen] + shift, np.full(len(head), upper + SPAN)], axis=-1)
-        colours = np.array([to_rgb(colour) for colour in self.part.colours])
-        drawn = np.concatenate([colours[head], strength[:, None]], axis=-1)
-        order = np.argsort(strength, kind="stable")
+        starts = np.stack([_centres(attention.queries, span)[query] + shift, np.full(len(head), upper)], axis=-1)
+        ends = np.stack([_centres(attention.keys, span)[key] + shift, np.full(len(head), upper + LINE_LENGTH)], axis=-1)
+        colours = np.array([to_rgb(colour) for colour in attention.colours])
+        rgba = np.concatenate([colours[head], opacity[:, None]], axis=-1)
+        order = np.argsort(opacity, kind="stable")
         segments = np.stack([starts, ends], axis=1)[order]
-        axes.add_collection(LineCollection(list(segments), colors=list(drawn[order]), linewidths=1.4), autolim=False)
+        axes.add_collection(LineCollection(list(segments), colors=list(rgba[order]), linewidths=1.4), autolim=False)
 
 
-class Maps(NamedTuple):
+class HeatMapPanel(NamedTuple):
     """Every layer and head of an attention as a heat map: a row a layer, a column a head."""
 
-    part: AttentionMap
+    attention: AttentionMap
     cell: float
 
     @property
     def heads(self) -> int:
-        """Columns: the most heads that a layer has."""
-        return max(len(weights) for weights in self.part.layers)
+        """The number of columns: the most heads of a layer."""
+        return max(len(weights) for weights in self.attention.layers)
 
     @property
     def margin(self) -> float:
-        """Room on the left for a layer's number and its words."""
-        return 24 + _room(self.part.looking, self.word)
+        """The width of a layer's number and its subwords, on the left."""
+        return 24 + _text_length(self.attention.queries, self.font_size)
 
     @property
-    def word(self) -> float:
-        """Size of the words at the edge."""
+    def font_size(self) -> float:
+        """The font size of the subwords."""
         return 0.86 * self.cell
 
     @property
     def step(self) -> tuple[float, float]:
-        """From one map to the next, across and down."""
-        return self.cell * (len(self.part.seen) + GAP), self.cell * (len(self.part.looking) + GAP)
+        """The distance from one map to the next, across and down."""
+        return self.cell * (len(self.attention.keys) + MAP_GAP), self.cell * (len(self.attention.queries) + MAP_GAP)
 
     @property
     def width(self) -> float:
-        """Words on the left, and the maps."""
+        """The width of the subwords on the left and of the maps."""
         return self.margin + self.heads * self.step[0]
 
     @property
     def height(self) -> float:
-        """Title, the maps, and words at the foot."""
-        return TITLE + len(self.part.layers) * self.step[1] + _room(self.part.seen, self.word)
+        """The height of title, maps, and subwords below."""
+        keys = _text_length(self.attention.keys, self.font_size)
+        return TITLE_HEIGHT + len(self.attention.layers) * self.step[1] + keys
 
     def draw(self, axes: Axes, top: float, width: float) -> None:
-        """Draws the panel from `top` down; the maps keep their size whatever the `width`."""
+        """Draws the panel from `top` down; the size of the maps does not depend on `width`."""
         across, down = self.step
-        left, upper = MARGIN + self.margin, top + TITLE
-        _write(axes, MARGIN, top, f"{self.part.title}, every layer and head", size=12, weight="bold", va="top")
-        _write(axes, MARGIN, top + 19, self.part.reading, size=9, color=MUTED, va="top")
-        middles = left + across * (np.arange(self.heads) + 0.5) - self.cell
-        _draw_heads(axes, self.part.colours, upper - 10, middles)
+        left, upper = MARGIN + self.margin, top + TITLE_HEIGHT
+        _write_title(axes, top, f"{self.attention.title}, every layer and head", self.attention.description)
+        centres = left + across * (np.arange(self.heads) + 0.5) - self.cell
+        _draw_heads(axes, self.attention.colours, upper - 10, centres)
         mosaic = self._mosaic()
         extent = (left, left + self.cell * mosaic.shape[1], upper + self.cell * mosaic.shape[0], upper)
         axes.imshow(mosaic, extent=extent, aspect="auto", interpolation="none", zorder=1)
-        for number, weights in enumerate(self.part.layers):
+        for number, weights in enumerate(self.attention.layers):
             for head in range(len(weights)):
                 corner = (left + head * across, upper + number * down)
-                size = (across - GAP * self.cell, down - GAP * self.cell)
+                size = (across - MAP_GAP * self.cell, down - MAP_GAP * self.cell)
                 axes.add_patch(Rectangle(corner, *size, fill=False, edgecolor=EDGE, linewidth=0.6, zorder=2))
-        self._write_words(axes, left, upper)
+        self._write_subwords(axes, left, upper)
 
     def _mosaic(self) -> np.ndarray:
-        """All maps in one image, a pixel a cell: the head's colour, and as its fullness the root of the weight."""
-        rows, columns = len(self.part.looking) + GAP, len(self.part.seen) + GAP
-        mosaic = np.zeros((rows * len(self.part.layers), columns * self.heads, 4))
-        colours = [to_rgb(colour) for colour in self.part.colours]
-        for number, weights in enumerate(self.part.layers):
+        """Returns all maps as one RGBA image, a pixel a cell: the head's colour with opacity √weight."""
+        rows, columns = len(self.attention.queries) + MAP_GAP, len(self.attention.keys) + MAP_GAP
+        mosaic = np.zeros((rows * len(self.attention.layers), columns * self.heads, 4))
+        colours = [to_rgb(colour) for colour in self.attention.colours]
+        for number, weights in enumerate(self.attention.layers):
             for head, weight in enumerate(weights):
-                tile = mosaic[number * rows : (number + 1) * rows - GAP, head * columns : (head + 1) * columns - GAP]
+                first_row, first_column = number * rows, head * columns
+                tile = mosaic[first_row : first_row + rows - MAP_GAP, first_column : first_column + columns - MAP_GAP]
                 tile[..., :3] = colours[head]
                 tile[..., 3] = np.sqrt(np.clip(weight, 0.0, 1.0))
-        return mosaic[:-GAP, :-GAP]
+        return mosaic[:-MAP_GAP, :-MAP_GAP]
 
-    def _write_words(self, axes: Axes, left: float, upper: float) -> None:
-        """The words of the rows beside every layer, those of the columns under the last."""
+    def _write_subwords(self, axes: Axes, left: float, upper: float) -> None:
+        """Writes the queries beside every layer, and the keys below the last."""
         across, down = self.step
-        for number in range(len(self.part.layers)):
+        for number in range(len(self.attention.layers)):
             start = upper + number * down
-            middle = start + (down - GAP * self.cell) / 2
+            middle = start + (down - MAP_GAP * self.cell) / 2
             layer = f"layer {number + 1}"
             _write(axes, MARGIN + 5, middle, layer, size=9, color=MUTED, rotation=90, va="center", ha="center")
-            for place, word in enumerate(self.part.looking):
+            for place, subword in enumerate(self.attention.queries):
                 height = start + (place + 0.5) * self.cell
-                _write(axes, left - 3, height, _shortened(word), size=self.word, va="center_baseline", ha="right")
-        foot = upper + len(self.part.layers) * down - GAP * self.cell + 3
+                _write(axes, left - 3, height, _shorten(subword), size=self.font_size, va="center_baseline", ha="right")
+        foot = upper + len(self.attention.layers) * down - MAP_GAP * self.cell + 3
         for head in range(self.heads):
-            middles = left + head * across + (np.arange(len(self.part.seen)) + 0.5) * self.cell
-            _write_upright(axes, self.part.seen, middles, foot, size=self.word, va="top")
+            centres = left + head * across + (np.arange(len(self.attention.keys)) + 0.5) * self.cell
+            _write_upright(axes, self.attention.keys, centres, foot, size=self.font_size, va="top")
 
 
 def _write_heading(axes: Axes, texts: tuple[str, str], width: float) -> None:
-    """Both sentences at the top of the figure."""
+    """Writes both sentences at the top of the figure."""
     for place, (name, text) in enumerate(zip(("Source", "Target"), texts, strict=True)):
-        size = min(12.0, (width - 2 * MARGIN - 60) / (0.62 * max(1, _columns(text))))
+        size = min(12.0, (width - 2 * MARGIN - 60) / (0.62 * max(1, _display_width(text))))
         height = MARGIN + 10 + 22 * place
         _write(axes, MARGIN, height, name, size=11, color=MUTED, va="center_baseline")
         _write(axes, MARGIN + 56, height, text, size=size, va="center_baseline")
 
 
-def _draw_heads(axes: Axes, colours: Sequence[str], height: float, middles: np.ndarray) -> None:
-    """The heads' numbers in squares of their colours, a square at each of `middles`."""
-    for number, (colour, middle) in enumerate(zip(colours, middles, strict=False), start=1):
-        axes.add_patch(Rectangle((middle - 7, height - 7), 14, 14, facecolor=colour, linewidth=0))
-        _write(axes, middle, height, str(number), size=8, va="center_baseline", ha="center")
+def _write_title(axes: Axes, top: float, title: str, description: str) -> None:
+    """Writes the title of a panel and the description below it."""
+    _write(axes, MARGIN, top, title, size=12, weight="bold", va="top")
+    _write(axes, MARGIN, top + 19, description, size=9, color=MUTED, va="top")
+
+
+def _draw_heads(axes: Axes, colours: Sequence[str], height: float, centres: np.ndarray) -> None:
+    """Draws the numbers of the heads in squares of their colours, a square at each of `centres`."""
+    for number, (colour, centre) in enumerate(zip(colours, centres, strict=False), start=1):
+        axes.add_patch(Rectangle((centre - 7, height - 7), 14, 14, facecolor=colour, linewidth=0))
+        _write(axes, centre, height, str(number), size=8, va="center_baseline", ha="center")
 
 
 def _draw_scale(axes: Axes, top: float) -> None:
-    """What weight a fullness of colour means."""
+    """Draws the scale of the heat maps."""
     _write(axes, MARGIN, top + 11, "Weight in the heat maps", size=9, color=MUTED, va="center_baseline")
     for place, weight in enumerate((0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0)):
         left = MARGIN + 130 + 40 * place
@@ -249,30 +262,30 @@ def _draw_scale(axes: Axes, top: float) -> None:
 
 
 def _write(axes: Axes, x: float, y: float, text: str, **style: Any) -> None:
-    """Writes `text` in ink unless `style` says otherwise; `$` begins no mathematics."""
+    """Writes `text`; `$` is a dollar sign, and does not begin mathematics."""
     axes.text(x, y, text, **{"color": INK, "parse_math": False, **style})
 
 
-def _write_upright(axes: Axes, words: Sequence[str], middles: np.ndarray, height: float, **style: Any) -> None:
-    """Writes each of `words` from below to above, at its place of `middles`."""
-    for middle, word in zip(middles, words, strict=True):
-        _write(axes, middle, height, _shortened(word), rotation=90, ha="center", **style)
+def _write_upright(axes: Axes, subwords: Sequence[str], centres: np.ndarray, height: float, **style: Any) -> None:
+    """Writes each subword from bottom to top, at its place of `centres`."""
+    for centre, subword in zip(centres, subwords, strict=True):
+        _write(axes, centre, height, _shorten(subword), rotation=90, ha="center", **style)
 
 
-def _shortened(word: str) -> str:
-    return word if len(word) <= LONGEST else f"{word[: LONGEST - 1]}…"
+def _shorten(subword: str) -> str:
+    return subword if len(subword) <= MAX_CHARACTERS else f"{subword[: MAX_CHARACTERS - 1]}…"
 
 
-def _middles(words: Sequence[str], span: float) -> np.ndarray:
-    """Where the words of a row stand, spread over `span`."""
-    return MARGIN + (np.arange(len(words)) + 0.5) * span / len(words)
+def _centres(subwords: Sequence[str], span: float) -> np.ndarray:
+    """Returns the centres of the subwords of a row that are spread over `span`."""
+    return MARGIN + (np.arange(len(subwords)) + 0.5) * span / len(subwords)
 
 
-def _room(words: Sequence[str], size: float) -> float:
-    """Length that the longest of `words` takes at `size`, both in points."""
-    return 8 + 0.62 * size * max(_columns(_shortened(word)) for word in words)
+def _text_length(subwords: Sequence[str], size: float) -> float:
+    """Returns the length of the longest subword at font size `size`, both in points."""
+    return 8 + 0.62 * size * max(_display_width(_shorten(subword)) for subword in subwords)
 
 
-def _columns(text: str) -> int:
-    """Width of `text` in letters; those of East Asia take two."""
-    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+def _display_width(text: str) -> int:
+    """Returns the width of `text` in characters; wide East Asian characters count twice."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

@@ -1,64 +1,63 @@
-// The view of lines: two columns of words, a line for each weight, one colour a head (the paper's figures 3 to 5).
+// The view of lines: two columns of subwords, a line a weight, one colour a head (the paper's figures 3 to 5).
 
-const ROW = 26; // height of a word, in pixels; the style sheet has it as --row
-const FAINTEST = 10; // thousandths; weaker lines would not be seen
+const ROW = 26; // height of a subword, in pixels; the style sheet has it as --row
+const MIN_WEIGHT = 10; // in thousandths; a weaker line would be invisible
 const TITLES = {
-  encoder: { looking: "word", seen: "looks at" },
-  decoder: { looking: "being written", seen: "before it" },
-  cross: { looking: "being written", seen: "source" },
+  encoder: { queries: "subword", keys: "attends to" },
+  decoder: { queries: "being written", keys: "before it" },
+  cross: { queries: "being written", keys: "source" },
 };
 const SVG = "http://www.w3.org/2000/svg";
 
-let pointed = null; // the word under the pointer or the keyboard's focus: { side, place }
+let pointed = null; // the subword under the pointer or the keyboard's focus: { side, index }
 
 function buildLines(stage) {
   pointed = null;
-  const { name, looking, seen } = attention();
-  const height = ROW * Math.max(looking.length, seen.length);
+  const { name, queries, keys } = attention();
+  const height = ROW * Math.max(queries.length, keys.length);
   const canvas = document.createElementNS(SVG, "svg");
   canvas.setAttribute("viewBox", `0 0 100 ${height}`);
   canvas.setAttribute("preserveAspectRatio", "none");
   canvas.setAttribute("role", "img");
   canvas.style.height = `${height}px`;
-  const left = element("div", { class: "side" }, element("h3", {}, TITLES[name].looking), wordList("looking", looking));
-  const right = element("div", { class: "side" }, element("h3", {}, TITLES[name].seen), wordList("seen", seen));
-  stage.replaceChildren(element("div", { class: "lines" }, left, canvas, right));
+  const columns = Object.entries({ queries, keys }).map(([side, subwords]) =>
+    element("div", { class: "side" }, element("h3", {}, TITLES[name][side]), subwordList(side, subwords)));
+  stage.replaceChildren(element("div", { class: "lines" }, columns[0], canvas, columns[1]));
 }
 
-/** A list of words; the tab key reaches one of them, the arrows move on from there. */
-function wordList(side, words) {
-  const items = words.map((word, place) => element("li", {}, wordButton(side, word, place)));
+/** A list of subwords; the tab key reaches one of them, and the arrows move on from there. */
+function subwordList(side, subwords) {
+  const items = subwords.map((subword, index) => element("li", {}, subwordButton(side, subword, index)));
   const list = element("ol", { class: side, "aria-label": TITLES[attention().name][side] }, ...items);
   list.addEventListener("pointerleave", () => point(null));
   list.addEventListener("focusout", () => point(null));
   return list;
 }
 
-function wordButton(side, word, place) {
+function subwordButton(side, subword, index) {
   const marks = element("span", { class: "marks", "aria-hidden": "true" });
-  const button = element("button", { type: "button", tabindex: place ? -1 : 0, title: word }, marks);
-  button.append(element("bdi", WORD, word));
-  button.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && point({ side, place }));
-  button.addEventListener("focus", () => button.matches(":focus-visible") && point({ side, place }));
-  button.addEventListener("click", () => keep(side, place));
-  button.addEventListener("keydown", (event) => walk(event, button));
+  const button = element("button", { type: "button", tabindex: index ? -1 : 0, title: subword }, marks);
+  button.append(element("bdi", SUBWORD, subword));
+  button.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && point({ side, index }));
+  button.addEventListener("focus", () => button.matches(":focus-visible") && point({ side, index }));
+  button.addEventListener("click", () => togglePinned(side, index));
+  button.addEventListener("keydown", (event) => moveFocus(event, button));
   return button;
 }
 
-function point(word) {
-  pointed = word;
+function point(target) {
+  pointed = target;
   updateLines();
 }
 
-/** Keeps a word, or lets go of it. */
-function keep(side, place) {
-  const kept = new Set(state[side]);
-  if (!kept.delete(place)) kept.add(place);
-  choose({ [side]: kept });
+function togglePinned(side, index) {
+  const pinned = new Set(state[side]);
+  if (!pinned.delete(index)) pinned.add(index);
+  select({ [side]: pinned });
 }
 
-/** Up and down move between the words of one side. */
-function walk(event, button) {
+/** Moves the focus between the subwords of one side, on the up and down keys. */
+function moveFocus(event, button) {
   const step = { ArrowUp: "previousElementSibling", ArrowDown: "nextElementSibling" }[event.key];
   const next = step && button.closest("li")[step]?.firstElementChild;
   if (!step) return;
@@ -69,93 +68,95 @@ function walk(event, button) {
   next.focus();
 }
 
-/** The words whose lines are shown: the one pointed at, else those kept, else all. */
-function shown(side) {
-  const words = attention()[side];
-  const all = () => [...words.keys()];
-  if (pointed) return pointed.side === side ? [pointed.place] : all();
+/** The subwords of a side whose lines are shown: the one pointed at, else the pinned ones, else all. */
+function shownSubwords(side) {
+  const all = () => [...attention()[side].keys()];
+  if (pointed) return pointed.side === side ? [pointed.index] : all();
   return state[side].size ? [...state[side]] : all();
 }
 
 function updateLines() {
   const canvas = document.querySelector("#stage svg");
   if (!canvas) return;
-  const found = strongest(shown("looking"), shown("seen"));
-  // The weak are drawn first, so that the strong lie on top.
-  canvas.replaceChildren(...found.map(line).reverse());
-  canvas.setAttribute("aria-label", `${found.length} lines from word to word`);
-  markWords();
-  tellWeights(found);
+  const links = strongestLinks(shownSubwords("queries"), shownSubwords("keys"));
+  // Weak links are drawn first, so that strong ones lie on top.
+  canvas.replaceChildren(...links.map(drawLine).reverse());
+  canvas.setAttribute("aria-label", `${links.length} lines between subwords`);
+  markSubwords();
+  listWeights(links);
 }
 
-/** All { head, from, to, weight } between two sets of words, the strongest first. */
-function strongest(looking, seen) {
-  const found = [];
+/** All links { head, query, key, weight } between two sets of subwords, the strongest first. */
+function strongestLinks(queries, keys) {
+  const links = [];
   for (const head of heads())
-    for (const from of looking)
-      for (const to of seen) {
-        const weight = weights()[head][from][to];
-        if (weight >= FAINTEST) found.push({ head, from, to, weight });
+    for (const query of queries)
+      for (const key of keys) {
+        const weight = weights()[head][query][key];
+        if (weight >= MIN_WEIGHT) links.push({ head, query, key, weight });
       }
-  return found.sort((a, b) => b.weight - a.weight);
+  return links.sort((a, b) => b.weight - a.weight);
 }
 
-function line({ head, from, to, weight }) {
-  const drawn = document.createElementNS(SVG, "line");
-  // Heads lie side by side, so that two that agree are both seen.
+function drawLine({ head, query, key, weight }) {
+  const line = document.createElementNS(SVG, "line");
+  // The lines of the heads lie side by side, so that lines between the same subwords are all visible.
   const shift = 0.6 * ((head + 0.5) / record.colours.length - 0.5);
-  const ends = { x1: 0, y1: ROW * (from + 0.5 + shift), x2: 100, y2: ROW * (to + 0.5 + shift) };
-  for (const [name, value] of Object.entries(ends)) drawn.setAttribute(name, value);
-  drawn.setAttribute("stroke", record.colours[head]);
-  drawn.setAttribute("stroke-opacity", weight / 1000);
+  const ends = { x1: 0, y1: ROW * (query + 0.5 + shift), x2: 100, y2: ROW * (key + 0.5 + shift) };
+  for (const [name, value] of Object.entries(ends)) line.setAttribute(name, value);
+  line.setAttribute("stroke", record.colours[head]);
+  line.setAttribute("stroke-opacity", weight / 1000);
   const title = document.createElementNS(SVG, "title");
-  title.textContent = `${attention().looking[from]} → ${attention().seen[to]}, head ${head + 1}: ${format(weight)}`;
-  drawn.append(title);
-  return drawn;
+  const pair = `${attention().queries[query]} → ${attention().keys[key]}`;
+  title.textContent = `${pair}, head ${head + 1}: ${formatWeight(weight)}`;
+  line.append(title);
+  return line;
 }
 
 function isNarrowed() {
-  return pointed !== null || state.looking.size + state.seen.size > 0;
+  return pointed !== null || state.queries.size + state.keys.size > 0;
 }
 
-/** Marks the chosen words, and beside each word of the other side how strongly each head joins it to them. */
-function markWords() {
-  for (const side of ["looking", "seen"]) {
-    const chosen = pointed ? pointed.side === side : state[side].size > 0;
-    const places = new Set(shown(side));
-    document.querySelectorAll(`ol.${side} button`).forEach((button, place) => {
-      button.setAttribute("aria-pressed", state[side].has(place));
-      button.classList.toggle("chosen", chosen && places.has(place));
-      button.querySelector(".marks").replaceChildren(...(isNarrowed() && !chosen ? marks(side, place) : []));
+/** Highlights the selected subwords; marks beside those of the other side how strongly each head links them. */
+function markSubwords() {
+  for (const side of ["queries", "keys"]) {
+    const isSelected = pointed ? pointed.side === side : state[side].size > 0;
+    const shown = new Set(shownSubwords(side));
+    document.querySelectorAll(`ol.${side} button`).forEach((button, index) => {
+      button.setAttribute("aria-pressed", state[side].has(index));
+      button.classList.toggle("selected", isSelected && shown.has(index));
+      button.querySelector(".marks").replaceChildren(...(isNarrowed() && !isSelected ? headMarks(side, index) : []));
     });
   }
 }
 
-function marks(side, place) {
-  const others = shown(side === "seen" ? "looking" : "seen");
-  const weight = (head, other) => (side === "seen" ? weights()[head][other][place] : weights()[head][place][other]);
+/** A mark a head, as opaque as the largest weight between a subword and those shown on the other side. */
+function headMarks(side, index) {
+  const partners = shownSubwords(side === "keys" ? "queries" : "keys");
   return heads().map((head) => {
-    const most = others.reduce((most, other) => Math.max(most, weight(head, other)), 0);
-    return element("i", { style: `--colour: ${record.colours[head]}; opacity: ${most / 1000}` });
+    const map = weights()[head];
+    const linked = partners.map((partner) => (side === "keys" ? map[partner][index] : map[index][partner]));
+    return element("i", { style: `--colour: ${record.colours[head]}; opacity: ${Math.max(0, ...linked) / 1000}` });
   });
 }
 
-/** Lists the strongest weights of the chosen words. */
-function tellWeights(found) {
+/** Lists the strongest weights of the selected subwords. */
+function listWeights(links) {
   const panel = document.getElementById("weights");
-  if (!heads().length) return panel.replaceChildren("No head is chosen.");
-  if (!isNarrowed()) return panel.replaceChildren("Point at a word to see its lines alone; press it to keep them.");
-  const rows = found.slice(0, 8).map(({ head, from, to, weight }) => weightRow(head, from, to, weight));
-  const all = element("button", { type: "button" }, "Show all words");
-  all.addEventListener("click", () => choose({ looking: new Set(), seen: new Set() }));
-  const kept = state.looking.size + state.seen.size > 0;
-  panel.replaceChildren(element("h3", {}, "Strongest"), element("ol", {}, ...rows), ...(kept ? [all] : []));
+  if (!heads().length) return panel.replaceChildren("No head is selected.");
+  if (!isNarrowed()) return panel.replaceChildren("Point at a subword to see its lines alone; press it to pin them.");
+  const rows = links.slice(0, 8).map(({ head, query, key, weight }) => weightRow(head, query, key, weight));
+  const all = element("button", { type: "button" }, "Show all subwords");
+  all.addEventListener("click", () => select({ queries: new Set(), keys: new Set() }));
+  const hasPinned = state.queries.size + state.keys.size > 0;
+  panel.replaceChildren(element("h3", {}, "Strongest"), element("ol", {}, ...rows), ...(hasPinned ? [all] : []));
 }
 
-function weightRow(head, from, to, weight) {
-  const square = element("span", { class: "square", style: `--colour: ${record.colours[head]}` }, String(head + 1));
+function weightRow(head, query, key, weight) {
+  const colour = `--colour: ${record.colours[head]}`;
+  const square = element("span", { class: "square", style: colour }, String(head + 1));
   const pair = element("span", { class: "pair" });
-  pair.append(element("bdi", WORD, attention().looking[from]), " → ", element("bdi", WORD, attention().seen[to]));
-  const bar = element("span", { class: "bar", style: `--colour: ${record.colours[head]}; --weight: ${weight / 1000}` });
-  return element("li", {}, square, pair, element("span", { class: "number" }, format(weight)), bar);
+  pair.append(element("bdi", SUBWORD, attention().queries[query]), " → ", element("bdi", SUBWORD, attention().keys[key]));
+  const bar = element("span", { class: "bar", style: `${colour}; --weight: ${weight / 1000}` });
+  return element("li", {}, square, pair, element("span", { class: "number" }, formatWeight(weight)), bar);
 }

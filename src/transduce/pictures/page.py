@@ -1,4 +1,4 @@
-"""The page to explore: template, style, program and data in one file that asks nothing of the network."""
+"""The interactive page: template, style sheet, scripts and data in one file that needs no network."""
 
 import html
 import json
@@ -11,49 +11,46 @@ import numpy as np
 
 from transduce.pictures.attention import AttentionMap
 
-__all__ = ["page"]
+__all__ = ["render_page"]
 
-PROGRAM = ("state.js", "lines.js", "maps.js", "controls.js")
+SCRIPTS = ("state.js", "lines.js", "maps.js", "controls.js")
 
 
-def page(parts: Sequence[AttentionMap], source_text: str, target_text: str) -> str:
-    """The whole HTML of the three attentions `parts` of one translation.
-
-    The weights stand in it in thousandths, as whole numbers.
-    """
+def render_page(attentions: Sequence[AttentionMap], source_text: str, target_text: str) -> str:
+    """Returns the HTML of the attentions of one translation, with the weights as integers, in thousandths."""
     folder = resources.files(__package__)
     return Template((folder / "attention.html").read_text(encoding="utf-8")).substitute(
         title=html.escape(f"Attention: {source_text}"),
         source=html.escape(source_text),
         target=html.escape(target_text),
         style=(folder / "attention.css").read_text(encoding="utf-8"),
-        record=_embedded(_record(parts)),
-        program="\n".join((folder / name).read_text(encoding="utf-8") for name in PROGRAM),
+        record=_script_safe_json(_record(attentions)),
+        scripts="\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS),
     )
 
 
-def _record(parts: Sequence[AttentionMap]) -> dict[str, Any]:
-    """What the page's program reads."""
-    attentions = [
+def _record(attentions: Sequence[AttentionMap]) -> dict[str, Any]:
+    """Returns the data that the scripts read."""
+    maps = [
         {
-            "name": part.name,
-            "title": part.title,
-            "reading": part.reading,
-            "looking": part.looking,
-            "seen": part.seen,
-            "layers": [_thousandths(layer) for layer in part.layers],
+            "name": attention.name,
+            "title": attention.title,
+            "description": attention.description,
+            "queries": attention.queries,
+            "keys": attention.keys,
+            "layers": [_thousandths(layer) for layer in attention.layers],
         }
-        for part in parts
+        for attention in attentions
     ]
-    return {"colours": parts[0].colours, "attentions": attentions}
+    return {"colours": attentions[0].colours, "attentions": maps}
 
 
 def _thousandths(weights: np.ndarray) -> Any:
-    """Weights [heads, looking, seen] as nested lists of whole numbers from 0 to 1000."""
+    """Returns weights [heads queries keys] as nested lists of integers from 0 to 1000."""
     return np.round(1000 * weights.astype(np.float64)).astype(int).tolist()
 
 
-def _embedded(record: dict[str, Any]) -> str:
-    """`record` as JSON that may stand inside a script element, whatever its words are."""
+def _script_safe_json(record: dict[str, Any]) -> str:
+    """Returns a record as JSON that cannot end the script element around it."""
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

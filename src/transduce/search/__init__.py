@@ -1,10 +1,10 @@
-"""Search for the best translation (section 6.1), over nothing but a stepper: beam, greedy, sampling, forced scoring."""
+"""Search for translations over any stepper: beam search (section 6.1), greedy search, sampling, forced scoring."""
 
 from transduce.search.beam import Decoding, Hypothesis, beam_search, length_penalty
 from transduce.search.ensemble import Ensemble
-from transduce.search.forced import forced_scores
-from transduce.search.prefixed import ForcedPrefix
-from transduce.search.single import Sampling, greedy_search, sample
+from transduce.search.forced_prefix import ForcedPrefix
+from transduce.search.forced_scoring import forced_scores
+from transduce.search.greedy_and_sampling import Sampling, greedy_search, sample
 from transduce.search.stepper import SearchProblem, Stepper, StepperState, pad_rows
 
 __all__ = [

@@ -1,33 +1,33 @@
 """Beam search with the paper's length penalty, stopping rule and length bound (section 6.1).
 
-Live hypotheses grow by a token a step; those that write the end symbol compete for as many finished places as
-translations are wanted. One rule prunes and stops: a live hypothesis whose log-probability, divided by the penalty at
-the greatest length, is below the worst finished score can never win, for log-probabilities only fall and that penalty
-is the kindest. Nothing that it crowds out could win either, since all of that is less probable still: dropping it
-leaves the result unchanged. A sentence is done when nothing of it lives; the paper's search, which asks the same of
-its best live hypothesis alone, would stop there with the same result.
+A live hypothesis grows by a token a step. A hypothesis that writes the end symbol competes for the `n_best` finished
+places of its sentence by its score, log-probability / length penalty. One rule prunes and stops: a live hypothesis is
+dropped when its log-probability, divided by the penalty at the length bound, is below the worst finished score. No
+continuation of it can reach a finished place, because log-probabilities only fall and the penalty at the bound is the
+largest. Hypotheses that it would have crowded out of the beam are less probable still, so that dropping it leaves the
+result unchanged. A sentence is done when it has no live hypothesis. The paper's search, which applies the rule to the
+best live hypothesis alone, stops there with the same result.
 """
 
 import math
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor
 
-from transduce.search.largest import top_k
 from transduce.search.stepper import SearchProblem, Stepper
+from transduce.search.top_k import top_k
 from transduce.settings import Spec
 
-LOOK = {"cpu": 1, "cuda": 8}  # steps from one look at what lives to the next: a GPU has to be waited for
+CHECK_INTERVAL = {"cpu": 1, "cuda": 8}  # steps between checks for sentences that are done: a check synchronises a GPU
 
 
 class Decoding(Spec):
     """Settings of beam search; the defaults are those of section 6.1.
 
-    With a `margin` (threshold pruning), hypotheses that are so many nats less probable than the last of those that
-    are wanted of their sentence are dropped too: that is a bet and no proof, and much faster.
+    `margin` is threshold pruning: a hypothesis more than `margin` nats behind the n-th best of its sentence is dropped.
     """
 
     beam: int = Field(default=4, ge=1, le=10_000, description="Beam size.")
@@ -46,9 +46,9 @@ class Decoding(Spec):
 
 
 class Hypothesis(NamedTuple):
-    """A translation found: its tokens without the end symbol, log p, and the score that it was chosen by.
+    """A translation: its tokens without the end symbol, its log-probability and its score.
 
-    That is log p / penalty after a beam search, and log p after a greedy one or a draw.
+    The score is log-probability / length penalty after beam search, and the log-probability after other searches.
     """
 
     tokens: list[int]
@@ -57,168 +57,169 @@ class Hypothesis(NamedTuple):
 
 
 class Live(NamedTuple):
-    """Hypotheses still growing, best first; a dead place has a log-probability of −∞."""
+    """Hypotheses that still grow, best first; a place without a hypothesis has a log-probability of −∞."""
 
     tokens: Int[Tensor, "batch width length"]
     log_probabilities: Float[Tensor, "batch width"]
 
 
 class Finished(NamedTuple):
-    """Hypotheses that wrote the end symbol, best first; an empty place has a score of −∞."""
+    """Hypotheses that have ended, best first; a place without a hypothesis has a score of −∞."""
 
-    tokens: Int[Tensor, "batch places length"]
-    log_probabilities: Float[Tensor, "batch places"]
-    scores: Float[Tensor, "batch places"]
+    tokens: Int[Tensor, "batch n_best length"]
+    log_probabilities: Float[Tensor, "batch n_best"]
+    scores: Float[Tensor, "batch n_best"]
 
 
 class Candidates(NamedTuple):
-    """The best continuations, best first: longer by a token than the hypotheses they come from."""
+    """The most probable continuations of live hypotheses by one token, best first."""
 
     tokens: Int[Tensor, "batch candidates length"]
     log_probabilities: Float[Tensor, "batch candidates"]
-    rows: Int[Tensor, "batch candidates"]  # the stepper's row that each continues
+    rows: Int[Tensor, "batch candidates"]  # the stepper's row of the hypothesis that each candidate continues
 
 
 def length_penalty(length: int | Int[Tensor, " batch"], alpha: float) -> float | Float[Tensor, " batch"]:
-    """((5 + length) / 6)^α, the end symbol counted (Wu et al. 2016, equation 14)."""
+    """Returns ((5 + length) / 6)^α, the end symbol counted (Wu et al. 2016, equation 14)."""
     return ((5 + length) / 6) ** alpha
 
 
 def beam_search(
     stepper: Stepper, problem: SearchProblem, decoding: Decoding, n_best: int = 1
 ) -> list[list[Hypothesis]]:
-    """For each sentence its `n_best` (at most `beam`) hypotheses, best first; fewer where fewer have ended.
+    """Returns the `n_best` (at most `beam`) hypotheses of each sentence, best first; fewer where fewer have ended.
 
-    Sentences that are done leave the batch, and only what lives is stepped.
+    Sentences that are done leave the batch, and the stepper steps live hypotheses alone.
     """
-    found: list[list[Hypothesis]] = [[] for _ in problem.source]
+    results: list[list[Hypothesis]] = [[] for _ in problem.source]
     sentences = torch.arange(len(problem.source), device=problem.source.device)
-    bounds, standing = problem.bounds, sentences  # standing: where in the rectangle of what lives the rows are
-    look = LOOK[sentences.device.type]
-    max_length = problem.max_length  # asked once: a GPU is waited for
+    bounds, places = problem.bounds, sentences  # places: of the stepper's rows in [batch · width]
+    interval = CHECK_INTERVAL[sentences.device.type]
+    max_length = problem.max_length  # read once, because reading it synchronises a GPU
     state = stepper.start(problem.source, problem.visible, max_length)
-    live, finished = _open(problem, min(n_best, decoding.beam))
+    live, finished = _start(problem, min(n_best, decoding.beam))
     for length in range(1, max_length + 1):
-        last = live.tokens[:, :, -1].flatten()[standing].unsqueeze(1)
+        last = live.tokens[:, :, -1].flatten()[places].unsqueeze(1)
         log_probabilities, state = stepper.step(last, state)
-        # Twice the beam: at most one continuation of each hypothesis ends, so that `beam` that live on are among them.
-        candidates = _candidates(live, standing, log_probabilities.squeeze(1), problem, 2 * decoding.beam)
+        # At most one continuation of each hypothesis ends, so that twice the beam includes `beam` that do not end.
+        candidates = _expand(live, places, log_probabilities.squeeze(1), problem, 2 * decoding.beam)
         live, rows, finished = _advance(candidates, finished, problem.end, decoding, length)
-        live, finished = _close(live, finished, bounds <= length, decoding, length)
+        live, finished = _end_at_bound(live, finished, bounds <= length, decoding, length)
         live = _prune(live, finished, bounds, decoding)
-        if length % look == 0 or length == max_length:
+        if length % interval == 0 or length == max_length:
             done = live.log_probabilities[:, 0].isneginf()
             if done.any():
-                gone, kept = Finished(*(part[done].cpu() for part in finished)), (~done).nonzero().flatten()
+                leaving, remaining = Finished(*(part[done].cpu() for part in finished)), (~done).nonzero().flatten()
                 for place, sentence in enumerate(sentences[done].tolist()):
-                    found[sentence] = _harvest(place, gone, problem.end)
-                if not len(kept):
+                    results[sentence] = _finished_hypotheses(leaving, place, problem.end)
+                if not len(remaining):
                     break
-                sentences, bounds, rows = sentences[kept], bounds[kept], rows[kept]
-                live, finished = Live(*(part[kept] for part in live)), Finished(*(part[kept] for part in finished))
-        standing = _standing(live, everywhere=look > 1)
-        state = state.pick(rows.flatten()[standing])
-    return found
+                sentences, bounds, rows = sentences[remaining], bounds[remaining], rows[remaining]
+                live = Live(*(part[remaining] for part in live))
+                finished = Finished(*(part[remaining] for part in finished))
+        places = _live_places(live, synchronise=interval == 1)
+        state = state.pick(rows.flatten()[places])
+    return results
 
 
-def _standing(live: Live, *, everywhere: bool) -> Int[Tensor, " rows"]:
-    """Where in the rectangle a hypothesis lives; or `everywhere`, where to know that is to wait for the device."""
-    if everywhere:
-        return torch.arange(live.log_probabilities.numel(), device=live.log_probabilities.device)
-    return (~live.log_probabilities.isneginf()).flatten().nonzero().flatten()
+def _live_places(live: Live, *, synchronise: bool) -> Int[Tensor, " rows"]:
+    """Returns the places of live hypotheses in [batch · width]; without `synchronise`, all places, as on a GPU."""
+    if synchronise:
+        return (~live.log_probabilities.isneginf()).flatten().nonzero().flatten()
+    return torch.arange(live.log_probabilities.numel(), device=live.log_probabilities.device)
 
 
-def _open(problem: SearchProblem, wanted: int) -> tuple[Live, Finished]:
-    """One live hypothesis a sentence, the begin symbol; no finished ones, and places for as many as are wanted."""
+def _start(problem: SearchProblem, n_best: int) -> tuple[Live, Finished]:
+    """Returns one live hypothesis a sentence, the begin symbol, and `n_best` finished places without a hypothesis."""
     batch, device = len(problem.source), problem.source.device
     tokens = torch.full((batch, 1, 1), problem.begin, device=device)
-    nothing = torch.full((batch, wanted), -math.inf, device=device)
-    finished = Finished(tokens.expand(batch, wanted, 1), nothing, nothing)
+    empty = torch.full((batch, n_best), -math.inf, device=device)
+    finished = Finished(tokens.expand(batch, n_best, 1), empty, empty)
     return Live(tokens, torch.zeros(batch, 1, device=device)), finished
 
 
-def _candidates(
+def _expand(
     live: Live,
-    standing: Int[Tensor, " rows"],
+    places: Int[Tensor, " rows"],
     log_probabilities: Float[Tensor, "rows vocabulary"],
     problem: SearchProblem,
-    many: int,
+    count: int,
 ) -> Candidates:
-    """The `many` most probable continuations of each sentence's live hypotheses, whose rows stand there."""
+    """Returns the `count` most probable continuations of each sentence; `places` are those of the stepper's rows."""
     batch, width = live.log_probabilities.shape
     for token in problem.banned:
         log_probabilities[:, token] = -math.inf
-    best, tokens = top_k(log_probabilities, many)
-    each = best.shape[1]
-    # Back into a rectangle: what the rows gave, at their places; nothing of the dead.
-    totals = best.new_full((batch * width, each), -math.inf)
-    totals[standing] = best + live.log_probabilities.flatten()[standing].unsqueeze(1)
-    following = tokens.new_full((batch * width, each), problem.end)
-    following[standing] = tokens
-    numbers = standing.new_zeros(batch * width)
-    numbers[standing] = torch.arange(len(standing), device=standing.device)
-    totals, chosen = totals.view(batch, -1).topk(min(many, width * each))
-    parents = chosen // each
-    written = torch.take_along_dim(live.tokens, parents.unsqueeze(-1), dim=1)
-    written = torch.cat([written, following.view(batch, -1).gather(1, chosen).unsqueeze(-1)], dim=-1)
-    return Candidates(written, totals, numbers.view(batch, width).gather(1, parents))
+    best, best_tokens = top_k(log_probabilities, count)
+    per_row = best.shape[1]
+    # From rows back to [batch · width]; a place without a row keeps −∞.
+    totals = best.new_full((batch * width, per_row), -math.inf)
+    totals[places] = best + live.log_probabilities.flatten()[places].unsqueeze(1)
+    next_tokens = best_tokens.new_full((batch * width, per_row), problem.end)
+    next_tokens[places] = best_tokens
+    rows = places.new_zeros(batch * width)
+    rows[places] = torch.arange(len(places), device=places.device)
+    totals, chosen = totals.view(batch, -1).topk(min(count, width * per_row))
+    parents = chosen // per_row
+    tokens = torch.take_along_dim(live.tokens, parents.unsqueeze(-1), dim=1)
+    tokens = torch.cat([tokens, next_tokens.view(batch, -1).gather(1, chosen).unsqueeze(-1)], dim=-1)
+    return Candidates(tokens, totals, rows.view(batch, width).gather(1, parents))
 
 
 def _advance(
     candidates: Candidates, finished: Finished, end: int, decoding: Decoding, length: int
 ) -> tuple[Live, Int[Tensor, "batch width"], Finished]:
-    """Ended candidates compete for the finished places; the best `beam` others live on, with the rows they continue."""
+    """Returns the best `beam` candidates that do not end, their rows, and the finished with the candidates that end."""
     tokens, log_probabilities, rows = candidates
-    ended = tokens[:, :, -1] == end
-    longer = torch.nn.functional.pad(finished.tokens, (0, 1), value=end)
-    ending = Live(tokens, log_probabilities.masked_fill(~ended, -math.inf))
-    finished = _compete(finished._replace(tokens=longer), ending, decoding, length)
-    growing = log_probabilities.masked_fill(ended, -math.inf)
+    ends = tokens[:, :, -1] == end
+    padded = torch.nn.functional.pad(finished.tokens, (0, 1), value=end)
+    ending = Live(tokens, log_probabilities.masked_fill(~ends, -math.inf))
+    finished = _compete(finished._replace(tokens=padded), ending, decoding, length)
+    growing = log_probabilities.masked_fill(ends, -math.inf)
     growing, chosen = growing.topk(min(decoding.beam, growing.shape[1]))
     return Live(torch.take_along_dim(tokens, chosen.unsqueeze(-1), dim=1), growing), rows.gather(1, chosen), finished
 
 
-def _compete(finished: Finished, new: Live, decoding: Decoding, length: int) -> Finished:
-    """The best of what had finished and of what is `new`, all of `length` tokens, by their scores."""
-    scores = torch.cat(
-        [finished.scores, new.log_probabilities / length_penalty(length, decoding.length_penalty)], dim=1
-    )
-    scores, chosen = scores.topk(finished.scores.shape[1])
+def _compete(finished: Finished, ending: Live, decoding: Decoding, length: int) -> Finished:
+    """Returns the hypotheses with the best scores among `finished` and those that end now, at `length` tokens."""
+    scores = ending.log_probabilities / length_penalty(length, decoding.length_penalty)
+    scores, chosen = torch.cat([finished.scores, scores], dim=1).topk(finished.scores.shape[1])
     return Finished(
-        torch.take_along_dim(torch.cat([finished.tokens, new.tokens], dim=1), chosen.unsqueeze(-1), dim=1),
-        torch.cat([finished.log_probabilities, new.log_probabilities], dim=1).gather(1, chosen),
+        torch.take_along_dim(torch.cat([finished.tokens, ending.tokens], dim=1), chosen.unsqueeze(-1), dim=1),
+        torch.cat([finished.log_probabilities, ending.log_probabilities], dim=1).gather(1, chosen),
         scores,
     )
 
 
-def _close(live: Live, finished: Finished, bounded: Tensor, decoding: Decoding, length: int) -> tuple[Live, Finished]:
-    """At its bound nothing of a sentence lives on; where nothing had ended, the live ones count as finished."""
-    unended = (bounded & finished.scores[:, 0].isneginf()).unsqueeze(1)
-    cut = live._replace(log_probabilities=live.log_probabilities.masked_fill(~unended, -math.inf))
+def _end_at_bound(
+    live: Live, finished: Finished, at_bound: Bool[Tensor, " batch"], decoding: Decoding, length: int
+) -> tuple[Live, Finished]:
+    """Drops the live hypotheses of sentences at their bound; they count as finished where none has ended."""
+    has_none = (at_bound & finished.scores[:, 0].isneginf()).unsqueeze(1)
+    cut = live._replace(log_probabilities=live.log_probabilities.masked_fill(~has_none, -math.inf))
     finished = _compete(finished, cut, decoding, length)
     return live._replace(
-        log_probabilities=live.log_probabilities.masked_fill(bounded.unsqueeze(1), -math.inf)
+        log_probabilities=live.log_probabilities.masked_fill(at_bound.unsqueeze(1), -math.inf)
     ), finished
 
 
 def _prune(live: Live, finished: Finished, bounds: Int[Tensor, " batch"], decoding: Decoding) -> Live:
-    """Live hypotheses that can no longer reach a finished place are dead, and those behind by the margin."""
-    kindest = torch.as_tensor(length_penalty(bounds, decoding.length_penalty)).unsqueeze(1)
-    hopeless = live.log_probabilities / kindest < finished.scores[:, -1:]
+    """Drops live hypotheses that can no longer reach a finished place, and those behind by more than the margin."""
+    largest_penalty = torch.as_tensor(length_penalty(bounds, decoding.length_penalty)).unsqueeze(1)
+    dropped = live.log_probabilities / largest_penalty < finished.scores[:, -1:]
     if decoding.margin is not None:
-        # As many as are wanted stay, whatever the margin.
-        wanted = min(finished.scores.shape[1], live.log_probabilities.shape[1]) - 1
-        best = torch.maximum(live.log_probabilities[:, wanted, None], finished.log_probabilities[:, -1:])
-        hopeless |= live.log_probabilities < best - decoding.margin
-    return live._replace(log_probabilities=live.log_probabilities.masked_fill(hopeless, -math.inf))
+        # The n-th best, live or finished, is the reference, so that the margin leaves `n_best` hypotheses.
+        last = min(finished.scores.shape[1], live.log_probabilities.shape[1]) - 1
+        reference = torch.maximum(live.log_probabilities[:, last, None], finished.log_probabilities[:, -1:])
+        dropped |= live.log_probabilities < reference - decoding.margin
+    return live._replace(log_probabilities=live.log_probabilities.masked_fill(dropped, -math.inf))
 
 
-def _harvest(place: int, finished: Finished, end: int) -> list[Hypothesis]:
-    """The finished hypotheses of the sentence at `place`."""
-    kept = (~finished.scores[place].isneginf()).nonzero().flatten()
-    # After the begin symbol, which may be the end symbol too, the tokens are those before the first end symbol. A
-    # hypothesis that was cut at its bound has none before the padding.
-    rows = torch.nn.functional.pad(finished.tokens[place, kept, 1:], (0, 1), value=end)
-    texts = [row[: int((row == end).int().argmax())].tolist() for row in rows]
-    figures = zip(finished.log_probabilities[place, kept].tolist(), finished.scores[place, kept].tolist(), strict=True)
-    return [Hypothesis(tokens, *pair) for tokens, pair in zip(texts, figures, strict=True)]
+def _finished_hypotheses(finished: Finished, place: int, end: int) -> list[Hypothesis]:
+    """Returns the finished hypotheses of the sentence at `place` in the batch."""
+    filled = (~finished.scores[place].isneginf()).nonzero().flatten()
+    # The begin symbol may be the end symbol, so the first token is skipped. A hypothesis that was cut at its bound has
+    # no end symbol before the padding.
+    rows = torch.nn.functional.pad(finished.tokens[place, filled, 1:], (0, 1), value=end)
+    sequences = [row[: int((row == end).int().argmax())].tolist() for row in rows]
+    log_probabilities, scores = finished.log_probabilities[place, filled], finished.scores[place, filled]
+    return list(map(Hypothesis, sequences, log_probabilities.tolist(), scores.tolist()))

@@ -1,4 +1,4 @@
-"""Several models as one: the mean of their probabilities (Table 2's ensembles)."""
+"""Ensembles: several models searched as one, by the mean of their probabilities (Table 2)."""
 
 import math
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from transduce.search.stepper import Stepper, StepperState
 
 
 class EnsembleState(NamedTuple):
-    """The members' states, in the members' order."""
+    """The states of the members, in the order of the members."""
 
     members: tuple[StepperState, ...]
 
     def pick(self, rows: Int[Tensor, " rows"]) -> "EnsembleState":
-        """Every member's state of the chosen rows."""
+        """Returns the state of the chosen rows."""
         return EnsembleState(tuple(state.pick(rows) for state in self.members))
 
 
@@ -30,16 +30,16 @@ class Ensemble:
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
     ) -> EnsembleState:
-        """Every member's first state."""
+        """Returns the state before the first token."""
         return EnsembleState(tuple(member.start(source, visible, max_length) for member in self.members))
 
     def step(
         self, tokens: Int[Tensor, "rows new"], state: EnsembleState
     ) -> tuple[Float[Tensor, "rows new vocabulary"], EnsembleState]:
-        """The logarithm of the mean of the members' probabilities."""
+        """Returns the logarithm of the mean of the members' probabilities, and the state after `tokens`."""
         steps: list[tuple[Tensor, Any]] = [
-            member.step(tokens, part) for member, part in zip(self.members, state.members, strict=True)
+            member.step(tokens, member_state) for member, member_state in zip(self.members, state.members, strict=True)
         ]
         stacked = torch.stack([log_probabilities for log_probabilities, _ in steps])
         mean = stacked.logsumexp(0) - math.log(len(steps))
-        return mean, EnsembleState(tuple(part for _, part in steps))
+        return mean, EnsembleState(tuple(member_state for _, member_state in steps))

@@ -1,4 +1,4 @@
-"""The stepper: all that a search knows of a model."""
+"""The stepper: the interface between search and models."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -10,45 +10,46 @@ from torch import Tensor
 
 @runtime_checkable
 class StepperState(Protocol):
-    """Where a search stands after some tokens; a step consumes it."""
+    """State of a search after some tokens. A step consumes its state: use the state that it returns."""
 
     def pick(self, rows: Int[Tensor, " rows"]) -> "StepperState":
-        """The state of the chosen rows, in that order: those of a sentence side by side, sentences as they were.
+        """Returns the state of the chosen rows, in that order.
 
-        A row may be chosen several times or not at all; a sentence without a row is gone. On a GPU, where to look
-        would be to wait, as many rows as before may be taken to be as many of each sentence as before.
+        A row may be chosen several times or not at all; a sentence without a row leaves the state. The rows of a
+        sentence must be side by side, and the sentences in their old order. On a GPU, an unchanged number of rows may
+        be taken to mean unchanged numbers for every sentence, because a check would synchronise.
         """
         ...
 
 
 @runtime_checkable
 class Stepper(Protocol):
-    """Gives the log-probability of every next token, for rows that are hypotheses of sentences.
+    """Computes the log-probability of every next token; a row is one hypothesis of a sentence.
 
-    A model is one; an ensemble, a forced prefix, a constraint are steppers around steppers.
+    A model is a stepper. An ensemble and a forced prefix are steppers around steppers.
     """
 
     def start(self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int) -> Any:
-        """The `StepperState` before the first token, one row a sentence, for at most `max_length` tokens."""
+        """Returns the `StepperState` before the first token: one row a sentence, for at most `max_length` tokens."""
         ...
 
     def step(self, tokens: Int[Tensor, "rows new"], state: Any) -> tuple[Float[Tensor, "rows new vocabulary"], Any]:
-        """Log-probabilities of the token after each of `tokens`, and the `StepperState` with `tokens` written.
+        """Returns the log-probabilities of the token after each of `tokens`, and the `StepperState` after `tokens`.
 
-        The log-probabilities are the caller's to write into.
+        The caller may write into the log-probabilities.
         """
         ...
 
 
 class SearchProblem(NamedTuple):
-    """A batch of sentences to search for."""
+    """A batch of sentences to translate."""
 
     source: Int[Tensor, "batch source"]
     visible: Bool[Tensor, "batch source"]
-    bounds: Int[Tensor, " batch"]  # the most tokens a translation may have, the end symbol counted
+    bounds: Int[Tensor, " batch"]  # most tokens of each translation, the end symbol counted
     begin: int
     end: int
-    banned: tuple[int, ...]  # ids that are no tokens: never chosen
+    banned: tuple[int, ...]  # ids that are never chosen, such as padding
 
     @property
     def max_length(self) -> int:
@@ -59,6 +60,6 @@ class SearchProblem(NamedTuple):
 def pad_rows(
     rows: Sequence[Sequence[int]], pad: int, device: torch.device | None = None
 ) -> Int[Tensor, "rows longest"]:
-    """Rows of ids, padded to the longest."""
+    """Returns rows of ids as one tensor, padded to the longest row."""
     longest = max(map(len, rows))
     return torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows], dtype=torch.long, device=device)

@@ -1,4 +1,4 @@
-"""Word alignment, read off the attention of the decoder over the source."""
+"""Word alignment from the decoder's attention to the source."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -15,8 +15,9 @@ SPACES = ("▁", "\t", "\n")
 def aligned_words(explanation: Explanation) -> list[tuple[int, int]]:
     """Returns (source word, target word) for each target word, counted from 0; words end at spaces.
 
-    The weights are the mean over the heads of the last layer but one, the one most like an alignment (Garg et al.
-    2019), summed over the subwords of each pair of words. A target word is aligned to the source word of most weight.
+    The weights are the mean over the heads of the last layer but one, which is most like an alignment (Garg et al.
+    2019), summed over the subwords of each pair of words. A target word is aligned to the source word with the largest
+    weight.
     """
     weights = explanation.cross[max(len(explanation.cross) - 2, 0)].mean(axis=0)
     source, target = _words(explanation.source[:-1]), _words(explanation.target[:-1])

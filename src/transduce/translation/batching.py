@@ -1,4 +1,4 @@
-"""Batches of sentences of like length, whose search or scoring fits a budget of memory."""
+"""Batches of sentences of similar length, whose search or scoring fits a budget of memory."""
 
 from typing import Any, NamedTuple
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 __all__ = ["SentenceBatch", "sentence_batches"]
 
-# What a batch may compute at once for each of its `batch_tokens`; 8,192 float32 numbers are 32 KiB.
+# Numbers that a batch may compute at once for each of its `batch_tokens`; 8,192 float32 numbers are 32 KiB.
 LOG_PROBABILITIES = 8192
 ATTENTION_WEIGHTS = 1024  # a head
 
@@ -47,7 +47,7 @@ def sentence_batches(
     batches, start = [], 0
     while start < len(order):
         longest = max(1, int(lengths[order[start]]))
-        # Of the budget, one sentence takes the largest of three shares.
+        # A sentence takes the largest of three shares of the budget.
         share = max(longest, longest**2 / ATTENTION_WEIGHTS, log_probabilities / LOG_PROBABILITIES)
         rows = max(1, int(batch_tokens / share))
         batches.append(order[start : start + rows])

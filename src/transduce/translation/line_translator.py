@@ -76,7 +76,7 @@ class LineTranslator:
     ) -> list[list[Translation]]:
         """Returns the translations of each line, best first; of an empty line one empty translation.
 
-        `lines_before` counts the lines of the text before these: errors and draws go by the number in the whole text.
+        `lines_before` counts the lines of the text before these: messages and draws use the number in the whole text.
         """
         if batch_tokens < 1:
             raise ValueError(f"`batch_tokens` is {batch_tokens}: translate at least 1 source position at a time")
@@ -105,14 +105,14 @@ class LineTranslator:
         texts, remaining = each_text(lines, "text"), None if prefixes is None else each_text(prefixes, "prefix")
         before = 0
         while window := list(islice(texts, lookahead)):
-            some = None if remaining is None else list(islice(remaining, len(window)))
+            window_prefixes = None if remaining is None else list(islice(remaining, len(window)))
             yield from self.translate_lines(
-                window, method, prefixes=some, batch_tokens=batch_tokens, lines_before=before
+                window, method, prefixes=window_prefixes, batch_tokens=batch_tokens, lines_before=before
             )
             before += len(window)
-        if remaining is not None and (more := len(list(remaining))):
+        if remaining is not None and (surplus := len(list(remaining))):
             raise ValueError(
-                f"there are {before + more:,} prefixes for {before:,} texts: give one prefix a text, or none"
+                f"there are {before + surplus:,} prefixes for {before:,} texts: give one prefix a text, or none"
             )
 
     def translate_batch(
@@ -120,7 +120,7 @@ class LineTranslator:
     ) -> list[list[Translation]]:
         """Returns the translations of each line of a batch, best first.
 
-        Raises RuntimeError for a line that alone takes more memory than there is.
+        Raises RuntimeError for a line that does not fit into memory alone.
         """
         translations = []
         for place, best in zip(batch.places, self.translate_by_halves(batch, method, lines_before), strict=True):
@@ -132,7 +132,7 @@ class LineTranslator:
     def translate_by_halves(
         self, batch: SentenceBatch, method: SearchMethod, lines_before: int = 0
     ) -> list[list[Translation] | str]:
-        """Translates a batch, in halves where memory is refused; a line that does not fit alone has a message instead.
+        """Translates a batch, in halves where memory is short; a line that does not fit alone has a message instead.
 
         Raises ValueError where a model is in training mode.
         """
@@ -142,7 +142,7 @@ class LineTranslator:
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
-        # Outside of the handler, because the error holds on to the tensors of the search.
+        # Outside of the handler, because the error keeps the tensors of the search in memory.
         if len(batch.places) == 1:
             return [f"has {len(batch.sources[0]):,} subwords, too many for the memory here; split the line"]
         return [best for half in batch.halves() for best in self.translate_by_halves(half, method, lines_before)]
@@ -157,7 +157,7 @@ class LineTranslator:
     ) -> list[SentenceBatch]:
         """Encodes the lines that are not empty and groups them by length, the longest first.
 
-        Raises ValueError for a line or a prefix that is too long, and where there is not one prefix a line.
+        Raises ValueError for a line or a prefix that is too long, and for unequal numbers of prefixes and lines.
         """
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(
@@ -176,7 +176,7 @@ class LineTranslator:
         ]
 
     def line_faults(self, lines: Sequence[str], prefixes: Sequence[str] | None = None) -> dict[int, str]:
-        """Returns a message for the place of each line that is too long, or whose prefix is."""
+        """Returns a message for each line that is too long, or has a prefix that is too long, by its place."""
         sides = [("", self.source.encode(lines))]
         if prefixes:
             sides.insert(0, ("must begin with a prefix that ", self._encode_prefixes(prefixes)))
@@ -244,12 +244,12 @@ class LineTranslator:
                 raise ValueError(f"line {number + 1}{side} {self._length_fault(tokens)}")
 
     def _length_fault(self, tokens: Sequence[int]) -> str:
-        """Says of a line that it is too long, and what to do."""
+        """Returns the message for a line that is too long."""
         if self.max_line_tokens == MAX_LINE_TOKENS:
             return f"has {len(tokens):,} subwords, more than {MAX_LINE_TOKENS:,}; split the line"
         return (
             f"has {len(tokens)} subwords, and this model has learned positions for {self.max_line_tokens}; "
-            "split the line, or train a model with more of them, or a Transformer with sinusoids"
+            "split the line, or train a model with more positions, or a Transformer with sinusoids"
         )
 
     def _rectangle(self, rows: Sequence[Sequence[int]]) -> Tensor:
@@ -264,9 +264,9 @@ def check_precision(precision: str) -> None:
 
 
 def each_text(lines: Iterable[str], name: str) -> Iterator[str]:
-    """Yields each text of an iterable without its line end; `name` is what errors call a text.
+    """Yields each text of an iterable without its line end; `name` is the name of a text in messages.
 
-    Raises TypeError for what is no iterable of str; a str itself is one text and no iterable of letters.
+    Raises TypeError where `lines` is no iterable of str; a single str is refused too.
     """
     if isinstance(lines, str | bytes) or not isinstance(lines, Iterable):
         raise TypeError(f"`{name}` is a {type(lines).__name__}: give a list, or another iterable, of str")

@@ -10,9 +10,11 @@ from transduce.translation.translator import Translator
 
 __all__ = ["OutputFormat"]
 
+JSON_KEYS = ("text", "log_probability", "score")  # of a translation
+
 
 class OutputFormat(NamedTuple):
-    """What is written of each line; by default the text of its best translation."""
+    """What is written for each line; by default the text of its best translation."""
 
     scores: bool = False
     alignments: bool = False
@@ -25,7 +27,7 @@ class OutputFormat(NamedTuple):
         translations: Sequence[Sequence[Translation]],
         lines_before: int = 0,
     ) -> list[str]:
-        """Returns the output lines of `translations`, those of each of `sources` best first.
+        """Returns the output lines of `translations`, which are those of each of `sources`, best first.
 
         `lines_before` counts the lines of the text before `sources`.
         """
@@ -34,7 +36,10 @@ class OutputFormat(NamedTuple):
             if self.json:
                 output.append(self._record(translator, number, source, best))
             elif self.scores:
-                output += [f"{number}\t{_cell(one.text)}\t{one.log_probability:.6f}\t{one.score:.6f}" for one in best]
+                output += [
+                    f"{number}\t{_cell(translation.text)}\t{translation.log_probability:.6f}\t{translation.score:.6f}"
+                    for translation in best
+                ]
             elif self.alignments:
                 output.append(f"{_cell(best[0].text)}\t{_alignment(translator, source, best[0])}")
             else:
@@ -43,9 +48,9 @@ class OutputFormat(NamedTuple):
 
     def _record(self, translator: Translator, number: int, source: str, best: Sequence[Translation]) -> str:
         """Returns the JSON of a line."""
-        record = [{"text": one.text, "log_probability": one.log_probability, "score": one.score} for one in best]
+        records = [{key: getattr(translation, key) for key in JSON_KEYS} for translation in best]
         aligned = {"alignment": _alignment(translator, source, best[0])} if self.alignments else {}
-        return json.dumps({"line": number, "translations": record, **aligned}, ensure_ascii=False)
+        return json.dumps({"line": number, "translations": records, **aligned}, ensure_ascii=False)
 
 
 def _cell(text: str) -> str:

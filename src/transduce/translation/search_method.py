@@ -21,7 +21,7 @@ class SearchMethod(NamedTuple):
 
     @property
     def width(self) -> int:
-        """The hypotheses of a sentence that a step continues at most."""
+        """The most hypotheses of a sentence that a step continues."""
         return 1 if self.greedy or self.sampling is not None else self.decoding.beam
 
 

@@ -44,9 +44,9 @@ class Translator(LineTranslator):
     ) -> "Translator":
         """Reads the model of one directory, or an ensemble from several.
 
-        `device` is auto, cpu, cuda or cuda:1. `precision` int8 is for a CPU and much faster, and nearly as exact;
-        bfloat16 is for a GPU. Raises ValueError where the models do not fit together, or the device or the precision
-        cannot be had.
+        `device` is auto, cpu, cuda or cuda:1. `precision` int8 is for a CPU: much faster, and nearly as exact; bfloat16
+        is for a GPU. Raises ValueError where a model is missing or damaged, the models have different subwords, or the
+        device or the precision is not available.
         """
         check_precision(precision)
         if precision == "int8" and device == "auto":
@@ -59,8 +59,8 @@ class Translator(LineTranslator):
             raise ValueError("there is no model to load: name a model directory, such as runs/demo")
         models = [Model.read(Path(directory)) for directory in directories]
         first = models[0]
-        for other, directory in zip(models[1:], directories[1:], strict=True):
-            if other.config.vocabulary != first.config.vocabulary or not _same_subwords(first, other):
+        for model, directory in zip(models[1:], directories[1:], strict=True):
+            if model.config.vocabulary != first.config.vocabulary or not _same_subwords(first, model):
                 raise ValueError(f"{directory} and {directories[0]} have different subwords; an ensemble shares them")
         chosen = choose_device(device)
         modules = [model.module.to(chosen) for model in models]
@@ -88,10 +88,10 @@ class Translator(LineTranslator):
     ) -> Translation | list[Translation] | list[list[Translation]]:
         """Translates one text to one `Translation`, or each text of an iterable to a list of them.
 
-        With `n_best` there is a list of at most so many translations, best first, instead of one. `prefix` is what the
-        translation begins with, or one prefix a text. `options` are those of `SearchOptions`. An empty text has an
-        empty translation. Raises TypeError for what is no text, and ValueError for options that do not fit, for a
-        number of prefixes that is not that of the texts, and for a text that is too long.
+        With `n_best` a text has a list of at most `n_best` translations, best first, instead of one. `prefix` is the
+        beginning of the translation, or one prefix a text. `options` are those of `SearchOptions`. An empty text has an
+        empty translation. Raises TypeError for a text that is no str. Raises ValueError for options that exclude each
+        other or are out of range, for unequal numbers of prefixes and texts, and for a text that is too long.
         """
         method = search_method(self.decoding, 1 if n_best is None else n_best, **options)
         if isinstance(text, str):
@@ -116,9 +116,10 @@ class Translator(LineTranslator):
         lookahead: int = LOOKAHEAD,
         **options: Unpack[SearchOptions],
     ) -> Iterator[Translation]:
-        """Translates lines one after the other, in order; reads `lookahead` lines ahead and not the whole.
+        """Yields the translation of each line, in order; reads at most `lookahead` lines ahead.
 
-        A `lookahead` of 1 answers each line before it reads the next. The rest is as in `translate`.
+        With a `lookahead` of 1, each line is translated before the next is read. The other arguments are those of
+        `translate`.
         """
         method = search_method(self.decoding, **options)
         n_best_lists = self.stream_lines(lines, method, prefixes=prefix, batch_tokens=batch_tokens, lookahead=lookahead)
@@ -136,7 +137,7 @@ class Translator(LineTranslator):
     ) -> list[NDArray[np.float64]]:
         """Returns the log-probability of each token of each target, end symbol included.
 
-        Raises ValueError where the sides differ in number, or a line is too long.
+        Raises ValueError for unequal numbers of sources and targets, and for a line that is too long.
         """
         self._check_evaluation_mode()
         sources, targets = list(each_text(sources, "source")), list(each_text(targets, "target"))
@@ -162,51 +163,50 @@ class Translator(LineTranslator):
 
     @torch.inference_mode()
     def explain(self, text: str, target: str | list[int] | None = None) -> Explanation:
-        """The translation of `text`, or the given `target`, as text or as words; with all weights of attention.
+        """Returns the translation of `text`, or `target` (text or tokens), with the first model's attention weights.
 
-        Of the first model; `ValueError` where that has none to show.
+        Raises ValueError where the first model has no attention weights to show, or a text is too long.
         """
-        model, end = self._explicable(), self.symbols.end
-        read = self.source.encode([text])[0]
-        self._check_lengths([0], [read], " of the source")
+        model, end = self._attention_model(), self.symbols.end
+        source_tokens = self.source.encode([text])[0]
+        self._check_lengths([0], [source_tokens], " of the source")
         if isinstance(target, str):
-            written = self.target.encode([target])[0]
-            self._check_lengths([0], [written], " of the target")
+            target_tokens = self.target.encode([target])[0]
+            self._check_lengths([0], [target_tokens], " of the target")
         else:
             tokens = self.translate(text).tokens if target is None else target
-            written = tokens[: self.max_line_tokens]  # one cut at its bound may be a token longer than the positions
-        source, tokens = [*read, end], [*written, end]
-        rows = self._rectangle([source])
-        visible = torch.ones_like(rows, dtype=torch.bool)
-        weights = model.attention_weights(rows, visible, self._rectangle([[self.symbols.begin, *written]]))
+            # A translation that was cut at its bound may be a token longer than the positions.
+            target_tokens = tokens[: self.max_line_tokens]
+        source = self._rectangle([[*source_tokens, end]])
+        visible = torch.ones_like(source, dtype=torch.bool)
+        weights = model.attention_weights(source, visible, self._rectangle([[self.symbols.begin, *target_tokens]]))
         encoder, decoder, cross = (tuple(layer[0].float().cpu().numpy() for layer in part) for part in weights)
         return Explanation(
-            source=tuple(self.source.readable_subwords(source)),
-            target=tuple(self.target.readable_subwords(tokens)),
+            source=tuple(self.source.readable_subwords([*source_tokens, end])),
+            target=tuple(self.target.readable_subwords([*target_tokens, end])),
             source_text=text,
-            target_text=one_line(self.target.decode([written])[0]),
+            target_text=one_line(self.target.decode([target_tokens])[0]),
             encoder=encoder,
             decoder=decoder,
             cross=cross,
         )
 
     def check_explicable(self) -> None:
-        """A `ValueError` where the first model has no weights of attention to show."""
-        self._explicable()
+        """Raises ValueError where the first model has no attention weights to show."""
+        self._attention_model()
 
-    def _explicable(self) -> TransformerModel:
-        """The first model, a Transformer whose layers attend to whole sentences."""
+    def _attention_model(self) -> TransformerModel:
+        """Returns the first model; raises ValueError where it is no Transformer with attention in every layer."""
         model = self.models[0]
         if not isinstance(model, TransformerModel) or not isinstance(model.spec.mixer, Attention):
             raise ValueError(
-                "there is nothing to draw or to align: this model has no heads that look at a whole sentence in every "
-                "layer; only a Transformer with `model.mixer.kind: attention` has"
+                "there is nothing to draw or to align: this model has no heads that attend to a whole sentence in "
+                "every layer; only a Transformer with `model.mixer.kind: attention` has"
             )
         return model
 
 
-def _same_subwords(one: Model, other: Model) -> bool:
+def _same_subwords(first: Model, second: Model) -> bool:
     """Returns whether two models have the same subwords on both sides."""
-    return all(
-        mine.as_json() == theirs.as_json() for mine, theirs in ((one.source, other.source), (one.target, other.target))
-    )
+    sides = ((first.source, second.source), (first.target, second.target))
+    return all(left.as_json() == right.as_json() for left, right in sides)

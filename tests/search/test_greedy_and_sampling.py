@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import greedy
-from toys import BANNED, END, Hashed, Scripted, chosen, forced, table_of, toy_problem
+from toys import BANNED, END, Hashed, Scripted, forced_score, subproblem, table_of, toy_problem
 
 from transduce.search import Decoding, Sampling, SearchProblem, beam_search, greedy_search, sample
 
@@ -20,12 +20,12 @@ def draws(problem: SearchProblem, seed: int = 1) -> torch.Tensor:
 
 
 def repeated(problem: SearchProblem, times: int) -> SearchProblem:
-    """The same sentence again and again."""
-    return chosen(problem, [0] * times)
+    """Returns a problem with `times` copies of the first sentence."""
+    return subproblem(problem, [0] * times)
 
 
 def grid(times: int) -> torch.Tensor:
-    """One draw a row, evenly spread."""
+    """Returns one draw a row, evenly spaced."""
     return ((torch.arange(times, dtype=torch.float64) + 0.5) / times).unsqueeze(1)
 
 
@@ -36,11 +36,11 @@ def grid(times: int) -> torch.Tensor:
 )
 def test_greedy_search_walks_along_the_most_probable_words(seed: int, end: float, bounds: list[int]) -> None:
     stepper, problem = Hashed(6, seed, end=end), toy_problem(bounds, seed)
-    for sentence, found in enumerate(greedy_search(stepper, problem)):
+    for sentence, hypothesis in enumerate(greedy_search(stepper, problem)):
         expected = greedy(table_of(stepper, problem, sentence), bounds[sentence])
-        assert found.tokens == expected.tokens
-        assert found.log_probability == pytest.approx(expected.log_probability, abs=1e-9)
-        assert found.score == found.log_probability
+        assert hypothesis.tokens == expected.tokens
+        assert hypothesis.log_probability == pytest.approx(expected.log_probability, abs=1e-9)
+        assert hypothesis.score == hypothesis.log_probability
 
 
 def test_greedy_search_is_no_beam_of_one() -> None:
@@ -52,16 +52,16 @@ def test_greedy_search_is_no_beam_of_one() -> None:
 
 
 def expected_distribution(row: list[float], sampling: Sampling) -> dict[int, float]:
-    """By hand: banned words out, sharpened, the most probable kept, shared out anew."""
+    """Computes the distribution by hand: bans, temperature, top_k, top_p, normalisation."""
     weights = {token: math.exp(value / sampling.temperature) for token, value in enumerate(row) if token not in BANNED}
     ranked = sorted(weights, key=lambda token: -weights[token])[: sampling.top_k]
-    total = sum(weights[token] for token in ranked)  # the mass of top_p is that of the tokens which top_k leaves
-    kept: dict[int, float] = {}
+    total = sum(weights[token] for token in ranked)  # top_p counts the mass of the tokens that top_k leaves
+    nucleus: dict[int, float] = {}
     for token in ranked:
-        if sampling.top_p is not None and sum(kept.values()) >= sampling.top_p:
+        if sampling.top_p is not None and sum(nucleus.values()) >= sampling.top_p:
             break
-        kept[token] = weights[token] / total
-    return {token: weight / sum(kept.values()) for token, weight in kept.items()}
+        nucleus[token] = weights[token] / total
+    return {token: weight / sum(nucleus.values()) for token, weight in nucleus.items()}
 
 
 @pytest.mark.parametrize(
@@ -83,14 +83,14 @@ def expected_distribution(row: list[float], sampling: Sampling) -> dict[int, flo
     ],
     ids=str,
 )
-def test_evenly_spread_draws_give_each_word_its_share(sampling: Sampling) -> None:
+def test_evenly_spaced_draws_give_each_token_its_share(sampling: Sampling) -> None:
     for seed in range(5):
         stepper, problem = Hashed(8, seed), toy_problem([1], seed)
         (row,) = table_of(stepper, problem, 0)([()])
-        found = sample(stepper, repeated(problem, 1000), sampling, grid(1000))
-        tokens = [each.tokens[0] if each.tokens else END for each in found]
+        hypotheses = sample(stepper, repeated(problem, 1000), sampling, grid(1000))
+        tokens = [hypothesis.tokens[0] if hypothesis.tokens else END for hypothesis in hypotheses]
         expected = expected_distribution(row, sampling)
-        # A cut between two words moves by less than one draw of the grid.
+        # A boundary between two tokens moves by less than one draw of the grid.
         for token in range(8):
             assert abs(tokens.count(token) - 1000 * expected.get(token, 0.0)) <= (1 if token in expected else 0)
 
@@ -108,7 +108,7 @@ def test_top_p_counts_the_mass_of_the_tokens_that_top_k_leaves() -> None:
 
 
 def p_value(counts: dict[tuple[int, ...], int], probabilities: dict[tuple[int, ...], float]) -> float:
-    """Of Pearson's chi-square; outcomes expected fewer than five times are taken together."""
+    """Returns the p-value of Pearson's chi-square test; outcomes expected fewer than five times share a cell."""
     total = sum(counts.values())
     cells: dict[tuple[int, ...] | None, list[float]] = {}
     for outcome, probability in probabilities.items():
@@ -121,32 +121,32 @@ def p_value(counts: dict[tuple[int, ...], int], probabilities: dict[tuple[int, .
 
 
 def outcomes(stepper: Hashed, problem: SearchProblem, bound: int) -> dict[tuple[int, ...], float]:
-    """The probability of every translation of at most `bound` words, the end symbol written where it fits."""
+    """Returns the probability of every translation of at most `bound` tokens, with the end symbol where it fits."""
     table = table_of(stepper, problem, 0)
-    alive, found = {(): 1.0}, {}
+    alive, finished = {(): 1.0}, {}
     for _ in range(bound):
         rows = dict(zip(alive, table(list(alive)), strict=True))
         shares = {history: expected_distribution(row, Sampling()) for history, row in rows.items()}
-        found |= {(*history, END): alive[history] * shares[history][END] for history in alive}
+        finished |= {(*history, END): alive[history] * shares[history][END] for history in alive}
         alive = {
             (*history, token): alive[history] * share
             for history in alive
             for token, share in shares[history].items()
             if token != END
         }
-    return found | alive
+    return finished | alive
 
 
 def test_translations_are_sampled_as_often_as_the_model_says() -> None:
-    """For a fresh seed one false alarm in a million; the seeds are fixed. A temperature of 1.2 is told apart."""
+    """With a fresh seed, one false alarm in a million; the seeds are fixed. A temperature of 1.2 is detected."""
     stepper, problem = Hashed(6, seed=4, peak=1.0), toy_problem([3])
     probabilities = outcomes(stepper, problem, 3)
     assert len(probabilities) == 1 + 3 + 9 + 27
-    many = repeated(problem, 4000)
+    copies = repeated(problem, 4000)
     figures = []
     for sampling in (Sampling(), Sampling(temperature=1.2)):
         counts: dict[tuple[int, ...], int] = {}
-        for tokens, _, _ in sample(stepper, many, sampling, draws(many)):
+        for tokens, _, _ in sample(stepper, copies, sampling, draws(copies)):
             outcome = (*tokens, END)[:3]
             counts[outcome] = counts.get(outcome, 0) + 1
         assert counts.keys() <= probabilities.keys()
@@ -163,33 +163,34 @@ def test_the_sharpest_sampling_is_greedy(sampling: Sampling) -> None:
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(top_k=2), Sampling(top_p=0.7)], ids=str)
 @pytest.mark.parametrize("draw", [0.0, NEARLY_ONE, float(torch.nextafter(torch.ones(()), torch.zeros(())))])
-def test_a_draw_at_either_end_is_a_word_that_may_be_drawn(sampling: Sampling, draw: float) -> None:
+def test_the_smallest_and_the_largest_draw_give_an_allowed_token(sampling: Sampling, draw: float) -> None:
     for seed in range(20):
         stepper, problem = Hashed(6, seed, peak=6.0), toy_problem([1], seed)
         (row,) = table_of(stepper, problem, 0)([()])
         allowed = list(expected_distribution(row, sampling))
         for dtype in (torch.float64, torch.float32):
             # Rounded to float32 the largest draw may be 1 itself.
-            (found,) = sample(stepper, problem, sampling, torch.tensor([[draw]], dtype=dtype))
-            assert (found.tokens or [END])[0] in allowed
+            (hypothesis,) = sample(stepper, problem, sampling, torch.tensor([[draw]], dtype=dtype))
+            assert (hypothesis.tokens or [END])[0] in allowed
             if draw == 0.0:
-                assert (found.tokens or [END])[0] == allowed[0]
+                assert (hypothesis.tokens or [END])[0] == allowed[0]
 
 
-def test_a_sample_does_not_depend_on_company() -> None:
+def test_a_sample_does_not_depend_on_the_batch() -> None:
     stepper, problem = Hashed(6, seed=2), toy_problem([7, 3, 9, 5, 8])
     numbers, sampling = draws(problem), Sampling(temperature=1.5)
     group = sample(stepper, problem, sampling, numbers)
-    assert len({tuple(each.tokens) for each in group}) > 1
+    assert len({tuple(hypothesis.tokens) for hypothesis in group}) > 1
     for order in ([3, 0], [4, 2, 1, 0, 3], [1]):
-        assert sample(stepper, chosen(problem, order), sampling, numbers[order]) == [group[place] for place in order]
+        shuffled = sample(stepper, subproblem(problem, order), sampling, numbers[order])
+        assert shuffled == [group[place] for place in order]
 
 
 def test_a_samples_figure_is_the_models_whatever_the_sampling() -> None:
     stepper, problem = Hashed(6, seed=2), toy_problem([7, 3, 9, 5, 8])
-    found = sample(stepper, problem, Sampling(temperature=2.0, top_k=3), draws(problem))
-    for sentence, (tokens, log_probability, score) in enumerate(found):
-        assert log_probability == pytest.approx(forced(stepper, problem, sentence, tokens), abs=1e-9)
+    hypotheses = sample(stepper, problem, Sampling(temperature=2.0, top_k=3), draws(problem))
+    for sentence, (tokens, log_probability, score) in enumerate(hypotheses):
+        assert log_probability == pytest.approx(forced_score(stepper, problem, sentence, tokens), abs=1e-9)
         assert score == log_probability
 
 
@@ -201,7 +202,8 @@ def test_sentences_that_have_ended_leave_the_batch() -> None:
     assert stepper.shapes[1][0] <= 4
 
 
-def test_next_to_no_temperature_draws_the_most_probable_word() -> None:
+def test_a_tiny_temperature_draws_the_most_probable_token() -> None:
     problem = toy_problem([7, 4])
     sharpest = sample(Hashed(6, 3), problem, Sampling(temperature=1e-320), draws(problem))
-    assert [found.tokens for found in sharpest] == [found.tokens for found in greedy_search(Hashed(6, 3), problem)]
+    expected = greedy_search(Hashed(6, 3), problem)
+    assert [hypothesis.tokens for hypothesis in sharpest] == [hypothesis.tokens for hypothesis in expected]

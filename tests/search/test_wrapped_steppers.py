@@ -1,4 +1,4 @@
-"""Steppers around steppers, forced prefixes and ensembles; and forced scoring."""
+"""Steppers around steppers (forced prefixes and ensembles), and forced scoring."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 from oracles import greedy, released_beam_search
-from toys import BEGIN, END, PAD, Hashed, History, Table, assert_same, chosen, forced, table_of, toy_problem
+from toys import BEGIN, END, PAD, Hashed, History, Table, assert_same, forced_score, subproblem, table_of, toy_problem
 
 from transduce.search import (
     Decoding,
@@ -30,7 +30,7 @@ def rectangle(rows: Sequence[Sequence[int]]) -> torch.Tensor:
 
 
 def with_prefix(table: Table, prefix: Sequence[int]) -> Table:
-    """The table in which each word of the prefix is the only one at its place."""
+    """Returns the table with probability 0 for every token other than the prefix's at its place."""
 
     def look_up(histories: Sequence[History]) -> list[list[float]]:
         rows = table(histories)
@@ -47,54 +47,54 @@ def with_prefix(table: Table, prefix: Sequence[int]) -> Table:
 def test_a_beam_under_forced_prefixes_is_the_released_codes_under_them(beam: int, seed: int) -> None:
     stepper, problem = Hashed(6, seed), toy_problem(BOUNDS, seed)
     prefixed = ForcedPrefix(stepper, rectangle(PREFIXES), PAD)
-    found = beam_search(prefixed, problem, Decoding(beam=beam), n_best=beam)
+    results = beam_search(prefixed, problem, Decoding(beam=beam), n_best=beam)
     bare = beam_search(stepper, problem, Decoding(beam=beam), n_best=beam)
     for sentence, (bound, prefix) in enumerate(zip(BOUNDS, PREFIXES, strict=True)):
         table = with_prefix(table_of(stepper, problem, sentence), prefix)
-        assert_same(found[sentence], released_beam_search(table, bound, beam, 0.6))
-        assert all(each.tokens[: len(prefix)] == prefix for each in found[sentence])
-        for tokens, log_probability, _ in found[sentence]:
-            assert log_probability == pytest.approx(forced(stepper, problem, sentence, tokens), abs=1e-9)
+        assert_same(results[sentence], released_beam_search(table, bound, beam, 0.6))
+        assert all(hypothesis.tokens[: len(prefix)] == prefix for hypothesis in results[sentence])
+        for tokens, log_probability, _ in results[sentence]:
+            assert log_probability == pytest.approx(forced_score(stepper, problem, sentence, tokens), abs=1e-9)
         if not prefix:
-            assert found[sentence] == bare[sentence]
-    assert found != bare
+            assert results[sentence] == bare[sentence]
+    assert results != bare
 
 
 def test_greedy_search_and_sampling_under_forced_prefixes_begin_with_them() -> None:
     stepper, problem = Hashed(6, seed=3), toy_problem(BOUNDS)
     prefixed = ForcedPrefix(stepper, rectangle(PREFIXES), PAD)
-    for sentence, found in enumerate(greedy_search(prefixed, problem)):
+    for sentence, hypothesis in enumerate(greedy_search(prefixed, problem)):
         table = with_prefix(table_of(stepper, problem, sentence), PREFIXES[sentence])
         expected = greedy(table, BOUNDS[sentence])
-        assert found.tokens == expected.tokens
-        assert found.log_probability == pytest.approx(expected.log_probability, abs=1e-9)
+        assert hypothesis.tokens == expected.tokens
+        assert hypothesis.log_probability == pytest.approx(expected.log_probability, abs=1e-9)
     draws = torch.rand(5, 9, generator=torch.Generator().manual_seed(1))
-    for found, prefix in zip(sample(prefixed, problem, Sampling(temperature=2.0), draws), PREFIXES, strict=True):
-        assert found.tokens[: len(prefix)] == prefix
+    for hypothesis, prefix in zip(sample(prefixed, problem, Sampling(temperature=2.0), draws), PREFIXES, strict=True):
+        assert hypothesis.tokens[: len(prefix)] == prefix
 
 
 @pytest.mark.parametrize("blocks", [[6], [2, 4], [1] * 6], ids=str)
-def test_several_words_at_once_under_a_prefix_are_as_one_by_one(blocks: list[int]) -> None:
-    stepper, problem = Hashed(6), chosen(toy_problem(BOUNDS), [0, 1])
+def test_several_tokens_at_once_under_a_prefix_equal_one_by_one(blocks: list[int]) -> None:
+    stepper, problem = Hashed(6), subproblem(toy_problem(BOUNDS), [0, 1])
     prefixed = ForcedPrefix(stepper, torch.tensor([[4, 4, 5], [3, PAD, PAD]]), PAD)
     target_in = torch.tensor([[BEGIN, 4, 4, 5, 3, 3], [BEGIN, 3, 5, 5, 4, 3]])
     bare, _ = stepper.step(target_in, stepper.start(problem.source, problem.visible, 6))
     state, steps = prefixed.start(problem.source, problem.visible, 6), []
     for tokens in target_in.split(blocks, dim=1):
-        given, state = prefixed.step(tokens, state)
-        steps.append(given)
-    found = torch.cat(steps, dim=1)
+        step, state = prefixed.step(tokens, state)
+        steps.append(step)
+    log_probabilities = torch.cat(steps, dim=1)
     forced_places = {(0, 0): 4, (0, 1): 4, (0, 2): 5, (1, 0): 3}
     for row in range(2):
         for place in range(6):
             expected = bare[row, place].clone()
             if (token := forced_places.get((row, place))) is not None:
                 expected[torch.arange(6) != token] = -math.inf
-            assert torch.equal(found[row, place], expected)
+            assert torch.equal(log_probabilities[row, place], expected)
 
 
 def mean_table(tables: Sequence[Table]) -> Table:
-    """The mean of probabilities, by hand."""
+    """Returns the table of the mean probabilities, computed by hand."""
 
     def look_up(histories: Sequence[History]) -> list[list[float]]:
         members = [table(histories) for table in tables]
@@ -110,20 +110,20 @@ def mean_table(tables: Sequence[Table]) -> Table:
 def test_an_ensemble_searches_the_mean_of_its_members_probabilities(members: int) -> None:
     steppers: list[Stepper] = [Hashed(6, seed) for seed in range(1, members + 1)]
     problem = toy_problem(BOUNDS)
-    found = beam_search(Ensemble(steppers), problem, Decoding(beam=3), n_best=3)
+    results = beam_search(Ensemble(steppers), problem, Decoding(beam=3), n_best=3)
     for sentence, bound in enumerate(BOUNDS):
         table = mean_table([table_of(stepper, problem, sentence) for stepper in steppers])
-        assert_same(found[sentence], released_beam_search(table, bound, 3, 0.6))
-        best = found[sentence][0]
-        assert best.log_probability == pytest.approx(forced(Ensemble(steppers), problem, sentence, best.tokens))
+        assert_same(results[sentence], released_beam_search(table, bound, 3, 0.6))
+        best = results[sentence][0]
+        assert best.log_probability == pytest.approx(forced_score(Ensemble(steppers), problem, sentence, best.tokens))
 
 
 def test_an_ensemble_of_one_is_itself() -> None:
     stepper, problem = Hashed(6), toy_problem(BOUNDS)
     alone = beam_search(stepper, problem, Decoding(beam=3), n_best=3)
     group = beam_search(Ensemble([stepper]), problem, Decoding(beam=3), n_best=3)
-    for one, other in zip(alone, group, strict=True):
-        assert_same(one, other)
+    for hypotheses, expected in zip(group, alone, strict=True):
+        assert_same(hypotheses, expected)
 
 
 def test_prefixes_and_ensembles_nest() -> None:
@@ -134,13 +134,13 @@ def test_prefixes_and_ensembles_nest() -> None:
     assert beam_search(inside, problem, Decoding(beam=3), n_best=3) == outside
 
 
-def test_forced_scores_are_each_words_log_probability_and_nothing_at_padding() -> None:
-    stepper, problem = Hashed(6), chosen(toy_problem(BOUNDS), [0, 3])
+def test_forced_scores_are_each_tokens_log_probability_and_0_at_padding() -> None:
+    stepper, problem = Hashed(6), subproblem(toy_problem(BOUNDS), [0, 3])
     target_in, target_out = (
         torch.tensor([[BEGIN, 4, 5], [BEGIN, PAD, PAD]]),
         torch.tensor([[4, 5, END], [END, PAD, PAD]]),
     )
-    found = forced_scores(stepper, problem.source, problem.visible, target_in, target_out, PAD)
+    scores = forced_scores(stepper, problem.source, problem.visible, target_in, target_out, PAD)
     first, second = (table_of(stepper, problem, sentence) for sentence in (0, 1))
     expected = [first([()])[0][4], first([(4,)])[0][5], first([(4, 5)])[0][END], second([()])[0][END], 0.0, 0.0]
-    assert found.flatten().tolist() == pytest.approx(expected, abs=1e-12)
+    assert scores.flatten().tolist() == pytest.approx(expected, abs=1e-12)

@@ -14,7 +14,7 @@ def forced_scores(
     target_out: Int[Tensor, "batch target"],
     pad: int,
 ) -> Float[Tensor, "batch target"]:
-    """Log-probability of each token of `target_out`, 0 at padding; the sum over a row is its translation's."""
+    """Returns the log-probability of each token of `target_out`, 0 at padding; a row's sum is its translation's."""
     state = stepper.start(source, visible, target_in.shape[1])
     log_probabilities, _ = stepper.step(target_in, state)
     chosen = log_probabilities.gather(2, target_out.unsqueeze(2)).squeeze(2)

@@ -1,0 +1,99 @@
+"""Searches that follow one hypothesis a sentence: greedy search and sampling."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from pydantic import Field
+from torch import Tensor
+
+from transduce.search.beam import Hypothesis
+from transduce.search.stepper import SearchProblem, Stepper
+from transduce.search.top_k import top_k
+from transduce.settings import Spec
+
+TokenChoice = Callable[[Float[Tensor, "batch vocabulary"], Int[Tensor, " batch"], int], Int[Tensor, " batch"]]
+"""Chooses a token of each row from log-probabilities, the numbers of the sentences, and the number of the step."""
+
+
+class Sampling(Spec):
+    """Settings of sampling: `temperature` below 1 sharpens the distribution; `top_k` and `top_p` truncate it."""
+
+    temperature: float = Field(default=1.0, gt=0)
+    top_k: int | None = Field(default=None, ge=1)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+
+
+def greedy_search(stepper: Stepper, problem: SearchProblem) -> list[Hypothesis]:
+    """Returns the hypothesis of each sentence that takes the most probable token at every step.
+
+    A beam search with a beam of 1 differs: it keeps a live hypothesis after one has ended.
+    """
+    return _follow(stepper, problem, lambda log_probabilities, _sentences, _step: top_k(log_probabilities, 1)[1][:, 0])
+
+
+def sample(
+    stepper: Stepper, problem: SearchProblem, sampling: Sampling, draws: Float[Tensor, "batch max_length"]
+) -> list[Hypothesis]:
+    """Returns one sampled hypothesis of each sentence.
+
+    `draws` are uniform on [0, 1). Each sentence has its own, so that its translation does not depend on the batch.
+    """
+
+    def choose(log_probabilities: Tensor, sentences: Tensor, step: int) -> Tensor:
+        return _draw(log_probabilities, sampling, draws[sentences, step])
+
+    return _follow(stepper, problem, choose)
+
+
+def _draw(
+    log_probabilities: Float[Tensor, "batch vocabulary"], sampling: Sampling, draws: Float[Tensor, " batch"]
+) -> Int[Tensor, " batch"]:
+    """Returns the token at which the running sum of probabilities, most probable first, passes the draw."""
+    # The largest is subtracted first: divided by a tiny temperature, all would be −∞.
+    shifted = log_probabilities.double() - log_probabilities.amax(-1, keepdim=True)
+    scaled = (shifted / sampling.temperature).log_softmax(-1)
+    best, tokens = scaled.sort(dim=-1, descending=True, stable=True)
+    if sampling.top_k is not None:
+        best[:, sampling.top_k :] = -math.inf
+    if sampling.top_p is not None:
+        probabilities = best.softmax(-1)  # of the tokens that `top_k` leaves
+        mass_before = probabilities.cumsum(-1) - probabilities
+        best = best.masked_fill(mass_before >= sampling.top_p, -math.inf)
+    running = best.softmax(-1).cumsum(-1)
+    place = (running <= draws.unsqueeze(1) * running[:, -1:]).sum(1)
+    last = (~best.isneginf()).sum(1) - 1
+    return tokens.gather(1, torch.minimum(place, last).unsqueeze(1)).squeeze(1)
+
+
+def _follow(stepper: Stepper, problem: SearchProblem, choose: TokenChoice) -> list[Hypothesis]:
+    """Writes one token after another, chosen by `choose`; a sentence that has ended leaves the batch."""
+    sequences: list[list[int]] = [[] for _ in problem.source]
+    totals, numbers = [0.0] * len(sequences), list(range(len(sequences)))
+    sentences = torch.arange(len(sequences), device=problem.source.device)
+    state = stepper.start(problem.source, problem.visible, problem.max_length)
+    tokens = torch.full((len(sequences), 1), problem.begin, device=problem.source.device)
+    for step in range(problem.max_length):
+        log_probabilities, state = stepper.step(tokens, state)
+        log_probabilities = log_probabilities[:, -1]
+        for token in problem.banned:
+            log_probabilities[:, token] = -math.inf
+        chosen = choose(log_probabilities, sentences, step)
+        gains = log_probabilities.gather(1, chosen.unsqueeze(1)).squeeze(1)
+        is_live = (chosen != problem.end) & (problem.bounds[sentences] > step + 1)
+        # One transfer a step, because each synchronises a GPU.
+        columns = torch.stack([chosen.double(), gains.double(), is_live.double()]).tolist()
+        for sentence, token, gain in zip(numbers, *columns[:2], strict=True):
+            totals[sentence] += gain
+            if token != problem.end:
+                sequences[sentence].append(int(token))
+        live = [place for place, flag in enumerate(columns[2]) if flag]
+        if not live:
+            break
+        if len(live) < len(numbers):
+            places = torch.tensor(live, device=chosen.device)
+            state, sentences, chosen = state.pick(places), sentences[places], chosen[places]
+            numbers = [numbers[place] for place in live]
+        tokens = chosen.unsqueeze(1)
+    return [Hypothesis(sequence, total, total) for sequence, total in zip(sequences, totals, strict=True)]
