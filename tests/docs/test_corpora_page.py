@@ -46,7 +46,7 @@ def test_the_numbers_of_pairs_and_the_tables_of_the_hub_are_named() -> None:
 
 
 def test_the_room_that_a_corpus_needs_is_what_the_page_says() -> None:
-    for name, said in re.findall(r"`(wmt14-en-\w\w)` (?:these are )?about ([\d.]+ GB)", PAGE):
+    for name, said in re.findall(r"`(wmt14-en-\w\w)` about ([\d.]+ GB)", PAGE):
         parts = CATALOGUE.corpora[name].parts
         choices = [section.choices[0] for part in parts for section in part.sections]
         archives = {place.archive for choice in choices for place in choice.values()}
