@@ -31,30 +31,30 @@ def title(page: Path) -> str:
 
 
 def text_of(page: Path) -> str:
-    """The page without its blocks of code, whose brackets are no links."""
+    """Returns the page without its blocks of code, whose brackets are no links."""
     return re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
 @cache
 def names_in(path: Path) -> frozenset[str]:
-    """Every name that a module gives to something: functions, classes, values, and dotted, those of classes."""
+    """Returns the names of a module's functions, classes and values, and the members of its classes as `Class.member`."""
     return frozenset(_names(ast.parse(path.read_text("utf-8")).body, ""))
 
 
 def _names(statements: list[ast.stmt], prefix: str) -> list[str]:
-    found = []
+    names = []
     for statement in statements:
         match statement:
             case ast.ClassDef(name=name, body=body):
-                found += [prefix + name, *_names(body, f"{prefix}{name}.")]
+                names += [prefix + name, *_names(body, f"{prefix}{name}.")]
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                found.append(prefix + name)
+                names.append(prefix + name)
             case ast.Assign(targets=targets):
-                named = [node for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
-                found += [prefix + node.id for node in named]
+                nodes = [node for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+                names += [prefix + node.id for node in nodes]
             case ast.AnnAssign(target=ast.Name(id=name)):
-                found.append(prefix + name)
-    return found
+                names.append(prefix + name)
+    return names
 
 
 @pytest.mark.parametrize("page", PAGES, ids=title)
@@ -98,21 +98,28 @@ def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
     broken = []
     for link in LINK.findall(text_of(page)):
         path, _, anchor = link.partition("#")
-        place = (page.parent / path).resolve() if path else page
+        target = (page.parent / path).resolve() if path else page
         if link.startswith(("http://", "https://")):
             continue
-        if not place.exists() or (anchor and anchor not in anchors_of(place)):
+        if not target.exists() or (anchor and anchor not in anchors_of(target)):
             broken.append(link)
     assert not broken
 
 
 def anchors_of(page: Path) -> set[str]:
-    """The anchors that GitHub gives to a page's headings."""
+    """Returns the anchors that GitHub gives to a page's headings."""
     headings = re.findall(r"^#+ (.+)$", text_of(page), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
 def test_the_pages_of_the_paper_and_of_the_quiz_are_made_of_references() -> None:
-    # Were the pattern to find nothing, the tests above would pass on any page.
+    # If the pattern matched nothing, the tests of references would pass on any page.
     for name, least in (("paper.md", 80), ("quiz.md", 20)):
         assert len(REFERENCE.findall((ROOT / "docs" / name).read_text("utf-8"))) >= least
+
+
+def test_the_indexes_link_every_page() -> None:
+    docs = ROOT / "docs"
+    indexes = [docs / "README.md", docs / "decisions" / "README.md"]
+    linked = {(index.parent / link).resolve() for index in indexes for link in LINK.findall(index.read_text("utf-8"))}
+    assert {page for page in docs.rglob("*.md") if page not in indexes} <= linked
