@@ -37,7 +37,7 @@ def text_of(page: Path) -> str:
 
 @cache
 def names_in(path: Path) -> frozenset[str]:
-    """Returns the names of a module's functions, classes and values, and the members of its classes as `Class.member`."""
+    """Returns the names of a module's functions, classes and values; members of classes as `Class.member`."""
     return frozenset(_names(ast.parse(path.read_text("utf-8")).body, ""))
 
 

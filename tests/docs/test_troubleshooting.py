@@ -30,7 +30,10 @@ def texts_of(module: Path) -> list[str]:
 def texts() -> list[str]:
     """The strings of the source, and what the system says of missing files and full disks, as the program prints it."""
     modules = (ROOT / "src" / "transduce").rglob("*.py")
-    return [*(text for module in modules for text in texts_of(module)), *(os.strerror(n).lower() for n in (ENOENT, ENOSPC))]
+    return [
+        *(text for module in modules for text in texts_of(module)),
+        *(os.strerror(n).lower() for n in (ENOENT, ENOSPC)),
+    ]
 
 
 @pytest.mark.parametrize("row", ROWS)
