@@ -92,7 +92,7 @@ def check_store(spec: Tsv | Files, place: Path) -> None:
     prepared = open_store(place)
     report, store = prepared.report, prepared.train
     dropped = sum(count for fault, count in report.faults.items() if fault.value.startswith("dropped"))
-    pairs = list(readers.bytes_of_pairs(spec))
+    pairs = list(readers.read_byte_pairs(spec))
     if not report.read == len(pairs) == report.kept + dropped or report.kept != len(store):
         raise FindingError(
             f"{len(pairs)} pairs, {report.read} read, {report.kept} kept, {dropped} dropped, {len(store)} stored"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dirty_pieces import PIECES
 from transduce.corpus import DataSpec, Fault, Files, Planner, Position, Prepared, Tsv, open_store, prepare
-from transduce.corpus.readers import bytes_of_pairs, lines_of
+from transduce.corpus.readers import read_byte_lines, read_byte_pairs
 from transduce.text.subwords import END, Bpe, Subwords
 
 BYTES = st.lists(
@@ -47,10 +47,10 @@ def test_lines_are_what_stands_between_line_feeds(folder: Path, content: bytes, 
     text = content.removeprefix(b"\xef\xbb\xbf")
     if b"\n" not in content and b"\r" in text.rstrip(b"\r"):
         with pytest.raises(ValueError, match=r"lines has carriage returns and no line feed"):
-            list(lines_of(path))
+            list(read_byte_lines(path))
         return
     lines = text.removesuffix(b"\n").split(b"\n") if content else []
-    assert list(lines_of(path)) == [line.removesuffix(b"\r") for line in lines]
+    assert list(read_byte_lines(path)) == [line.removesuffix(b"\r") for line in lines]
 
 
 @given(sides=st.lists(st.tuples(BYTES, BYTES), min_size=1, max_size=6))
@@ -62,7 +62,7 @@ def test_every_pair_is_kept_or_counted_and_used_once_an_epoch(
     lines = [b"\t".join(b"".join(side) for side in pair).replace(b"\n", b"") for pair in sides]
     spec = tsv(folder, b"\n".join([*lines, b"one pair\tein Paar"]))
     made = prepared(folder, spec, ratio=2.0)
-    pairs = list(bytes_of_pairs(spec))
+    pairs = list(read_byte_pairs(spec))
     dropped = sum(made.report.faults.values()) - made.report.faults.get(Fault.MARKUP, 0)
     assert made.report.read == len(pairs) == made.report.kept + dropped
     assert len(made.train) == made.report.kept
@@ -81,7 +81,7 @@ def test_what_is_damaged_in_an_archive_is_named(folder: Path, content: bytes) ->
     packed = gzip.compress(content + b"x" * 50)
     (folder / "packed").write_bytes(packed[: len(packed) - 1 - len(content) % 12])
     with pytest.raises(ValueError, match=r"packed is a damaged gzip file"):
-        list(lines_of(folder / "packed"))
+        list(read_byte_lines(folder / "packed"))
 
 
 @pytest.mark.parametrize(
@@ -109,10 +109,10 @@ def test_a_folder_or_a_pipe_is_no_corpus(tmp_path: Path) -> None:
 
 
 def test_a_file_without_lines_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transduce.corpus.readers.LONGEST_LINE", 100)
+    monkeypatch.setattr("transduce.corpus.readers.MAX_LINE_BYTES", 100)
     (tmp_path / "lines").write_bytes(b"a\n" + b"b" * 98 + b"\n" + b"c" * 100 + b"\n")
-    with pytest.raises(ValueError, match=r"lines: line 3 is beyond 100 bytes"):
-        list(lines_of(tmp_path / "lines"))
+    with pytest.raises(ValueError, match=r"lines: line 3 is longer than 100 bytes"):
+        list(read_byte_lines(tmp_path / "lines"))
 
 
 def test_a_line_of_a_megabyte_is_too_long_before_it_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

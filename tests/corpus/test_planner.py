@@ -129,17 +129,17 @@ def test_pieces_hold_the_pairs_with_their_symbols(store: TokenStore, pairs: list
 
 
 @pytest.mark.parametrize(
-    ("pair_length", "max_length", "longest_bucket"),
+    ("pair_length", "max_positions", "longest_bucket"),
     [(40, None, 48), (39, None, 40), (40, 44, 41), (40, 48, 48)],
 )
 def test_bucket_lengths_are_multiples_of_eight_on_a_gpu(
-    tmp_path: Path, pair_length: int, max_length: int | None, longest_bucket: int
+    tmp_path: Path, pair_length: int, max_positions: int | None, longest_bucket: int
 ) -> None:
     pairs = [*random_pairs(300), ([10 + 300, *[3] * (pair_length - 1)], [4])]
     pairs = [(source[:pair_length], target[:pair_length]) for source, target in pairs]
     store = stored(tmp_path, pairs)
     planner = Planner(
-        store, batch_tokens=700, micro_batches=2, buckets=6, seed=1, length_multiple=8, max_length=max_length
+        store, batch_tokens=700, micro_batches=2, buckets=6, seed=1, length_multiple=8, max_positions=max_positions
     )
     *lengths, longest = [length for _, length in planner.shapes]
     assert longest == longest_bucket
@@ -268,7 +268,7 @@ def test_sentences_that_are_longer_in_a_later_epoch_have_their_shape(tmp_path: P
     growing = Growing({name: tmp_path / name for name in FILES}, np.dtype("<u2"), [CorpusPart(60, 1.0)])
     planner = Planner(growing, batch_tokens=400, micro_batches=2, buckets=3, seed=5)
     assert [Counter(numbers(epoch(planner, number))) for number in range(2)] == [Counter(range(60))] * 2
-    assert max(length for _, length in planner.shapes) == growing.longest + 1
+    assert max(length for _, length in planner.shapes) == growing.max_length + 1
 
 
 def test_what_is_reported_is_what_the_pieces_are(store: TokenStore) -> None:

@@ -12,8 +12,19 @@ import numpy as np
 import pytest
 
 import transduce.corpus.store as store_module
-from transduce.corpus import DataSpec, Fault, Files, Prepared, Report, Tsv, fingerprint, learning, open_store, prepare
-from transduce.corpus import encode as cutting
+from transduce.corpus import (
+    DataSpec,
+    Fault,
+    Files,
+    Prepared,
+    Report,
+    Tsv,
+    encode,
+    fingerprint,
+    learning,
+    open_store,
+    prepare,
+)
 from transduce.corpus.token_store import FILES
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
@@ -56,8 +67,8 @@ def test_the_store_holds_the_pairs_as_the_subwords_cut_them(tmp_path: Path, spec
 
 def test_rows_are_filled_up_with_padding(tmp_path: Path) -> None:
     store = prepared(tmp_path, DataSpec(train=(corpus(tmp_path, PAIRS),))).train
-    rows, lengths = store.padded("target", np.array([5, 0, 2]), store.longest + 3)
-    assert rows.shape == (3, store.longest + 3)
+    rows, lengths = store.padded("target", np.array([5, 0, 2]), store.max_length + 3)
+    assert rows.shape == (3, store.max_length + 3)
     for row, length, number in zip(rows, lengths, (5, 0, 2)):
         assert row[:length].tolist() == store.target(number).tolist()
         assert not row[length:].any()
@@ -86,11 +97,11 @@ def test_faulty_pairs_are_dropped_and_counted_with_their_lines(tmp_path: Path) -
         Fault.NUL: 1,
         Fault.EMPTY: 2,
         Fault.LONG: 1,
-        Fault.PROPORTION: 1,
+        Fault.RATIO: 1,
         Fault.MARKUP: 1,
     }
     assert made.report.places[Fault.BAD_UTF8] == ["dirty:4", "dirty:5"]
-    assert made.report.places[Fault.PROPORTION] == ["dirty:10"]
+    assert made.report.places[Fault.RATIO] == ["dirty:10"]
     assert made.source.decode([made.train.source(4)]) == ["A dog."]
     assert made.report.summary()[:3] == [
         "5 of 12 pairs kept",
@@ -213,13 +224,13 @@ class StoppedError(Exception):
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_what_was_interrupted_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
-    monkeypatch.setattr(cutting, "BATCH", 3)
-    monkeypatch.setattr(cutting, "SETTLED", 2)
-    monkeypatch.setattr(cutting, "SHARE", 5)  # as many as are left for the last two starts are cut by one process
+    monkeypatch.setattr(encode, "BATCH", 3)
+    monkeypatch.setattr(encode, "SAVE_EVERY", 2)
+    monkeypatch.setattr(encode, "PAIRS_PER_PROCESS", 5)  # one process encodes what is left for the last two starts
     first, second = corpus(tmp_path, [*PAIRS, ("", "")], "one"), corpus(tmp_path, PAIRS[:7], "two")
     data = DataSpec(train=(first, second))
     whole = prepare(data, SPECS[0], tmp_path / "whole", threads=1, say=silent)
-    written, batches = cutting._written, 0
+    written, batches = encode._append_batch, 0
 
     def stopped(*arguments: Any) -> Any:
         nonlocal batches
@@ -228,7 +239,7 @@ def test_what_was_interrupted_is_gone_on_with(tmp_path: Path, monkeypatch: pytes
             raise StoppedError
         return written(*arguments)
 
-    monkeypatch.setattr(cutting, "_written", stopped)
+    monkeypatch.setattr(encode, "_append_batch", stopped)
     monkeypatch.setattr(Subwords, "learn", Mock(wraps=Subwords.learn))
     starts: list[str] = []
     for _ in range(20):
@@ -237,9 +248,9 @@ def test_what_was_interrupted_is_gone_on_with(tmp_path: Path, monkeypatch: pytes
             break
         except StoppedError:
             assert not (tmp_path / "store" / "store.json").exists()
-    went_on = [line for line in starts if "going on" in line]
+    went_on = [line for line in starts if "resuming" in line]
     assert len(went_on) > 2
-    assert went_on[0] == "going on after 6 pairs"
+    assert went_on[0] == "resuming after 6 pairs"
     assert Subwords.learn.call_count == 1  # type: ignore[attr-defined]
     assert made.report == whole.report
     for name in FILES:
@@ -252,7 +263,7 @@ def test_what_is_stopped_at_the_very_end_is_not_cut_again(tmp_path: Path, monkey
         patched.setattr("transduce.corpus.store.flush_to_disk", Mock(side_effect=[DEFAULT] * 2 + [StoppedError]))
         with pytest.raises(StoppedError):
             prepared(tmp_path, data)
-    monkeypatch.setattr(cutting, "_written", Mock(side_effect=AssertionError("cut again")))
+    monkeypatch.setattr(encode, "_append_batch", Mock(side_effect=AssertionError("cut again")))
     assert len(prepared(tmp_path, data).train) == len(PAIRS)
 
 
@@ -261,7 +272,7 @@ def test_a_store_in_use_is_not_made_anew(tmp_path: Path) -> None:
     prepared(tmp_path, data)
     before = {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()}
     other = data.model_copy(update={"longest": 7})
-    with pytest.raises(ValueError, match=r"has changed since .* was made, and a run has begun on that"):
+    with pytest.raises(ValueError, match=r"has changed since .* was made, and a run has begun with it"):
         prepare(other, SPECS[0], tmp_path / "store", threads=1, say=silent, in_use=True)
     assert {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()} == before
     assert prepare(data, SPECS[0], tmp_path / "store", threads=1, say=silent, in_use=True).directory
@@ -271,13 +282,13 @@ def test_a_store_in_use_is_not_made_anew(tmp_path: Path) -> None:
 def test_only_what_is_whole_of_an_interrupted_store_is_gone_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
-    monkeypatch.setattr(cutting, "BATCH", 3)
-    monkeypatch.setattr(cutting, "SETTLED", 2)
+    monkeypatch.setattr(encode, "BATCH", 3)
+    monkeypatch.setattr(encode, "SAVE_EVERY", 2)
     data = DataSpec(train=(corpus(tmp_path, PAIRS),))
     whole = prepare(data, SPECS[0], tmp_path / "whole", threads=1, say=silent)
-    written = cutting._written
+    written = encode._append_batch
     with monkeypatch.context() as patched:
-        patched.setattr(cutting, "_written", Mock(side_effect=[*[DEFAULT] * 4, StoppedError], wraps=written))
+        patched.setattr(encode, "_append_batch", Mock(side_effect=[*[DEFAULT] * 4, StoppedError], wraps=written))
         with pytest.raises(StoppedError):
             prepared(tmp_path, data)
     making = tmp_path / "store" / "making"
@@ -298,7 +309,7 @@ def test_only_what_is_whole_of_an_interrupted_store_is_gone_on_with(
 
 def test_what_was_begun_for_other_data_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(cutting, "_written", Mock(side_effect=StoppedError))
+        patched.setattr(encode, "_append_batch", Mock(side_effect=StoppedError))
         with pytest.raises(StoppedError):
             prepared(tmp_path, DataSpec(train=(corpus(tmp_path, PAIRS),)))
     other = DataSpec(train=(corpus(tmp_path, PAIRS[:5]),))
@@ -329,7 +340,7 @@ def test_a_corpus_of_which_nothing_is_kept_is_told_and_the_others_are_trained_on
     said: list[str] = []
     made = prepare(DataSpec(train=entries), SPECS[0], tmp_path / "store", threads=1, say=said.append)
     assert [part.pairs for part in made.train.parts] == [len(made.train), 0]
-    assert "warning: empty: no pair is kept, nothing is trained on it" in said
+    assert "warning: empty: no pair is kept; the training does not use this corpus" in said
 
 
 def test_a_store_that_does_not_hold_what_it_counts_is_refused(tmp_path: Path) -> None:
@@ -344,8 +355,8 @@ def test_a_store_that_does_not_hold_what_it_counts_is_refused(tmp_path: Path) ->
 
 
 def test_it_is_told_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cutting, "BATCH", 4)
-    monkeypatch.setattr(cutting, "OFTEN", 0.0)
+    monkeypatch.setattr(encode, "BATCH", 4)
+    monkeypatch.setattr(encode, "PROGRESS_SECONDS", 0.0)
     said: list[str] = []
     prepare(DataSpec(train=(corpus(tmp_path, PAIRS),)), SPECS[0], tmp_path / "store", threads=1, say=said.append)
     assert [line.partition(" pairs,")[0] for line in said if " a second" in line] == [
@@ -357,7 +368,7 @@ def test_a_store_of_a_hundred_million_pairs_is_opened_and_planned_without_being_
     """Files with holes stand for it: to read them would take minutes and gigabytes."""
     made = prepared(tmp_path, DataSpec(train=(corpus(tmp_path, PAIRS),)))
     place, pairs = tmp_path / "store", 100_000_000
-    description = store_module._description(place)
+    description = store_module._read_description(place)
     for name in FILES:
         with (place / name).open("r+b") as file:
             file.truncate(8 * (pairs + 1) if "offsets" in name else 50 * pairs)
@@ -368,7 +379,7 @@ def test_a_store_of_a_hundred_million_pairs_is_opened_and_planned_without_being_
     opened = open_store(place).train
     assert len(opened) == pairs
     assert time.process_time() - began < 1
-    assert opened.longest == made.train.longest
+    assert opened.max_length == made.train.max_length
 
 
 def test_a_failure_leaves_no_store(tmp_path: Path) -> None:
@@ -408,7 +419,7 @@ def test_subword_dropout_cuts_every_epoch_anew(tmp_path: Path) -> None:
     assert first != sentences(3, 1)
     assert first != sentences(4, 0)
     assert first[:4] != first[4:8]  # the same text at another place of the corpus
-    assert max(map(len, first)) <= store.longest
+    assert max(map(len, first)) <= store.max_length
     assert sum(map(len, first)) > 1.1 * (plain.train.source_lengths + plain.train.target_lengths).sum()
     assert sorted(path.name for path in (tmp_path / "store").iterdir()) == sorted(
         path.name for path in (tmp_path / "plain").iterdir()

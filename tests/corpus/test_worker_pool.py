@@ -52,7 +52,7 @@ def test_an_item_ahead_is_read_and_no_more() -> None:
 
 
 def test_a_process_that_ends_is_an_error_with_what_to_do() -> None:
-    with pytest.raises(RuntimeError, match=r"has ended before its work, .*; the same command goes on"):
+    with pytest.raises(RuntimeError, match=r"ended early, .*; the same command resumes"):
         list(map_in_order(os._exit, [0] * 3, 2))
 
 

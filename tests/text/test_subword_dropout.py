@@ -67,9 +67,9 @@ def test_merges_are_left_out_with_the_given_probability() -> None:
     assert (len(ids) / throws - 1) == pytest.approx(0.3, abs=4 * (0.3 * 0.7 / throws) ** 0.5)
 
 
-def test_wordpiece_has_no_merges_to_leave_out() -> None:
+def test_wordpiece_has_no_merges_to_drop() -> None:
     pieces = Subwords.learn(LINES, WordPiece(size=600))
-    with pytest.raises(ValueError, match=r"has no merges to leave out: set subwords\.dropout: 0"):
+    with pytest.raises(ValueError, match=r"has no merges to drop: set subwords\.dropout: 0"):
         pieces.encode_with_dropout(LINES, 0.1, KEYS)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from transduce.corpus import Files, hub
-from transduce.corpus.readers import bytes_of_pairs
+from transduce.corpus.readers import read_byte_pairs
 from transduce.fetch.catalogue import Choice, Part, Section, Table
 from transduce.fetch.download import Unavailable
 from transduce.fetch.origins import Origin
@@ -121,14 +121,14 @@ class HubSource:
     def rows(self, part: Part, work: Path) -> Iterator[Row]:
         """The rows of a table."""
         assert part.hub
-        for row in hub.rows(_table(part.hub), self.languages(part), part.hub.dataset):
+        for row in hub.read_rows(_table(part.hub), self.languages(part), part.hub.dataset):
             yield [side.encode() for side in row]
 
 
 def _table(table: Table) -> Any:
     """A table of the hub; `Unavailable` where the hub does not give it."""
     try:
-        return hub.table(table.dataset, table.config, table.split, wish="--from hub")
+        return hub.load_table(table.dataset, table.config, table.split, needed_by="--from hub")
     except ConnectionError as error:
         raise Unavailable(str(error)) from None
 
@@ -136,6 +136,6 @@ def _table(table: Table) -> Any:
 def _side_by_side(texts: Sequence[Path]) -> Iterator[Row]:
     """The lines of texts that must be equally long; a `ValueError` says which is not, and where they part."""
     first, *others = map(str, texts)
-    pairs_of_first = [bytes_of_pairs(Files(source=first, target=other)) for other in others]
+    pairs_of_first = [read_byte_pairs(Files(source=first, target=other)) for other in others]
     for pairs in zip(*pairs_of_first, strict=True):
         yield [pairs[0][0], *(line for _, line in pairs)]
