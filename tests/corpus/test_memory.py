@@ -1,4 +1,4 @@
-"""Preparing takes no more memory for more pairs."""
+"""The memory of preparing does not grow with the corpus."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ print(json.dumps([len(made.train), resource.getrusage(resource.RUSAGE_SELF).ru_m
 
 
 def peak(folder: Path, pairs: int) -> int:
-    """The peak memory in KiB of a process that prepares `pairs` pairs."""
+    """Returns the peak memory in KiB of a process that prepares `pairs` pairs."""
     path = folder / str(pairs)
     path.write_text("".join(f"{number} has {number**5}\t{number**4} hat {number**3}\n" for number in range(pairs)))
     run = [sys.executable, "-c", SCRIPT, str(path)]
@@ -31,6 +31,6 @@ def peak(folder: Path, pairs: int) -> int:
 
 
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
-    # To hold these pairs as text, or as ids in lists, would take 12 MB and more; so would their distinct words.
-    # The library's own memory of words is full after 10,000.
+    # The pairs as text or as lists of ids would take 12 MB and more; so would their distinct words.
+    # The library's own cache of words is full after 10,000.
     assert peak(tmp_path, 40_000) < 1.05 * peak(tmp_path, 10_000)

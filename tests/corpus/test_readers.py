@@ -1,4 +1,4 @@
-"""Readers: plain, gzipped, with any line ends; two files of unequal length are refused with where they part."""
+"""Readers: plain and gzipped files, line ends, errors for files of unequal length, entries of a recipe."""
 
 import gzip
 import re
@@ -88,7 +88,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def translations(count: int) -> tuple[list[str], list[str]]:
-    """Lines of very different lengths, some with numbers, and others that look like their translations."""
+    """Returns lines of very different lengths, some with numbers, and lines that look like their translations."""
     random = Random(4)
     source, target = [], []
     for number in range(count):
@@ -102,7 +102,7 @@ def translations(count: int) -> tuple[list[str], list[str]]:
 
 @pytest.mark.parametrize(("place", "count"), [(0, 1), (137, 1), (137, 3), (260, 1), (290, 2)])
 @pytest.mark.parametrize("from_target", [True, False])
-def test_unequal_files_are_refused_with_the_line_where_they_part(
+def test_unequal_files_are_refused_with_the_first_misaligned_line(
     tmp_path: Path, place: int, count: int, from_target: bool
 ) -> None:
     sides = translations(300)
@@ -111,17 +111,17 @@ def test_unequal_files_are_refused_with_the_line_where_they_part(
     with pytest.raises(ValueError, match="most likely line") as caught:
         list(read_pairs(spec))
     message = str(caught.value)
-    few = 300 - count
-    assert f"a.en has {few if not from_target else 300} lines and" in message
-    assert f"a.de has {few if from_target else 300};" in message
+    lines = 300 - count
+    assert f"a.en has {lines if not from_target else 300} lines and" in message
+    assert f"a.de has {lines if from_target else 300};" in message
     named = int(message.split("most likely line ")[1].split(":")[0])
     assert abs(named - (place + 1)) <= 2
     longer = "a.en" if from_target else "a.de"
-    assert message.split(f"Line {few + 1} is only in ")[1].endswith(f"{longer}.")
+    assert message.split(f"Line {lines + 1} is only in ")[1].endswith(f"{longer}.")
     assert re.search(rf"fits line n \+ {count} of \S*{longer} better", message)
 
 
-def test_of_lines_lost_at_two_places_the_first_is_named(tmp_path: Path) -> None:
+def test_the_first_of_two_misalignments_is_named(tmp_path: Path) -> None:
     source, target = translations(400)
     del target[301], target[90]
     with pytest.raises(ValueError, match="most likely line") as caught:
@@ -129,7 +129,7 @@ def test_of_lines_lost_at_two_places_the_first_is_named(tmp_path: Path) -> None:
     assert abs(int(str(caught.value).split("most likely line ")[1].split(":")[0]) - 91) <= 2
 
 
-def test_lines_that_show_nothing_are_said_to(tmp_path: Path) -> None:
+def test_files_without_evidence_name_no_line(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"has 3 lines.*has 2;.*No line shows.*Line 3 is only in .*a\.en"):
         list(read_pairs(files(tmp_path, b"a\na\na\n", b"b\nb\n")))
 
@@ -138,14 +138,14 @@ RIGHT = {"train": {"tsv": "a"}}
 
 
 def test_one_corpus_is_a_list_of_one() -> None:
-    one, many = ({"train": train} for train in ({"tsv": "a"}, [{"tsv": "a"}]))
-    assert validated(DataSpec, one, place="r") == validated(DataSpec, many, place="r")
+    entry, entries = ({"train": train} for train in ({"tsv": "a"}, [{"tsv": "a"}]))
+    assert validated(DataSpec, entry, place="r") == validated(DataSpec, entries, place="r")
     assert DataSpec(train=(Tsv(tsv="a"),)).train == (Tsv(tsv="a"),)
 
 
-def test_the_keys_tell_the_forms_apart() -> None:
-    forms = [{"source": "s", "target": "t"}, {"tsv": "a", "weight": 0.5}, {"embedded": "train", "weight": 2}]
-    data = validated(DataSpec, {"train": forms, "test": {"spare": forms[0]}}, place="r")
+def test_the_keys_decide_the_kind_of_corpus() -> None:
+    entries = [{"source": "s", "target": "t"}, {"tsv": "a", "weight": 0.5}, {"embedded": "train", "weight": 2}]
+    data = validated(DataSpec, {"train": entries, "test": {"spare": entries[0]}}, place="r")
     assert data.train == (Files(source="s", target="t"), Tsv(tsv="a", weight=0.5), Embedded(embedded="train", weight=2))
     assert data.test == {"spare": Files(source="s", target="t")}
 

@@ -1,4 +1,4 @@
-"""Translation memories and tables of the hub: which text of which language a pair is, and what is refused."""
+"""Translation memories and tables of the hub: the texts of each pair, and the errors of files and tables."""
 
 import gzip
 import json
@@ -72,13 +72,13 @@ def test_a_memory_is_trained_on(tmp_path: Path) -> None:
         prepare(data, Bpe(size=300), store, threads=1, say=lambda _: None, in_use=True)
 
 
-def test_of_a_test_set_what_lacks_a_side_is_left_out(tmp_path: Path) -> None:
+def test_units_without_a_side_are_left_out_of_a_test_set(tmp_path: Path) -> None:
     assert read_parallel_text(memory(tmp_path / "a.tmx")) == (["Open the file.", "Good day"], [READ[0][1], READ[1][1]])
 
 
-def test_a_memory_stands_beside_its_recipe_and_may_be_moved(tmp_path: Path) -> None:
-    said = "data: {train: {tmx: a.tmx}, source_language: en, target_language: de}\n"
-    (tmp_path / "recipe.yaml").write_text(said, "utf-8")
+def test_the_path_of_a_memory_is_relative_to_its_recipe_and_may_change(tmp_path: Path) -> None:
+    content = "data: {train: {tmx: a.tmx}, source_language: en, target_language: de}\n"
+    (tmp_path / "recipe.yaml").write_text(content, "utf-8")
     recipe = load(tmp_path / "recipe.yaml")
     assert recipe.data.train == (Tmx(tmx=str(tmp_path / "a.tmx"), languages=("en", "de")),)
     changed = load(tmp_path / "recipe.yaml", ["data.train={tmx: /b.tmx}"])
@@ -95,7 +95,7 @@ def test_a_memory_stands_beside_its_recipe_and_may_be_moved(tmp_path: Path) -> N
         ("<tu><tuv xml:lang='en'><seg>" + "<hi>" * 5000 + "</hi>" * 5000 + "</seg></tuv></tu>", "nested too deeply"),
     ],
 )  # fmt: skip
-def test_what_is_no_memory_of_both_languages_is_refused(tmp_path: Path, units: str, message: str) -> None:
+def test_a_memory_without_both_languages_is_refused(tmp_path: Path, units: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         list(read_pairs(memory(tmp_path / "a.tmx", units)))
 
@@ -112,23 +112,23 @@ def test_what_is_no_memory_of_both_languages_is_refused(tmp_path: Path, units: s
         (b"<?xml version='1.0' encoding='none'?><tmx/>", "cannot be read: unknown encoding.*iconv -t UTF-8"),
     ],
 )
-def test_what_is_no_memory_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_that_is_not_a_memory_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "a.tmx").write_bytes(content)
     with pytest.raises(ValueError, match=rf"a\.tmx.*{message}"):
         list(read_pairs(Tmx(tmx=str(tmp_path / "a.tmx"), languages=("en", "de"))))
 
 
 def test_a_memory_is_read_unit_by_unit(tmp_path: Path) -> None:
-    many = "<tu><tuv xml:lang='en'><seg>a b c</seg></tuv><tuv xml:lang='de'><seg>x y z</seg></tuv></tu>" * 20_000
-    corpus = memory(tmp_path / "a.tmx", many)
+    units = "<tu><tuv xml:lang='en'><seg>a b c</seg></tuv><tuv xml:lang='de'><seg>x y z</seg></tuv></tu>" * 20_000
+    corpus = memory(tmp_path / "a.tmx", units)
     tracemalloc.start()
     assert sum(1 for _ in read_pairs(corpus)) == 20_000
-    assert tracemalloc.get_traced_memory()[1] < 2**20  # its elements together take sixty times that
+    assert tracemalloc.get_traced_memory()[1] < 2**20  # all elements would take sixty times as much
     tracemalloc.stop()
 
 
 @pytest.mark.parametrize("named", [{"tmx": "a.tmx"}, {"hub": "wmt/wmt14", "config": "de-en"}])
-def test_a_corpus_of_several_languages_is_told_which(named: dict[str, str]) -> None:
+def test_a_corpus_of_several_languages_needs_two_codes(named: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"`test`.*set `source_language` and `target_language`.*or `languages"):
         validated(DataSpec, {"train": {"tsv": "a"}, "test": {"one": named}, "source_language": "en"}, place="r")
     own = validated(DataSpec, {"train": {**named, "languages": ["de", "en"]}, "source_language": "fr"}, place="r")
@@ -152,17 +152,17 @@ class Table(list):
 
 @pytest.fixture
 def hub(monkeypatch):
-    """A package that gives one table, and remembers what it was asked for."""
-    asked = []
+    """Replaces the package `datasets` by one with a single table; returns the calls of `load_dataset`."""
+    calls = []
     rows = [{"en": "a\nman", "de": " ein\r\n Mann"}, {"en": "two", "de": "zwei"}, {"en": "three", "de": None}]
 
     def load_dataset(dataset, config, split, revision):
-        asked.append((dataset, config, split, revision))
+        calls.append((dataset, config, split, revision))
         return Table(rows if config is None else [{"translation": row} for row in rows])
 
     package = SimpleNamespace(load_dataset=load_dataset, disable_progress_bars=lambda: None)
     monkeypatch.setitem(sys.modules, "datasets", package)
-    return asked
+    return calls
 
 
 @pytest.mark.parametrize("config", [None, "de-en"])
@@ -181,14 +181,14 @@ def test_a_table_of_the_hub_is_trained_on(hub, tmp_path):
     assert made.report.places[Fault.EMPTY] == ["wmt/wmt14 train:3"]
 
 
-def test_rows_without_any_translation_are_empty_however_many_come_together(monkeypatch):
+def test_rows_without_any_translation_are_empty(monkeypatch):
     rows = [{"translation": row} for row in ({"en": "a", "de": "b"}, {"en": "c", "de": "d"}, None, None)]
     package = SimpleNamespace(load_dataset=lambda *_, **__: Table(rows), disable_progress_bars=lambda: None)
     monkeypatch.setitem(sys.modules, "datasets", package)
     assert list(read_pairs(Hub(hub="x/y", languages=("en", "de")))) == [("a", "b"), ("c", "d"), ("", ""), ("", "")]
 
 
-def test_a_folder_where_one_stands_is_not_taken_for_a_table_of_the_hub(tmp_path, monkeypatch):
+def test_a_folder_of_the_current_directory_is_refused_as_a_table_of_the_hub(tmp_path, monkeypatch):
     (tmp_path / "opus_books").mkdir()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="is also a folder of the current directory"):
@@ -202,7 +202,7 @@ def test_wordpiece_of_another_model_has_no_merges_to_drop(tmp_path):
         prepare(data, Bpe(dropout=0.1), tmp_path, threads=1, say=print, existing_subwords=(subwords, subwords))
 
 
-def test_columns_that_are_no_text_are_refused(monkeypatch):
+def test_columns_that_are_not_text_are_refused(monkeypatch):
     rows = [{"en": "a", "de": "b", "translation": "c"}, {"en": ["a"], "de": 3, "translation": None}]
     package = SimpleNamespace(load_dataset=lambda *_, **__: Table(rows), disable_progress_bars=lambda: None)
     monkeypatch.setitem(sys.modules, "datasets", package)
@@ -210,7 +210,7 @@ def test_columns_that_are_no_text_are_refused(monkeypatch):
         list(read_pairs(Hub(hub="x/y", languages=("en", "de"))))
 
 
-def test_whatever_the_package_raises_is_a_message(monkeypatch):
+def test_every_error_of_the_package_becomes_a_message(monkeypatch):
     def load_dataset(*_, **__):
         raise RuntimeError("Dataset scripts are no longer supported")
 
@@ -220,12 +220,12 @@ def test_whatever_the_package_raises_is_a_message(monkeypatch):
         list(read_pairs(Hub(hub="x/y", config="de-en", languages=("en", "de"))))
 
 
-def test_a_folder_of_tables_is_known_by_its_content(hub, tmp_path):
+def test_a_changed_folder_of_tables_is_noticed(hub, tmp_path):
     folder = tmp_path / "tables"
     folder.mkdir()
     (folder / "train.jsonl").write_text("{}\n", "utf-8")
-    said = "data: {train: {hub: tables}, source_language: en, target_language: de}\n"
-    (tmp_path / "recipe.yaml").write_text(said, "utf-8")
+    content = "data: {train: {hub: tables}, source_language: en, target_language: de}\n"
+    (tmp_path / "recipe.yaml").write_text(content, "utf-8")
     data = load(tmp_path / "recipe.yaml").data
     assert data.train == (Hub(hub=str(folder), languages=("en", "de")),)
     prepare(data, Bpe(size=300), tmp_path / "store", threads=1, say=lambda _: None)
@@ -235,14 +235,14 @@ def test_a_folder_of_tables_is_known_by_its_content(hub, tmp_path):
         prepare(data, Bpe(size=300), tmp_path / "store", threads=1, say=lambda _: None, in_use=True)
 
 
-def test_without_the_package_a_corpus_of_the_hub_says_so(monkeypatch):
+def test_a_corpus_of_the_hub_names_the_missing_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(ValueError, match=r"the corpus \{hub: wmt/wmt14\} needs the package `datasets`: `pip install"):
         list(read_pairs(Hub(hub="wmt/wmt14", languages=("en", "de"))))
 
 
 @pytest.mark.filterwarnings("default")
-def test_the_package_itself_gives_a_folder(tmp_path, monkeypatch):
+def test_the_package_itself_reads_a_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))  # read when the package is imported
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
     pytest.importorskip("datasets", reason="needs the extra hub")

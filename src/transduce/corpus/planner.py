@@ -3,8 +3,8 @@
 Lengths are rounded up to those of a few buckets, which are fitted to the corpus, so that there are few shapes and
 little padding (section 5.1 of the paper batches "by approximate sequence length"). A pair belongs to the smallest
 bucket that holds both its sides; each bucket has a fixed number of rows a micro-batch. Pairs that do not fill a
-micro-batch move up to the next bucket, so that one micro-batch an epoch has fewer rows. The order is a function of the
-seed and the epoch.
+micro-batch move up to the next bucket, so that one micro-batch a portion has fewer rows. The order is a function of
+the seed and the epoch.
 
 A large corpus is planned in portions, which are shuffled without an array of all pairs, so that a training begins
 within seconds on a store of any size.
@@ -69,6 +69,8 @@ class Planner:
         self.store = store
         self.seed = seed
         self._length_multiple = length_multiple
+        self._uses = sum(map(_uses, store.parts))  # pairs that an epoch uses, repetitions included
+        self._portions = -(-self._uses // PORTION)
         self._latest: tuple[tuple[int, int], tuple[TokenStore, list[PlannedMicroBatch]]] | None = None
         self.micro_batches = micro_batches_per_step(batch_tokens, micro_batches)
         budget = batch_tokens // self.micro_batches
@@ -86,7 +88,7 @@ class Planner:
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
-        """(rows, length) of the micro-batches of each bucket; the last of an epoch has fewer rows."""
+        """(rows, length) of the micro-batches of each bucket; one micro-batch a portion has fewer rows."""
         return list(zip(self._rows.tolist(), self._buckets.tolist()))
 
     @cached_property
@@ -189,16 +191,6 @@ class Planner:
             numbers_of_parts.append(pairs_before + numbers)
             start, pairs_before = start + uses, pairs_before + part.pairs
         return np.concatenate(numbers_of_parts)
-
-    @property
-    def _uses(self) -> int:
-        """The number of pairs that an epoch uses, repetitions included."""
-        return sum(map(_uses, self.store.parts))
-
-    @property
-    def _portions(self) -> int:
-        """The number of portions of an epoch."""
-        return -(-self._uses // PORTION)
 
 
 def _uses(part: CorpusPart) -> int:

@@ -137,17 +137,16 @@ def prepare(
     if subwords.kind == "bpe" and subwords.dropout:
         for side in existing_subwords or ():
             side.check_merges("the subwords of --from")
-    existing_subwords = existing_subwords or (_load_existing_subwords(directory) if in_use else None)
-    checksums = checksums_of_corpora(data, _earlier_checksums(directory))
+    earlier = _earlier_description(directory)
+    existing_subwords = existing_subwords or (_load_existing_subwords(directory, earlier) if in_use else None)
+    checksums = checksums_of_corpora(data, earlier.get("made_of", []))
     fingerprint = fingerprint_of(data, subwords, existing_subwords, checksums)
     if prepared := _open_if_current(directory, fingerprint):
         return prepared
     if in_use:
-        _check_unchanged(directory, fingerprint)
+        _check_unchanged(directory, earlier, fingerprint)
     staging = directory / "making"
-    staged = _load_staged(staging, fingerprint) or _stage_subwords(
-        staging, fingerprint, data, subwords, existing_subwords, say
-    )
+    staged = _stage_subwords(staging, fingerprint, data, subwords, existing_subwords, say)
     description = _encode_pairs(data, staging, staged, threads, say) | {
         "given": existing_subwords is not None,
         "dropout": subwords.dropout if subwords.kind == "bpe" else 0.0,
@@ -155,10 +154,7 @@ def prepare(
         "made_of": checksums,
     }
     _publish(staging, directory, description)
-    prepared = open_store(directory)
-    for line in prepared.report.summary():
-        say(line)
-    return prepared
+    return open_store(directory)
 
 
 def _encode_pairs(
@@ -169,6 +165,8 @@ def _encode_pairs(
     say("encoding the corpus")
     state, dtype = encode_corpus(data, subwords, staging, staged.pairs, say, threads=threads)
     _require_pairs(data, state, say)
+    for line in state.report.summary():
+        say(line)
     return {
         "version": VERSION,
         "dtype": dtype.str,
@@ -179,11 +177,18 @@ def _encode_pairs(
     }
 
 
-def _load_existing_subwords(directory: Path) -> tuple[Subwords, Subwords] | None:
-    """Returns the subwords of a complete store that were those of another model; None where they were learnt."""
+def _earlier_description(directory: Path) -> dict[str, Any]:
+    """Returns the description of a complete store in `directory`; an empty one where there is none."""
     try:
-        values = _read_description(directory)
-        return _load_subwords(directory, shared=values["shared"]) if values.get("given") else None
+        return _read_description(directory)
+    except ValueError:
+        return {}
+
+
+def _load_existing_subwords(directory: Path, earlier: dict[str, Any]) -> tuple[Subwords, Subwords] | None:
+    """Returns the subwords of the earlier store where they were those of another model; None where they were learnt."""
+    try:
+        return _load_subwords(directory, shared=earlier["shared"]) if earlier.get("given") else None
     except (ValueError, OSError):
         return None
 
@@ -195,13 +200,9 @@ def check_files(data: DataSpec) -> None:
             open_corpus_file(path).close()
 
 
-def _check_unchanged(directory: Path, fingerprint: str) -> None:
-    """Raises ValueError for a complete store of another fingerprint: replacing it would lose what a run needs."""
-    try:
-        earlier = _read_description(directory)["fingerprint"]
-    except ValueError:
-        return
-    if earlier != fingerprint:
+def _check_unchanged(directory: Path, earlier: dict[str, Any], fingerprint: str) -> None:
+    """Raises ValueError where the earlier store has another fingerprint: replacing it would lose what a run needs."""
+    if earlier and earlier["fingerprint"] != fingerprint:
         raise ValueError(
             f"the training data, `data` or `subwords` of the recipe, or --from has changed since {directory} was made, "
             "and a run has begun with it; choose another directory, or start anew with --restart (the old run is kept)"
@@ -234,7 +235,9 @@ def _stage_subwords(
     existing_subwords: tuple[Subwords, Subwords] | None,
     say: Callable[[str], None],
 ) -> StagedSubwords:
-    """Empties `staging`, learns the subwords unless there are existing ones, and writes them."""
+    """Writes the subwords to `staging`, learning them unless there are existing ones; keeps those already staged."""
+    if staged := _load_staged(staging, fingerprint):
+        return staged
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
     if existing_subwords is None:
@@ -250,15 +253,6 @@ def _stage_subwords(
     staged = StagedSubwords(fingerprint, shared, pairs, checksums_of_files(files))
     atomic_write_text(staging / STAGED, json.dumps(staged._asdict()))
     return staged
-
-
-def _earlier_checksums(directory: Path) -> list[dict[str, Any]]:
-    """Returns the checksums of the corpora from which the store was made; none where no store is complete."""
-    try:
-        checksums: list[dict[str, Any]] = _read_description(directory)["made_of"]
-    except ValueError:
-        return []
-    return checksums
 
 
 def _open_if_current(directory: Path, fingerprint: str) -> Prepared | None:

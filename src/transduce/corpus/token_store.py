@@ -65,14 +65,6 @@ class TokenStore:
     def __len__(self) -> int:
         return sum(part.pairs for part in self.parts)
 
-    def source(self, number: int) -> NDArray[np.integer[Any]]:
-        """Returns the tokens of a source sentence, without symbols."""
-        return self.sentence("source", number)
-
-    def target(self, number: int) -> NDArray[np.integer[Any]]:
-        """Returns the tokens of a target sentence, without symbols."""
-        return self.sentence("target", number)
-
     def sentence(self, side: Side, number: int) -> NDArray[np.integer[Any]]:
         """Returns the tokens of a sentence, without symbols."""
         start, stop = self._offsets[side][number : number + 2]
@@ -105,8 +97,7 @@ class TokenStore:
         self, side: Side, numbers: NDArray[np.int64], length: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the sentences `numbers` as rows of `length` tokens, padded with 0, and their lengths."""
-        offsets = self._offsets[side]
-        starts, lengths = offsets[numbers], offsets[numbers + 1] - offsets[numbers]
+        starts, lengths = self._offsets[side][numbers], self.lengths(side, numbers)
         places = np.arange(length)
         inside = places < lengths[:, None]
         rows = np.zeros((len(numbers), length), np.int64)

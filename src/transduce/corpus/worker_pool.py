@@ -106,13 +106,10 @@ def _serve() -> None:
     with contextlib.suppress(EOFError):
         function = pickle.load(items)
         while True:
-            pickle.dump(_try(function, pickle.load(items)), results)
+            item = pickle.load(items)
+            try:
+                result, error = function(item), None
+            except Exception as raised:
+                result, error = None, raised
+            pickle.dump((result, error), results)
             results.flush()
-
-
-def _try(function: Callable[[Item], Result], item: Item) -> tuple[Result | None, Exception | None]:
-    """Returns the result of an item, or the error that `function` raises."""
-    try:
-        return function(item), None
-    except Exception as error:
-        return None, error
