@@ -8,11 +8,11 @@ from pathlib import Path
 SCRIPT = """
 import json, resource, sys
 from pathlib import Path
-from transduce.corpus import DataSpec, Tsv, encode, learning, prepare
+from transduce.corpus import DataSpec, Tsv, encoding, learning, prepare
 from transduce.text import subwords
 from transduce.text.subwords import Bpe
 
-learning.SAMPLE, encode.BATCH, subwords.CACHE_SIZE = 400, 100, 400
+learning.SAMPLE, encoding.BATCH, subwords.CACHE_SIZE = 400, 100, 400
 train = Tsv(tsv=sys.argv[1])
 made = prepare(DataSpec(train=(train,)), Bpe(size=400), Path(sys.argv[1] + ".store"), threads=1, say=lambda line: None)
 print(json.dumps([len(made.train), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))

@@ -19,7 +19,7 @@ from transduce.corpus import (
     Prepared,
     Report,
     Tsv,
-    encode,
+    encoding,
     fingerprint,
     learning,
     open_store,
@@ -224,13 +224,13 @@ class StoppedError(Exception):
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_an_interrupted_preparation_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
-    monkeypatch.setattr(encode, "BATCH", 3)
-    monkeypatch.setattr(encode, "SAVE_EVERY", 2)
-    monkeypatch.setattr(encode, "PAIRS_PER_PROCESS", 5)  # one process encodes what is left for the last two starts
+    monkeypatch.setattr(encoding, "BATCH", 3)
+    monkeypatch.setattr(encoding, "SAVE_EVERY", 2)
+    monkeypatch.setattr(encoding, "PAIRS_PER_PROCESS", 5)  # one process encodes what is left for the last two starts
     first, second = corpus(tmp_path, [*PAIRS, ("", "")], "one"), corpus(tmp_path, PAIRS[:7], "two")
     data = DataSpec(train=(first, second))
     whole = prepare(data, SPECS[0], tmp_path / "whole", threads=1, say=silent)
-    written, batches = encode._append_batch, 0
+    written, batches = encoding._append_batch, 0
 
     def stopped(*arguments: Any) -> Any:
         nonlocal batches
@@ -239,7 +239,7 @@ def test_an_interrupted_preparation_is_resumed(tmp_path: Path, monkeypatch: pyte
             raise StoppedError
         return written(*arguments)
 
-    monkeypatch.setattr(encode, "_append_batch", stopped)
+    monkeypatch.setattr(encoding, "_append_batch", stopped)
     monkeypatch.setattr(Subwords, "learn", Mock(wraps=Subwords.learn))
     messages: list[str] = []
     for _ in range(20):
@@ -263,7 +263,7 @@ def test_an_interruption_after_the_encoding_does_not_encode_again(tmp_path: Path
         patched.setattr("transduce.corpus.store.flush_to_disk", Mock(side_effect=[DEFAULT] * 2 + [StoppedError]))
         with pytest.raises(StoppedError):
             prepared(tmp_path, data)
-    monkeypatch.setattr(encode, "_append_batch", Mock(side_effect=AssertionError("encoded again")))
+    monkeypatch.setattr(encoding, "_append_batch", Mock(side_effect=AssertionError("encoded again")))
     assert len(prepared(tmp_path, data).train) == len(PAIRS)
 
 
@@ -282,13 +282,13 @@ def test_a_store_in_use_is_not_replaced(tmp_path: Path) -> None:
 def test_a_damaged_interrupted_preparation_starts_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
-    monkeypatch.setattr(encode, "BATCH", 3)
-    monkeypatch.setattr(encode, "SAVE_EVERY", 2)
+    monkeypatch.setattr(encoding, "BATCH", 3)
+    monkeypatch.setattr(encoding, "SAVE_EVERY", 2)
     data = DataSpec(train=(corpus(tmp_path, PAIRS),))
     whole = prepare(data, SPECS[0], tmp_path / "whole", threads=1, say=silent)
-    written = encode._append_batch
+    written = encoding._append_batch
     with monkeypatch.context() as patched:
-        patched.setattr(encode, "_append_batch", Mock(side_effect=[*[DEFAULT] * 4, StoppedError], wraps=written))
+        patched.setattr(encoding, "_append_batch", Mock(side_effect=[*[DEFAULT] * 4, StoppedError], wraps=written))
         with pytest.raises(StoppedError):
             prepared(tmp_path, data)
     making = tmp_path / "store" / "making"
@@ -309,7 +309,7 @@ def test_a_damaged_interrupted_preparation_starts_again(
 
 def test_an_interrupted_preparation_of_other_data_is_discarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(encode, "_append_batch", Mock(side_effect=StoppedError))
+        patched.setattr(encoding, "_append_batch", Mock(side_effect=StoppedError))
         with pytest.raises(StoppedError):
             prepared(tmp_path, DataSpec(train=(corpus(tmp_path, PAIRS),)))
     other = DataSpec(train=(corpus(tmp_path, PAIRS[:5]),))
@@ -355,8 +355,8 @@ def test_a_store_with_a_wrong_number_of_pairs_is_refused(tmp_path: Path) -> None
 
 
 def test_progress_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encode, "BATCH", 4)
-    monkeypatch.setattr(encode, "PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(encoding, "BATCH", 4)
+    monkeypatch.setattr(encoding, "PROGRESS_SECONDS", 0.0)
     messages: list[str] = []
     prepare(DataSpec(train=(corpus(tmp_path, PAIRS),)), SPECS[0], tmp_path / "store", threads=1, say=messages.append)
     assert [line.partition(" pairs,")[0] for line in messages if " a second" in line] == [

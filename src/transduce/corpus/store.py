@@ -16,7 +16,7 @@ import numpy as np
 
 from transduce.corpus.checks import Report, name_of
 from transduce.corpus.data import DataSpec
-from transduce.corpus.encode import STATE, EncodingState, encode_corpus
+from transduce.corpus.encoding import STATE, EncodingState, encode_corpus
 from transduce.corpus.entries import files_of
 from transduce.corpus.fingerprint import VERSION, checksums_of_corpora, fingerprint_of, time_of_change
 from transduce.corpus.learning import learn_subwords, limit_threads
