@@ -108,7 +108,9 @@ def check_store(spec: Tsv | Files, place: Path) -> None:
         )
         if step.position == Position(1):
             break
-    stored = (np.append(store.sentence("source", number), END).astype(np.int64).tobytes() for number in range(len(store)))
+    stored = (
+        np.append(store.sentence("source", number), END).astype(np.int64).tobytes() for number in range(len(store))
+    )
     if sentences != collections.Counter(stored):
         raise FindingError("an epoch does not use every pair once")
 

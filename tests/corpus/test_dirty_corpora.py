@@ -73,7 +73,9 @@ def test_every_pair_is_kept_or_counted_and_used_once_an_epoch(
         used += [np.trim_zeros(row, "b").tobytes() for micro_batch in step.micro_batches for row in micro_batch.source]
         if step.position == Position(1):
             break
-    assert Counter(used) == Counter(np.array([*made.train.sentence("source", n), END]).tobytes() for n in range(len(made.train)))
+    assert Counter(used) == Counter(
+        np.array([*made.train.sentence("source", n), END]).tobytes() for n in range(len(made.train))
+    )
 
 
 @given(content=CONTENT)

@@ -112,7 +112,9 @@ def test_processes_share_the_micro_batches_of_a_step(store: TokenStore) -> None:
             np.testing.assert_array_equal(shared[index % 3].micro_batches[index // 3].source, micro_batch.source)
 
 
-def test_micro_batches_hold_the_pairs_with_their_symbols(store: TokenStore, pairs: list[tuple[list[int], list[int]]]) -> None:
+def test_micro_batches_hold_the_pairs_with_their_symbols(
+    store: TokenStore, pairs: list[tuple[list[int], list[int]]]
+) -> None:
     def tokens(row: np.ndarray) -> list[int]:
         return [token for token in row.tolist() if token != PAD]
 
@@ -226,7 +228,11 @@ def test_resuming_at_any_position_gives_the_same_steps(store: TokenStore) -> Non
     for number, step in enumerate(steps[:-3]):
         fresh = Planner(store, batch_tokens=1500, micro_batches=3, seed=7)
         for expected, resumed in zip(steps[number + 1 :][:2], fresh.steps(step.position)):
-            assert (resumed.epoch, resumed.tokens, resumed.position) == (expected.epoch, expected.tokens, expected.position)
+            assert (resumed.epoch, resumed.tokens, resumed.position) == (
+                expected.epoch,
+                expected.tokens,
+                expected.position,
+            )
             for batch, resumed_batch in zip(expected.micro_batches, resumed.micro_batches, strict=True):
                 assert all(np.array_equal(*sides) for sides in zip(batch, resumed_batch, strict=True))
 

@@ -182,7 +182,9 @@ def _text(data: DataSpec) -> tuple[DataSpec, Bpe]:
 
 
 @pytest.mark.parametrize("change", [_longer, _weight, _size, _text])
-def test_a_change_of_data_or_settings_replaces_the_store(tmp_path: Path, change: Callable[[DataSpec], tuple[DataSpec, Bpe]]) -> None:
+def test_a_change_of_data_or_settings_replaces_the_store(
+    tmp_path: Path, change: Callable[[DataSpec], tuple[DataSpec, Bpe]]
+) -> None:
     data = DataSpec(train=(corpus(tmp_path, PAIRS),))
     old = prepared(tmp_path, data)
     sentence = old.train.sentence("source", 0).tolist()
@@ -257,7 +259,9 @@ def test_an_interrupted_preparation_is_resumed(tmp_path: Path, monkeypatch: pyte
         assert (tmp_path / "store" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_an_interruption_after_the_encoding_does_not_encode_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_after_the_encoding_does_not_encode_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = DataSpec(train=(corpus(tmp_path, PAIRS),))
     with monkeypatch.context() as patched:
         patched.setattr("transduce.corpus.store.flush_to_disk", Mock(side_effect=[DEFAULT] * 2 + [StoppedError]))
@@ -394,7 +398,9 @@ def test_a_failure_leaves_no_store(tmp_path: Path) -> None:
     assert len(made.train) == 2
 
 
-def test_preparing_sets_threads_only_where_the_environment_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preparing_sets_threads_only_where_the_environment_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RAYON_NUM_THREADS", "3")
     monkeypatch.delenv("TOKENIZERS_PARALLELISM", raising=False)
     prepare(DataSpec(train=(corpus(tmp_path, PAIRS),)), SPECS[0], tmp_path / "store", threads=2, say=silent)
@@ -412,7 +418,9 @@ def test_subword_dropout_encodes_every_epoch_anew(tmp_path: Path) -> None:
         encoded = open_store(tmp_path / "store").train.in_epoch(seed, epoch)
         return [encoded.sentence(side, i).tolist() for side in ("source", "target") for i in range(len(encoded))]
 
-    assert [store.sentence("source", i).tolist() for i in range(4)] == [plain.train.sentence("source", i).tolist() for i in range(4)]
+    assert [store.sentence("source", i).tolist() for i in range(4)] == [
+        plain.train.sentence("source", i).tolist() for i in range(4)
+    ]
     first = sentences(3, 0)
     assert made.source.decode(first) == [source for source, _ in PAIRS] + [target for _, target in PAIRS]
     assert first == sentences(3, 0)

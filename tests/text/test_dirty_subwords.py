@@ -28,9 +28,7 @@ TEXT = st.text(
 @example(lines=["a" * 5000], other="a" * 321)
 @example(lines=["⟨s⟩ ⟨/s⟩ ⟨pad⟩ ‿‿‿"] * 3, other="⟨/s⟩‿")
 @example(lines=[" "] * 9, other="  ")
-def test_subwords_learnt_from_any_lines_give_back_any_text(
-    spec: Bpe | WordPiece, lines: list[str], other: str
-) -> None:
+def test_subwords_learnt_from_any_lines_give_back_any_text(spec: Bpe | WordPiece, lines: list[str], other: str) -> None:
     subwords = Subwords.parse(Subwords.learn(lines, spec).as_json().encode(), place="here")
     assert subwords.size <= spec.size
     ids = subwords.encode([*lines, other])
