@@ -92,12 +92,12 @@ def check_store(spec: Tsv | Files, place: Path) -> None:
     prepared = open_store(place)
     report, store = prepared.report, prepared.train
     dropped = sum(count for fault, count in report.faults.items() if fault.value.startswith("dropped"))
-    pairs = list(readers.bytes_of_pairs(spec))
+    pairs = list(readers.read_byte_pairs(spec))
     if not report.read == len(pairs) == report.kept + dropped or report.kept != len(store):
         raise FindingError(
             f"{len(pairs)} pairs, {report.read} read, {report.kept} kept, {dropped} dropped, {len(store)} stored"
         )
-    texts = [prepared.source.decode([store.source(number)])[0].encode() for number in range(len(store))]
+    texts = [prepared.source.decode([store.sentence("source", number)])[0].encode() for number in range(len(store))]
     if missing := collections.Counter(texts) - collections.Counter(source for source, _ in pairs):
         raise FindingError(f"stored, and not in the corpus: {list(missing)[:3]}")
     planner = Planner(store, batch_tokens=4096, micro_batches=2, seed=1)
@@ -108,7 +108,9 @@ def check_store(spec: Tsv | Files, place: Path) -> None:
         )
         if step.position == Position(1):
             break
-    stored = (np.append(store.source(number), END).astype(np.int64).tobytes() for number in range(len(store)))
+    stored = (
+        np.append(store.sentence("source", number), END).astype(np.int64).tobytes() for number in range(len(store))
+    )
     if sentences != collections.Counter(stored):
         raise FindingError("an epoch does not use every pair once")
 

@@ -94,7 +94,7 @@ def ours(folder: Path) -> None:
     moments = [time.perf_counter()]
 
     def say(line: str) -> None:
-        if line == "cutting the corpus into subwords":
+        if line == "encoding the corpus":
             moments.append(time.perf_counter())
 
     train = Files(source=str(folder / "train.en"), target=str(folder / "train.de"))

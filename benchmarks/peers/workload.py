@@ -29,8 +29,8 @@ def workload(folder: Path) -> Workload:
     size = prepared.source.size
     (folder / "vocabulary.txt").write_text("".join(f"{word(number)}\n" for number in range(3, size)), "utf-8")
     store = prepared.train
-    _write(folder / "train.src", [store.source(number).tolist() for number in range(len(store))])
-    _write(folder / "train.trg", [store.target(number).tolist() for number in range(len(store))])
+    _write(folder / "train.src", [store.sentence("source", number).tolist() for number in range(len(store))])
+    _write(folder / "train.trg", [store.sentence("target", number).tolist() for number in range(len(store))])
     validation = recipe.data.validation
     assert validation is not None
     for side, subwords, name in (("src", prepared.source, "source"), ("trg", prepared.target, "target")):

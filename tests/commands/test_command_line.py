@@ -158,7 +158,7 @@ def test_a_diverged_training_is_code_1(micro, tmp_path):
 
 def test_interrupted_where_nothing_can_be_saved(micro, tmp_path):
     ended = forked(
-        "train", micro / "recipe.yaml", "--out", tmp_path, moment=Moment("cutting the corpus", signal.SIGINT)
+        "train", micro / "recipe.yaml", "--out", tmp_path, moment=Moment("encoding the corpus", signal.SIGINT)
     )
     assert (ended.code, ended.out) == (130, "")
     assert "Traceback" not in ended.error

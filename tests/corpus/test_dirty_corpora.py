@@ -1,4 +1,4 @@
-"""Corpora as people find them: whatever the bytes, every pair is kept or counted, or the file is refused by name."""
+"""Dirty corpora: whatever the bytes, every pair is kept or counted, or an error names the file."""
 
 import gzip
 import json
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dirty_pieces import PIECES
 from transduce.corpus import DataSpec, Fault, Files, Planner, Position, Prepared, Tsv, open_store, prepare
-from transduce.corpus.readers import bytes_of_pairs, lines_of
+from transduce.corpus.readers import read_byte_lines, read_byte_pairs
 from transduce.text.subwords import END, Bpe, Subwords
 
 BYTES = st.lists(
@@ -41,16 +41,16 @@ def tsv(folder: Path, content: bytes) -> Tsv:
 @example(content=b"\xef\xbb\xbf", zipped=False)
 @example(content=b"\n\n", zipped=False)
 @example(content=b"a\r\r\n\r\n\xef\xbb\xbfb", zipped=True)
-def test_lines_are_what_stands_between_line_feeds(folder: Path, content: bytes, zipped: bool) -> None:
+def test_lines_end_at_line_feeds(folder: Path, content: bytes, zipped: bool) -> None:
     path = folder / "lines"
     path.write_bytes(gzip.compress(content) if zipped else content)
     text = content.removeprefix(b"\xef\xbb\xbf")
     if b"\n" not in content and b"\r" in text.rstrip(b"\r"):
         with pytest.raises(ValueError, match=r"lines has carriage returns and no line feed"):
-            list(lines_of(path))
+            list(read_byte_lines(path))
         return
     lines = text.removesuffix(b"\n").split(b"\n") if content else []
-    assert list(lines_of(path)) == [line.removesuffix(b"\r") for line in lines]
+    assert list(read_byte_lines(path)) == [line.removesuffix(b"\r") for line in lines]
 
 
 @given(sides=st.lists(st.tuples(BYTES, BYTES), min_size=1, max_size=6))
@@ -58,34 +58,36 @@ def test_lines_are_what_stands_between_line_feeds(folder: Path, content: bytes, 
 def test_every_pair_is_kept_or_counted_and_used_once_an_epoch(
     folder: Path, sides: list[tuple[list[bytes], ...]]
 ) -> None:
-    """The last pair is a good one, so that there is something to train on."""
+    """The last pair has no fault, because a corpus without a kept pair is refused."""
     lines = [b"\t".join(b"".join(side) for side in pair).replace(b"\n", b"") for pair in sides]
     spec = tsv(folder, b"\n".join([*lines, b"one pair\tein Paar"]))
     made = prepared(folder, spec, ratio=2.0)
-    pairs = list(bytes_of_pairs(spec))
+    pairs = list(read_byte_pairs(spec))
     dropped = sum(made.report.faults.values()) - made.report.faults.get(Fault.MARKUP, 0)
     assert made.report.read == len(pairs) == made.report.kept + dropped
     assert len(made.train) == made.report.kept
-    stored = Counter(made.source.decode([made.train.source(n)])[0].encode() for n in range(len(made.train)))
+    stored = Counter(made.source.decode([made.train.sentence("source", n)])[0].encode() for n in range(len(made.train)))
     assert stored <= Counter(source for source, _ in pairs)
     used: list[bytes] = []
     for step in Planner(made.train, batch_tokens=600, micro_batches=2, seed=3).steps():
-        used += [np.trim_zeros(row, "b").tobytes() for piece in step.micro_batches for row in piece.source]
+        used += [np.trim_zeros(row, "b").tobytes() for micro_batch in step.micro_batches for row in micro_batch.source]
         if step.position == Position(1):
             break
-    assert Counter(used) == Counter(np.array([*made.train.source(n), END]).tobytes() for n in range(len(made.train)))
+    assert Counter(used) == Counter(
+        np.array([*made.train.sentence("source", n), END]).tobytes() for n in range(len(made.train))
+    )
 
 
 @given(content=CONTENT)
-def test_what_is_damaged_in_an_archive_is_named(folder: Path, content: bytes) -> None:
+def test_a_truncated_gzip_file_is_named(folder: Path, content: bytes) -> None:
     packed = gzip.compress(content + b"x" * 50)
     (folder / "packed").write_bytes(packed[: len(packed) - 1 - len(content) % 12])
     with pytest.raises(ValueError, match=r"packed is a damaged gzip file"):
-        list(lines_of(folder / "packed"))
+        list(read_byte_lines(folder / "packed"))
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("a\tb\n".encode("utf-16"), "UTF-16"),
         ("a\tb\n".encode("utf-32"), "UTF-32"),
@@ -96,35 +98,35 @@ def test_what_is_damaged_in_an_archive_is_named(folder: Path, content: bytes) ->
         (b"a\tb\rc\td\r", r"tr '\\r' '\\n'"),
     ],
 )
-def test_what_is_no_text_is_named_with_what_to_do(tmp_path: Path, content: bytes, said: str) -> None:
-    with pytest.raises(ValueError, match=f"pairs (is|has) .*{said}"):
+def test_files_that_are_not_text_are_named_with_a_remedy(tmp_path: Path, content: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=f"pairs (is|has) .*{message}"):
         prepared(tmp_path, tsv(tmp_path, content))
 
 
-def test_a_folder_or_a_pipe_is_no_corpus(tmp_path: Path) -> None:
+def test_a_folder_or_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
         with pytest.raises(ValueError, match=r"a corpus is a file, which can be read several times"):
             prepared(tmp_path, Tsv(tsv=str(path)))
 
 
-def test_a_file_without_lines_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transduce.corpus.readers.LONGEST_LINE", 100)
+def test_a_very_long_line_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transduce.corpus.readers.MAX_LINE_BYTES", 100)
     (tmp_path / "lines").write_bytes(b"a\n" + b"b" * 98 + b"\n" + b"c" * 100 + b"\n")
-    with pytest.raises(ValueError, match=r"lines: line 3 is beyond 100 bytes"):
-        list(lines_of(tmp_path / "lines"))
+    with pytest.raises(ValueError, match=r"lines: line 3 is longer than 100 bytes"):
+        list(read_byte_lines(tmp_path / "lines"))
 
 
-def test_a_line_of_a_megabyte_is_too_long_before_it_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Two thousand at once are cut into subwords: gigabytes, were they not dropped before.
+def test_a_line_of_a_megabyte_is_dropped_before_it_is_encoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A batch has two thousand lines: encoding long ones would take gigabytes.
     good, huge = "a cat\teine Katze\n", "x" * 1_000_000 + "\teine Katze\n"
     spec = tsv(tmp_path, (good + huge + good).encode())
-    longest: list[int] = []
-    plain = Subwords.encode
-    monkeypatch.setattr(Subwords, "encode", lambda self, lines: longest.extend(map(len, lines)) or plain(self, lines))
+    lengths: list[int] = []
+    encode = Subwords.encode
+    monkeypatch.setattr(Subwords, "encode", lambda self, lines: lengths.extend(map(len, lines)) or encode(self, lines))
     made = prepared(tmp_path, spec)
     assert (made.report.read, made.report.kept, made.report.places[Fault.LONG]) == (3, 2, ["pairs:2"])
-    assert max(longest) < 100_000
+    assert max(lengths) < 100_000
 
 
 DAMAGES = ["target.ids", "source.offsets", "tokenizer.json", "store.json"]
@@ -133,7 +135,7 @@ DAMAGES = ["target.ids", "source.offsets", "tokenizer.json", "store.json"]
 @pytest.mark.parametrize("name", DAMAGES)
 @given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 @settings(max_examples=4)
-def test_a_flipped_bit_of_a_store_is_mended_by_preparing(folder: Path, name: str, place: float, bit: int) -> None:
+def test_preparing_replaces_a_store_with_a_flipped_bit(folder: Path, name: str, place: float, bit: int) -> None:
     spec = tsv(folder, b"one pair\tein Paar\ntwo\tzwei\n")
     made = prepared(folder, spec)
     before = {path.name: path.read_bytes() for path in made.directory.iterdir()}
@@ -143,19 +145,19 @@ def test_a_flipped_bit_of_a_store_is_mended_by_preparing(folder: Path, name: str
     assert prepared(folder, spec).fingerprint == made.fingerprint
     after = {path.name: path.read_bytes() for path in made.directory.iterdir()}
     assert after.keys() == before.keys()
-    assert {each for each in before if after[each] != before[each]} <= {"store.json"}  # it has times of its own
+    assert {name for name in before if after[name] != before[name]} <= {"store.json"}  # it contains times of change
 
 
 @pytest.mark.parametrize(
     "content", ["[]", "3", "{}", '{"version": 2}', "[" * 9_999, "\ud800", '{"version": 2, "files": 3}']
 )
-def test_a_description_that_is_none_is_refused(tmp_path: Path, content: str) -> None:
+def test_an_invalid_description_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "store.json").write_bytes(content.encode("utf-8", "surrogatepass"))
     with pytest.raises(ValueError, match=r"the store in .* cannot be used"):
         open_store(tmp_path)
 
 
-def test_a_description_of_other_settings_is_not_believed(tmp_path: Path) -> None:
+def test_an_edited_description_is_refused(tmp_path: Path) -> None:
     made = prepared(tmp_path, tsv(tmp_path, b"one pair\tein Paar\n"))
     path = made.directory / "store.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "dropout": 0.9}))

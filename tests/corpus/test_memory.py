@@ -1,4 +1,4 @@
-"""Preparing takes no more memory for more pairs."""
+"""The memory of preparing does not grow with the corpus."""
 
 import json
 import subprocess
@@ -8,12 +8,11 @@ from pathlib import Path
 SCRIPT = """
 import json, resource, sys
 from pathlib import Path
-from transduce.corpus import DataSpec, Tsv, prepare, store
-from transduce.corpus import encode as cutting
+from transduce.corpus import DataSpec, Tsv, encoding, learning, prepare
 from transduce.text import subwords
 from transduce.text.subwords import Bpe
 
-store.SAMPLE, cutting.BATCH, subwords.REMEMBERED = 400, 100, 400
+learning.SAMPLE, encoding.BATCH, subwords.CACHE_SIZE = 400, 100, 400
 train = Tsv(tsv=sys.argv[1])
 made = prepare(DataSpec(train=(train,)), Bpe(size=400), Path(sys.argv[1] + ".store"), threads=1, say=lambda line: None)
 print(json.dumps([len(made.train), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))
@@ -21,7 +20,7 @@ print(json.dumps([len(made.train), resource.getrusage(resource.RUSAGE_SELF).ru_m
 
 
 def peak(folder: Path, pairs: int) -> int:
-    """The peak memory in KiB of a process that prepares `pairs` pairs."""
+    """Returns the peak memory in KiB of a process that prepares `pairs` pairs."""
     path = folder / str(pairs)
     path.write_text("".join(f"{number} has {number**5}\t{number**4} hat {number**3}\n" for number in range(pairs)))
     run = [sys.executable, "-c", SCRIPT, str(path)]
@@ -32,6 +31,6 @@ def peak(folder: Path, pairs: int) -> int:
 
 
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
-    # To hold these pairs as text, or as ids in lists, would take 12 MB and more; so would their distinct words.
-    # The library's own memory of words is full after 10,000.
+    # The pairs as text or as lists of ids would take 12 MB and more; so would their distinct words.
+    # The library's own cache of words is full after 10,000.
     assert peak(tmp_path, 40_000) < 1.05 * peak(tmp_path, 10_000)

@@ -1,4 +1,4 @@
-"""The planner: every pair once an epoch, few shapes, little padding, the budget kept, resumed at any step."""
+"""The planner: every pair once an epoch, few shapes within the budget, little padding, resuming at any step."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from transduce.text.subwords import BEGIN, END, PAD
 def stored(
     folder: Path, pairs: Sequence[tuple[list[int], list[int]]], weights: Sequence[tuple[int, float]] = ()
 ) -> TokenStore:
-    """A store of `pairs`, whose parts have the given numbers of pairs and weights."""
+    """Writes a store of `pairs`; `weights` are the number of pairs and the weight of each part."""
     buffers, dtype = {name: BytesIO() for name in FILES}, np.dtype("<u2")
     writer = TokenStoreWriter(buffers, dtype)
     writer.append("source", PackedSentences.of([source for source, _ in pairs], dtype))
@@ -34,7 +34,7 @@ def stored(
 
 
 def random_pairs(count: int, seed: int = 3) -> list[tuple[list[int], list[int]]]:
-    """Pairs of different lengths; the first source word is the number of the pair."""
+    """Returns pairs of different lengths; the first source token is 10 plus the number of the pair."""
     random = np.random.default_rng(seed)
     lengths = np.minimum(random.gamma(4, 3, count).astype(int) + 1, 40)
     return [
@@ -61,21 +61,21 @@ def epoch(planner: Planner, number: int = 0) -> Iterator[PlannedStep]:
 
 
 def numbers(steps: Iterator[PlannedStep]) -> list[int]:
-    """The pairs that steps use, in their order."""
+    """Returns the numbers of the pairs of steps, in order."""
     return [int(row[0]) - 10 for step in steps for micro_batch in step.micro_batches for row in micro_batch.source]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 64, 1000, 4097])
-def test_scattering_is_a_permutation_that_the_key_names(size: int) -> None:
+def test_shuffling_is_a_permutation_chosen_by_the_key(size: int) -> None:
     places = np.arange(size)
-    scattering = shuffled_places(places, size, [1, 2])
-    assert sorted(scattering.tolist()) == places.tolist()
-    assert shuffled_places(places[::-2], size, [1, 2]).tolist() == scattering[::-2].tolist()
+    shuffled = shuffled_places(places, size, [1, 2])
+    assert sorted(shuffled.tolist()) == places.tolist()
+    assert shuffled_places(places[::-2], size, [1, 2]).tolist() == shuffled[::-2].tolist()
     if size > 100:
-        assert shuffled_places(places, size, [1, 3]).tolist() != scattering.tolist()
-        # As likely to rise as to fall from one place to the next, and to be above the middle wherever one looks.
-        assert 0.45 < float((np.diff(scattering) > 0).mean()) < 0.55
-        assert 0.4 < float((scattering[: size // 2] > size / 2).mean()) < 0.6
+        assert shuffled_places(places, size, [1, 3]).tolist() != shuffled.tolist()
+        # Half of the neighbours rise, and half of the first places are above the middle.
+        assert 0.45 < float((np.diff(shuffled) > 0).mean()) < 0.55
+        assert 0.4 < float((shuffled[: size // 2] > size / 2).mean()) < 0.6
 
 
 @pytest.mark.parametrize("weights", [[(1500, 1.0)], [(500, 2.0), (1000, 0.5)]])
@@ -102,7 +102,7 @@ def test_a_large_corpus_is_planned_in_portions(
     assert planner.tokens_per_epoch == pytest.approx(sum(step.tokens for step in steps), rel=0.1)
 
 
-def test_processes_share_the_pieces_of_a_step(store: TokenStore) -> None:
+def test_processes_share_the_micro_batches_of_a_step(store: TokenStore) -> None:
     planner = Planner(store, batch_tokens=1400, micro_batches=5, seed=1)
     for whole, *shared in zip(epoch(planner), *(planner.steps(rank=rank, size=3) for rank in range(3))):
         assert {(step.tokens, step.micro_batch_count, step.position) for step in (whole, *shared)} == {
@@ -112,9 +112,11 @@ def test_processes_share_the_pieces_of_a_step(store: TokenStore) -> None:
             np.testing.assert_array_equal(shared[index % 3].micro_batches[index // 3].source, micro_batch.source)
 
 
-def test_pieces_hold_the_pairs_with_their_symbols(store: TokenStore, pairs: list[tuple[list[int], list[int]]]) -> None:
-    def words(row: np.ndarray) -> list[int]:
-        return [word for word in row.tolist() if word != PAD]
+def test_micro_batches_hold_the_pairs_with_their_symbols(
+    store: TokenStore, pairs: list[tuple[list[int], list[int]]]
+) -> None:
+    def tokens(row: np.ndarray) -> list[int]:
+        return [token for token in row.tolist() if token != PAD]
 
     for step in epoch(Planner(store, batch_tokens=700, micro_batches=2, buckets=5, seed=1)):
         for micro_batch in step.micro_batches:
@@ -122,24 +124,24 @@ def test_pieces_hold_the_pairs_with_their_symbols(store: TokenStore, pairs: list
             assert micro_batch.target_in.shape == micro_batch.target_out.shape == micro_batch.source.shape
             for row, begun, ended in zip(micro_batch.source, micro_batch.target_in, micro_batch.target_out):
                 source, target = pairs[int(row[0]) - 10]
-                assert words(row) == [*source, END] == row[: len(source) + 1].tolist()
-                assert words(begun) == [BEGIN, *target] == begun[: len(target) + 1].tolist()
-                assert words(ended) == [*target, END] == ended[: len(target) + 1].tolist()
+                assert tokens(row) == [*source, END] == row[: len(source) + 1].tolist()
+                assert tokens(begun) == [BEGIN, *target] == begun[: len(target) + 1].tolist()
+                assert tokens(ended) == [*target, END] == ended[: len(target) + 1].tolist()
         assert step.tokens == sum(int((micro_batch.target_out != PAD).sum()) for micro_batch in step.micro_batches)
 
 
 @pytest.mark.parametrize(
-    ("pair_length", "max_length", "longest_bucket"),
+    ("pair_length", "max_positions", "longest_bucket"),
     [(40, None, 48), (39, None, 40), (40, 44, 41), (40, 48, 48)],
 )
 def test_bucket_lengths_are_multiples_of_eight_on_a_gpu(
-    tmp_path: Path, pair_length: int, max_length: int | None, longest_bucket: int
+    tmp_path: Path, pair_length: int, max_positions: int | None, longest_bucket: int
 ) -> None:
     pairs = [*random_pairs(300), ([10 + 300, *[3] * (pair_length - 1)], [4])]
     pairs = [(source[:pair_length], target[:pair_length]) for source, target in pairs]
     store = stored(tmp_path, pairs)
     planner = Planner(
-        store, batch_tokens=700, micro_batches=2, buckets=6, seed=1, length_multiple=8, max_length=max_length
+        store, batch_tokens=700, micro_batches=2, buckets=6, seed=1, length_multiple=8, max_positions=max_positions
     )
     *lengths, longest = [length for _, length in planner.shapes]
     assert longest == longest_bucket
@@ -161,8 +163,8 @@ def test_the_order_is_a_function_of_seed_and_epoch(store: TokenStore) -> None:
 
     assert order(1, 0) == order(1, 0)
     orders = [order(seed, number) for seed, number in ((1, 0), (1, 1), (2, 0), (0, 1))]
-    assert all(one != other for one, other in combinations(orders, 2))
-    # Pairs of one shape do not stay together either.
+    assert all(left != right for left, right in combinations(orders, 2))
+    # The pairs of a micro-batch differ too.
     first, second = (
         {
             frozenset(numbers(iter([step])))
@@ -202,7 +204,7 @@ def test_a_small_budget_takes_as_many_rows_as_fit(tmp_path: Path) -> None:
     assert Planner(store, batch_tokens=179, micro_batches=1, seed=1).shapes == [(16, 10)]
 
 
-def test_a_pair_that_does_not_fit_is_refused_with_what_would(tmp_path: Path) -> None:
+def test_a_pair_that_does_not_fit_is_refused_with_the_size_that_does(tmp_path: Path) -> None:
     store = stored(tmp_path, [([5] * 3, [6] * 19)] * 4)
     with pytest.raises(
         ValueError, match=r"takes 20 positions, a micro-batch has 19 \(39 in 2 micro-batches\); take at least 40"
@@ -212,23 +214,27 @@ def test_a_pair_that_does_not_fit_is_refused_with_what_would(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("batch_tokens", "micro_batches"), [(500, 1), (4096, 1), (8191, 1), (25_000, 6), (25_500, 6)])
-def test_pieces_left_to_the_planner_have_about_4096_positions(
+def test_automatic_micro_batches_have_about_4096_positions(
     store: TokenStore, batch_tokens: int, micro_batches: int
 ) -> None:
     assert Planner(store, batch_tokens=batch_tokens, micro_batches="auto", seed=1).micro_batches == micro_batches
 
 
-def test_going_on_from_any_position_gives_the_same_steps(store: TokenStore) -> None:
+def test_resuming_at_any_position_gives_the_same_steps(store: TokenStore) -> None:
     planner = Planner(store, batch_tokens=1500, micro_batches=3, seed=7)
     count = 2 * planner.steps_per_epoch + 2
     steps = list(islice(planner.steps(), count))
     assert {step.epoch for step in steps} >= {0, 1}
     for number, step in enumerate(steps[:-3]):
         fresh = Planner(store, batch_tokens=1500, micro_batches=3, seed=7)
-        for expected, found in zip(steps[number + 1 :][:2], fresh.steps(step.position)):
-            assert (found.epoch, found.tokens, found.position) == (expected.epoch, expected.tokens, expected.position)
-            for one, other in zip(expected.micro_batches, found.micro_batches, strict=True):
-                assert all(np.array_equal(left, right) for left, right in zip(one, other, strict=True))
+        for expected, resumed in zip(steps[number + 1 :][:2], fresh.steps(step.position)):
+            assert (resumed.epoch, resumed.tokens, resumed.position) == (
+                expected.epoch,
+                expected.tokens,
+                expected.position,
+            )
+            for batch, resumed_batch in zip(expected.micro_batches, resumed.micro_batches, strict=True):
+                assert all(np.array_equal(*sides) for sides in zip(batch, resumed_batch, strict=True))
 
 
 def test_weights_say_how_often_a_corpus_is_used(tmp_path: Path) -> None:
@@ -250,12 +256,12 @@ def test_a_small_weight_never_leaves_an_epoch_empty(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("weights", [[(0, 1.0), (9, 1.0)], [(9, 1.0), (0, 0.5)], [(4, 1.0), (0, 1.0), (5, 1.0)]])
-def test_a_corpus_without_pairs_is_passed_over(tmp_path: Path, weights: list[tuple[int, float]]) -> None:
+def test_a_corpus_without_pairs_is_skipped(tmp_path: Path, weights: list[tuple[int, float]]) -> None:
     planner = Planner(stored(tmp_path, random_pairs(9), weights), batch_tokens=400, micro_batches=1, seed=5)
     assert sorted(numbers(epoch(planner))) == list(range(9))
 
 
-def test_sentences_that_are_longer_in_a_later_epoch_have_their_shape(tmp_path: Path) -> None:
+def test_the_buckets_hold_longer_sentences_of_a_later_epoch(tmp_path: Path) -> None:
     whole = random_pairs(60)
     (tmp_path / "first").mkdir()
     first = stored(tmp_path / "first", [(source[:4], target[:4]) for source, target in whole])
@@ -268,10 +274,10 @@ def test_sentences_that_are_longer_in_a_later_epoch_have_their_shape(tmp_path: P
     growing = Growing({name: tmp_path / name for name in FILES}, np.dtype("<u2"), [CorpusPart(60, 1.0)])
     planner = Planner(growing, batch_tokens=400, micro_batches=2, buckets=3, seed=5)
     assert [Counter(numbers(epoch(planner, number))) for number in range(2)] == [Counter(range(60))] * 2
-    assert max(length for _, length in planner.shapes) == growing.longest + 1
+    assert max(length for _, length in planner.shapes) == growing.max_length + 1
 
 
-def test_what_is_reported_is_what_the_pieces_are(store: TokenStore) -> None:
+def test_the_reported_sizes_are_those_of_the_micro_batches(store: TokenStore) -> None:
     planner = Planner(store, batch_tokens=900, micro_batches=2, buckets=6, seed=3)
     steps = list(epoch(planner))
     micro_batches = [micro_batch for step in steps for micro_batch in step.micro_batches]
@@ -288,11 +294,11 @@ def test_what_is_reported_is_what_the_pieces_are(store: TokenStore) -> None:
 
 
 def test_padding_is_small(store: TokenStore) -> None:
-    by_rungs = [
+    by_buckets = [
         Planner(store, batch_tokens=2000, micro_batches=2, buckets=buckets, seed=3).padding for buckets in (2, 6, 12)
     ]
-    assert by_rungs == sorted(by_rungs, reverse=True)
-    assert by_rungs[-1] < 0.15
+    assert by_buckets == sorted(by_buckets, reverse=True)
+    assert by_buckets[-1] < 0.15
 
 
 @given(
@@ -300,14 +306,14 @@ def test_padding_is_small(store: TokenStore) -> None:
     buckets=st.integers(1, 4),
 )
 @example(counts=[0, 9, 0, 0, 0, 9, 0, 0, 9], buckets=2)
-def test_rungs_are_the_best_there_are(counts: list[int], buckets: int) -> None:
+def test_buckets_pad_least(counts: list[int], buckets: int) -> None:
     def padded(chosen: Sequence[int]) -> float:
         fit = [next((bucket for bucket in chosen if bucket >= length), None) for length in range(len(counts))]
         return sum(count * bucket if bucket else float("inf") for count, bucket in zip(counts, fit) if count)
 
-    found = fit_buckets(np.array([0, *counts[1:]]), buckets).tolist()
+    fitted = fit_buckets(np.array([0, *counts[1:]]), buckets).tolist()
     counts[0] = 0
-    assert found == sorted(set(found))
-    assert len(found) <= buckets
-    everything = (choice for size in range(1, buckets + 1) for choice in combinations(range(1, len(counts)), size))
-    assert padded(found) == min(padded(choice) for choice in everything)
+    assert fitted == sorted(set(fitted))
+    assert len(fitted) <= buckets
+    choices = (choice for size in range(1, buckets + 1) for choice in combinations(range(1, len(counts)), size))
+    assert padded(fitted) == min(padded(choice) for choice in choices)

@@ -1,4 +1,4 @@
-"""Preparing and the store: what is kept, what is counted, what is written, and when it counts."""
+"""Preparing and the store: pairs kept and dropped, files, resuming, damage, subword dropout."""
 
 import json
 import os
@@ -12,8 +12,19 @@ import numpy as np
 import pytest
 
 import transduce.corpus.store as store_module
-from transduce.corpus import DataSpec, Fault, Files, Prepared, Report, Tsv, fingerprint, learning, open_store, prepare
-from transduce.corpus import encode as cutting
+from transduce.corpus import (
+    DataSpec,
+    Fault,
+    Files,
+    Prepared,
+    Report,
+    Tsv,
+    encoding,
+    fingerprint,
+    learning,
+    open_store,
+    prepare,
+)
 from transduce.corpus.token_store import FILES
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
@@ -40,26 +51,26 @@ def prepared(folder: Path, data: DataSpec, subwords: Bpe | WordPiece = SPECS[0])
     return prepare(data, subwords, folder / "store", threads=1, say=silent)
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=["shared", "separate", "word-pieces"])
-def test_the_store_holds_the_pairs_as_the_subwords_cut_them(tmp_path: Path, spec: Bpe | WordPiece) -> None:
+@pytest.mark.parametrize("spec", SPECS, ids=["shared", "separate", "wordpiece"])
+def test_the_store_holds_the_encoded_pairs(tmp_path: Path, spec: Bpe | WordPiece) -> None:
     made = prepared(tmp_path, DataSpec(train=(corpus(tmp_path, PAIRS),)), spec)
-    for found in (made, open_store(tmp_path / "store")):
-        assert (found.source is found.target) == spec.shared
-        assert len(found.train) == len(PAIRS)
+    for opened in (made, open_store(tmp_path / "store")):
+        assert (opened.source is opened.target) == spec.shared
+        assert len(opened.train) == len(PAIRS)
         for number, (source, target) in enumerate(PAIRS):
-            assert found.train.source(number).tolist() == found.source.encode([source])[0]
-            assert found.train.target(number).tolist() == found.target.encode([target])[0]
-            assert found.train.source_lengths[number] == len(found.train.source(number))
-            assert found.train.target_lengths[number] == len(found.train.target(number))
-        assert found.report == Report(read=len(PAIRS), kept=len(PAIRS))
+            assert opened.train.sentence("source", number).tolist() == opened.source.encode([source])[0]
+            assert opened.train.sentence("target", number).tolist() == opened.target.encode([target])[0]
+            assert opened.train.source_lengths[number] == len(opened.train.sentence("source", number))
+            assert opened.train.target_lengths[number] == len(opened.train.sentence("target", number))
+        assert opened.report == Report(read=len(PAIRS), kept=len(PAIRS))
 
 
-def test_rows_are_filled_up_with_padding(tmp_path: Path) -> None:
+def test_rows_are_padded(tmp_path: Path) -> None:
     store = prepared(tmp_path, DataSpec(train=(corpus(tmp_path, PAIRS),))).train
-    rows, lengths = store.padded("target", np.array([5, 0, 2]), store.longest + 3)
-    assert rows.shape == (3, store.longest + 3)
+    rows, lengths = store.padded("target", np.array([5, 0, 2]), store.max_length + 3)
+    assert rows.shape == (3, store.max_length + 3)
     for row, length, number in zip(rows, lengths, (5, 0, 2)):
-        assert row[:length].tolist() == store.target(number).tolist()
+        assert row[:length].tolist() == store.sentence("target", number).tolist()
         assert not row[length:].any()
 
 
@@ -86,12 +97,12 @@ def test_faulty_pairs_are_dropped_and_counted_with_their_lines(tmp_path: Path) -
         Fault.NUL: 1,
         Fault.EMPTY: 2,
         Fault.LONG: 1,
-        Fault.PROPORTION: 1,
+        Fault.RATIO: 1,
         Fault.MARKUP: 1,
     }
     assert made.report.places[Fault.BAD_UTF8] == ["dirty:4", "dirty:5"]
-    assert made.report.places[Fault.PROPORTION] == ["dirty:10"]
-    assert made.source.decode([made.train.source(4)]) == ["A dog."]
+    assert made.report.places[Fault.RATIO] == ["dirty:10"]
+    assert made.source.decode([made.train.sentence("source", 4)]) == ["A dog."]
     assert made.report.summary()[:3] == [
         "5 of 12 pairs kept",
         "2 dropped, no UTF-8: dirty:4, dirty:5",
@@ -100,7 +111,7 @@ def test_faulty_pairs_are_dropped_and_counted_with_their_lines(tmp_path: Path) -
     assert open_store(tmp_path / "store").report == made.report
 
 
-def test_a_report_names_three_places_and_counts_on(tmp_path: Path) -> None:
+def test_a_report_names_three_places_of_a_fault(tmp_path: Path) -> None:
     report = Report(read=9, kept=4)
     for number in range(5):
         report.note(Fault.EMPTY, f"x:{number}")
@@ -108,7 +119,7 @@ def test_a_report_names_three_places_and_counts_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("longest", "ratio", "kept"), [(8, None, 2), (7, None, 1), (8, 3.0, 2), (8, 2.9, 1)])
-def test_the_bounds_of_length_and_proportion_are_inclusive(
+def test_the_bounds_of_length_and_ratio_are_inclusive(
     tmp_path: Path, longest: int, ratio: float | None, kept: int
 ) -> None:
     # Every byte is a subword: the second pair has 8 and 2 of them, and with their ends 9 and 3.
@@ -123,7 +134,7 @@ def test_subwords_are_learnt_from_an_evenly_spread_sample(tmp_path: Path, monkey
     assert [int(source) for _, source, _ in learning.sample_pairs([first, second], 9)[0]] == list(range(0, 37, 4))
 
 
-def test_nothing_left_is_refused(tmp_path: Path) -> None:
+def test_a_corpus_without_a_kept_pair_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"no pair is left to train on; 0 of 1 pairs kept; 1 dropped, with an empty side"
     ):
@@ -140,7 +151,7 @@ def _times(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
 
 
-def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
+def test_a_current_store_is_not_made_again(tmp_path: Path) -> None:
     entry = corpus(tmp_path, PAIRS)
     made = prepared(tmp_path, DataSpec(train=(entry,)))
     before = _times(tmp_path / "store")
@@ -171,19 +182,21 @@ def _text(data: DataSpec) -> tuple[DataSpec, Bpe]:
 
 
 @pytest.mark.parametrize("change", [_longer, _weight, _size, _text])
-def test_any_change_makes_it_anew(tmp_path: Path, change: Callable[[DataSpec], tuple[DataSpec, Bpe]]) -> None:
+def test_a_change_of_data_or_settings_replaces_the_store(
+    tmp_path: Path, change: Callable[[DataSpec], tuple[DataSpec, Bpe]]
+) -> None:
     data = DataSpec(train=(corpus(tmp_path, PAIRS),))
     old = prepared(tmp_path, data)
-    sentence = old.train.source(0).tolist()
+    sentence = old.train.sentence("source", 0).tolist()
     changed = change(data)
     new = prepared(tmp_path, *changed)
     assert new.fingerprint != old.fingerprint
-    assert old.train.source(0).tolist() == sentence  # what is mapped stays mapped
+    assert old.train.sentence("source", 0).tolist() == sentence  # a mapped file stays readable after its replacement
     assert prepared(tmp_path, *changed).fingerprint == new.fingerprint
 
 
 @pytest.mark.parametrize("damage", ["no description", "broken description", "other version", "short file", "lost file"])
-def test_an_incomplete_store_is_refused_and_made_anew(tmp_path: Path, damage: str) -> None:
+def test_an_incomplete_store_is_refused_and_replaced(tmp_path: Path, damage: str) -> None:
     data = DataSpec(train=(corpus(tmp_path, PAIRS),))
     first = prepared(tmp_path, data)
     folder = tmp_path / "store"
@@ -204,7 +217,7 @@ def test_an_incomplete_store_is_refused_and_made_anew(tmp_path: Path, damage: st
     assert prepared(tmp_path, data).fingerprint == first.fingerprint
     made = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert made.keys() == whole.keys()
-    assert {name for name in made if made[name] != whole[name]} <= {"store.json"}  # it has times of its own
+    assert {name for name in made if made[name] != whole[name]} <= {"store.json"}  # it contains times of change
 
 
 class StoppedError(Exception):
@@ -212,14 +225,14 @@ class StoppedError(Exception):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_what_was_interrupted_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
-    monkeypatch.setattr(cutting, "BATCH", 3)
-    monkeypatch.setattr(cutting, "SETTLED", 2)
-    monkeypatch.setattr(cutting, "SHARE", 5)  # as many as are left for the last two starts are cut by one process
+def test_an_interrupted_preparation_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    monkeypatch.setattr(encoding, "BATCH", 3)
+    monkeypatch.setattr(encoding, "SAVE_EVERY", 2)
+    monkeypatch.setattr(encoding, "PAIRS_PER_PROCESS", 5)  # one process encodes what is left for the last two starts
     first, second = corpus(tmp_path, [*PAIRS, ("", "")], "one"), corpus(tmp_path, PAIRS[:7], "two")
     data = DataSpec(train=(first, second))
     whole = prepare(data, SPECS[0], tmp_path / "whole", threads=1, say=silent)
-    written, batches = cutting._written, 0
+    written, batches = encoding._append_batch, 0
 
     def stopped(*arguments: Any) -> Any:
         nonlocal batches
@@ -228,56 +241,58 @@ def test_what_was_interrupted_is_gone_on_with(tmp_path: Path, monkeypatch: pytes
             raise StoppedError
         return written(*arguments)
 
-    monkeypatch.setattr(cutting, "_written", stopped)
+    monkeypatch.setattr(encoding, "_append_batch", stopped)
     monkeypatch.setattr(Subwords, "learn", Mock(wraps=Subwords.learn))
-    starts: list[str] = []
+    messages: list[str] = []
     for _ in range(20):
         try:
-            made = prepare(data, SPECS[0], tmp_path / "store", threads=threads, say=starts.append)
+            made = prepare(data, SPECS[0], tmp_path / "store", threads=threads, say=messages.append)
             break
         except StoppedError:
             assert not (tmp_path / "store" / "store.json").exists()
-    went_on = [line for line in starts if "going on" in line]
-    assert len(went_on) > 2
-    assert went_on[0] == "going on after 6 pairs"
+    resumptions = [line for line in messages if "resuming" in line]
+    assert len(resumptions) > 2
+    assert resumptions[0] == "resuming after 6 pairs"
     assert Subwords.learn.call_count == 1  # type: ignore[attr-defined]
     assert made.report == whole.report
     for name in FILES:
         assert (tmp_path / "store" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_what_is_stopped_at_the_very_end_is_not_cut_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_after_the_encoding_does_not_encode_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = DataSpec(train=(corpus(tmp_path, PAIRS),))
     with monkeypatch.context() as patched:
         patched.setattr("transduce.corpus.store.flush_to_disk", Mock(side_effect=[DEFAULT] * 2 + [StoppedError]))
         with pytest.raises(StoppedError):
             prepared(tmp_path, data)
-    monkeypatch.setattr(cutting, "_written", Mock(side_effect=AssertionError("cut again")))
+    monkeypatch.setattr(encoding, "_append_batch", Mock(side_effect=AssertionError("encoded again")))
     assert len(prepared(tmp_path, data).train) == len(PAIRS)
 
 
-def test_a_store_in_use_is_not_made_anew(tmp_path: Path) -> None:
+def test_a_store_in_use_is_not_replaced(tmp_path: Path) -> None:
     data = DataSpec(train=(corpus(tmp_path, PAIRS),))
     prepared(tmp_path, data)
     before = {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()}
     other = data.model_copy(update={"longest": 7})
-    with pytest.raises(ValueError, match=r"has changed since .* was made, and a run has begun on that"):
+    with pytest.raises(ValueError, match=r"has changed since .* was made, and a run has begun with it"):
         prepare(other, SPECS[0], tmp_path / "store", threads=1, say=silent, in_use=True)
     assert {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()} == before
     assert prepare(data, SPECS[0], tmp_path / "store", threads=1, say=silent, in_use=True).directory
 
 
 @pytest.mark.parametrize("damage", ["short", "lost", "subwords", "state"])
-def test_only_what_is_whole_of_an_interrupted_store_is_gone_on_with(
+def test_a_damaged_interrupted_preparation_starts_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
-    monkeypatch.setattr(cutting, "BATCH", 3)
-    monkeypatch.setattr(cutting, "SETTLED", 2)
+    monkeypatch.setattr(encoding, "BATCH", 3)
+    monkeypatch.setattr(encoding, "SAVE_EVERY", 2)
     data = DataSpec(train=(corpus(tmp_path, PAIRS),))
     whole = prepare(data, SPECS[0], tmp_path / "whole", threads=1, say=silent)
-    written = cutting._written
+    written = encoding._append_batch
     with monkeypatch.context() as patched:
-        patched.setattr(cutting, "_written", Mock(side_effect=[*[DEFAULT] * 4, StoppedError], wraps=written))
+        patched.setattr(encoding, "_append_batch", Mock(side_effect=[*[DEFAULT] * 4, StoppedError], wraps=written))
         with pytest.raises(StoppedError):
             prepared(tmp_path, data)
     making = tmp_path / "store" / "making"
@@ -296,43 +311,43 @@ def test_only_what_is_whole_of_an_interrupted_store_is_gone_on_with(
         assert (tmp_path / "store" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_what_was_begun_for_other_data_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_preparation_of_other_data_is_discarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(cutting, "_written", Mock(side_effect=StoppedError))
+        patched.setattr(encoding, "_append_batch", Mock(side_effect=StoppedError))
         with pytest.raises(StoppedError):
             prepared(tmp_path, DataSpec(train=(corpus(tmp_path, PAIRS),)))
     other = DataSpec(train=(corpus(tmp_path, PAIRS[:5]),))
     assert len(prepared(tmp_path, other).train) == 5
 
 
-def test_a_store_is_found_without_reading_the_corpus_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_current_store_is_opened_without_reading_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = corpus(tmp_path, PAIRS)
     made = prepared(tmp_path, DataSpec(train=(entry,)))
     with monkeypatch.context() as patched:
         patched.setattr(fingerprint, "_checksum", Mock(side_effect=AssertionError))
         assert prepared(tmp_path, DataSpec(train=(entry,))).fingerprint == made.fingerprint
-    # Of the same size, and changed.
+    # The same size, another content.
     Path(entry.tsv).write_text(Path(entry.tsv).read_text("utf-8").replace("A dog", "A god"), "utf-8")
     os.utime(entry.tsv, ns=(0, 1))
     assert prepared(tmp_path, DataSpec(train=(entry,))).fingerprint != made.fingerprint
 
 
-def test_a_path_may_be_written_in_any_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_need_not_be_normalised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus(tmp_path, PAIRS)
     monkeypatch.chdir(tmp_path)
     assert len(prepared(tmp_path, DataSpec(train=(Tsv(tsv="././pairs"),))).train) == len(PAIRS)
 
 
-def test_a_corpus_of_which_nothing_is_kept_is_told_and_the_others_are_trained_on(tmp_path: Path) -> None:
+def test_a_corpus_without_a_kept_pair_gives_a_warning(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("")
     entries = (corpus(tmp_path, PAIRS), Tsv(tsv=str(tmp_path / "empty")))
-    said: list[str] = []
-    made = prepare(DataSpec(train=entries), SPECS[0], tmp_path / "store", threads=1, say=said.append)
+    messages: list[str] = []
+    made = prepare(DataSpec(train=entries), SPECS[0], tmp_path / "store", threads=1, say=messages.append)
     assert [part.pairs for part in made.train.parts] == [len(made.train), 0]
-    assert "warning: empty: no pair is kept, nothing is trained on it" in said
+    assert "warning: empty: no pair is kept; the training does not use this corpus" in messages
 
 
-def test_a_store_that_does_not_hold_what_it_counts_is_refused(tmp_path: Path) -> None:
+def test_a_store_with_a_wrong_number_of_pairs_is_refused(tmp_path: Path) -> None:
     prepared(tmp_path, DataSpec(train=(corpus(tmp_path, PAIRS),)))
     place = tmp_path / "store"
     description = json.loads((place / "store.json").read_text())
@@ -343,21 +358,21 @@ def test_a_store_that_does_not_hold_what_it_counts_is_refused(tmp_path: Path) ->
         open_store(place)
 
 
-def test_it_is_told_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cutting, "BATCH", 4)
-    monkeypatch.setattr(cutting, "OFTEN", 0.0)
-    said: list[str] = []
-    prepare(DataSpec(train=(corpus(tmp_path, PAIRS),)), SPECS[0], tmp_path / "store", threads=1, say=said.append)
-    assert [line.partition(" pairs,")[0] for line in said if " a second" in line] == [
+def test_progress_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "BATCH", 4)
+    monkeypatch.setattr(encoding, "PROGRESS_SECONDS", 0.0)
+    messages: list[str] = []
+    prepare(DataSpec(train=(corpus(tmp_path, PAIRS),)), SPECS[0], tmp_path / "store", threads=1, say=messages.append)
+    assert [line.partition(" pairs,")[0] for line in messages if " a second" in line] == [
         f"{done} of 16" for done in (4, 8, 12, 16)
     ]
 
 
-def test_a_store_of_a_hundred_million_pairs_is_opened_and_planned_without_being_read(tmp_path: Path) -> None:
-    """Files with holes stand for it: to read them would take minutes and gigabytes."""
+def test_a_store_of_a_hundred_million_pairs_is_opened_without_being_read(tmp_path: Path) -> None:
+    """The files are sparse: reading them would take minutes and gigabytes."""
     made = prepared(tmp_path, DataSpec(train=(corpus(tmp_path, PAIRS),)))
     place, pairs = tmp_path / "store", 100_000_000
-    description = store_module._description(place)
+    description = store_module._read_description(place)
     for name in FILES:
         with (place / name).open("r+b") as file:
             file.truncate(8 * (pairs + 1) if "offsets" in name else 50 * pairs)
@@ -368,7 +383,7 @@ def test_a_store_of_a_hundred_million_pairs_is_opened_and_planned_without_being_
     opened = open_store(place).train
     assert len(opened) == pairs
     assert time.process_time() - began < 1
-    assert opened.longest == made.train.longest
+    assert opened.max_length == made.train.max_length
 
 
 def test_a_failure_leaves_no_store(tmp_path: Path) -> None:
@@ -383,7 +398,9 @@ def test_a_failure_leaves_no_store(tmp_path: Path) -> None:
     assert len(made.train) == 2
 
 
-def test_preparing_reads_threads_only_where_nobody_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preparing_sets_threads_only_where_the_environment_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RAYON_NUM_THREADS", "3")
     monkeypatch.delenv("TOKENIZERS_PARALLELISM", raising=False)
     prepare(DataSpec(train=(corpus(tmp_path, PAIRS),)), SPECS[0], tmp_path / "store", threads=2, say=silent)
@@ -391,24 +408,26 @@ def test_preparing_reads_threads_only_where_nobody_said(tmp_path: Path, monkeypa
     assert os.environ["TOKENIZERS_PARALLELISM"] == "true"
 
 
-def test_subword_dropout_cuts_every_epoch_anew(tmp_path: Path) -> None:
+def test_subword_dropout_encodes_every_epoch_anew(tmp_path: Path) -> None:
     data = DataSpec(train=(corpus(tmp_path, PAIRS),))
     made = prepared(tmp_path, data, Bpe(size=290, dropout=0.4))
     plain = prepare(data, Bpe(size=290), tmp_path / "plain", threads=1, say=silent)
     store = made.train
 
     def sentences(seed: int, epoch: int) -> list[list[int]]:
-        cut = open_store(tmp_path / "store").train.in_epoch(seed, epoch)
-        return [cut.sentence(side, i).tolist() for side in ("source", "target") for i in range(len(cut))]
+        encoded = open_store(tmp_path / "store").train.in_epoch(seed, epoch)
+        return [encoded.sentence(side, i).tolist() for side in ("source", "target") for i in range(len(encoded))]
 
-    assert [store.source(i).tolist() for i in range(4)] == [plain.train.source(i).tolist() for i in range(4)]
+    assert [store.sentence("source", i).tolist() for i in range(4)] == [
+        plain.train.sentence("source", i).tolist() for i in range(4)
+    ]
     first = sentences(3, 0)
     assert made.source.decode(first) == [source for source, _ in PAIRS] + [target for _, target in PAIRS]
     assert first == sentences(3, 0)
     assert first != sentences(3, 1)
     assert first != sentences(4, 0)
-    assert first[:4] != first[4:8]  # the same text at another place of the corpus
-    assert max(map(len, first)) <= store.longest
+    assert first[:4] != first[4:8]  # the same text, other sentence numbers
+    assert max(map(len, first)) <= store.max_length
     assert sum(map(len, first)) > 1.1 * (plain.train.source_lengths + plain.train.target_lengths).sum()
     assert sorted(path.name for path in (tmp_path / "store").iterdir()) == sorted(
         path.name for path in (tmp_path / "plain").iterdir()

@@ -1,4 +1,4 @@
-"""Translation memories and tables of the hub: which text of which language a pair is, and what is refused."""
+"""Translation memories and tables of the hub: the texts of each pair, and the errors of files and tables."""
 
 import gzip
 import json
@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from transduce.corpus import DataSpec, Fault, Hub, Tmx, pairs, prepare
+from transduce.corpus import DataSpec, Fault, Hub, Tmx, prepare, read_pairs
 from transduce.recipe import load, wherever
 from transduce.settings import validated
 from transduce.text.subwords import Bpe, Subwords, WordPiece
@@ -41,8 +41,8 @@ def memory(path: Path, units: str = UNITS, encoding: str = "utf-8", *, zipped: b
 @pytest.mark.parametrize(("encoding", "zipped"), [("utf-8", False), ("utf-8", True), ("utf-16", False)])
 def test_a_memory_gives_the_text_of_both_languages(tmp_path: Path, encoding: str, zipped: bool) -> None:
     corpus = memory(tmp_path / "a.tmx", encoding=encoding, zipped=zipped)
-    assert list(pairs(corpus)) == READ
-    assert list(pairs(corpus.model_copy(update={"languages": ("fr", "eng")}))) == [
+    assert list(read_pairs(corpus)) == READ
+    assert list(read_pairs(corpus.model_copy(update={"languages": ("fr", "eng")}))) == [
         ("Ouvrez le fichier.", ""),
         ("", ""),
         ("seul", "not en"),
@@ -53,7 +53,7 @@ def test_the_units_of_a_namespace_are_units(tmp_path: Path) -> None:
     corpus = memory(tmp_path / "a.tmx")
     plain = (tmp_path / "a.tmx").read_text("utf-8")
     (tmp_path / "a.tmx").write_text(plain.replace("<tmx ", '<tmx xmlns="http://www.lisa.org/tmx14" '), "utf-8")
-    assert list(pairs(corpus)) == READ
+    assert list(read_pairs(corpus)) == READ
 
 
 def test_a_memory_is_trained_on(tmp_path: Path) -> None:
@@ -72,13 +72,13 @@ def test_a_memory_is_trained_on(tmp_path: Path) -> None:
         prepare(data, Bpe(size=300), store, threads=1, say=lambda _: None, in_use=True)
 
 
-def test_of_a_test_set_what_lacks_a_side_is_left_out(tmp_path: Path) -> None:
+def test_units_without_a_side_are_left_out_of_a_test_set(tmp_path: Path) -> None:
     assert read_parallel_text(memory(tmp_path / "a.tmx")) == (["Open the file.", "Good day"], [READ[0][1], READ[1][1]])
 
 
-def test_a_memory_stands_beside_its_recipe_and_may_be_moved(tmp_path: Path) -> None:
-    said = "data: {train: {tmx: a.tmx}, source_language: en, target_language: de}\n"
-    (tmp_path / "recipe.yaml").write_text(said, "utf-8")
+def test_the_path_of_a_memory_is_relative_to_its_recipe_and_may_change(tmp_path: Path) -> None:
+    content = "data: {train: {tmx: a.tmx}, source_language: en, target_language: de}\n"
+    (tmp_path / "recipe.yaml").write_text(content, "utf-8")
     recipe = load(tmp_path / "recipe.yaml")
     assert recipe.data.train == (Tmx(tmx=str(tmp_path / "a.tmx"), languages=("en", "de")),)
     changed = load(tmp_path / "recipe.yaml", ["data.train={tmx: /b.tmx}"])
@@ -91,20 +91,20 @@ def test_a_memory_stands_beside_its_recipe_and_may_be_moved(tmp_path: Path) -> N
     [
         ("<tu><tuv xml:lang='en'><seg>a</seg></tuv><tuv xml:lang='pt'/></tu>", "no unit with text in both en and de; it has en, pt"),  # noqa: E501
         ("", "no unit with text in both en and de; it has no language"),
-        ("<tu>", "is no whole XML: mismatched tag: line 3, column .*; mend that place"),
-        ("<tu><tuv xml:lang='en'><seg>" + "<hi>" * 5000 + "</hi>" * 5000 + "</seg></tuv></tu>", "nested too deep"),
+        ("<tu>", "is not well-formed XML: mismatched tag: line 3, column .*; mend that place"),
+        ("<tu><tuv xml:lang='en'><seg>" + "<hi>" * 5000 + "</hi>" * 5000 + "</seg></tuv></tu>", "nested too deeply"),
     ],
 )  # fmt: skip
-def test_what_is_no_memory_of_both_languages_is_refused(tmp_path: Path, units: str, message: str) -> None:
+def test_a_memory_without_both_languages_is_refused(tmp_path: Path, units: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        list(pairs(memory(tmp_path / "a.tmx", units)))
+        list(read_pairs(memory(tmp_path / "a.tmx", units)))
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a\tb\n", "no whole XML: syntax error: line 1"),
-        (b"", "no whole XML: no element found"),
+        (b"a\tb\n", "not well-formed XML: syntax error: line 1"),
+        (b"", "not well-formed XML: no element found"),
         (b"<html></html>", "is no TMX: its outermost element is <html>"),
         (gzip.compress(b"<tmx>" * 1000, mtime=0)[:-9], "is a damaged gzip file"),
         (b"BZh91AY&SY12", "is compressed with bzip2; unpack it"),
@@ -112,24 +112,24 @@ def test_what_is_no_memory_of_both_languages_is_refused(tmp_path: Path, units: s
         (b"<?xml version='1.0' encoding='none'?><tmx/>", "cannot be read: unknown encoding.*iconv -t UTF-8"),
     ],
 )
-def test_what_is_no_memory_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_that_is_not_a_memory_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "a.tmx").write_bytes(content)
     with pytest.raises(ValueError, match=rf"a\.tmx.*{message}"):
-        list(pairs(Tmx(tmx=str(tmp_path / "a.tmx"), languages=("en", "de"))))
+        list(read_pairs(Tmx(tmx=str(tmp_path / "a.tmx"), languages=("en", "de"))))
 
 
 def test_a_memory_is_read_unit_by_unit(tmp_path: Path) -> None:
-    many = "<tu><tuv xml:lang='en'><seg>a b c</seg></tuv><tuv xml:lang='de'><seg>x y z</seg></tuv></tu>" * 20_000
-    corpus = memory(tmp_path / "a.tmx", many)
+    units = "<tu><tuv xml:lang='en'><seg>a b c</seg></tuv><tuv xml:lang='de'><seg>x y z</seg></tuv></tu>" * 20_000
+    corpus = memory(tmp_path / "a.tmx", units)
     tracemalloc.start()
-    assert sum(1 for _ in pairs(corpus)) == 20_000
-    assert tracemalloc.get_traced_memory()[1] < 2**20  # its elements together take sixty times that
+    assert sum(1 for _ in read_pairs(corpus)) == 20_000
+    assert tracemalloc.get_traced_memory()[1] < 2**20  # all elements would take sixty times as much
     tracemalloc.stop()
 
 
 @pytest.mark.parametrize("named", [{"tmx": "a.tmx"}, {"hub": "wmt/wmt14", "config": "de-en"}])
-def test_a_corpus_of_several_languages_is_told_which(named: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match=r"`test`.*say `source_language` and `target_language`.*or `languages"):
+def test_a_corpus_of_several_languages_needs_two_codes(named: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"`test`.*set `source_language` and `target_language`.*or `languages"):
         validated(DataSpec, {"train": {"tsv": "a"}, "test": {"one": named}, "source_language": "en"}, place="r")
     own = validated(DataSpec, {"train": {**named, "languages": ["de", "en"]}, "source_language": "fr"}, place="r")
     assert own.train[0].languages == ("de", "en")
@@ -152,26 +152,26 @@ class Table(list):
 
 @pytest.fixture
 def hub(monkeypatch):
-    """A package that gives one table, and remembers what it was asked for."""
-    asked = []
+    """Replaces the package `datasets` by one with a single table; returns the calls of `load_dataset`."""
+    calls = []
     rows = [{"en": "a\nman", "de": " ein\r\n Mann"}, {"en": "two", "de": "zwei"}, {"en": "three", "de": None}]
 
     def load_dataset(dataset, config, split, revision):
-        asked.append((dataset, config, split, revision))
+        calls.append((dataset, config, split, revision))
         return Table(rows if config is None else [{"translation": row} for row in rows])
 
     package = SimpleNamespace(load_dataset=load_dataset, disable_progress_bars=lambda: None)
     monkeypatch.setitem(sys.modules, "datasets", package)
-    return asked
+    return calls
 
 
 @pytest.mark.parametrize("config", [None, "de-en"])
 def test_a_table_of_the_hub(hub, config):
     corpus = Hub(hub="wmt/wmt14", config=config, languages=("en", "de"), revision="v1")
-    assert list(pairs(corpus)) == [("a man", "ein Mann"), ("two", "zwei"), ("three", "")]
+    assert list(read_pairs(corpus)) == [("a man", "ein Mann"), ("two", "zwei"), ("three", "")]
     assert hub == [("wmt/wmt14", config, "train", "v1")]
     with pytest.raises(ValueError, match=r"wmt/wmt14 has no fr; it has (en, de|de, en)"):
-        list(pairs(corpus.model_copy(update={"languages": ("en", "fr")})))
+        list(read_pairs(corpus.model_copy(update={"languages": ("en", "fr")})))
 
 
 def test_a_table_of_the_hub_is_trained_on(hub, tmp_path):
@@ -181,51 +181,51 @@ def test_a_table_of_the_hub_is_trained_on(hub, tmp_path):
     assert made.report.places[Fault.EMPTY] == ["wmt/wmt14 train:3"]
 
 
-def test_rows_without_any_translation_are_empty_however_many_come_together(monkeypatch):
+def test_rows_without_any_translation_are_empty(monkeypatch):
     rows = [{"translation": row} for row in ({"en": "a", "de": "b"}, {"en": "c", "de": "d"}, None, None)]
     package = SimpleNamespace(load_dataset=lambda *_, **__: Table(rows), disable_progress_bars=lambda: None)
     monkeypatch.setitem(sys.modules, "datasets", package)
-    assert list(pairs(Hub(hub="x/y", languages=("en", "de")))) == [("a", "b"), ("c", "d"), ("", ""), ("", "")]
+    assert list(read_pairs(Hub(hub="x/y", languages=("en", "de")))) == [("a", "b"), ("c", "d"), ("", ""), ("", "")]
 
 
-def test_a_folder_where_one_stands_is_not_taken_for_a_table_of_the_hub(tmp_path, monkeypatch):
+def test_a_folder_of_the_current_directory_is_refused_as_a_table_of_the_hub(tmp_path, monkeypatch):
     (tmp_path / "opus_books").mkdir()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="is a folder of the directory where you stand"):
+    with pytest.raises(ValueError, match="is also a folder of the current directory"):
         Hub(hub="opus_books", languages=("en", "de"))
 
 
-def test_wordpiece_of_another_model_has_no_merges_to_leave_out(tmp_path):
+def test_wordpiece_of_another_model_has_no_merges_to_drop(tmp_path):
     subwords = Subwords.learn(["a man", "two men"] * 9, WordPiece(size=600))
     data = DataSpec(train=(Hub(hub="x/y"),), source_language="en", target_language="de")
     with pytest.raises(ValueError, match=r"the subwords of --from are WordPiece, .* set subwords\.dropout: 0"):
-        prepare(data, Bpe(dropout=0.1), tmp_path, threads=1, say=print, given=(subwords, subwords))
+        prepare(data, Bpe(dropout=0.1), tmp_path, threads=1, say=print, existing_subwords=(subwords, subwords))
 
 
-def test_columns_that_are_no_text_are_refused(monkeypatch):
+def test_columns_that_are_not_text_are_refused(monkeypatch):
     rows = [{"en": "a", "de": "b", "translation": "c"}, {"en": ["a"], "de": 3, "translation": None}]
     package = SimpleNamespace(load_dataset=lambda *_, **__: Table(rows), disable_progress_bars=lambda: None)
     monkeypatch.setitem(sys.modules, "datasets", package)
     with pytest.raises(ValueError, match=r"x/y: row 2 has no text in en, de: \(\['a'\], 3\)"):
-        list(pairs(Hub(hub="x/y", languages=("en", "de"))))
+        list(read_pairs(Hub(hub="x/y", languages=("en", "de"))))
 
 
-def test_whatever_the_package_raises_is_a_message(monkeypatch):
+def test_every_error_of_the_package_becomes_a_message(monkeypatch):
     def load_dataset(*_, **__):
         raise RuntimeError("Dataset scripts are no longer supported")
 
     package = SimpleNamespace(load_dataset=load_dataset, disable_progress_bars=lambda: None)
     monkeypatch.setitem(sys.modules, "datasets", package)
-    with pytest.raises(OSError, match=r"`datasets` does not give x/y, de-en, train: Dataset scripts are no longer"):
-        list(pairs(Hub(hub="x/y", config="de-en", languages=("en", "de"))))
+    with pytest.raises(OSError, match=r"`datasets` cannot load x/y, de-en, train: Dataset scripts are no longer"):
+        list(read_pairs(Hub(hub="x/y", config="de-en", languages=("en", "de"))))
 
 
-def test_a_folder_of_tables_is_known_by_its_content(hub, tmp_path):
+def test_a_changed_folder_of_tables_is_noticed(hub, tmp_path):
     folder = tmp_path / "tables"
     folder.mkdir()
     (folder / "train.jsonl").write_text("{}\n", "utf-8")
-    said = "data: {train: {hub: tables}, source_language: en, target_language: de}\n"
-    (tmp_path / "recipe.yaml").write_text(said, "utf-8")
+    content = "data: {train: {hub: tables}, source_language: en, target_language: de}\n"
+    (tmp_path / "recipe.yaml").write_text(content, "utf-8")
     data = load(tmp_path / "recipe.yaml").data
     assert data.train == (Hub(hub=str(folder), languages=("en", "de")),)
     prepare(data, Bpe(size=300), tmp_path / "store", threads=1, say=lambda _: None)
@@ -235,14 +235,14 @@ def test_a_folder_of_tables_is_known_by_its_content(hub, tmp_path):
         prepare(data, Bpe(size=300), tmp_path / "store", threads=1, say=lambda _: None, in_use=True)
 
 
-def test_without_the_package_a_corpus_of_the_hub_says_so(monkeypatch):
+def test_a_corpus_of_the_hub_names_the_missing_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(ValueError, match=r"the corpus \{hub: wmt/wmt14\} needs the package `datasets`: `pip install"):
-        list(pairs(Hub(hub="wmt/wmt14", languages=("en", "de"))))
+        list(read_pairs(Hub(hub="wmt/wmt14", languages=("en", "de"))))
 
 
 @pytest.mark.filterwarnings("default")
-def test_the_package_itself_gives_a_folder(tmp_path, monkeypatch):
+def test_the_package_itself_reads_a_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))  # read when the package is imported
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
     pytest.importorskip("datasets", reason="needs the extra hub")
@@ -250,4 +250,4 @@ def test_the_package_itself_gives_a_folder(tmp_path, monkeypatch):
     folder.mkdir()
     row = json.dumps({"translation": {"de": "zwei", "en": "two"}})
     (folder / "validation.jsonl").write_text(f"{row}\n", "utf-8")
-    assert list(pairs(Hub(hub=str(folder), split="validation", languages=("en", "de")))) == [("two", "zwei")]
+    assert list(read_pairs(Hub(hub=str(folder), split="validation", languages=("en", "de")))) == [("two", "zwei")]

@@ -1,4 +1,4 @@
-"""Several processes: the results of one, in order; what becomes of them when one of either side ends."""
+"""The worker pool: results in order, errors, and the end of workers and of their parent."""
 
 import operator
 import os
@@ -28,58 +28,58 @@ def children() -> set[int]:
 
 
 @pytest.mark.parametrize("processes", [0, 1, 2, 3])
-def test_results_come_in_the_order_of_the_items_however_many_work(processes: int) -> None:
+def test_results_come_in_the_order_of_the_items(processes: int) -> None:
     assert list(map_in_order(partial(operator.mul, 3), range(50), processes)) == list(range(0, 150, 3))
 
 
-def test_no_result_of_nothing() -> None:
+def test_no_items_give_no_results() -> None:
     assert list(map_in_order(operator.neg, [], 2)) == []
 
 
-def test_all_processes_work_and_none_is_left() -> None:
+def test_all_workers_work_and_none_is_left() -> None:
     before = children()
-    made = set(map_in_order(eval, ["(__import__('time').sleep(0.2), __import__('os').getpid())[1]"] * 4, 2))
-    assert len(made) == 2
-    assert os.getpid() not in made
+    workers = set(map_in_order(eval, ["(__import__('time').sleep(0.2), __import__('os').getpid())[1]"] * 4, 2))
+    assert len(workers) == 2
+    assert os.getpid() not in workers
     assert children() == before
 
 
-def test_an_item_ahead_is_read_and_no_more() -> None:
+def test_one_item_is_read_ahead() -> None:
     read = count()
     with closing(map_in_order(operator.neg, (next(read) for _ in range(100)), 2)) as results:
         assert next(results) == 0
         assert next(read) == 3
 
 
-def test_a_process_that_ends_is_an_error_with_what_to_do() -> None:
-    with pytest.raises(RuntimeError, match=r"has ended before its work, .*; the same command goes on"):
+def test_a_worker_that_ends_early_raises_an_error_with_a_remedy() -> None:
+    with pytest.raises(RuntimeError, match=r"ended early, .*; the same command resumes"):
         list(map_in_order(os._exit, [0] * 3, 2))
 
 
-def test_an_error_is_raised_here() -> None:
+def test_an_error_of_the_function_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         list(map_in_order(partial(operator.truediv, 1), [1, 0, 1], 2))
 
 
-def test_no_file_of_the_folder_at_hand_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_import_nothing_from_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("pickle", "queue", "tokenize"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit(1)")
     monkeypatch.chdir(tmp_path)
     assert list(map_in_order(operator.neg, range(4), 2)) == [0, -1, -2, -3]
 
 
-def test_who_is_left_alone_leaves_too() -> None:
+def test_workers_end_with_a_killed_parent() -> None:
     with subprocess.Popen([sys.executable, "-c", SLEEPING], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         parent.stdout.readline()
         workers = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
         parent.send_signal(signal.SIGKILL)
     assert workers
-    waiting = time.monotonic() + 20
-    idle = [worker for worker in workers if Path(f"/proc/{worker}").exists()]
-    while len(idle) > 1 and time.monotonic() < waiting:  # one sleeps on
+    deadline = time.monotonic() + 20
+    alive = [worker for worker in workers if Path(f"/proc/{worker}").exists()]
+    while len(alive) > 1 and time.monotonic() < deadline:  # the sleeping worker stays
         time.sleep(0.05)
-        idle = [worker for worker in workers if Path(f"/proc/{worker}").exists()]
-    for worker in idle:
+        alive = [worker for worker in workers if Path(f"/proc/{worker}").exists()]
+    for worker in alive:
         os.kill(int(worker), signal.SIGKILL)
-    assert len(idle) <= 1
+    assert len(alive) <= 1

@@ -79,7 +79,7 @@ def test_a_hub_without_answer_raises_unavailable(world, hub, monkeypatch):
         raise ConnectionError("no route")
 
     monkeypatch.setattr(sys.modules["datasets"], "load_dataset", load_dataset)
-    with pytest.raises(Unavailable, match=r"`datasets` does not give wmt/wmt14, de-en, train: no route"):
+    with pytest.raises(Unavailable, match=r"`datasets` cannot load wmt/wmt14, de-en, train: no route"):
         world.fetch("wmt14-en-de", "hub")
 
 

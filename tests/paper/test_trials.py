@@ -117,7 +117,7 @@ def test_the_corpus_is_not_made_anew_under_trainings_that_have_begun(trial, tmp_
     shared_store(trial.recipe, tmp_path, lambda line: None)
     changes = {"subwords": {"size": 300}}
     other = from_values(merged(trial.recipe.as_dictionary(), changes), place="")
-    with pytest.raises(ValueError, match="a run has begun on that"):
+    with pytest.raises(ValueError, match="a run has begun with it"):
         shared_store(other, tmp_path, lambda line: None)
 
 

@@ -140,7 +140,7 @@ def test_a_preset_and_what_differs(written):
 def test_a_test_set_cannot_hide_the_validation_corpus(written):
     test = "test: {validation: {embedded: test}}"
     message = refusal(written("", f"data: {{train: {{embedded: train}}, {test}}}\n"))
-    assert "`validation` is what `data.validation` is called" in message
+    assert "`validation` is the name of `data.validation`" in message
 
 
 def test_a_dump_loads_as_the_same_recipe(written, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Subwords learnt from anything, applied to anything, and read from files that somebody has changed."""
+"""Subwords learnt from any text and applied to any text; damaged and edited tokenizer files."""
 
 import json
 from functools import cache
@@ -28,18 +28,16 @@ TEXT = st.text(
 @example(lines=["a" * 5000], other="a" * 321)
 @example(lines=["⟨s⟩ ⟨/s⟩ ⟨pad⟩ ‿‿‿"] * 3, other="⟨/s⟩‿")
 @example(lines=[" "] * 9, other="  ")
-def test_whatever_they_are_learnt_from_they_give_back_any_text(
-    spec: Bpe | WordPiece, lines: list[str], other: str
-) -> None:
+def test_subwords_learnt_from_any_lines_give_back_any_text(spec: Bpe | WordPiece, lines: list[str], other: str) -> None:
     subwords = Subwords.parse(Subwords.learn(lines, spec).as_json().encode(), place="here")
     assert subwords.size <= spec.size
     ids = subwords.encode([*lines, other])
     assert subwords.decode(ids) == [*lines, other]
-    assert all(END < word < subwords.size for sentence in ids for word in sentence)
+    assert all(END < token < subwords.size for sentence in ids for token in sentence)
 
 
 @given(text=TEXT)
-def test_dropout_gives_back_any_text_and_without_it_is_the_plain_cut(text: str) -> None:
+def test_dropout_gives_back_any_text_and_probability_zero_the_plain_encoding(text: str) -> None:
     subwords = Subwords.parse(content("bpe"), place="here")
     keys = hash_numbers(np.arange(2))
     assert subwords.decode(subwords.encode_with_dropout([text, "x"], 0.5, keys)) == [text, "x"]
@@ -67,8 +65,8 @@ def content(kind: str) -> bytes:
         ("wordpiece", "pre_tokenizer.pretokenizers", []),
     ],
 )  # fmt: skip
-def test_a_file_that_cuts_by_other_rules_is_refused(kind: str, path: str, value: object) -> None:
-    """Most would give back the text that files are tried with, and cut another one at random, short or longer."""
+def test_a_file_with_other_rules_is_refused(kind: str, path: str, value: object) -> None:
+    """Most of these files would encode the probe text without loss, and other texts truncated, padded or at random."""
     values = json.loads(content(kind))
     *sections, key = path.split(".")
     section = values
@@ -96,6 +94,6 @@ def test_a_damaged_file_is_refused_or_loses_nothing(place: float, change: bytes)
     assert subwords.decode(subwords.encode(lines)) == lines
 
 
-def test_more_subwords_than_there_is_room_for_are_refused_before_the_library_dies_of_it() -> None:
+def test_a_vocabulary_that_exceeds_the_memory_is_refused() -> None:
     with pytest.raises(ValueError, match=r"`size` is 1000000000: input should be less than or equal to 1000000"):
         validated(Bpe, {"size": 10**9}, place="recipe")

@@ -1,4 +1,4 @@
-"""Lines that come slowly, and lines that hold several sentences."""
+"""Lines of a slow stream, and lines of several sentences."""
 
 import os
 
@@ -30,7 +30,7 @@ def test_windows_have_at_most_the_limit_and_long_lines_are_whole():
     assert max(map(len, windows)) <= 2
 
 
-def test_a_complete_line_is_given_while_the_next_is_written():
+def test_a_complete_line_is_yielded_while_the_next_is_written():
     reader, writer = os.pipe()
     stream = iter(LineStream(reader, "a pipe", 1000))
     for line in (b"one\nunfin", b"ished\n"):

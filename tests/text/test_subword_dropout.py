@@ -1,4 +1,4 @@
-"""BPE-dropout: without dropout it is BPE; with it, chance comes from the key alone; the text is the same."""
+"""BPE-dropout: probability 0 gives BPE; the encoding depends on text and key alone; decoding gives back the text."""
 
 import os
 from pathlib import Path
@@ -26,14 +26,14 @@ def subwords() -> Subwords:
 
 
 @given(text=st.text(st.sampled_from("ab d'ué…да.1"), max_size=40))
-def test_without_dropout_it_is_the_librarys_cut(subwords: Subwords, text: str) -> None:
+def test_probability_zero_gives_the_encoding_of_the_library(subwords: Subwords, text: str) -> None:
     lines = [text, *LINES, text[::-1]]
-    cut = subwords.encode_with_dropout(lines, 0.0, hash_numbers(np.arange(len(lines))))
-    assert [ids.tolist() for ids in cut] == subwords.encode(lines)
+    encoded = subwords.encode_with_dropout(lines, 0.0, hash_numbers(np.arange(len(lines))))
+    assert [ids.tolist() for ids in encoded] == subwords.encode(lines)
 
 
 def test_words_are_never_merged_with_one_another() -> None:
-    # Inside a word b and ' are joined; at the end of "b'" they are two words.
+    # Inside a word, b and ' are merged; at the end of "b'" they are two words.
     subwords = Subwords.learn(["b'c b'd b'e"] * 3, Bpe(size=262))
     assert "b'" in subwords.readable_subwords(range(259, subwords.size))
     (ids,) = subwords.encode_with_dropout(["b' b"], 0.0, KEYS[:1])
@@ -41,49 +41,49 @@ def test_words_are_never_merged_with_one_another() -> None:
 
 
 @pytest.mark.parametrize("probability", [0.1, 0.5, 0.999999])
-def test_the_text_stays_the_same(subwords: Subwords, probability: float) -> None:
+def test_decoding_gives_back_the_text(subwords: Subwords, probability: float) -> None:
     assert subwords.decode(subwords.encode_with_dropout(LINES, probability, KEYS)) == LINES
 
 
-def test_everything_dropped_leaves_bytes(subwords: Subwords) -> None:
+def test_dropping_every_merge_leaves_bytes(subwords: Subwords) -> None:
     (ids,) = subwords.encode_with_dropout(["ab ü"], 1 - 1e-12, KEYS[:1])
     assert subwords.readable_subwords(ids) == ["▁", "a", "b", "▁", "\\xc3", "\\xbc"]
 
 
-def test_a_cut_depends_on_the_key_and_not_on_the_company(subwords: Subwords) -> None:
-    group = subwords.encode_with_dropout(LINES, 0.3, KEYS)
-    alone = [subwords.encode_with_dropout([line], 0.3, KEYS[i : i + 1])[0] for i, line in enumerate(LINES)]
-    assert [ids.tolist() for ids in group] == [ids.tolist() for ids in alone]
-    other = subwords.encode_with_dropout(LINES, 0.3, hash_numbers(KEYS))
-    assert all(one.tolist() != two.tolist() for one, two in zip(group, other))
-    assert group[0].tolist() != group[4].tolist()  # the same line under another key
+def test_an_encoding_depends_on_the_key_and_not_on_the_batch(subwords: Subwords) -> None:
+    batch = subwords.encode_with_dropout(LINES, 0.3, KEYS)
+    single = [subwords.encode_with_dropout([line], 0.3, KEYS[i : i + 1])[0] for i, line in enumerate(LINES)]
+    assert [ids.tolist() for ids in batch] == [ids.tolist() for ids in single]
+    other_keys = subwords.encode_with_dropout(LINES, 0.3, hash_numbers(KEYS))
+    assert all(left.tolist() != right.tolist() for left, right in zip(batch, other_keys))
+    assert batch[0].tolist() != batch[4].tolist()  # the same line under another key
 
 
-def test_merges_are_left_out_with_the_given_probability() -> None:
-    # One merge only, so every word is a single throw.
+def test_merges_are_dropped_with_the_given_probability() -> None:
+    # There is one merge, so that every word is a single trial.
     subwords = Subwords.learn(["a a a"], Bpe(size=260))
-    throws = 20_000
-    (ids,) = subwords.encode_with_dropout([" ".join("a" * throws)], 0.3, KEYS[:1])
-    assert (len(ids) / throws - 1) == pytest.approx(0.3, abs=4 * (0.3 * 0.7 / throws) ** 0.5)
+    trials = 20_000
+    (ids,) = subwords.encode_with_dropout([" ".join("a" * trials)], 0.3, KEYS[:1])
+    assert (len(ids) / trials - 1) == pytest.approx(0.3, abs=4 * (0.3 * 0.7 / trials) ** 0.5)
 
 
-def test_wordpiece_has_no_merges_to_leave_out() -> None:
-    pieces = Subwords.learn(LINES, WordPiece(size=600))
-    with pytest.raises(ValueError, match=r"has no merges to leave out: set subwords\.dropout: 0"):
-        pieces.encode_with_dropout(LINES, 0.1, KEYS)
+def test_wordpiece_has_no_merges_to_drop() -> None:
+    subwords = Subwords.learn(LINES, WordPiece(size=600))
+    with pytest.raises(ValueError, match=r"has no merges to drop: set subwords\.dropout: 0"):
+        subwords.encode_with_dropout(LINES, 0.1, KEYS)
 
 
 def test_merging_agrees_with_subword_nmt() -> None:
     folder = Path(os.environ.get("TRANSDUCE_DATA", "")) / "bpe-reference"
     if not (folder / "bpe.ref").exists():
         pytest.skip("TRANSDUCE_DATA/bpe-reference is not there")
-    # Its words end in a mark, where ours begin with a space; what is compared is how merges are applied.
+    # Words of subword-nmt end in a mark, ours begin with a space; the test compares how merges are applied.
     table = [line.split(" ") for line in (folder / "bpe.ref").read_text("utf-8").split("\n")[1:] if line]
     words = (folder / "corpus.en").read_text("utf-8").split()
     letters = [[*word[:-1], word[-1] + "</w>"] for word in words]
     ids: dict[str, int] = {}
-    for piece in [letter for word in letters for letter in word] + [side for merge in table for side in merge]:
-        ids.setdefault(piece, len(ids))
+    for symbol in [letter for word in letters for letter in word] + [side for merge in table for side in merge]:
+        ids.setdefault(symbol, len(ids))
     for left, right in table:
         ids.setdefault(left + right, len(ids))
     merges = Merges([(ids[left], ids[right], ids[left + right]) for left, right in table])
@@ -91,7 +91,7 @@ def test_merging_agrees_with_subword_nmt() -> None:
     number = np.repeat(np.arange(len(words)), [len(word) for word in letters])
     place = np.arange(len(flat))
     merged = merges.apply(ByteSymbols(flat.copy(), number, hash_numbers(place), place, place), 0.0)
-    names = {number: piece for piece, number in ids.items()}
-    pieces = [names[merged_id].removesuffix("</w>") for merged_id in merged[merged >= 0].tolist()]
+    symbols = {number: symbol for symbol, number in ids.items()}
+    ours = [symbols[merged_id].removesuffix("</w>") for merged_id in merged[merged >= 0].tolist()]
     theirs = (folder / "corpus.bpe.ref.en").read_text("utf-8").split()
-    assert pieces == [piece.removesuffix("@@") for piece in theirs]
+    assert ours == [subword.removesuffix("@@") for subword in theirs]

@@ -1,4 +1,4 @@
-"""Subwords: nothing is lost, nothing is unknown, nothing depends on chance."""
+"""Subwords: encoding is lossless and deterministic, and agrees with the library and the published algorithm."""
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -38,13 +38,13 @@ def subwords(request: pytest.FixtureRequest) -> Subwords:
 def test_gives_back_any_text(subwords: Subwords, text: str) -> None:
     (ids,) = subwords.encode([text])
     assert subwords.decode([ids]) == [text]
-    assert all(END < word < subwords.size for word in ids)
+    assert all(END < token < subwords.size for token in ids)
 
 
 @pytest.mark.parametrize(
     "text", ["a" * 100_000, "字" * 30_000, "'" * 10_000 + "x’" * 5_000, " " * 20_000, "9\u0301" * 9_999]
 )
-def test_text_without_a_space_is_cut_in_good_time(subwords: Subwords, text: str) -> None:
+def test_long_text_without_spaces_is_encoded(subwords: Subwords, text: str) -> None:
     assert subwords.decode(subwords.encode([text])) == [text]
 
 
@@ -57,21 +57,21 @@ ODD = st.sampled_from([*" \t\n\x1c\x85\u00a0\u2003\u3000\u200b", "a", "man", "�
     )
 )
 @example(lines=["a man", "a  man", " a man", "a man ", "a\u00a0man a", "man\x1ca a", "", " ", "a" * 65 + " a"])
-def test_a_line_is_cut_as_the_library_cuts_it_whole(subwords: Subwords, lines: list[str]) -> None:
+def test_a_line_is_encoded_as_the_library_encodes_it_whole(subwords: Subwords, lines: list[str]) -> None:
     whole = tokenizers.Tokenizer.from_str(subwords.as_json())
     assert subwords.encode([*lines, *LINES]) == [whole.encode(line).ids for line in (*lines, *LINES)]
 
 
-def test_threads_may_share_what_is_remembered(subwords: Subwords, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_may_share_the_cache(subwords: Subwords, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transduce.text.subwords.CACHE_SIZE", 30)
     random = Random(1)
     batches = [[" ".join(f"{random.randrange(200)}" for _ in range(8)) for _ in range(5)] for _ in range(400)]
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(subwords.encode, batches))
-    assert found == [[encoding.ids for encoding in subwords._tokenizer.encode_batch(batch)] for batch in batches]
+        encoded = list(pool.map(subwords.encode, batches))
+    assert encoded == [[encoding.ids for encoding in subwords._tokenizer.encode_batch(batch)] for batch in batches]
 
 
-def test_what_is_remembered_is_bounded(subwords: Subwords, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_bounded(subwords: Subwords, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transduce.text.subwords.CACHE_SIZE", 20)
     for number in range(200):
         subwords.encode([f"{number} {number + 1} and so on"])
@@ -94,7 +94,7 @@ def test_frequent_words_are_whole(spec: Bpe | WordPiece) -> None:
     assert subwords.readable_subwords([BEGIN, *ids, END, PAD]) == ["<s>", "▁the", "▁man", "</s>", "<pad>"]
 
 
-def test_pieces_of_characters_are_readable() -> None:
+def test_parts_of_characters_are_readable() -> None:
     byte_by_byte = Subwords.learn([], Bpe(size=259))
     (ids,) = byte_by_byte.encode(["é\n"])
     assert byte_by_byte.readable_subwords(ids) == ["▁", "\\xc3", "\\xa9", "\\n"]
@@ -160,20 +160,20 @@ def test_a_damaged_file_is_named(subwords: Subwords, damage: object, tmp_path: P
 
 
 def _slow_bpe(words: Counter[str], merges: int) -> list[tuple[str, str]]:
-    """Sennrich's algorithm as the paper prints it: count all pairs, merge the most frequent, begin again."""
-    cut = {word: [chr(byte) for byte in word.encode()] for word in words}
+    """Returns merges by the algorithm of Sennrich et al.: counts all pairs and merges the most frequent, repeatedly."""
+    symbols = {word: [chr(byte) for byte in word.encode()] for word in words}
     learnt = []
     for _ in range(merges):
         pairs: Counter[tuple[str, str]] = Counter()
         for word, count in words.items():
-            for pair in zip(cut[word], cut[word][1:]):
+            for pair in zip(symbols[word], symbols[word][1:]):
                 pairs[pair] += count
         ranked = pairs.most_common(2)
         assert ranked[0][1] > ranked[1][1], "a tie: this text cannot decide between two orders"
         best = ranked[0][0]
         learnt.append(best)
-        for word, letters in cut.items():
-            cut[word] = _joined(letters, best)
+        for word, letters in symbols.items():
+            symbols[word] = _joined(letters, best)
     return learnt
 
 
@@ -194,5 +194,5 @@ def test_merges_are_those_of_the_published_algorithm() -> None:
     )
     merges = _slow_bpe(Counter({f" {word}": count for word, count in words.items()}), 25)
     subwords = Subwords.learn([word for word, count in words.items() for _ in range(count)], Bpe(size=259 + 25))
-    learnt = [piece.replace("▁", " ") for piece in subwords.readable_subwords(range(259, 284))]
+    learnt = [subword.replace("▁", " ") for subword in subwords.readable_subwords(range(259, 284))]
     assert learnt == [left + right for left, right in merges]

@@ -20,7 +20,7 @@ GOLDEN_SUBWORDS = ["▁a", "▁", "man", "▁and", "▁a", "▁", "wo", "man"]
 WORDS = {f"{first}{second}": 100 for first in "thab" for second in "thab"} | {"th": 110, "qz": 20}
 
 
-def test_a_rare_pair_that_stands_together_is_merged_before_a_frequent_pair_of_frequent_letters() -> None:
+def test_a_rare_pair_of_rare_letters_is_merged_before_a_frequent_pair_of_frequent_letters() -> None:
     assert max(WORDS, key=WORDS.__getitem__) == "th"
     assert learn_wordpiece(WORDS, "thabqz", "-", 100)[0] == "qz"
 
@@ -38,7 +38,7 @@ def test_bpe_and_wordpiece_merge_in_different_orders() -> None:
 
 
 def naive_wordpiece(words: dict[str, int], mark: str, merges: int) -> list[str]:
-    """Counts everything anew for each merge."""
+    """Returns the subwords of WordPiece; counts all symbols and pairs anew for each merge."""
     symbols = {word: [word[0], *(mark + letter for letter in word[1:])] for word in words}
     existing = {letter for word in words for letter in word} | {mark + letter for word in words for letter in word}
     learnt: list[str] = []
@@ -59,12 +59,12 @@ def naive_wordpiece(words: dict[str, int], mark: str, merges: int) -> list[str]:
         if not gains or max(gains.values()) <= 0.0:
             break
         best = min(gains, key=lambda pair: (-gains[pair], -pairs[pair], pair))
-        for word, cut in symbols.items():
+        for word, parts in symbols.items():
             merged: list[str] = []
-            while cut:
-                size = 2 if tuple(cut[:2]) == best else 1
-                merged.append(cut[0] + "".join(part.removeprefix(mark) for part in cut[1:size]))
-                cut = cut[size:]
+            while parts:
+                size = 2 if tuple(parts[:2]) == best else 1
+                merged.append(parts[0] + "".join(part.removeprefix(mark) for part in parts[1:size]))
+                parts = parts[size:]
             symbols[word] = merged
         text = best[0] + best[1].removeprefix(mark)
         if text not in existing:

@@ -98,7 +98,7 @@ def _measured(
         micro_batches=training.micro_batches,
         seed=training.seed,
         length_multiple=8 if device.type == "cuda" else 1,
-        max_length=model.max_positions,
+        max_positions=model.max_positions,
     )
     optimiser = FlatAdam(model, training.optimiser)
     if model.is_compilable:

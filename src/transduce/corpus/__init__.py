@@ -1,12 +1,13 @@
-"""The corpus: read, checked, stored once as subwords, and planned into batches."""
+"""The corpora of a training: readers, checks, the token store, and the planning of batches."""
 
 from transduce.corpus.checks import Fault, Report, name_of
 from transduce.corpus.data import DataSpec
 from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, Files, Hub, Tmx, Tsv, files_of, is_folder
 from transduce.corpus.micro_batch import MicroBatch, PlannedStep, Position
 from transduce.corpus.planner import Planner, micro_batches_per_step
-from transduce.corpus.readers import pairs
-from transduce.corpus.store import Prepared, TokenStore, check_files, open_store, prepare, subwords_files, verify_store
+from transduce.corpus.readers import read_pairs
+from transduce.corpus.store import Prepared, check_files, open_store, prepare, subwords_files, verify_store
+from transduce.corpus.token_store import TokenStore
 
 __all__ = [
     "PATHS",
@@ -31,8 +32,8 @@ __all__ = [
     "micro_batches_per_step",
     "name_of",
     "open_store",
-    "pairs",
     "prepare",
+    "read_pairs",
     "subwords_files",
     "verify_store",
 ]

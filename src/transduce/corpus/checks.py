@@ -1,4 +1,4 @@
-"""Checks: which pairs may be trained on, and the report of those that may not."""
+"""Checks of training pairs, and the report of dropped and suspicious pairs."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -7,31 +7,33 @@ from enum import StrEnum
 from typing import Any
 
 from transduce.corpus.entries import CorpusSpec, Hub, files_of
-from transduce.corpus.readers import bytes_of_pairs
 from transduce.text.subwords import LONGEST_WORD_IN_BYTES
 
-__all__ = ["Fault", "Report", "name_of", "readable", "readable_pairs"]
+__all__ = ["Fault", "NumberedPair", "Report", "check_pairs", "name_of"]
 
 EXAMPLES = 3
 """Places that a report names for each fault."""
 
 MARKUP = re.compile(rb"^\s*</?(?:doc|seg|srcset|refset|tstset|hl|p|mteval|dataset|src|ref)\b[^>]*>", re.IGNORECASE)
 
+NumberedPair = tuple[int, tuple[bytes, bytes]]
+"""The number of a pair in its corpus, from 1, and both sides undecoded."""
+
 
 class Fault(StrEnum):
-    """What may be wrong with a pair; the value is what people are told."""
+    """The faults of pairs; the values are shown to users and stored in `store.json`."""
 
     BAD_UTF8 = "dropped, no UTF-8"
     NUL = "dropped, with a NUL character"
     EMPTY = "dropped, with an empty side"
     LONG = "dropped, too long"
-    PROPORTION = "dropped, ill-proportioned"
+    RATIO = "dropped, ill-proportioned"
     MARKUP = "kept, but with SGML markup"
 
 
 @dataclass
 class Report:
-    """How many pairs were read and kept, and of the rest how many had which fault, and where the first ones are."""
+    """The numbers of pairs read, of pairs kept and of pairs with each fault, and the first places of each fault."""
 
     read: int = 0
     kept: int = 0
@@ -39,22 +41,22 @@ class Report:
     places: dict[Fault, list[str]] = field(default_factory=dict)
 
     def note(self, fault: Fault, place: str) -> None:
-        """Counts a fault found at `place`."""
+        """Counts a fault at `place`."""
         self.faults[fault] = self.faults.get(fault, 0) + 1
         places = self.places.setdefault(fault, [])
         if len(places) < EXAMPLES:
             places.append(place)
 
-    def add(self, other: "Report") -> None:
-        """Counts what was found in pairs further on."""
-        self.read += other.read
-        self.kept += other.kept
-        for fault, count in other.faults.items():
+    def add(self, later: "Report") -> None:
+        """Adds the report of the pairs that follow."""
+        self.read += later.read
+        self.kept += later.kept
+        for fault, count in later.faults.items():
             self.faults[fault] = self.faults.get(fault, 0) + count
-            self.places[fault] = (self.places.get(fault, []) + other.places[fault])[:EXAMPLES]
+            self.places[fault] = (self.places.get(fault, []) + later.places[fault])[:EXAMPLES]
 
     def summary(self) -> list[str]:
-        """Lines for people: what was kept, then each fault with its count and the first places."""
+        """Returns lines for users: the number of pairs kept, then each fault with its count and first places."""
         lines = [f"{self.kept:,} of {self.read:,} pairs kept"]
         for fault in Fault:
             if count := self.faults.get(fault, 0):
@@ -63,40 +65,36 @@ class Report:
         return lines
 
     def as_dictionary(self) -> dict[str, Any]:
-        """The report as JSON values."""
+        """Returns the report as JSON values."""
         return {"read": self.read, "kept": self.kept, "faults": self.faults, "places": self.places}
 
     @classmethod
     def from_dictionary(cls, values: dict[str, Any]) -> "Report":
-        """The report that `as_dictionary` gave."""
+        """Returns the report that `as_dictionary` converted."""
         faults = {Fault(name): count for name, count in values["faults"].items()}
-        places = {Fault(name): list(found) for name, found in values["places"].items()}
+        places = {Fault(name): list(listed) for name, listed in values["places"].items()}
         return cls(values["read"], values["kept"], faults, places)
 
 
 def name_of(corpus: CorpusSpec) -> str:
-    """What places in a corpus are called by."""
+    """Returns the name of a corpus in messages and reports."""
     if isinstance(corpus, Hub):
         return " ".join(part for part in (corpus.hub, corpus.config, corpus.split) if part)
     return next((path.name for path in files_of(corpus)), "embedded corpus")
 
 
-def readable_pairs(corpus: CorpusSpec, report: Report, longest: int) -> Iterator[tuple[str, str, str]]:
-    """As `readable`, of all pairs of a corpus."""
-    return readable(enumerate(bytes_of_pairs(corpus), start=1), name_of(corpus), report, longest)
-
-
-def readable(
-    numbered: Iterable[tuple[int, tuple[bytes, bytes]]], name: str, report: Report, longest: int
+def check_pairs(
+    pairs: Iterable[NumberedPair], name: str, report: Report, max_length: int
 ) -> Iterator[tuple[str, str, str]]:
-    """(place, source, target) of each pair that is text on both sides; the others are noted in `report`.
+    """Yields (place, source, target) of each pair that is text on both sides; counts faults in `report`.
 
-    So is a side that cannot have as few as `longest` subwords: many such at once would fill the memory.
+    `name` is the corpus in places. A side of so many bytes that it cannot have at most `max_length` subwords is
+    dropped here: encoding a batch of very long lines would need gigabytes.
     """
-    for number, pair in numbered:
+    for number, pair in pairs:
         report.read += 1
         place = f"{name}:{number}"
-        text = _text(pair) if max(map(len, pair)) <= longest * LONGEST_WORD_IN_BYTES else Fault.LONG
+        text = _decode(pair) if max(map(len, pair)) <= max_length * LONGEST_WORD_IN_BYTES else Fault.LONG
         if isinstance(text, Fault):
             report.note(text, place)
             continue
@@ -105,8 +103,8 @@ def readable(
         yield place, *text
 
 
-def _text(pair: tuple[bytes, bytes]) -> tuple[str, str] | Fault:
-    """Both sides as text, or the first fault that forbids it."""
+def _decode(pair: tuple[bytes, bytes]) -> tuple[str, str] | Fault:
+    """Returns both sides as text, or the first fault for which the pair is dropped."""
     try:
         source, target = (side.decode() for side in pair)
     except UnicodeDecodeError:

@@ -4,21 +4,21 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
-from transduce.corpus.entries import CorpusSpec, spoken
+from transduce.corpus.entries import CorpusSpec, with_languages
 from transduce.settings import Spec
 
 __all__ = ["DataSpec"]
 
 
 def _as_tuple(value: Any) -> Any:
-    """One corpus is a list of one; and strict validation takes a tuple only, where a step of Python comes before it."""
+    """Converts one corpus or a list of corpora to the tuple that strict validation expects."""
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
 class DataSpec(Spec):
     """Corpora, and limits on the lengths of training pairs."""
 
-    # The languages first: corpora that hold several are told which are meant.
+    # The languages stand before the corpora: pydantic validates in this order, and `_add_languages` needs them.
     source_language: str | None = Field(
         default=None, description="Code of the source language, such as `en`; kept with the model."
     )
@@ -41,16 +41,16 @@ class DataSpec(Spec):
 
     @field_validator("train", "validation", "test")
     @classmethod
-    def _spoken(cls, value: Any, known: ValidationInfo) -> Any:
-        """Corpora with the languages of this section where they say none of their own."""
-        languages = known.data.get("source_language"), known.data.get("target_language")
+    def _add_languages(cls, value: Any, info: ValidationInfo) -> Any:
+        """Adds the languages of this section to corpora that need languages and name none."""
+        languages = info.data.get("source_language"), info.data.get("target_language")
         match value:
             case tuple():
-                return tuple(spoken(corpus, *languages) for corpus in value)
+                return tuple(with_languages(corpus, *languages) for corpus in value)
             case dict():
                 if "validation" in value:
-                    raise ValueError("`validation` is what `data.validation` is called: name the test set otherwise")
-                return {name: spoken(corpus, *languages) for name, corpus in value.items()}
+                    raise ValueError("`validation` is the name of `data.validation`: give the test set another name")
+                return {name: with_languages(corpus, *languages) for name, corpus in value.items()}
             case None:
                 return None
-        return spoken(value, *languages)
+        return with_languages(value, *languages)

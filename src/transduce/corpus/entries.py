@@ -1,4 +1,4 @@
-"""How a recipe names a corpus: the forms of an entry, and the files that each is read from."""
+"""The corpora that a recipe can name: the kinds of entry, and the files of each."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,31 +18,31 @@ __all__ = [
     "Tsv",
     "files_of",
     "is_folder",
-    "spoken",
+    "with_languages",
 ]
 
 Weight = Annotated[float, Field(gt=0.0, le=10_000, description="Uses of each pair an epoch; counts for `train` only.")]
 
 
-def _as_two(value: Any) -> Any:
-    """A recipe has a list, and strict validation takes a tuple."""
+def _check_languages(value: Any) -> Any:
+    """Converts the list of a recipe to the tuple that strict validation expects; raises ValueError for other values."""
     if value is None:
         return None
-    two = value if isinstance(value, list | tuple) else ()
-    if len(two) != 2 or not all(isinstance(code, str) and code for code in two) or two[0] == two[1]:
+    codes = value if isinstance(value, list | tuple) else ()
+    if len(codes) != 2 or not all(isinstance(code, str) and code for code in codes) or codes[0] == codes[1]:
         raise ValueError("write two codes, that of the source and that of the target, such as [en, de]")
-    return tuple(two)
+    return tuple(codes)
 
 
-Languages = Annotated[tuple[str, str], BeforeValidator(_as_two)]
-"""Codes of the source's language and the target's, such as en and de."""
+Languages = Annotated[tuple[str, str], BeforeValidator(_check_languages)]
+"""Codes of the source language and the target language, such as en and de."""
 
 PATHS = ("source", "target", "tsv", "tmx")
 """The keys that name files."""
 
 
 class Files(Spec):
-    """Two files of equally many lines, plain or gzipped."""
+    """Two text files with the same number of lines, plain or gzipped."""
 
     source: str = Field(description="Text file, one sentence a line.")
     target: str = Field(description="Its translation: line n translates line n of `source`.")
@@ -82,12 +82,15 @@ class Hub(Spec):
 
     @field_validator("hub")
     @classmethod
-    def _is_not_where_one_stands(cls, value: str) -> str:
-        """Folders are looked for beside the recipe, and `datasets` looks in the working directory too."""
+    def _refuse_ambiguous_folder(cls, value: str) -> str:
+        """Raises ValueError for a folder of the current directory, which `datasets` would take for the data set.
+
+        A recipe's own folders are absolute paths by now.
+        """
         if not Path(value).is_absolute() and Path(value).is_dir():
             raise ValueError(
-                "is a folder of the directory where you stand, and the recipe stands elsewhere: write the folder's "
-                "whole path; or, for the hub's table, give the command elsewhere"
+                "is also a folder of the current directory, which is not that of the recipe: write the absolute path "
+                "of the folder; or, for the data set of the hub, run the command from another directory"
             )
         return value
 
@@ -99,25 +102,29 @@ class Embedded(Spec):
     weight: Weight = 1.0
 
 
-FORMS = {"tsv": "table", "tmx": "memory", "hub": "hub", "embedded": "embedded", "source": "files", "target": "files"}
-"""What an entry is, by the keys that no other has."""
+KINDS = {"tsv": "Tsv", "tmx": "Tmx", "hub": "Hub", "embedded": "Embedded", "source": "Files", "target": "Files"}
+"""The class of an entry, by the keys that only this class has.
+
+Its name is the tag that pydantic puts into the path of an error; a tag that is also a key would be taken for a part of
+the path.
+"""
 
 
-def _form(value: Any) -> str | None:
-    """Which form an entry of a recipe has."""
+def _kind(value: Any) -> str | None:
+    """Returns the name of the class of an entry; None where the entry has no key of any class."""
     keys = value.keys() if isinstance(value, dict) else type(value).model_fields if isinstance(value, Spec) else ()
-    return next((form for key, form in FORMS.items() if key in keys), None)
+    return next((kind for key, kind in KINDS.items() if key in keys), None)
 
 
 CorpusSpec = Annotated[
-    Annotated[Files, Tag("files")]
-    | Annotated[Tsv, Tag("table")]
-    | Annotated[Tmx, Tag("memory")]
-    | Annotated[Hub, Tag("hub")]
-    | Annotated[Embedded, Tag("embedded")],
+    Annotated[Files, Tag("Files")]
+    | Annotated[Tsv, Tag("Tsv")]
+    | Annotated[Tmx, Tag("Tmx")]
+    | Annotated[Hub, Tag("Hub")]
+    | Annotated[Embedded, Tag("Embedded")],
     Discriminator(
-        _form,
-        custom_error_type="form_of_corpus",
+        _kind,
+        custom_error_type="kind_of_corpus",
         custom_error_message="a corpus is {source: FILE, target: FILE}, {tsv: FILE}, {tmx: FILE}, {hub: NAME} or "
         "{embedded: SPLIT}",
     ),
@@ -125,7 +132,7 @@ CorpusSpec = Annotated[
 
 
 def files_of(corpus: CorpusSpec) -> list[Path]:
-    """The files that `corpus` is read from."""
+    """Returns the files from which `corpus` is read."""
     if isinstance(corpus, Hub):
         return sorted(path for path in Path(corpus.hub).rglob("*") if path.is_file()) if is_folder(corpus.hub) else []
     values = corpus.model_dump(include=set(PATHS))
@@ -133,17 +140,17 @@ def files_of(corpus: CorpusSpec) -> list[Path]:
 
 
 def is_folder(hub: str) -> bool:
-    """Whether a table is a folder's, whose place a recipe has in full; one that was moved away was one too."""
+    """Judges whether a `hub` key names a folder, by its absolute path; the folder need not exist any more."""
     return Path(hub).is_absolute()
 
 
-def spoken(corpus: CorpusSpec, source: str | None, target: str | None) -> CorpusSpec:
-    """`corpus`, told which of the languages that it holds are meant; a `ValueError` where nobody says."""
+def with_languages(corpus: CorpusSpec, source: str | None, target: str | None) -> CorpusSpec:
+    """Returns `corpus` with these languages where it needs languages and names none; raises ValueError without them."""
     if not isinstance(corpus, Tmx | Hub) or corpus.languages is not None:
         return corpus
     if source is None or target is None:
         raise ValueError(
-            "a corpus {tmx: …} or {hub: …} holds several languages: say `source_language` and `target_language` "
-            "in the section `data`, or `languages: [en, de]` beside it"
+            "a corpus {tmx: …} or {hub: …} holds several languages: set `source_language` and `target_language` "
+            "in the section `data`, or `languages: [en, de]` of the corpus"
         )
     return corpus.model_copy(update={"languages": (source, target)})

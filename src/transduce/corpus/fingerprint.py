@@ -8,7 +8,7 @@ from typing import Any
 
 from transduce.corpus.data import DataSpec
 from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, Hub, files_of, is_folder
-from transduce.corpus.readers import opened
+from transduce.corpus.readers import open_corpus_file
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
 __all__ = ["VERSION", "FileChecksum", "checksums_of_corpora", "fingerprint_of", "time_of_change"]
@@ -20,24 +20,27 @@ FileChecksum = dict[str, Any]
 
 
 def fingerprint_of(
-    data: DataSpec, subwords: Bpe | WordPiece, given: tuple[Subwords, Subwords] | None, sums: Sequence[FileChecksum]
+    data: DataSpec,
+    subwords: Bpe | WordPiece,
+    existing_subwords: tuple[Subwords, Subwords] | None,
+    checksums: Sequence[FileChecksum],
 ) -> str:
-    """Returns a checksum of the settings and of the bytes of the files, whose folders do not count."""
-    sha256 = {each["path"]: each["sha256"] for each in sums}
+    """Returns a checksum of the settings and of the content of the files, wherever they are."""
+    sha256 = {checksum["path"]: checksum["sha256"] for checksum in checksums}
     corpora = []
     for corpus in data.train:
         values = corpus.as_dictionary()
         content: dict[str, Any] = {key: sha256[str(Path(value))] for key, value in values.items() if key in PATHS}
         if isinstance(corpus, Hub) and is_folder(corpus.hub):
             content["hub"] = [sha256[str(path)] for path in files_of(corpus)]
-        corpora.append({**values, **content, "program": _grammar(corpus)})
+        corpora.append({**values, **content, "program": _grammar_version(corpus)})
     settings = {"longest": data.longest, "ratio": data.ratio, "subwords": subwords.as_dictionary(), "version": VERSION}
-    sides = [side.as_json() for side in given or ()]
-    whole = json.dumps({**settings, "corpora": corpora, "given": sides}, sort_keys=True)
-    return hashlib.sha256(whole.encode()).hexdigest()
+    sides = [side.as_json() for side in existing_subwords or ()]
+    everything = json.dumps({**settings, "corpora": corpora, "given": sides}, sort_keys=True)
+    return hashlib.sha256(everything.encode()).hexdigest()
 
 
-def _grammar(corpus: CorpusSpec) -> int | None:
+def _grammar_version(corpus: CorpusSpec) -> int | None:
     """Returns the version of the grammar that generates the embedded corpus; None for another corpus."""
     if not isinstance(corpus, Embedded):
         return None
@@ -51,7 +54,7 @@ def checksums_of_corpora(data: DataSpec, earlier: Sequence[FileChecksum]) -> lis
     checksums = []
     for path in (path for corpus in data.train for path in files_of(corpus)):
         status: FileChecksum = {"path": str(path), "size": path.stat().st_size, "changed": time_of_change(path)}
-        same = [each for each in earlier if status.items() <= each.items()]
+        same = [checksum for checksum in earlier if status.items() <= checksum.items()]
         checksums.append(same[0] if same else {**status, "sha256": _checksum(path)})
     return checksums
 
@@ -62,5 +65,5 @@ def time_of_change(path: Path) -> int:
 
 
 def _checksum(path: Path) -> str:
-    with opened(path) as file:
+    with open_corpus_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,54 +1,58 @@
-"""Tables of Hugging Face's hub, through the package `datasets`, which downloads and keeps them in its own way."""
+"""Tables of Hugging Face's hub, through the package `datasets`, which downloads and caches them."""
 
 import importlib
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-__all__ = ["rows", "table"]
+__all__ = ["load_table", "read_rows"]
 
-BATCH = 1000  # rows that are taken from a table at a time
+BATCH = 1000  # rows read from a table at a time
 
 COLUMN = "translation"
-"""The column in which a row has all its languages, where a table has such a one."""
+"""The column that holds the texts of all languages in some tables."""
 
 
-def table(name: str, config: str | None, split: str, *, revision: str | None = None, wish: str) -> Any:
-    """A table; `ValueError` where the package is missing, naming the `wish`, `ConnectionError` where none is given."""
+def load_table(name: str, config: str | None, split: str, *, revision: str | None = None, needed_by: str) -> Any:
+    """Loads a table.
+
+    Raises ValueError, which begins with `needed_by`, where the package is missing, and ConnectionError where the
+    package cannot load the table.
+    """
     try:
         datasets = importlib.import_module("datasets")
     except ImportError:
-        raise ValueError(f"{wish} needs the package `datasets`: `pip install datasets`") from None
+        raise ValueError(f"{needed_by} needs the package `datasets`: `pip install datasets`") from None
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
     try:
         return datasets.load_dataset(name, config, split=split, revision=revision)
-    except Exception as error:  # the package lets through whatever its parts raise
-        asked = ", ".join(part for part in (name, config, split, revision) if part)
-        raise ConnectionError(f"the package `datasets` does not give {asked}: {error}") from None
+    except Exception as error:  # the package raises the errors of all its dependencies
+        parts = ", ".join(part for part in (name, config, split, revision) if part)
+        raise ConnectionError(f"the package `datasets` cannot load {parts}: {error}") from None
 
 
-def rows(found: Any, languages: Sequence[str], name: str) -> Iterator[list[str]]:
-    """The text of each row in these languages, empty where it has none.
+def read_rows(table: Any, languages: Sequence[str], name: str) -> Iterator[list[str]]:
+    """Yields the text of each row in these languages; a missing text is empty.
 
-    `ValueError` for a table without one of them, which says what it has, and for a row with something else than text.
+    Raises ValueError for a table without one of the languages, and for a row whose value is not text.
     """
     number = 0
-    for batch in found.iter(batch_size=BATCH):
+    for batch in table.iter(batch_size=BATCH):
         columns = _columns(batch, languages)
         if missing := [language for language in languages if language not in columns]:
             raise ValueError(f"{name} has no {', '.join(missing)}; it has {', '.join(columns)}")
         for row in zip(*(columns[language] for language in languages), strict=True):
             number += 1
-            if odd := [language for language, side in zip(languages, row) if not isinstance(side, str | None)]:
-                raise ValueError(f"{name}: row {number:,} has no text in {', '.join(odd)}: {row}")
+            if not_text := [language for language, side in zip(languages, row) if not isinstance(side, str | None)]:
+                raise ValueError(f"{name}: row {number:,} has no text in {', '.join(not_text)}: {row}")
             yield [side or "" for side in row]
 
 
 def _columns(batch: dict[str, list[Any]], languages: Sequence[str]) -> dict[str, list[Any]]:
-    """A column a language, also where a row has all its languages in one, and where none of these rows has any."""
-    together = [row or {} for row in batch.get(COLUMN, [])]
-    if not together or not all(isinstance(row, dict) for row in together) or set(languages) <= batch.keys():
+    """Returns a column for each language; splits the common column of all languages where a table has one."""
+    common = [row or {} for row in batch.get(COLUMN, [])]
+    if not common or not all(isinstance(row, dict) for row in common) or set(languages) <= batch.keys():
         return batch
-    known = {key for row in together for key in row} or languages
-    return {language: [row.get(language) for row in together] for language in known}
+    keys = {key for row in common for key in row} or languages  # rows without any translation have no keys
+    return {language: [row.get(language) for row in common] for language in keys}

@@ -3,9 +3,10 @@
 import os
 from collections.abc import Sequence
 
-from transduce.corpus.checks import Report, readable_pairs
+from transduce.corpus.checks import Report, check_pairs, name_of
 from transduce.corpus.data import DataSpec
 from transduce.corpus.entries import CorpusSpec
+from transduce.corpus.readers import read_byte_pairs
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
 __all__ = ["learn_subwords", "limit_threads", "sample_pairs"]
@@ -27,12 +28,16 @@ def learn_subwords(data: DataSpec, spec: Bpe | WordPiece) -> tuple[tuple[Subword
     return (source, target), pairs
 
 
-def sample_pairs(corpora: Sequence[CorpusSpec], longest: int) -> tuple[list[Pair], int]:
+def sample_pairs(corpora: Sequence[CorpusSpec], max_length: int) -> tuple[list[Pair], int]:
     """Returns every pair, or every second, fourth, eighth…, at most `SAMPLE`, and the number of all pairs."""
     sample: list[Pair] = []
     stride, report = 1, Report()
-    everything = (pair for corpus in corpora for pair in readable_pairs(corpus, report, longest))
-    for number, pair in enumerate(everything):
+    all_pairs = (
+        pair
+        for corpus in corpora
+        for pair in check_pairs(enumerate(read_byte_pairs(corpus), start=1), name_of(corpus), report, max_length)
+    )
+    for number, pair in enumerate(all_pairs):
         if number % stride == 0:
             sample.append(pair)
         if len(sample) > SAMPLE:

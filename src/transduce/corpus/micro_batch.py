@@ -1,4 +1,4 @@
-"""Micro-batches, the steps that they make up, and positions in the data between steps."""
+"""Micro-batches, steps of several micro-batches, and positions in the data between steps."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ Ids = NDArray[np.int64]
 
 
 class Position(NamedTuple):
-    """A position between two steps: `step` steps of a portion of `epoch` are done."""
+    """A position in the data between two steps: `step` steps of `portion` of `epoch` are done."""
 
     epoch: int = 0
     step: int = 0
@@ -19,7 +19,7 @@ class Position(NamedTuple):
 
 
 class MicroBatch(NamedTuple):
-    """Pairs as one padded rectangle a side; 0 is padding."""
+    """Pairs of sentences, one padded array for each side; 0 is padding."""
 
     source: Ids
     """[batch, source]: tokens, END."""
@@ -30,7 +30,7 @@ class MicroBatch(NamedTuple):
 
 
 class PlannedStep(NamedTuple):
-    """The micro-batches of a step, the divisor of its loss, and the position after it."""
+    """The micro-batches of a step, its number of tokens, which divides its loss, and the position after it."""
 
     epoch: int
     micro_batches: list[MicroBatch]
@@ -38,5 +38,5 @@ class PlannedStep(NamedTuple):
     micro_batch_count: int
     """The number of micro-batches of all processes."""
     tokens: int
-    """Target tokens of all micro-batches, END included."""
+    """Target tokens of the micro-batches of all processes, END included."""
     position: Position

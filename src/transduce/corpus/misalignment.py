@@ -1,8 +1,8 @@
-"""Where two files that should run side by side part: evidence for the message about unequal line counts.
+"""Finds the line from which two parallel files are misaligned, for the message about unequal line counts.
 
-From the first lost line on, line i of one file fits line i + shift of the other better than line i. For each
-shift, what is gained by it is summed from line to line; Page's test (1954) raises the alarm when the sum has
-climbed high enough above its lowest point, and that lowest point is where the files part.
+From the first lost line on, line i of one file fits line i + shift of the other better than line i. For each shift,
+the gain in log-likelihood is summed over the lines. Page's test (1954) raises the alarm when the sum exceeds its
+minimum by a threshold; the files become misaligned at the minimum.
 """
 
 import re
@@ -16,83 +16,85 @@ from numpy.typing import NDArray
 
 __all__ = ["Misalignment", "find_misalignment"]
 
-FURTHEST = 16
-"""Lines lost one by one that are still followed."""
+MAX_SHIFT = 16
+"""The largest shift tried besides that at the end of the files."""
 
-CERTAINTY = 10.0
+LOG_ODDS = 10.0
 """The log of the odds against a false alarm anywhere in the files."""
 
-SPREAD = 0.35
-"""Standard deviation of the log of the proportion of two translations' lengths, about that of European pairs."""
+LENGTH_DEVIATION = 0.35
+"""Standard deviation of the log of the ratio of two translations' lengths, about that of European languages."""
 
-TRAITS = np.dtype([("length", "f4"), ("numbers", "u4"), ("ending", "u1")])
+MAX_LINES = 5_000_000
+"""Lines of a file, at most: the features of more lines do not fit into the memory of a small machine."""
+
+FEATURES = np.dtype([("length", "f4"), ("numbers", "u4"), ("ending", "u1")])
 NUMBER = re.compile(rb"\d+")
 ENDINGS = b".?!:;,"
 
 
-MOST = 5_000_000  # lines: of longer files what is kept of them would no longer fit into a small machine
-
-
 class Misalignment(NamedTuple):
-    """From `line` (counted from 0) on, the source fits the target's lines `shift` further down."""
+    """From `line` (counted from 0) on, a source line fits the target line `shift` lines further down."""
 
     line: int
     shift: int
 
 
 def find_misalignment(source: Iterable[bytes], target: Iterable[bytes]) -> Misalignment | None:
-    """The first line from which the two sides run apart, judged by lengths, numbers and punctuation.
+    """Returns the first misaligned line, judged by lengths, numbers and punctuation.
 
-    None where nothing tells, or of more than `MOST` lines.
+    Returns None where there is too little evidence, and for files of more than `MAX_LINES` lines.
     """
-    left, right = (_traits(islice(side, MOST + 1)) for side in (source, target))
-    if max(len(left), len(right)) > MOST:
+    left, right = (_features(islice(side, MAX_LINES + 1)) for side in (source, target))
+    if max(len(left), len(right)) > MAX_LINES:
         return None
-    both = min(len(left), len(right))
-    middle = float(np.median(_proportion(left[:both], right[:both]))) if both else 0.0
-    # At the end the shift is the difference of the lengths; before, some of these lines may not be lost yet.
-    whole = len(right) - len(left)
-    lost = {*range(1, min(FURTHEST, abs(whole))), abs(whole)}
-    tests = [_alarm(left, right, lines if whole > 0 else -lines, middle) for lines in lost]
+    size = min(len(left), len(right))
+    median = float(np.median(_log_ratio(left[:size], right[:size]))) if size else 0.0
+    # The shift at the end is the difference of the line counts; before the last lost line it is smaller.
+    last_shift = len(right) - len(left)
+    distances = {*range(1, min(MAX_SHIFT, abs(last_shift))), abs(last_shift)}
+    tests = [_page_test(left, right, distance if last_shift > 0 else -distance, median) for distance in distances]
     alarms = [alarm for alarm in tests if alarm]
     return min(alarms)[1] if alarms else None
 
 
-def _alarm(left: NDArray[Any], right: NDArray[Any], shift: int, middle: float) -> tuple[int, Misalignment] | None:
-    """When Page's test is sure of `shift`, and where that shift began."""
+def _page_test(left: NDArray[Any], right: NDArray[Any], shift: int, median: float) -> tuple[int, Misalignment] | None:
+    """Returns the line at which Page's test raises the alarm for `shift`, and the misalignment; None without alarm."""
     start, stop = max(0, -shift), min(len(left), len(right), len(right) - shift)
     if start >= stop:
         return None
-    moved = _fit(left[start:stop], right[start + shift : stop + shift], middle)
-    total = np.cumsum(np.append(0.0, moved - _fit(left[start:stop], right[start:stop], middle)))
-    sure = total - np.minimum.accumulate(total) > CERTAINTY + np.log(FURTHEST * len(total))
-    if sure.any():
-        when = int(sure.argmax())
-    elif shift == len(right) - len(left) and total[-1] - total.min() > CERTAINTY / 2:
-        when = stop - start  # all lines below have this shift for certain: little evidence will do
+    shifted = _log_likelihood(left[start:stop], right[start + shift : stop + shift], median)
+    total = np.cumsum(np.append(0.0, shifted - _log_likelihood(left[start:stop], right[start:stop], median)))
+    is_certain = total - np.minimum.accumulate(total) > LOG_ODDS + np.log(MAX_SHIFT * len(total))
+    if is_certain.any():
+        alarm = int(is_certain.argmax())
+    elif shift == len(right) - len(left) and total[-1] - total.min() > LOG_ODDS / 2:
+        alarm = stop - start  # the last lines are known to have this shift, so that less evidence is enough
     else:
         return None
-    return start + when, Misalignment(start + int(total[: when + 1].argmin()), shift)
+    return start + alarm, Misalignment(start + int(total[: alarm + 1].argmin()), shift)
 
 
-def _fit(left: NDArray[Any], right: NDArray[Any], middle: float) -> NDArray[np.float64]:
-    """How much each pair of lines looks like a translation: a log-likelihood, up to a constant."""
-    length = np.maximum(-0.5 * ((_proportion(left, right) - middle) / SPREAD) ** 2, -8.0)
-    same, some = left["numbers"] == right["numbers"], (left["numbers"] > 0) | (right["numbers"] > 0)
-    numbers = np.where(some, np.where(same, 3.0, -2.0), 0.0)
+def _log_likelihood(left: NDArray[Any], right: NDArray[Any], median: float) -> NDArray[np.float64]:
+    """Returns the log-likelihood, up to a constant, that each pair of lines is a translation."""
+    length = np.maximum(-0.5 * ((_log_ratio(left, right) - median) / LENGTH_DEVIATION) ** 2, -8.0)
+    same_numbers, any_numbers = left["numbers"] == right["numbers"], (left["numbers"] > 0) | (right["numbers"] > 0)
+    numbers = np.where(any_numbers, np.where(same_numbers, 3.0, -2.0), 0.0)
     return length + numbers + np.where(left["ending"] == right["ending"], 0.5, -1.0)
 
 
-def _proportion(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
-    proportion: NDArray[np.float64] = np.log((left["length"] + 1.0) / (right["length"] + 1.0))
-    return proportion
+def _log_ratio(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
+    """Returns the log of the ratio of the lengths of each pair of lines."""
+    ratio: NDArray[np.float64] = np.log((left["length"] + 1.0) / (right["length"] + 1.0))
+    return ratio
 
 
-def _traits(lines: Iterable[bytes]) -> NDArray[Any]:
-    """What is kept of each line: its length, its numbers as one checksum, the mark that ends it."""
-    return np.fromiter(((len(line), _numbers(line), ENDINGS.find(line[-1:]) + 1) for line in lines), TRAITS)
+def _features(lines: Iterable[bytes]) -> NDArray[Any]:
+    """Returns the length of each line, a checksum of its numbers, and the punctuation mark that ends it."""
+    return np.fromiter(((len(line), _numbers(line), ENDINGS.find(line[-1:]) + 1) for line in lines), FEATURES)
 
 
 def _numbers(line: bytes) -> int:
-    found = NUMBER.findall(line)
-    return zlib.crc32(b" ".join(found)) if found else 0
+    """Returns a checksum of the numbers in a line; 0 without numbers."""
+    numbers = NUMBER.findall(line)
+    return zlib.crc32(b" ".join(numbers)) if numbers else 0

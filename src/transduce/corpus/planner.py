@@ -1,12 +1,13 @@
-"""The planner: which pairs make a micro-batch, which micro-batches a step, in which order, from any position.
+"""The planner: assigns pairs to micro-batches and micro-batches to steps, from any position in the data.
 
-Lengths are rounded up to those of a few buckets, which are fitted to the corpus: there are few shapes and little
-padding (section 5.1 of the paper batches "by approximate sequence length"). A pair belongs to the smallest bucket that
-holds both its sides; a micro-batch is so many rows of one bucket. Pairs that fill no whole micro-batch move up to the
-next bucket, so that one micro-batch an epoch is ragged. The order is a function of the seed and the epoch.
+Lengths are rounded up to those of a few buckets, which are fitted to the corpus, so that there are few shapes and
+little padding (section 5.1 of the paper batches "by approximate sequence length"). A pair belongs to the smallest
+bucket that holds both its sides; each bucket has a fixed number of rows a micro-batch. Pairs that do not fill a
+micro-batch move up to the next bucket, so that one micro-batch a portion has fewer rows. The order is a function of
+the seed and the epoch.
 
-A large corpus is planned a portion at a time, shuffled without being laid out, so that a training begins within seconds
-on a store of any size.
+A large corpus is planned in portions, which are shuffled without an array of all pairs, so that a training begins
+within seconds on a store of any size.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,41 +18,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.corpus.micro_batch import Ids, MicroBatch, PlannedStep, Position
-from transduce.corpus.token_store import SIDES, CorpusPart, TokenStore
+from transduce.corpus.token_store import SIDES, CorpusPart, Side, TokenStore
 from transduce.text.bpe_dropout import hash_numbers
 from transduce.text.subwords import BEGIN, END
 
 __all__ = ["Planner", "fit_buckets", "shuffled_places"]
 
 PORTION = 1 << 21
-"""Pairs, at most, that are put in order at a time."""
+"""Pairs planned at a time, at most."""
 
 MICRO_BATCH_POSITIONS = 4096
-"""Padded positions a side, about, of a micro-batch where their number is left to the planner."""
+"""Padded positions a side, about, of a micro-batch where `micro_batches` is "auto"."""
 
 BEGINNING = Position()
 
 
 class PlannedMicroBatch(NamedTuple):
-    """A micro-batch before it is assembled: which pairs, and to which length they are padded."""
+    """The numbers of the pairs of a micro-batch, and the length to which they are padded."""
 
     numbers: Ids
-    room: int
+    length: int
 
 
 def micro_batches_per_step(batch_tokens: int, micro_batches: int | Literal["auto"]) -> int:
-    """As many as are asked for; "auto" makes them of about 4,096 positions."""
+    """Returns the number of micro-batches of a step; "auto" gives micro-batches of about 4,096 positions."""
     return max(1, batch_tokens // MICRO_BATCH_POSITIONS) if micro_batches == "auto" else micro_batches
 
 
 class Planner:
-    """Cuts a store into micro-batches and steps.
+    """Plans the steps of a training on a store.
 
-    `batch_tokens` bounds the source and the target positions of a step, padding included. `micro_batches` is their
-    number in a step, as `micro_batches_per_step` has it; the last step of an epoch may have fewer. Lengths of buckets
-    are rounded up to a multiple of `length_multiple`, because attention on a GPU needs multiples of 8; only the longest
-    bucket may be shorter, where a micro-batch or the model's `max_length` positions have no room for the multiple.
-    Raises `ValueError` for a pair that does not fit into a micro-batch.
+    `batch_tokens` bounds the source and the target positions of a step, padding included. `micro_batches` is the number
+    of micro-batches of a step, or "auto" (`micro_batches_per_step`); the last step of an epoch may have fewer. The
+    lengths of at most `buckets` buckets are multiples of `length_multiple`, because attention on a GPU needs multiples
+    of 8; only the longest bucket may be shorter, where the multiple would exceed a micro-batch or the model's
+    `max_positions`. Raises ValueError for a pair that does not fit into a micro-batch.
     """
 
     def __init__(
@@ -63,55 +64,55 @@ class Planner:
         buckets: int = 12,
         seed: int,
         length_multiple: int = 1,
-        max_length: int | None = None,
+        max_positions: int | None = None,
     ) -> None:
         self.store = store
         self.seed = seed
         self._length_multiple = length_multiple
+        self._uses = sum(map(_uses, store.parts))  # pairs that an epoch uses, repetitions included
+        self._portions = -(-self._uses // PORTION)
         self._latest: tuple[tuple[int, int], tuple[TokenStore, list[PlannedMicroBatch]]] | None = None
         self.micro_batches = micro_batches_per_step(batch_tokens, micro_batches)
         budget = batch_tokens // self.micro_batches
-        longest = store.longest + 1
+        longest = store.max_length + 1
         if longest > budget:
             raise ValueError(
                 f"training.batch_tokens: the longest pair takes {longest} positions, a micro-batch has {budget} "
                 f"({batch_tokens} in {self.micro_batches} micro-batches); take at least "
                 f"{longest * self.micro_batches}, fewer micro-batches, or a smaller data.longest"
             )
-        self._length_limit = max(longest, min(budget, max_length or budget) // length_multiple * length_multiple)
+        self._length_limit = max(longest, min(budget, max_positions or budget) // length_multiple * length_multiple)
         self._buckets = self._fit_buckets(buckets)
-        fitting = budget // self._buckets
-        self._rows = np.where(fitting >= 8, fitting // 8 * 8, fitting)
+        rows = budget // self._buckets
+        self._rows = np.where(rows >= 8, rows // 8 * 8, rows)
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
-        """(rows, length) of every kind of micro-batch; the ragged one has fewer rows."""
+        """(rows, length) of the micro-batches of each bucket; one micro-batch a portion has fewer rows."""
         return list(zip(self._rows.tolist(), self._buckets.tolist()))
 
     @cached_property
     def padding(self) -> float:
-        """The share of padded positions, over both sides, in the first epoch, or its first portion."""
+        """The share of padding in the positions of both sides, in the first portion of the first epoch."""
         store, plan = self._planned(0, 0)
-        tokens = sum(
-            int(store.lengths(side, rows.numbers).sum()) + len(rows.numbers) for rows in plan for side in SIDES
-        )
-        return 1.0 - tokens / sum(2 * len(rows.numbers) * rows.room for rows in plan)
+        tokens = sum(_token_count(store, side, planned) for planned in plan for side in SIDES)
+        return 1.0 - tokens / sum(2 * len(planned.numbers) * planned.length for planned in plan)
 
     @cached_property
     def tokens_per_epoch(self) -> int:
-        """Target tokens, END included, of the first epoch; about, where it has several portions."""
+        """Target tokens of the first epoch, END included; an estimate where an epoch has several portions."""
         store, plan = self._planned(0, 0)
-        return round(self._portions * sum(_tokens(store, rows) for rows in plan))
+        return round(self._portions * sum(_token_count(store, "target", planned) for planned in plan))
 
     @cached_property
     def steps_per_epoch(self) -> int:
-        """Steps of the first epoch; about, where it has several portions."""
+        """Steps of the first epoch; an estimate where an epoch has several portions."""
         return round(self._portions * -(-len(self._planned(0, 0)[1]) // self.micro_batches))
 
     def steps(self, start: Position = BEGINNING, *, rank: int = 0, size: int = 1) -> Iterator[PlannedStep]:
-        """The steps from `start` on, without end; the same whether one starts there or arrives.
+        """Yields the steps from `start` on, without end; the same steps as those after `start` in an earlier call.
 
-        Of `size` processes each gets the micro-batches that are its own: every `size`-th, from its `rank` on.
+        Of `size` processes, the one of `rank` gets every `size`-th micro-batch of a step, from the `rank`-th on.
         """
         epoch, first, portion = start
         while True:
@@ -119,36 +120,37 @@ class Planner:
             count = -(-len(plan) // self.micro_batches)
             next_portion = Position(epoch, 0, portion + 1) if portion + 1 < self._portions else Position(epoch + 1)
             for step in range(first, count):
-                rows = plan[step * self.micro_batches : (step + 1) * self.micro_batches]
+                planned = plan[step * self.micro_batches : (step + 1) * self.micro_batches]
                 after = Position(epoch, step + 1, portion) if step + 1 < count else next_portion
-                tokens = sum(_tokens(store, micro_batch) for micro_batch in rows)
-                own = [_assembled(store, micro_batch) for micro_batch in rows[rank::size]]
-                yield PlannedStep(epoch, own, len(rows), tokens, after)
+                tokens = sum(_token_count(store, "target", micro_batch) for micro_batch in planned)
+                own = [_assemble(store, micro_batch) for micro_batch in planned[rank::size]]
+                yield PlannedStep(epoch, own, len(planned), tokens, after)
             epoch, first, portion = next_portion
-            del store, plan  # before the next are made
+            del store, plan  # frees their memory before the next portion is planned
 
     def _fit_buckets(self, buckets: int) -> Ids:
         """Returns the bucket lengths that fit the first portion; the last holds the longest pair of all portions."""
         first = self.store.in_epoch(self.seed, 0)
         lengths = _lengths(first, self._numbers(0, 0))
-        # With subword dropout another epoch may have the longest pair, if the first has not.
-        last = int(self._round_up(np.array(self.store.longest + 1)))
+        # With subword dropout a later epoch may have a longer pair than the first.
+        last = int(self._round_up(np.array(self.store.max_length + 1)))
         counts = np.bincount(self._round_up(lengths), minlength=last + 1).astype(float)
         counts[last] += np.finfo(float).tiny
         return fit_buckets(counts, buckets)
 
     def _round_up(self, lengths: Ids) -> Ids:
-        """Rounds lengths up to the multiple, at most to the limit."""
+        """Rounds lengths up to a multiple of `length_multiple`, at most to the length limit."""
         return np.minimum(-(-lengths // self._length_multiple) * self._length_multiple, self._length_limit)
 
     def _planned(self, epoch: int, portion: int) -> tuple[TokenStore, list[PlannedMicroBatch]]:
-        """The store of an epoch, and the micro-batches of one of its portions in their order; the latest are kept."""
+        """Returns the store of an epoch and the planned micro-batches of a portion; the latest plan is cached."""
         if self._latest is None or self._latest[0] != (epoch, portion):
-            self._latest = None  # an epoch's store may be files of its own
+            self._latest = None  # frees the files of the last epoch's store
             self._latest = (epoch, portion), self._plan(epoch, portion)
         return self._latest[1]
 
     def _plan(self, epoch: int, portion: int) -> tuple[TokenStore, list[PlannedMicroBatch]]:
+        """Shuffles the pairs of a portion, fills the micro-batches of each bucket, and shuffles the micro-batches."""
         store = self.store.in_epoch(self.seed, epoch)
         random = np.random.default_rng([self.seed, epoch, portion] if portion else [self.seed, epoch])
         numbers = random.permutation(self._numbers(epoch, portion))
@@ -157,106 +159,101 @@ class Planner:
         order = np.argsort(bucket, kind="stable")
         groups = np.split(order, np.cumsum(np.bincount(bucket))[:-1])
         micro_batches: list[PlannedMicroBatch] = []
-        left = order[:0]
-        for group, rows, room in zip(groups, self._rows.tolist(), self._buckets.tolist()):
-            pool = np.concatenate([left, group])
-            whole = len(pool) // rows * rows
-            micro_batches += [
-                PlannedMicroBatch(micro_batch, room) for micro_batch in numbers[pool[:whole]].reshape(-1, rows)
-            ]
-            left = pool[whole:]
-        if len(left):
-            needed = np.searchsorted(self._buckets, lengths[left].max())
-            micro_batches.append(PlannedMicroBatch(numbers[left], int(self._buckets[needed])))
+        rest = order[:0]
+        for group, rows, length in zip(groups, self._rows.tolist(), self._buckets.tolist()):
+            pool = np.concatenate([rest, group])
+            used = len(pool) // rows * rows
+            micro_batches += [PlannedMicroBatch(row, length) for row in numbers[pool[:used]].reshape(-1, rows)]
+            rest = pool[used:]
+        if len(rest):
+            smallest = np.searchsorted(self._buckets, lengths[rest].max())
+            micro_batches.append(PlannedMicroBatch(numbers[rest], int(self._buckets[smallest])))
         return store, [micro_batches[place] for place in random.permutation(len(micro_batches))]
 
     def _numbers(self, epoch: int, portion: int) -> Ids:
-        """The pairs of a portion: of each corpus as many uses as it weighs, of a fraction a random choice."""
+        """Returns the numbers of the pairs of a portion.
+
+        The integer part of a corpus's weight uses all its pairs that often; the fraction uses a random subset.
+        """
         bounds = [self._uses * place // self._portions for place in (portion, portion + 1)]
         places = np.arange(*bounds)
         if self._portions > 1:
             places = shuffled_places(places, self._uses, [self.seed, epoch])
-        chosen, start, pairs_before = [], 0, 0
+        numbers_of_parts, start, pairs_before = [], 0, 0
         for part in self.store.parts:
             uses = _uses(part)
             if not uses:
                 continue
-            places_here = places[(places >= start) & (places < start + uses)] - start
-            whole = int(part.weight) * part.pairs
-            numbers = places_here % part.pairs
-            fraction = places_here >= whole
-            numbers[fraction] = shuffled_places(numbers[fraction], part.pairs, [self.seed, epoch, pairs_before])
-            chosen.append(pairs_before + numbers)
+            places_in_part = places[(places >= start) & (places < start + uses)] - start
+            numbers = places_in_part % part.pairs
+            is_fraction = places_in_part >= int(part.weight) * part.pairs
+            numbers[is_fraction] = shuffled_places(numbers[is_fraction], part.pairs, [self.seed, epoch, pairs_before])
+            numbers_of_parts.append(pairs_before + numbers)
             start, pairs_before = start + uses, pairs_before + part.pairs
-        return np.concatenate(chosen)
-
-    @property
-    def _uses(self) -> int:
-        """How often an epoch uses a pair."""
-        return sum(map(_uses, self.store.parts))
-
-    @property
-    def _portions(self) -> int:
-        return -(-self._uses // PORTION)
+        return np.concatenate(numbers_of_parts)
 
 
 def _uses(part: CorpusPart) -> int:
-    """How often an epoch uses a pair of this part; at least once, if it has one."""
+    """Returns the number of pairs of a part that an epoch uses, repetitions included; at least 1 if it has a pair."""
     if not part.pairs:
         return 0
     return max(1, int(part.weight) * part.pairs + round(part.weight % 1.0 * part.pairs))
 
 
 def shuffled_places(places: Ids, size: int, key: Sequence[int]) -> Ids:
-    """Where each of `places` comes to lie in a shuffled row of `size`, which is never in memory.
+    """Returns where a random permutation of `size` places, chosen by `key`, moves each of `places`.
 
-    A Feistel network (Luby and Rackoff 1988) shuffles a power of four; who lands outside goes on until he is inside.
+    A Feistel network (Luby and Rackoff 1988) permutes a power of four without storing the permutation. Results of
+    `size` or more are permuted again until they are smaller.
     """
     bits = -(-max(1, (size - 1).bit_length()) // 2)
     half, mask = np.uint64(bits), np.uint64((1 << bits) - 1)
-    keys = np.random.default_rng(list(key)).integers(1 << 63, size=4).astype(np.uint64)
+    round_keys = np.random.default_rng(list(key)).integers(1 << 63, size=4).astype(np.uint64)
 
-    def moved(found: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        left, right = found >> half, found & mask
-        for each in keys:
-            left, right = right, left ^ (hash_numbers(right ^ each) & mask)
+    def permute(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        left, right = values >> half, values & mask
+        for round_key in round_keys:
+            left, right = right, left ^ (hash_numbers(right ^ round_key) & mask)
         return left << half | right
 
-    found = moved(places.astype(np.uint64))
-    while (outside := found >= size).any():
-        found[outside] = moved(found[outside])
-    return found.astype(np.int64)
+    permuted = permute(places.astype(np.uint64))
+    while (outside := permuted >= size).any():
+        permuted[outside] = permute(permuted[outside])
+    return permuted.astype(np.int64)
 
 
 def _lengths(store: TokenStore, numbers: Ids) -> NDArray[np.int64]:
-    """The positions that each pair takes on its longer side, the symbol included."""
+    """Returns the positions that each pair takes on its longer side, END included."""
     return np.maximum(store.lengths("source", numbers), store.lengths("target", numbers)) + 1
 
 
-def _tokens(store: TokenStore, rows: PlannedMicroBatch) -> int:
-    return int(store.lengths("target", rows.numbers).sum()) + len(rows.numbers)
+def _token_count(store: TokenStore, side: Side, planned: PlannedMicroBatch) -> int:
+    """Returns the number of tokens of one side of a micro-batch, END included."""
+    return int(store.lengths(side, planned.numbers).sum()) + len(planned.numbers)
 
 
-def _assembled(store: TokenStore, rows: PlannedMicroBatch) -> MicroBatch:
-    count = np.arange(len(rows.numbers))
-    source, length = store.padded("source", rows.numbers, rows.room)
-    source[count, length] = END
-    tokens, length = store.padded("target", rows.numbers, rows.room)
-    target_in = np.concatenate([np.full((len(count), 1), BEGIN), tokens[:, :-1]], axis=1)
-    tokens[count, length] = END
-    return MicroBatch(source, target_in, tokens)
+def _assemble(store: TokenStore, planned: PlannedMicroBatch) -> MicroBatch:
+    """Reads the sentences of a micro-batch, pads them and adds BEGIN and END."""
+    rows = np.arange(len(planned.numbers))
+    source, lengths = store.padded("source", planned.numbers, planned.length)
+    source[rows, lengths] = END
+    target, lengths = store.padded("target", planned.numbers, planned.length)
+    target_in = np.concatenate([np.full((len(rows), 1), BEGIN), target[:, :-1]], axis=1)
+    target[rows, lengths] = END
+    return MicroBatch(source, target_in, target)
 
 
 def fit_buckets(counts: NDArray[Any], buckets: int) -> Ids:
-    """The at most `rungs` lengths that pad least, where `counts[length]` sequences have each length.
+    """Returns the at most `buckets` bucket lengths with the least padding.
 
-    Dynamic programming: the cheapest way to cover all lengths up to one with k buckets is, over all shorter lengths,
-    the cheapest way to cover those with k − 1 and the rest with one.
+    `counts[length]` is the number of sequences of a length. Dynamic programming: the least cost of k buckets for all
+    sequences up to a length is the minimum, over all shorter lengths, of the least cost of k − 1 buckets up to the
+    shorter length plus the cost of one bucket for the sequences between.
     """
     lengths = np.flatnonzero(counts)
-    below = np.concatenate([[0], np.cumsum(counts[lengths])])
-    # [from, to]: positions that the sequences between take on the bucket `to`; a bucket cannot end before it begins.
-    cost = lengths * (below[None, 1:] - below[:-1, None]).astype(float)
+    counts_below = np.concatenate([[0], np.cumsum(counts[lengths])])
+    # cost[first, last]: the positions of a bucket of length `last` for the sequences from length `first` on.
+    cost = lengths * (counts_below[None, 1:] - counts_below[:-1, None]).astype(float)
     cost[np.tril_indices(len(lengths), -1)] = np.inf
     best, choices = cost[0], []
     for _ in range(min(buckets, len(lengths)) - 1):

@@ -1,4 +1,4 @@
-"""How each form of corpus is read, a pair at a time."""
+"""Reads the pairs of a corpus of any kind, one at a time."""
 
 import gzip
 import re
@@ -10,41 +10,41 @@ from io import BufferedIOBase, BufferedReader
 from itertools import zip_longest
 from pathlib import Path
 
-from transduce.corpus import hub
-from transduce.corpus import tmx as memory
+from transduce.corpus import hub, tmx
 from transduce.corpus.entries import CorpusSpec, Embedded, Files, Hub, Languages, Tmx, Tsv, files_of
 from transduce.corpus.misalignment import find_misalignment
 
-__all__ = ["bytes_of_pairs", "lines_of", "opened", "pairs"]
+__all__ = ["open_corpus_file", "read_byte_lines", "read_byte_pairs", "read_pairs"]
 
-LONGEST_LINE = 1 << 26
-"""Bytes of a line beyond which a file is no text with a sentence a line; without a bound it would all be read."""
+MAX_LINE_BYTES = 1 << 26
+"""Bytes of a line, at most. Without a bound, a file without line feeds would be read into memory whole."""
 
-# How files begin that are no text, and what to do with them. The longer of two that begin alike comes first.
-PACKED = {
+# First bytes of files that are not text, and what to do with them. Of two where one begins the other, the longer is
+# first.
+COMPRESSED = {
     b"BZh91AY&SY": "compressed with bzip2; unpack it with `bunzip2`",
     b"\xfd7zXZ\0": "compressed with xz; unpack it with `unxz`",
     b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it with `unzstd`",
     b"PK\x03\x04": "a ZIP archive; unpack it with `unzip`",
 }
-WIDE = {
+WIDE_ENCODINGS = {
     b"\xff\xfe\0\0": "UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`",
     b"\0\0\xfe\xff": "UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`",
     b"\xff\xfe": "UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`",
     b"\xfe\xff": "UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`",
 }
 
-BREAKS = re.compile(r"[\r\n]+")
+LINE_BREAKS = re.compile(r"[\r\n]+")
 
 
-def pairs(corpus: CorpusSpec) -> Iterator[tuple[str, str]]:
-    """Every pair of `corpus` as text; `ValueError` at the first line that is no UTF-8."""
+def read_pairs(corpus: CorpusSpec) -> Iterator[tuple[str, str]]:
+    """Yields every pair of `corpus` as text; raises ValueError at the first line that is not UTF-8."""
     files = files_of(corpus) or [Path()]
-    for number, (source, target) in enumerate(bytes_of_pairs(corpus), start=1):
-        yield _decoded(source, files[0], number), _decoded(target, files[-1], number)
+    for number, (source, target) in enumerate(read_byte_pairs(corpus), start=1):
+        yield _decode(source, files[0], number), _decode(target, files[-1], number)
 
 
-def _decoded(line: bytes, path: Path, number: int) -> str:
+def _decode(line: bytes, path: Path, number: int) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError as error:
@@ -54,133 +54,132 @@ def _decoded(line: bytes, path: Path, number: int) -> str:
         ) from None
 
 
-def bytes_of_pairs(corpus: CorpusSpec) -> Iterator[tuple[bytes, bytes]]:
-    """Every pair of `corpus` as it stands in the files; `ValueError` where the sides cannot be paired."""
+def read_byte_pairs(corpus: CorpusSpec) -> Iterator[tuple[bytes, bytes]]:
+    """Yields every pair of `corpus` undecoded; raises ValueError where lines cannot be paired."""
     match corpus:
         case Files(source=source, target=target):
-            return _side_by_side(Path(source), Path(target))
+            return _read_two_files(Path(source), Path(target))
         case Tsv(tsv=path):
-            return _columns(Path(path))
+            return _read_tsv(Path(path))
         case Tmx(tmx=path, languages=languages):
-            return _units(Path(path), _said(languages))
+            return _read_tmx(Path(path), languages)
         case Hub():
-            return _rows(corpus, _said(corpus.languages))
+            return _read_hub(corpus)
         case Embedded(embedded=split):
-            return _embedded(split)
+            return _read_embedded(split)
 
 
-def lines_of(path: Path) -> Iterator[bytes]:
-    r"""The lines of a plain or gzipped file, split on "\n" only, without a "\r" before it or a byte order mark.
+def read_byte_lines(path: Path) -> Iterator[bytes]:
+    r"""Yields the lines of a plain or gzipped file, without a byte order mark.
 
-    `ValueError` for what is no text with a sentence a line.
+    A line ends at "\n" and nowhere else; a "\r" before it is dropped.
+    Raises ValueError for a file that is not text with one sentence a line.
     """
-    with _unpacked(path) as file:
-        for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), b"")):
-            if len(line) == LONGEST_LINE:
-                raise ValueError(f"{path}: line {number + 1} is beyond {LONGEST_LINE:,} bytes; is that a text?")
-            yield _without_marks(line, path) if number == 0 else line.rstrip(b"\n").removesuffix(b"\r")
+    with _decompress(path) as file:
+        for number, line in enumerate(iter(partial(file.readline, MAX_LINE_BYTES), b"")):
+            if len(line) == MAX_LINE_BYTES:
+                raise ValueError(
+                    f"{path}: line {number + 1} is longer than {MAX_LINE_BYTES:,} bytes; "
+                    "a corpus is text with one sentence a line"
+                )
+            yield _strip_first_line(line, path) if number == 0 else line.rstrip(b"\n").removesuffix(b"\r")
 
 
 @contextmanager
-def _unpacked(path: Path) -> Iterator[BufferedIOBase]:
-    """The content of a plain or gzipped file; a `ValueError` from where a gzipped one is damaged."""
+def _decompress(path: Path) -> Iterator[BufferedIOBase]:
+    """Opens a plain or gzipped file; raises ValueError when the reading reaches damage of a gzipped file."""
     try:
-        with opened(path) as plain:
-            # The name says nothing: archives are renamed, and gzip begins with these two bytes.
-            zipped = plain.peek(2)[:2] == b"\x1f\x8b"
-            with gzip.open(plain) if zipped else plain as file:
-                _refuse(PACKED, file.peek(10), path)
+        with open_corpus_file(path) as plain:
+            # The first two bytes decide, because files are renamed.
+            is_gzip = plain.peek(2)[:2] == b"\x1f\x8b"
+            with gzip.open(plain) if is_gzip else plain as file:
+                _refuse(COMPRESSED, file.peek(10), path)
                 yield file
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path} is a damaged gzip file ({error}); fetch or make it again") from None
 
 
-def opened(path: Path) -> BufferedReader:
-    """A corpus as bytes; `ValueError` for a folder, and for a pipe: a corpus is read several times."""
+def open_corpus_file(path: Path) -> BufferedReader:
+    """Opens a file for reading bytes; raises ValueError for a folder, a pipe or a device."""
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is a folder, a pipe or a device; a corpus is a file, which can be read several times")
     return path.open("rb")
 
 
-def _refuse(what: Mapping[bytes, str], beginning: bytes, path: Path) -> None:
-    """A `ValueError` for a file that begins as one of these does."""
-    for start, kind in what.items():
-        if beginning.startswith(start):
-            raise ValueError(f"{path} is {kind}")
+def _refuse(signatures: Mapping[bytes, str], beginning: bytes, path: Path) -> None:
+    """Raises ValueError for a file that begins with one of the `signatures`."""
+    for signature, description in signatures.items():
+        if beginning.startswith(signature):
+            raise ValueError(f"{path} is {description}")
 
 
-def _without_marks(line: bytes, path: Path) -> bytes:
-    """The first line of a file, without its end and without a byte order mark."""
-    _refuse(WIDE, line, path)
+def _strip_first_line(line: bytes, path: Path) -> bytes:
+    """Returns the first line of a file without byte order mark and line end."""
+    _refuse(WIDE_ENCODINGS, line, path)
     if not line.endswith(b"\n") and b"\r" in line.rstrip(b"\r"):
         raise ValueError(f"{path} has carriage returns and no line feed; convert it with `tr '\\r' '\\n'`")
     return line.removeprefix(b"\xef\xbb\xbf").rstrip(b"\n").removesuffix(b"\r")
 
 
-def _side_by_side(source: Path, target: Path) -> Iterator[tuple[bytes, bytes]]:
-    for left, right in zip_longest(lines_of(source), lines_of(target)):
-        if left is None or right is None:
-            raise _unequal(source, target)
-        yield left, right
+def _read_two_files(source: Path, target: Path) -> Iterator[tuple[bytes, bytes]]:
+    for source_line, target_line in zip_longest(read_byte_lines(source), read_byte_lines(target)):
+        if source_line is None or target_line is None:
+            raise _unequal_lines_error(source, target)
+        yield source_line, target_line
 
 
-def _unequal(source: Path, target: Path) -> ValueError:
-    """The error for two files of unequal length: both counts, and the first line that cannot be right."""
-    counts = {path: sum(1 for _ in lines_of(path)) for path in (source, target)}
+def _unequal_lines_error(source: Path, target: Path) -> ValueError:
+    """Returns the error for two files of unequal length: both counts, and the first misaligned line."""
+    counts = {path: sum(1 for _ in read_byte_lines(path)) for path in (source, target)}
     shorter, longer = sorted(counts, key=counts.__getitem__)
     return ValueError(
         f"{source} has {counts[source]:,} lines and {target} has {counts[target]:,}; line n of one must be the "
-        f"translation of line n of the other. {_where_they_part(source, target)} "
+        f"translation of line n of the other. {_describe_misalignment(source, target)} "
         f"Line {counts[shorter] + 1:,} is only in {longer}."
     )
 
 
-def _where_they_part(source: Path, target: Path) -> str:
-    found = find_misalignment(lines_of(source), lines_of(target))
-    if found is None:
-        return "Nothing in the lines shows where they part: look at the end first."
-    ahead = target if found.shift > 0 else source
+def _describe_misalignment(source: Path, target: Path) -> str:
+    misalignment = find_misalignment(read_byte_lines(source), read_byte_lines(target))
+    if misalignment is None:
+        return "No line shows where they become misaligned: look at the end first."
+    behind, ahead = (source, target) if misalignment.shift > 0 else (target, source)
     return (
-        f"The first line that cannot be right is most likely line {found.line + 1:,}: from there on the sides fit "
-        f"better with {ahead} read {abs(found.shift)} lower (judged by lengths, numbers and punctuation)."
+        f"The first misaligned line is most likely line {misalignment.line + 1:,}: from there on, line n of {behind} "
+        f"fits line n + {abs(misalignment.shift)} of {ahead} better (judged by lengths, numbers and punctuation)."
     )
 
 
-def _columns(path: Path) -> Iterator[tuple[bytes, bytes]]:
-    for number, line in enumerate(lines_of(path), start=1):
+def _read_tsv(path: Path) -> Iterator[tuple[bytes, bytes]]:
+    for number, line in enumerate(read_byte_lines(path), start=1):
         source, tab, rest = line.partition(b"\t")
         if line and not tab:
             raise ValueError(f"{path}: line {number} has no tab; a line is source, tab, target")
         yield source, rest.partition(b"\t")[0]
 
 
-def _said(languages: Languages | None) -> Languages:
-    """The languages of a corpus that holds several, which the section `data` gave it."""
-    assert languages is not None
-    return languages
+def _read_tmx(path: Path, languages: Languages | None) -> Iterator[tuple[bytes, bytes]]:
+    assert languages is not None  # `DataSpec` sets or requires them
+    with _decompress(path) as file:
+        for source, target in tmx.read_units(file, languages, str(path)):
+            yield _join_lines(source), _join_lines(target)
 
 
-def _units(path: Path, languages: Languages) -> Iterator[tuple[bytes, bytes]]:
-    with _unpacked(path) as file:
-        for source, target in memory.units(file, languages, str(path)):
-            yield _on_one_line(source), _on_one_line(target)
+def _read_hub(corpus: Hub) -> Iterator[tuple[bytes, bytes]]:
+    assert corpus.languages is not None  # `DataSpec` sets or requires them
+    needed_by = f"the corpus {{hub: {corpus.hub}}}"
+    table = hub.load_table(corpus.hub, corpus.config, corpus.split, revision=corpus.revision, needed_by=needed_by)
+    for source, target in hub.read_rows(table, corpus.languages, corpus.hub):
+        yield _join_lines(source), _join_lines(target)
 
 
-def _rows(corpus: Hub, languages: Languages) -> Iterator[tuple[bytes, bytes]]:
-    wish = f"the corpus {{hub: {corpus.hub}}}"
-    table = hub.table(corpus.hub, corpus.config, corpus.split, revision=corpus.revision, wish=wish)
-    for source, target in hub.rows(table, languages, corpus.hub):
-        yield _on_one_line(source), _on_one_line(target)
+def _join_lines(text: str) -> bytes:
+    """Returns a sentence that spans several lines as one line, without indentation."""
+    return " ".join(filter(None, (line.strip() for line in LINE_BREAKS.split(text)))).encode()
 
 
-def _on_one_line(text: str) -> bytes:
-    """A sentence that was laid out on several lines, without what indents them."""
-    return " ".join(filter(None, (line.strip() for line in BREAKS.split(text)))).encode()
-
-
-def _embedded(name: str) -> Iterator[tuple[bytes, bytes]]:
-    # Imported where it is used: the lexicon takes time to read, and most corpora do without.
-    from transduce.embedded import split
+def _read_embedded(name: str) -> Iterator[tuple[bytes, bytes]]:
+    from transduce.embedded import split  # imported here because importing reads its tables
 
     for example in split(name):
         yield example.source.encode(), example.target.encode()

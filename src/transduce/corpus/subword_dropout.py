@@ -1,8 +1,8 @@
-"""Subword dropout: a store whose sentences are cut anew for every epoch.
+"""Subword dropout: a store whose sentences are encoded anew for every epoch.
 
-Lengths change with the cut, so an epoch is cut whole, before it is planned, into files without a name that are gone
-when the epoch is. A sentence that would become longer than the longest of the store keeps its plain cut, so that
-what fits in training without dropout fits with it.
+Lengths change with the encoding, so an epoch is encoded whole before it is planned, into unnamed files that are freed
+with the epoch. A sentence that would become longer than the longest of the store keeps its encoding without dropout,
+so that the same settings fit with and without dropout.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,11 @@ from transduce.text.subwords import Subwords
 __all__ = ["SubwordDropout", "SubwordDropoutStore"]
 
 BATCH = 2_000
-"""Sentences that are cut at a time."""
+"""Sentences encoded at a time."""
 
 
 class SubwordDropout(NamedTuple):
-    """What cuts the two sides, and the share of merges that it leaves out."""
+    """The subwords of both sides, and the probability that a merge is dropped."""
 
     source: Subwords
     target: Subwords
@@ -33,51 +33,53 @@ class SubwordDropout(NamedTuple):
 
 
 class SubwordDropoutStore(TokenStore):
-    """A store that gives every epoch another cut of its sentences: a function of seed, epoch and sentence."""
+    """A store that encodes its sentences anew for every epoch, as a function of seed, epoch and sentence."""
 
     def __init__(
         self,
         files: Mapping[str, Path],
         dtype: np.dtype[Any],
         parts: Sequence[CorpusPart],
-        longest: int | None,
+        max_length: int | None,
         dropout: SubwordDropout,
     ) -> None:
-        super().__init__(files, dtype, parts, longest)
+        super().__init__(files, dtype, parts, max_length)
         self._directory = files[FILES[0]].parent
         self._dropout = dropout
         self._latest: tuple[tuple[int, int], TokenStore] | None = None
 
     def in_epoch(self, seed: int, epoch: int) -> TokenStore:
-        """The store as it is cut in an epoch; the latest is kept."""
+        """Returns the store as encoded in an epoch; the latest one is cached."""
         if self._latest is None or self._latest[0] != (seed, epoch):
-            self._latest = None  # its files take room on the disk, and there may be room for one
-            self._latest = (seed, epoch), self._cut(seed, epoch)
+            self._latest = None  # frees its files first: the disk may have space for one epoch only
+            self._latest = (seed, epoch), self._encode_epoch(seed, epoch)
         return self._latest[1]
 
-    def _cut(self, seed: int, epoch: int) -> TokenStore:
+    def _encode_epoch(self, seed: int, epoch: int) -> TokenStore:
+        """Writes all sentences, encoded with dropout, to temporary files, and opens these."""
         with ExitStack() as stack:
             files = {name: stack.enter_context(TemporaryFile(dir=self._directory)) for name in FILES}
             writer = TokenStoreWriter(files, self.dtype)
             for side in SIDES:
                 for start in range(0, len(self), BATCH):
                     numbers = np.arange(start, min(start + BATCH, len(self)))
-                    sentences = self._sentences(side, numbers, _keys(seed, epoch, side, numbers))
+                    sentences = self._encode(side, numbers, _keys(seed, epoch, side, numbers))
                     writer.append(side, PackedSentences.of(sentences, self.dtype))
             for file in files.values():
                 file.flush()
             return TokenStore(files, self.dtype, self.parts)
 
-    def _sentences(self, side: Side, numbers: NDArray[np.int64], keys: NDArray[np.uint64]) -> list[NDArray[Any]]:
-        """Some sentences of one side, cut with dropout."""
+    def _encode(self, side: Side, numbers: NDArray[np.int64], keys: NDArray[np.uint64]) -> list[NDArray[Any]]:
+        """Encodes the sentences `numbers` of one side with dropout."""
         subwords = self._dropout.source if side == "source" else self._dropout.target
-        plain = [self.sentence(side, number) for number in numbers.tolist()]
-        cut = subwords.encode_with_dropout(subwords.decode(plain), self._dropout.probability, keys)
-        return [new if len(new) <= self.longest else old for old, new in zip(plain, cut)]
+        without_dropout = [self.sentence(side, number) for number in numbers.tolist()]
+        texts = subwords.decode(without_dropout)
+        with_dropout = subwords.encode_with_dropout(texts, self._dropout.probability, keys)
+        return [new if len(new) <= self.max_length else old for old, new in zip(without_dropout, with_dropout)]
 
 
 def _keys(seed: int, epoch: int, side: Side, numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """A key for each sentence."""
+    """Returns a random key for each sentence."""
     key = hash_numbers(np.array([seed]))
     for part in (epoch, SIDES.index(side)):
         key = hash_numbers(key ^ np.uint64(part))

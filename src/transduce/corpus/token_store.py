@@ -1,7 +1,7 @@
-"""The sentences of a store: both sides of every pair as ids, mapped into memory and never read whole.
+"""The token store: both sides of every pair as tokens, mapped into memory and never read whole.
 
-For each side there are `ids`, all sentences one after the other, and `offsets`, where each begins and the last
-ends.
+Each side has a file `ids`, the tokens of all sentences without gaps, and a file `offsets`, the start of each sentence
+and the end of the last.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,101 +23,94 @@ OFFSET = np.dtype("<i8")
 
 
 class CorpusPart(NamedTuple):
-    """A run of pairs that came from one corpus of the recipe, and how often an epoch uses them."""
+    """Consecutive pairs from one corpus of the recipe, and how often an epoch uses each of them."""
 
     pairs: int
     weight: float
 
 
 class PackedSentences(NamedTuple):
-    """Sentences of one side: the length of each, and the ids of all, one after the other."""
+    """Sentences of one side: the length of each, and the tokens of all without gaps."""
 
     lengths: NDArray[np.int64]
     ids: NDArray[Any]
 
     @classmethod
     def of(cls, sentences: Sequence[Sequence[int] | NDArray[Any]], dtype: np.dtype[Any]) -> "PackedSentences":
-        """The sentences given, as ids of a type."""
+        """Packs sentences, with tokens of type `dtype`."""
         lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
         return cls(lengths, np.fromiter(chain.from_iterable(sentences), dtype, lengths.sum()))
 
 
 class TokenStore:
-    """Pairs of sentences as ids, by number, on disk."""
+    """Pairs of sentences as tokens on disk, by number."""
 
     def __init__(
         self,
         files: Mapping[str, Path | BinaryIO],
         dtype: np.dtype[Any],
         parts: Sequence[CorpusPart],
-        longest: int | None = None,
+        max_length: int | None = None,
     ) -> None:
-        """Maps `files`, which `TokenStoreWriter` wrote, one for each of `FILES`; they may be deleted then.
+        """Maps `files`, one for each of `FILES`, which `TokenStoreWriter` wrote; afterwards they may be deleted.
 
-        `longest` are the ids of the longest sentence, where they are known.
+        `max_length` is the number of tokens of the longest sentence; without it all lengths are read when it is needed.
         """
         self.dtype = dtype
         self.parts = tuple(parts)
-        self._longest = longest
+        self._max_length = max_length
         self._ids = {side: np.memmap(files[f"{side}.ids"], dtype, mode="r") for side in SIDES}
         self._offsets = {side: np.memmap(files[f"{side}.offsets"], OFFSET, mode="r") for side in SIDES}
 
     def __len__(self) -> int:
         return sum(part.pairs for part in self.parts)
 
-    def source(self, number: int) -> NDArray[np.integer[Any]]:
-        """The ids of one source sentence, no symbols added."""
-        return self.sentence("source", number)
-
-    def target(self, number: int) -> NDArray[np.integer[Any]]:
-        """The ids of one target sentence, no symbols added."""
-        return self.sentence("target", number)
-
     def sentence(self, side: Side, number: int) -> NDArray[np.integer[Any]]:
-        """The ids of one sentence, no symbols added."""
+        """Returns the tokens of a sentence, without symbols."""
         start, stop = self._offsets[side][number : number + 2]
         return self._ids[side][start:stop]
 
     def lengths(self, side: Side, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Ids in each of some sentences of one side."""
+        """Returns the number of tokens of each of the sentences `numbers` of one side."""
         offsets = self._offsets[side]
-        found: NDArray[np.int64] = offsets[numbers + 1] - offsets[numbers]
-        return found
+        lengths: NDArray[np.int64] = offsets[numbers + 1] - offsets[numbers]
+        return lengths
 
     @cached_property
     def source_lengths(self) -> NDArray[np.int32]:
-        """Ids in each source sentence."""
+        """The number of tokens of each source sentence."""
         return np.diff(self._offsets["source"]).astype(np.int32)
 
     @cached_property
     def target_lengths(self) -> NDArray[np.int32]:
-        """Ids in each target sentence."""
+        """The number of tokens of each target sentence."""
         return np.diff(self._offsets["target"]).astype(np.int32)
 
     @cached_property
-    def longest(self) -> int:
-        """Ids of the longest sentence of either side."""
-        if self._longest is not None:
-            return self._longest
+    def max_length(self) -> int:
+        """The number of tokens of the longest sentence of either side."""
+        if self._max_length is not None:
+            return self._max_length
         return int(max(self.source_lengths.max(), self.target_lengths.max()))
 
-    def padded(self, side: Side, numbers: NDArray[np.int64], room: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The sentences `numbers` as rows of `room` places, 0 behind their ends, and their lengths."""
-        offsets = self._offsets[side]
-        starts, lengths = offsets[numbers], offsets[numbers + 1] - offsets[numbers]
-        places = np.arange(room)
+    def padded(
+        self, side: Side, numbers: NDArray[np.int64], length: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Returns the sentences `numbers` as rows of `length` tokens, padded with 0, and their lengths."""
+        starts, lengths = self._offsets[side][numbers], self.lengths(side, numbers)
+        places = np.arange(length)
         inside = places < lengths[:, None]
-        rows = np.zeros((len(numbers), room), np.int64)
+        rows = np.zeros((len(numbers), length), np.int64)
         rows[inside] = self._ids[side][(starts[:, None] + places)[inside]]
         return rows, lengths
 
     def in_epoch(self, seed: int, epoch: int) -> "TokenStore":
-        """The sentences as they are in an epoch: here always the same."""
+        """Returns the store with its sentences as an epoch encodes them; without subword dropout this store."""
         return self
 
 
 class TokenStoreWriter:
-    """Fills the files of a `TokenStore`, a batch at a time, from where they end."""
+    """Appends batches of sentences to the files of a `TokenStore`."""
 
     def __init__(self, files: Mapping[str, BinaryIO], dtype: np.dtype[Any]) -> None:
         self._files = files
@@ -127,7 +120,7 @@ class TokenStoreWriter:
                 files[f"{side}.offsets"].write(np.zeros(1, OFFSET).tobytes())
 
     def append(self, side: Side, sentences: PackedSentences) -> None:
-        """Adds `sentences` to one side."""
+        """Appends `sentences` to one side."""
         ends = self._ends[side] + np.cumsum(sentences.lengths, dtype=OFFSET)
         self._files[f"{side}.ids"].write(sentences.ids.tobytes())
         self._files[f"{side}.offsets"].write(ends.tobytes())

@@ -1,7 +1,7 @@
-"""One function applied to many items by several processes at a time, in the order of the items.
+"""Applies one function to many items in several processes, in the order of the items.
 
-Each is an interpreter of its own, spoken to through pipes: it imports what the function needs and nothing of the
-program at work, no signal of a terminal reaches it, and when this process is gone, in whatever way, it leaves too
+Each worker is a fresh interpreter that communicates through pipes. A worker imports only the modules of the function
+and not the main module, receives no signals from a terminal, and ends when this process ends, even if it is killed
 (docs/decisions/0016).
 """
 
@@ -23,73 +23,73 @@ __all__ = ["map_in_order"]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# The library of the subwords, too, works on the one core that a process is for.
-ALONE = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+# A worker uses one core; the subwords library, too, would use all of them.
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def map_in_order(
-    work: Callable[[Item], Result], items: Iterable[Item], processes: int
+    function: Callable[[Item], Result], items: Iterable[Item], processes: int
 ) -> Generator[Result, None, None]:
-    """What `work` makes of each item, by so many processes; by this one where one is enough.
+    """Yields `function(item)` for each item, computed in `processes` processes, or in this one where one is enough.
 
-    `work` and the items can be pickled; its errors are raised here. A `RuntimeError` where a process has ended before
-    its work.
+    `function`, items and results must be picklable. Raises the errors of `function`, and RuntimeError where a worker
+    ended early.
     """
     if processes < 2:
-        yield from map(work, items)
+        yield from map(function, items)
         return
     with ThreadPoolExecutor(processes) as pool, ExitStack() as stack:
-        free: SimpleQueue[_Process[Item, Result]] = SimpleQueue()
+        idle: SimpleQueue[_Worker[Item, Result]] = SimpleQueue()
         for _ in range(processes):
-            free.put(stack.enter_context(_Process(work)))
+            idle.put(stack.enter_context(_Worker(function)))
 
-        def done(item: Item) -> Result:
-            process = free.get()
+        def compute(item: Item) -> Result:
+            worker = idle.get()
             try:
-                return process(item)
+                return worker(item)
             finally:
-                free.put(process)
+                idle.put(worker)
 
-        waiting: deque[Future[Result]] = deque()
+        pending: deque[Future[Result]] = deque()
         for item in items:
-            waiting.append(pool.submit(done, item))
-            if len(waiting) > processes:  # one more than are at work, so that none waits for what comes next
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+            pending.append(pool.submit(compute, item))
+            if len(pending) > processes:  # one item more than workers, so that no worker waits for the reader
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
 
 
-class _Process(Generic[Item, Result]):
-    """An interpreter that applies `work` to what it is sent."""
+class _Worker(Generic[Item, Result]):
+    """An interpreter that applies `function` to the items that it receives."""
 
-    def __init__(self, work: Callable[[Item], Result]) -> None:
+    def __init__(self, function: Callable[[Item], Result]) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", f"from {__name__} import _answer; _answer()"],
+            [sys.executable, "-P", "-c", f"from {__name__} import _serve; _serve()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, **ALONE},
+            env={**os.environ, **ONE_THREAD},
             process_group=0,
         )
-        self._work = pickle.dumps(work)
+        self._unsent = pickle.dumps(function)
 
     def __call__(self, item: Item) -> Result:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
-            self._process.stdin.write(self._work)
-            self._work = b""
+            self._process.stdin.write(self._unsent)
+            self._unsent = b""
             pickle.dump(item, self._process.stdin)
             self._process.stdin.flush()
             result, error = pickle.load(self._process.stdout)
         except (EOFError, BrokenPipeError, pickle.UnpicklingError):
             raise RuntimeError(
-                "one of several processes has ended before its work, perhaps for want of memory; "
-                "the same command goes on from what is written"
+                "a worker process ended early, perhaps because memory ran out; "
+                "the same command resumes from the pairs already written"
             ) from None
         if error is not None:
             raise error
-        made: Result = result
-        return made
+        computed: Result = result
+        return computed
 
     def __enter__(self) -> Self:
         return self
@@ -99,20 +99,17 @@ class _Process(Generic[Item, Result]):
         self._process.communicate()
 
 
-def _answer() -> None:
-    """Reads a function and items, writes what it makes of each, until there is no more to read."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # nobody is left to be told that the results are wanted no more
+def _serve() -> None:
+    """Reads a function and items from standard input, and writes a result for each item, until the input ends."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # where nobody reads the results, end without a traceback
     items, results = sys.stdin.buffer, sys.stdout.buffer
     with contextlib.suppress(EOFError):
-        work = pickle.load(items)
+        function = pickle.load(items)
         while True:
-            pickle.dump(_tried(work, pickle.load(items)), results)
+            item = pickle.load(items)
+            try:
+                result, error = function(item), None
+            except Exception as raised:
+                result, error = None, raised
+            pickle.dump((result, error), results)
             results.flush()
-
-
-def _tried(work: Callable[[Item], Result], item: Item) -> tuple[Result | None, Exception | None]:
-    """What `work` makes of an item, or the error that it ends with."""
-    try:
-        return work(item), None
-    except Exception as error:
-        return None, error

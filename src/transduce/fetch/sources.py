@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from transduce.corpus import Files, hub
-from transduce.corpus.readers import bytes_of_pairs
+from transduce.corpus.readers import read_byte_pairs
 from transduce.fetch.catalogue import Choice, Part, Section, Table
 from transduce.fetch.download import Unavailable
 from transduce.fetch.meter import Say
@@ -123,14 +123,14 @@ class HubSource:
     def rows(self, part: Part, work: Path) -> Iterator[Row]:
         """Yields the rows of the table."""
         assert part.hub
-        for row in hub.rows(_load_table(part.hub), self.languages(part), part.hub.dataset):
+        for row in hub.read_rows(_load_table(part.hub), self.languages(part), part.hub.dataset):
             yield [side.encode() for side in row]
 
 
 def _load_table(table: Table) -> Any:
     """Loads a table of the hub; raises Unavailable where the hub does not deliver it."""
     try:
-        return hub.table(table.dataset, table.config, table.split, wish="--from hub")
+        return hub.load_table(table.dataset, table.config, table.split, needed_by="--from hub")
     except ConnectionError as error:
         raise Unavailable(str(error)) from None
 
@@ -138,6 +138,6 @@ def _load_table(table: Table) -> Any:
 def _aligned_lines(texts: Sequence[Path]) -> Iterator[Row]:
     """Yields a line of each text; raises ValueError where the texts have different numbers of lines."""
     first, *rest = map(str, texts)
-    pairs_with_first = [bytes_of_pairs(Files(source=first, target=text)) for text in rest]
+    pairs_with_first = [read_byte_pairs(Files(source=first, target=text)) for text in rest]
     for pairs in zip(*pairs_with_first, strict=True):
         yield [pairs[0][0], *(line for _, line in pairs)]

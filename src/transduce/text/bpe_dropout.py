@@ -2,7 +2,7 @@
 
 Provilkov et al. 2020, algorithm 1: at every step each possible merge of a word is dropped with the same probability,
 and the best of the others is applied, until none is left. The randomness is a hash of a key for each line and of the
-place in that line, so that neither batches nor threads change the result.
+place in the line, so that neither batches nor threads change the result.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ __all__ = ["ByteSymbols", "Merges", "hash_numbers"]
 Ids = NDArray[np.int64]
 
 NONE = 1 << 31
-"""The rank of two neighbours that no merge joins."""
+"""The rank of neighbours without a merge."""
 
 
 class ByteSymbols(NamedTuple):
@@ -38,7 +38,7 @@ class Merges:
         self._factor = int(self._products.max(initial=1 << 16)) + 1
         codes = left * self._factor + right
         self._ranks = np.append(np.argsort(codes), NONE)
-        # The last code belongs to no pair, so that a search never ends behind it.
+        # The last code belongs to no pair, so that `searchsorted` never returns an index past the end.
         self._codes = np.append(np.sort(codes), self._factor**2)
 
     def apply(self, symbols: ByteSymbols, probability: float) -> Ids:
@@ -54,7 +54,7 @@ class Merges:
         """Applies one merge to each word; words without a possible merge are moved to `result`."""
         size = len(symbols.ids)
         starts = np.flatnonzero(np.diff(symbols.word, prepend=-1))
-        # Rank and index in one number: its least in a word is the best merge, and of equals the leftmost.
+        # Rank and index in one number: the minimum of a word is its best merge, the leftmost of equals.
         ranked = self._ranks_of_merges(symbols, probability, turn) * size + np.arange(size)
         rank, index = np.divmod(np.minimum.reduceat(ranked, starts), size)
         growing = rank < NONE

@@ -1,4 +1,4 @@
-"""The byte alphabet of subwords: symbols, letters for bytes, and how text is cut into words of bytes."""
+"""The byte alphabet of subwords: symbols, letters for bytes, and the splitting of text into words of bytes."""
 
 from typing import Any
 
@@ -18,16 +18,16 @@ __all__ = [
 ]
 
 PAD, BEGIN, END = 0, 1, 2
-"""Ids of the three symbols, which stand for no text."""
+"""Ids of the three symbols."""
 
 # The brackets are no letters of the byte alphabet, so no text is ever encoded as a symbol.
 SYMBOLS = ("⟨pad⟩", "⟨s⟩", "⟨/s⟩")
 
-# Stands before the subwords of WordPiece that continue a word; it is no letter of the byte alphabet either.
+# The prefix of WordPiece's subwords that continue a word; it is no letter of the byte alphabet either.
 CONTINUES = "‿"
 
-# Letters with their marks, across one apostrophe; digits; punctuation; space. Each takes one space before it.
-# The bounds keep the cost of a word bounded where a line has no spaces.
+# Letters with their marks, across one apostrophe; digits; punctuation; white space. The first three may begin with a
+# space. The bound limits the cost of a word where a line has no spaces.
 LONGEST_WORD = 64
 WORD = "|".join(
     expression.replace("+", f"{{1,{LONGEST_WORD}}}")

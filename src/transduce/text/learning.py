@@ -1,4 +1,4 @@
-"""Learns subwords from text: the settings of BPE and WordPiece, and how each becomes a tokenizer."""
+"""Learns subwords from text: the settings of BPE and WordPiece, and the tokenizers that they give."""
 
 import json
 from collections import Counter
@@ -13,12 +13,13 @@ from transduce.settings import Spec
 from transduce.text.byte_level import CONTINUES, LONGEST_WORD_IN_BYTES, PAD, SYMBOLS, build_tokenizer, byte_letters
 from transduce.text.wordpiece import learn_wordpiece
 
-__all__ = ["SMALLEST", "Bpe", "SubwordsSpec", "WordPiece", "learn_tokenizer"]
+__all__ = ["MIN_SIZE", "Bpe", "SubwordsSpec", "WordPiece", "learn_tokenizer"]
 
-SMALLEST = len(SYMBOLS) + len(byte_letters())
+MIN_SIZE = len(SYMBOLS) + len(byte_letters())
+"""The smallest vocabulary: every byte is a subword."""
 
-LARGEST = 1_000_000
-"""Subwords, at most: the library allocates memory for all of them before it learns."""
+MAX_SIZE = 1_000_000
+"""The largest vocabulary: the library allocates memory for all subwords before it learns them."""
 
 
 class Bpe(Spec):
@@ -27,8 +28,8 @@ class Bpe(Spec):
     kind: Literal["bpe"] = "bpe"
     size: int = Field(
         default=10_000,
-        ge=SMALLEST,
-        le=LARGEST,
+        ge=MIN_SIZE,
+        le=MAX_SIZE,
         description="Tokens a side, 256 bytes and 3 symbols included; fewer where the text yields fewer.",
     )
     shared: bool = Field(
@@ -48,8 +49,8 @@ class WordPiece(Spec):
     kind: Literal["wordpiece"] = "wordpiece"
     size: int = Field(
         default=10_000,
-        ge=SMALLEST + 256,
-        le=LARGEST,
+        ge=MIN_SIZE + 256,
+        le=MAX_SIZE,
         description="Tokens a side, two for each byte and 3 symbols included.",
     )
     shared: bool = Field(

@@ -1,4 +1,4 @@
-"""Lines that come slowly: read while the lines before them are translated."""
+"""Reads lines from a slow stream while earlier lines are translated."""
 
 import os
 import queue
@@ -10,11 +10,11 @@ from transduce.text.lines import decode_lines
 __all__ = ["LineStream"]
 
 CHUNK_BYTES = 1 << 16
-WAITING_CHUNKS = 256  # at most so many are read ahead
+WAITING_CHUNKS = 256  # read ahead, at most
 
 
 class LineStream:
-    """Reads a descriptor in a thread; iterating gives all complete lines that wait, at most `limit` at a time.
+    """Reads a descriptor in a thread; iterating yields all complete lines read so far, at most `limit` at a time.
 
     `prompt` is called before each wait for a line. The thread is a daemon and reads the descriptor itself: at exit
     neither the thread nor the lock of a buffered reader keeps the process. Iterating raises ValueError where a line

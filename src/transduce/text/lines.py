@@ -1,4 +1,4 @@
-"""Lines of text, read from a file or standard input; what is no plain text is refused."""
+"""Reads lines of text from a file or standard input; raises an error for markup and other encodings."""
 
 import re
 import sys
@@ -59,7 +59,7 @@ def _decode(content: bytes, name: str, lines_before: int) -> str:
 
 
 def refuse_markup(lines: Sequence[str], name: str, lines_before: int = 0) -> None:
-    """Raises ValueError for a line of WMT's `.sgm` and `.xml` files, whose markup would be taken for words."""
+    """Raises ValueError for a line of WMT's `.sgm` and `.xml` files, whose tags would be translated as words."""
     for number, line in enumerate(lines, start=lines_before + 1):
         if _SGML.match(line):
             raise ValueError(

@@ -30,17 +30,17 @@ from transduce.text.byte_level import (
     SYMBOLS,
     byte_letters,
 )
-from transduce.text.learning import SMALLEST, Bpe, SubwordsSpec, WordPiece, learn_tokenizer
+from transduce.text.learning import MIN_SIZE, Bpe, SubwordsSpec, WordPiece, learn_tokenizer
 
 __all__ = ["BEGIN", "END", "LONGEST_WORD_IN_BYTES", "PAD", "Bpe", "Subwords", "SubwordsSpec", "WordPiece"]
 
 CACHE_SIZE = 200_000
 """Words, about, whose ids each of the two caches holds: some 100 MB in all."""
 
-# What `readable_subwords` calls the symbols.
+# The names of the symbols in `readable_subwords`.
 SHOWN_SYMBOLS = ("<pad>", "<s>", "</s>")
 
-# Characters of every kind: a tokenizer file must give them back.
+# Characters of every kind, which a tokenizer file that is read must encode without loss.
 PROBE = "".join(map(chr, [*range(0x300), *range(0x300, 0xD000, 0x100), *range(0x10000, 0x110000, 0x10000)]))
 
 
@@ -117,7 +117,7 @@ class Subwords:
         return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts)]
 
     def _encode_words(self, words: list[str]) -> list[list[int]]:
-        """Returns the ids of each word, from one text of all words: a text costs the library more than its words."""
+        """Returns the ids of each word; encodes all words as one text, because the library is slow for many texts."""
         if not words:
             return []
         (ids,) = self._encode_uncached([" ".join(words)])
@@ -142,12 +142,12 @@ class Subwords:
         return list(self._tokenizer.decode_batch(tokens, skip_special_tokens=False))
 
     def readable_subwords(self, ids: Iterable[int]) -> list[str]:
-        """Returns each id as people read it: "▁" for a space, escapes for parts of characters, "</s>" for the end."""
+        """Returns each id as readable text: "▁" for a space, escapes for parts of characters, "</s>" for the end."""
         return [_make_readable(self._bytes[token]) if token > END else SHOWN_SYMBOLS[token] for token in ids]
 
     def _byte_symbols(self, lines: Sequence[str], keys: NDArray[np.uint64]) -> ByteSymbols:
-        """Returns the bytes of all lines, none merged, in the words of the library."""
-        # `encode_batch_fast` leaves the numbers of the words out.
+        """Returns the bytes of all lines before any merge, with the words that the library splits them into."""
+        # Not `encode_batch_fast`, whose results have no `word_ids`.
         encodings = self._tokenizer.encode_batch(list(lines))
         line = np.repeat(np.arange(len(lines)), [len(encoding) for encoding in encodings])
         word = np.fromiter(chain.from_iterable(encoding.word_ids for encoding in encodings), np.int64, len(line))
@@ -165,10 +165,10 @@ class Subwords:
             start=start,
         )
 
-    def check_merges(self, whose: str) -> None:
-        """Raises ValueError for WordPiece, which has no merges to drop; errors call these subwords `whose`."""
+    def check_merges(self, name: str) -> None:
+        """Raises ValueError for WordPiece, which has no merges to drop; `name` is these subwords in the message."""
         if not isinstance(self._tokenizer.model, models.BPE):
-            raise ValueError(f"{whose} are WordPiece, which has no merges to leave out: set subwords.dropout: 0")
+            raise ValueError(f"{name} are WordPiece, which has no merges to drop: set subwords.dropout: 0")
 
     @cached_property
     def _merges(self) -> Merges:
@@ -215,11 +215,11 @@ class Subwords:
 @cache
 def _rules(kind: str) -> dict[str, Any]:
     """Returns the description of subwords learnt from no text, as this version of the library writes it."""
-    return Subwords.learn([], Bpe(size=SMALLEST) if kind == "bpe" else WordPiece(size=SMALLEST + 256))._rules()
+    return Subwords.learn([], Bpe(size=MIN_SIZE) if kind == "bpe" else WordPiece(size=MIN_SIZE + 256))._rules()
 
 
 def _words(line: str) -> list[str]:
-    """Returns the words between single spaces; nothing where encoding them one by one may differ from the line's ids.
+    """Returns the words between single spaces; none where their ids one by one may differ from the ids of the line.
 
     No subword goes across a single space between two other characters.
     """
@@ -237,7 +237,7 @@ def _make_readable(text: bytes) -> str:
 
 
 def _encoding_error(lines: Sequence[str]) -> Exception:
-    """Returns the error for lines that the library refused."""
+    """Returns the error for lines that the library refuses."""
     for number, line in enumerate(lines, start=1):
         if not isinstance(line, str):
             return TypeError(f"line {number} is {type(line).__name__}, not str")

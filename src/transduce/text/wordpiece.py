@@ -47,7 +47,7 @@ class Segmentation:
         self._words = [self._cut_into_letters(word) for word in words]
         self._symbol_counts = np.zeros(2 * len(self._symbols))
         self._pairs: list[Pair] = []
-        self._slots: dict[Pair, int] = {}  # the place of each pair in the arrays below
+        self._slots: dict[Pair, int] = {}  # the index of each pair in the arrays below
         self._sides = np.zeros((2, 1024), np.int64)
         self._pair_counts = np.zeros(1024)
         self._words_with: defaultdict[Pair, set[int]] = defaultdict(set)
@@ -61,7 +61,7 @@ class Segmentation:
         product = self._symbol_counts[left] * self._symbol_counts[right]
         total = self._symbol_counts.sum()
         ratio = np.divide(counts * total, product, out=np.ones(size), where=counts >= MIN_COUNT)
-        # Half the digits: gains that are equal but for rounding are equal on every machine.
+        # float32: gains that differ by rounding errors alone are equal on every machine.
         gains = (counts * np.log(ratio)).astype(np.float32)
         if gains.max(initial=0.0) <= 0.0:
             return None
@@ -88,16 +88,16 @@ class Segmentation:
         return text if is_new else None
 
     def _cut_into_letters(self, word: str) -> list[int]:
-        """Returns the symbols of a word that nothing is merged in."""
+        """Returns the symbols of a word before any merge."""
         return [self._ids[self._mark + letter if place else letter] for place, letter in enumerate(word)]
 
     def _count(self, number: int, sign: int) -> None:
-        """Adds the symbols and pairs of one word to the counts, or takes them away."""
+        """Adds the symbols and pairs of one word to the counts, or subtracts them where `sign` is -1."""
         word, count = self._words[number], sign * self._word_counts[number]
         for symbol in word:
             self._symbol_counts[symbol] += count
         for pair, times in Counter(pairwise(word)).items():
-            slot = self._slot_of(pair)  # first: it may replace the array
+            slot = self._slot_of(pair)  # before the next line: it may replace the array
             self._pair_counts[slot] += times * count
             if sign > 0:
                 self._words_with[pair].add(number)
@@ -105,7 +105,7 @@ class Segmentation:
                 self._words_with[pair].discard(number)
 
     def _slot_of(self, pair: Pair) -> int:
-        """Returns the place of a pair in the arrays, which grow with it."""
+        """Returns the index of a pair in the arrays; adds a new pair to them."""
         if (slot := self._slots.get(pair)) is None:
             slot = self._slots[pair] = len(self._pairs)
             self._pairs.append(pair)

@@ -50,7 +50,7 @@ def prepare(
         out / "training" / "store",
         threads=threads or count_cores(),
         say=say,
-        given=(start_from.source, start_from.target) if start_from else None,
+        existing_subwords=(start_from.source, start_from.target) if start_from else None,
         in_use=any((out / "training").glob("step-*")),
     )
 

@@ -91,7 +91,7 @@ class Trainer:
             micro_batches=settings.micro_batches,
             seed=settings.seed,
             length_multiple=8 if device.type == "cuda" else 1,
-            max_length=self.model.max_positions,
+            max_positions=self.model.max_positions,
         )
         self.metrics_log = MetricsLog(out, say, settings.steps, enabled=group.is_rank_zero)
         self.validation = build_validation(recipe, prepared, self.model, smoothing, group)

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from transduce.corpus import CorpusSpec, DataSpec, Files, Hub, Tmx, Tsv, files_of, name_of, pairs
+from transduce.corpus import CorpusSpec, DataSpec, Files, Hub, Tmx, Tsv, files_of, name_of, read_pairs
 from transduce.measure import Score, metric_named, scores
 from transduce.model import TranslationModel
 from transduce.model.readout import Smoothing
@@ -53,7 +53,7 @@ def read_parallel_text(spec: CorpusSpec) -> ParallelText:
 
     Of a memory or a table what lacks a side is left out: there is nothing to translate, or to compare with.
     """
-    lines = list(pairs(spec))
+    lines = list(read_pairs(spec))
     if isinstance(spec, Tmx | Hub):
         lines = [pair for pair in lines if all(side.strip() for side in pair)]
     if not lines:

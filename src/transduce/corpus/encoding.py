@@ -1,0 +1,191 @@
+"""Encodes the pairs of all corpora as tokens, in batches, on all cores; resumes an interrupted encoding.
+
+Worker processes encode where there are enough pairs; this process reads and writes. After every `SAVE_EVERY` batches
+the files are flushed and their sizes are saved. Resuming cuts the files to the saved sizes and goes on from there.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from transduce.corpus.checks import Fault, NumberedPair, Report, check_pairs, name_of
+from transduce.corpus.data import DataSpec
+from transduce.corpus.readers import read_byte_pairs
+from transduce.corpus.token_store import FILES, SIDES, CorpusPart, PackedSentences, TokenStoreWriter
+from transduce.corpus.worker_pool import map_in_order
+from transduce.runtime.progress import track
+from transduce.runtime.rate import ProgressRate
+from transduce.storage.atomic import atomic_write_text, flush_to_disk
+from transduce.text.subwords import Subwords
+
+__all__ = ["STATE", "EncodingState", "encode_corpus"]
+
+BATCH = 2_000
+"""Pairs encoded at a time."""
+
+SAVE_EVERY = 100
+"""Batches between two saved states."""
+
+PAIRS_PER_PROCESS = 25_000
+"""Pairs for which starting a process pays: its start takes as long as encoding some thousands."""
+
+PROGRESS_SECONDS = 10.0
+"""Seconds between two messages about progress, at least."""
+
+STATE = "state.json"
+
+
+class EncodingState(NamedTuple):
+    """The state of an encoding, saved in `state.json` under the names of its fields."""
+
+    report: Report
+    corpus: int = 0  # the index of the corpus being read
+    read: int = 0  # pairs read from it
+    kept: int = 0  # pairs kept from it
+    longest: int = 0  # tokens of the longest side
+    parts: tuple[CorpusPart, ...] = ()  # the corpora before it
+    sizes: tuple[int, ...] = (0,) * len(FILES)  # bytes of each file
+
+    @classmethod
+    def load(cls, staging: Path) -> "EncodingState":
+        """Reads the state of an interrupted encoding; returns the initial state where that fails."""
+        path = staging / STATE
+        if not path.exists():
+            return cls(Report())
+        try:
+            values = json.loads(path.read_text("utf-8"))
+            for name, size in zip(FILES, values["sizes"], strict=True):
+                if not (staging / name).is_file() or (staging / name).stat().st_size < size:
+                    return cls(Report())
+            parts = tuple(CorpusPart(*part) for part in values.pop("parts"))
+            return cls(Report.from_dictionary(values.pop("report")), parts=parts, **values)
+        except (ValueError, KeyError, TypeError):
+            return cls(Report())
+
+    def save(self, staging: Path, files: Mapping[str, BinaryIO]) -> "EncodingState":
+        """Flushes the files to the disk, then saves the state with their sizes; returns that state."""
+        for file in files.values():
+            file.flush()
+        state = self._replace(sizes=tuple(files[name].tell() for name in FILES))
+        for name in FILES:
+            flush_to_disk(staging / name)
+        atomic_write_text(staging / STATE, json.dumps({**state._asdict(), "report": self.report.as_dictionary()}))
+        return state
+
+
+def encode_corpus(
+    data: DataSpec,
+    subwords: tuple[Subwords, Subwords],
+    staging: Path,
+    total: int,
+    say: Callable[[str], None],
+    *,
+    threads: int,
+) -> tuple[EncodingState, np.dtype[Any]]:
+    """Writes the `total` pairs of all corpora into the files of a store in `staging`; resumes an interrupted call.
+
+    `threads` is the largest number of processes. Returns the final state and the type of the tokens.
+    """
+    dtype = np.dtype("<u2" if max(side.size for side in subwords) <= 1 << 16 else "<u4")
+    state = EncodingState.load(staging)
+    if state.report.read:
+        say(f"resuming after {state.report.read:,} pairs")
+    pace = ProgressRate(total, state.report.read)
+    processes = min(threads, (total - state.report.read) // PAIRS_PER_PROCESS)
+    with ExitStack() as stack:
+        files = {name: stack.enter_context((staging / name).open("ab")) for name in FILES}
+        for file, size in zip(files.values(), state.sizes, strict=True):
+            file.seek(file.truncate(size))
+        writer = TokenStoreWriter(files, dtype)
+        encode = partial(_encode_batch, data, subwords, dtype)
+        progress = stack.enter_context(track("encoding", total))
+        batches = stack.enter_context(closing(map_in_order(encode, _batches(data, state), processes)))
+        for count, batch in enumerate(batches, start=1):
+            state = _append_batch(_advance(state, batch.corpus, data), batch, writer)
+            pace.done = state.report.read
+            progress.update(pace.done)
+            if pace.told(PROGRESS_SECONDS):
+                say(f"{pace.done:,} of {total:,} pairs, {pace.rate:,.0f} a second{pace.left}")
+            if count % SAVE_EVERY == 0:
+                state = state.save(staging, files)
+        state = _advance(state, len(data.train), data).save(staging, files)
+    return state, dtype
+
+
+class PairBatch(NamedTuple):
+    """Consecutive pairs of one corpus."""
+
+    corpus: int
+    pairs: list[NumberedPair]
+
+
+def _batches(data: DataSpec, state: EncodingState) -> Iterator[PairBatch]:
+    """Yields the pairs of all corpora that come after `state`."""
+    for index, corpus in enumerate(data.train[state.corpus :], start=state.corpus):
+        read = state.read if index == state.corpus else 0
+        pairs = islice(enumerate(read_byte_pairs(corpus), start=1), read, None)
+        while batch := list(islice(pairs, BATCH)):
+            yield PairBatch(index, batch)
+
+
+def _advance(state: EncodingState, corpus: int, data: DataSpec) -> EncodingState:
+    """Returns the state in the corpus of index `corpus`, with all corpora before it finished."""
+    while state.corpus < corpus:
+        part = CorpusPart(state.kept, data.train[state.corpus].weight)
+        state = state._replace(corpus=state.corpus + 1, read=0, kept=0, parts=(*state.parts, part))
+    return state
+
+
+class EncodedBatch(NamedTuple):
+    """The sentences kept of a `PairBatch`, for each side, and the report of the batch."""
+
+    corpus: int
+    report: Report
+    sides: tuple[PackedSentences, PackedSentences]
+
+
+def _encode_batch(
+    data: DataSpec, subwords: tuple[Subwords, Subwords], dtype: np.dtype[Any], batch: PairBatch
+) -> EncodedBatch:
+    """Checks the pairs of a batch and encodes those without fault."""
+    report = Report()
+    pairs = list(check_pairs(batch.pairs, name_of(data.train[batch.corpus]), report, data.longest))
+    source, target = (side.encode([pair[place] for pair in pairs]) for place, side in enumerate(subwords, start=1))
+    kept_rows = []
+    for row, (place, _, _) in enumerate(pairs):
+        if fault := _fault_of_length(len(source[row]), len(target[row]), data):
+            report.note(fault, place)
+        else:
+            kept_rows.append(row)
+    report.kept = len(kept_rows)
+    left, right = (PackedSentences.of([side[row] for row in kept_rows], dtype) for side in (source, target))
+    return EncodedBatch(batch.corpus, report, (left, right))
+
+
+def _append_batch(state: EncodingState, batch: EncodedBatch, writer: TokenStoreWriter) -> EncodingState:
+    """Writes a batch; returns the state after it."""
+    longest = state.longest
+    for side, sentences in zip(SIDES, batch.sides):
+        writer.append(side, sentences)
+        longest = max(longest, int(sentences.lengths.max(initial=0)))
+    state.report.add(batch.report)
+    read, kept = state.read + batch.report.read, state.kept + batch.report.kept
+    return state._replace(read=read, kept=kept, longest=longest)
+
+
+def _fault_of_length(source: int, target: int, data: DataSpec) -> Fault | None:
+    """Returns the fault of a pair with these numbers of tokens.
+
+    The end symbol counts for the ratio and not for the length: it makes the ratio lenient with the shortest pairs.
+    """
+    if max(source, target) > data.longest:
+        return Fault.LONG
+    if data.ratio is not None and max(source, target) + 1 > data.ratio * (min(source, target) + 1):
+        return Fault.RATIO
+    return None
