@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 import transduce
-from transduce.paper.provenance import program
+from transduce.paper.provenance import program_version
 
 
 @pytest.fixture(autouse=True)
 def asked_anew():
-    program.cache_clear()
+    program_version.cache_clear()
     yield
-    program.cache_clear()
+    program_version.cache_clear()
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -25,15 +25,15 @@ def test_what_makes_a_commit_dirty_is_the_program_and_not_what_it_writes(
     source.parent.mkdir()
     source.write_text("")
     monkeypatch.setattr(transduce, "__file__", str(source))
-    assert program() == transduce.__version__
-    program.cache_clear()
+    assert program_version() == transduce.__version__
+    program_version.cache_clear()
     for command in (["init"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-m", "first"]):
         subprocess.run(["git", "-C", str(tmp_path), *command], check=True, capture_output=True)
     table.write_text("new")
-    clean = program()
+    clean = program_version()
     assert clean.startswith(f"{transduce.__version__} at ")
     assert not clean.endswith("-dirty")
     source.write_text("changed = True\n")
-    assert program() == clean, "it runs on as it began"
-    program.cache_clear()
-    assert program() == f"{clean}-dirty"
+    assert program_version() == clean, "it runs on as it began"
+    program_version.cache_clear()
+    assert program_version() == f"{clean}-dirty"

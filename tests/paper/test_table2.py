@@ -4,12 +4,12 @@ import json
 import shutil
 
 import pytest
-from paper_fixtures import MEMORY, TRANSFORMER, found
+from paper_fixtures import MEMORY, TRANSFORMER, make_result
 
 from transduce.measure import Score
 from transduce.paper import table2
 from transduce.paper.printed import table2 as printed
-from transduce.paper.scales import scale
+from transduce.paper.scales import scale_named
 from transduce.paper.systems import PUBLISHED, SYSTEMS, System
 from transduce.paper.trials import run_trial
 from transduce.recipe.presets import PRESETS
@@ -58,7 +58,7 @@ def test_every_small_system_is_a_recipe(system, tiny):
 
 
 def test_only_recurrence_makes_training_wait_for_words(tiny):
-    waits = {system.name: table2._waits(table2._recipe(tiny, system).model) for system in SYSTEMS}
+    waits = {system.name: table2._chains(table2._recipe(tiny, system).model) for system in SYSTEMS}
     growing = {name for name, (short, long) in waits.items() if long > short}
     assert growing == {"rnnsearch", "luong", "gnmt", "neural-gpu"}
 
@@ -76,7 +76,7 @@ def test_a_rate_rises_for_an_eighth_of_the_steps_at_most(tiny, systems):
 
 
 def test_an_ensemble_is_of_the_weights_that_were_measured(tiny, systems, tmp_path):
-    run = lambda names: table2.table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1), lambda line: None)  # noqa: E731
+    run = lambda names: table2.run_table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1), lambda line: None)  # noqa: E731
     found = run([system.name for system in systems])
     assert table2._ensemble(tiny, found.rows, tmp_path, TrainOptions("cpu", 1))[1] is not None
     later = [row._replace(time=row.time._replace(weights="others")) for row in found.rows]
@@ -87,7 +87,7 @@ def test_an_ensemble_is_of_the_weights_that_were_measured(tiny, systems, tmp_pat
 
 
 def test_rows_are_trained_at_both_budgets_and_the_best_are_joined(tiny, systems, tmp_path, monkeypatch):
-    run = lambda names: table2.table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1), lambda line: None)  # noqa: E731
+    run = lambda names: table2.run_table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1), lambda line: None)  # noqa: E731
     half = run(["first"])
     assert [row.time is None for row in half.rows] == [False, True, True]
     assert half.ensemble is None
@@ -120,19 +120,21 @@ def test_what_another_process_has_trained_meanwhile_is_in_the_table(tiny, system
     asked = {}
     monkeypatch.setattr(table2, "run_trial", trains)
     names = [system.name for system in systems]
-    rows = table2.table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1), lambda line: None).rows
+    rows = table2.run_table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1), lambda line: None).rows
     assert [row.time is None for row in rows] == [False, True, True]
 
 
 def test_what_is_not_reached_is_said_and_the_best_are_named():
     rows = [
         table2.SystemResult(
-            SYSTEMS[0], found("bytenet", steps=20), found("bytenet", bleu=15.0, rate=2e11), (61, 61), None
+            SYSTEMS[0], make_result("bytenet", steps=20), make_result("bytenet", bleu=15.0, rate=2e11), (61, 61), None
         ),
-        table2.SystemResult(SYSTEMS[2], found("luong", bleu=11.0), found("luong", bleu=13.0), (71, 141), None),
+        table2.SystemResult(
+            SYSTEMS[2], make_result("luong", bleu=11.0), make_result("luong", bleu=13.0), (71, 141), None
+        ),
         table2.SystemResult(SYSTEMS[3], None, None, (111, 221), None),
     ]
-    text = printed.as_text(table2.SystemComparison(scale("small"), rows, Score(0.5, "nrefs:1", None, None), None))
+    text = printed.as_text(table2.SystemComparison(scale_named("small"), rows, Score(0.5, "nrefs:1", None, None), None))
     assert (
         "| bytenet | 1,234 | not reached | 15.00 [14.00, 16.00] | 1e+12, 1.2e+13 | 1.0 | 61 | ByteNet: 23.75 |" in text
     )
@@ -140,7 +142,7 @@ def test_what_is_not_reached_is_said_and_the_best_are_named():
     other = rows[1].time._replace(environment={"device": "H200", "threads": 1})
     text_of_two = printed.as_text(
         table2.SystemComparison(
-            scale("small"), [rows[0], rows[1]._replace(time=other)], Score(0.5, "nrefs:1", None, None), None
+            scale_named("small"), [rows[0], rows[1]._replace(time=other)], Score(0.5, "nrefs:1", None, None), None
         )
     )
     assert "Equal time was not on equal machines: no best is named." in text_of_two

@@ -8,9 +8,17 @@ from paper_fixtures import TRANSFORMER
 
 from transduce.model_directory import Weights
 from transduce.paper.confidence_interval import confidence_interval
-from transduce.paper.printed.cells import trainings
-from transduce.paper.record import add_record, lay_out, records, take_in
-from transduce.paper.trials import Budget, Trial, holds, operations_a_step, read_trial, run_trial, shared_store
+from transduce.paper.printed.cells import describe_trainings
+from transduce.paper.record import add_record, collect_records, distribute_records, read_records
+from transduce.paper.trials import (
+    Budget,
+    Trial,
+    has_measured_weights,
+    operations_a_step,
+    read_trial,
+    run_trial,
+    shared_store,
+)
 from transduce.recipe import from_values
 from transduce.settings import merged
 from transduce.storage.locks import exclusive_lock
@@ -29,13 +37,13 @@ def trial(tiny):
 def test_each_budget_is_measured_where_it_is_reached(trial, tmp_path):
     found = run_trial(trial, tmp_path, [Budget("few", 3), Budget("more", 6)], CPU, lambda line: None)
     assert [each.step for each in found.values()] == [3, 6]
-    assert found["few"].words < found["more"].words
+    assert found["few"].tokens < found["more"].tokens
     assert found["few"].perplexity != found["more"].perplexity
     alone = run_trial(trial._replace(name="alone"), tmp_path, [Budget("more", 6)], CPU, lambda line: None)["more"]
-    assert (alone.perplexity, alone.bleu, alone.words) == (
+    assert (alone.perplexity, alone.bleu, alone.tokens) == (
         found["more"].perplexity,
         found["more"].bleu,
-        found["more"].words,
+        found["more"].tokens,
     )
     assert alone.operations == pytest.approx(2 * found["few"].operations)
     assert (tmp_path / "row" / "outputs-few.txt").read_text().count("\n") == 5
@@ -44,12 +52,12 @@ def test_each_budget_is_measured_where_it_is_reached(trial, tmp_path):
 def test_trainings_are_counted_once_and_told_apart_by_what_made_them(trial, tmp_path):
     found = run_trial(trial, tmp_path, [Budget("few", 3), Budget("more", 6)], CPU, lambda line: None)
     hour = found["more"]._replace(seconds=7200.0)
-    (line,) = trainings([found["few"], hour])
+    (line,) = describe_trainings([found["few"], hour])
     assert line.startswith("Trainings: 1, 2.0 hours together. ")
-    (line,) = trainings([hour, hour._replace(trial="other", program="0.0 at abc")])
-    assert line.startswith("Trainings: 2, 4.0 hours together, not all made alike. ")
+    (line,) = describe_trainings([hour, hour._replace(trial="other", program="0.0 at abc")])
+    assert line.startswith("Trainings: 2, 4.0 hours together, of several programs or machines. ")
     assert "1 by 0.0 at abc, 1 thread of " in line
-    assert not list(trainings([]))
+    assert not list(describe_trainings([]))
 
 
 def test_what_was_found_is_not_looked_for_again(trial, tmp_path, monkeypatch):
@@ -62,7 +70,7 @@ def test_a_row_that_another_process_trains_is_left_to_it(trial, tmp_path):
     said = []
     with exclusive_lock(tmp_path / "row", "training"):
         assert not run_trial(trial, tmp_path, [Budget("few", 3)], CPU, said.append)
-    assert said[-1] == "row is left to the process that trains it; give the command again when that has ended"
+    assert said[-1] == "another process trains row; run this command again when that process has ended"
     assert run_trial(trial, tmp_path, [Budget("few", 3)], CPU, said.append)["few"].step == 3
 
 
@@ -85,7 +93,7 @@ def test_another_recipe_is_no_answer_and_is_not_trained_over(trial, tmp_path):
         recipe=from_values(merged(trial.recipe.as_dictionary(), {"model": {"dropout": 0.3}}), place="")
     )
     assert read_trial(other, tmp_path, few) is None
-    with pytest.raises(ValueError, match="was trained by another recipe than `row` has now: move it away"):
+    with pytest.raises(ValueError, match="was trained with another recipe than `row` has now: move it away"):
         run_trial(other, tmp_path, [few], CPU, lambda line: None)
     assert read_trial(trial, tmp_path, few) == found
 
@@ -105,7 +113,7 @@ def test_what_was_trained_for_too_long_and_not_measured_is_no_answer(
     """A training ends with a step and a checkpoint, and so a little late."""
     ended = TrainResult(steps, 1, seconds, "its time is over", Weights(kind="last", steps=(steps,)))
     monkeypatch.setattr("transduce.paper.trials.run_training", lambda *arguments: ended)
-    monkeypatch.setattr("transduce.paper.trials._found", Mock(side_effect=KeyError("measured")))
+    monkeypatch.setattr("transduce.paper.trials._measure", Mock(side_effect=KeyError("measured")))
     with pytest.raises(
         KeyError if answers else ValueError, match=r"measured|was trained for 1\.2 minutes, and time asks for 1: give"
     ):
@@ -169,30 +177,30 @@ def test_a_folder_may_be_moved(trial, tmp_path):
 def test_minutes_end_what_steps_would_not(trial, tmp_path):
     bounds = [Budget("arithmetic", 10**6, 0.001), Budget("time", None, 0.001)]
     found = run_trial(trial, tmp_path, bounds, CPU, lambda line: None)
-    assert not found["arithmetic"].reached
+    assert not found["arithmetic"].is_complete
     assert found["time"].step == found["arithmetic"].step < 10**6
 
 
 def test_what_else_is_asked_of_a_trial_is_measured_with_it_and_kept(trial, tmp_path):
     few = Budget("few", 2)
     first = run_trial(trial, tmp_path, [few], CPU, lambda line: None)["few"]
-    asked = trial._replace(also={"lines": lambda model, outputs: [model.config.model.kind, len(outputs)]})
+    asked = trial._replace(measures={"lines": lambda model, outputs: [model.config.model.kind, len(outputs)]})
     assert read_trial(asked, tmp_path, few) == first  # which does not answer it
     found = run_trial(asked, tmp_path, [Budget("few", 2, 1e-9)], TrainOptions("cpu", 2), lambda line: None)["few"]
-    assert found == first._replace(also={"lines": ["transformer", 5]})  # made by whom it was made before
+    assert found == first._replace(measures={"lines": ["transformer", 5]})  # made by whom it was made before
     assert read_trial(asked, tmp_path, few) == found
-    again, said = trial._replace(also={**asked.also, "new": lambda model, outputs: 1}), []
+    again, said = trial._replace(measures={**asked.measures, "new": lambda model, outputs: 1}), []
     (tmp_path / "row").rename(tmp_path / "away")  # without the weights, what is known has to do
     assert run_trial(again, tmp_path, [few], CPU, said.append)["few"] == found
-    assert said[0] == "row: not measured, and the weights are not here: new"
+    assert said[0] == "row: not measured, since the weights are not here: new"
 
 
 def test_of_several_results_the_latest_counts(trial, tmp_path):
     few = Budget("few", 2)
     first = run_trial(trial, tmp_path, [few], CPU, lambda line: None)["few"]
-    (record,) = records(tmp_path, "row")
+    (record,) = read_records(tmp_path, "row")
     for bleu, when in ((1.0, "2000-01-01T00:00:00+00:00"), (99.0, "2999-01-01T00:00:00+00:00")):
-        add_record(tmp_path, record._replace(found={**record.found, "bleu": bleu, "when": when}))
+        add_record(tmp_path, record._replace(result={**record.result, "bleu": bleu, "when": when}))
         latest = read_trial(trial, tmp_path, few).bleu
         assert latest == (first.bleu if when < first.when else 99.0)
     assert first.environment["precision"] == "float32"
@@ -201,11 +209,11 @@ def test_of_several_results_the_latest_counts(trial, tmp_path):
 
 def test_weights_are_known_by_what_they_are(trial, tmp_path):
     found = run_trial(trial, tmp_path, [Budget("few", 2)], CPU, lambda line: None)["few"]
-    assert holds(trial, tmp_path, found)
-    assert not holds(trial, tmp_path, found._replace(weights="others"))
-    assert not holds(trial._replace(name="no row"), tmp_path, found)
+    assert has_measured_weights(trial, tmp_path, found)
+    assert not has_measured_weights(trial, tmp_path, found._replace(weights="others"))
+    assert not has_measured_weights(trial._replace(name="no row"), tmp_path, found)
     run_trial(trial, tmp_path, [Budget("few", 3)], CPU, lambda line: None)
-    assert not holds(trial, tmp_path, found)
+    assert not has_measured_weights(trial, tmp_path, found)
 
 
 def test_what_was_found_elsewhere_is_believed_and_not_overwritten(trial, tmp_path, monkeypatch):
@@ -216,12 +224,12 @@ def test_what_was_found_elsewhere_is_believed_and_not_overwritten(trial, tmp_pat
         recipe=from_values(merged(trial.recipe.as_dictionary(), {"model": {"dropout": 0.3}}), place="")
     )
     mine = run_trial(other, here / "table-small", [few], CPU, lambda line: None)["few"]
-    take_in(out, there)
-    lay_out(out, here)
-    take_in(out, here)
+    collect_records(out, there)
+    distribute_records(out, here)
+    collect_records(out, here)
     monkeypatch.setattr("transduce.paper.trials.run_training", lambda *arguments: pytest.fail("trained again"))
     for work in (here, tmp_path / "new"):
-        lay_out(out, work)
+        distribute_records(out, work)
         assert run_trial(trial, work / "table-small", [few], CPU, lambda line: None)["few"] == found
         assert run_trial(other, work / "table-small", [few], CPU, lambda line: None)["few"] == mine
     assert (out / "trainings.jsonl").read_text().count("\n") == 2
