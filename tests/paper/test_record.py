@@ -1,4 +1,4 @@
-"""Records of trainings: added by several processes, joined as sets of lines, never lost, and read from every version."""
+"""Records of trainings: added by several processes, joined as sets of lines, and read from every version."""
 
 import json
 import multiprocessing

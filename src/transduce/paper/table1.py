@@ -56,7 +56,7 @@ class LayerCosts(NamedTuple):
 
 
 class Crossover(NamedTuple):
-    """The length from which self-attention costs more than recurrence, in operations and in time; None: at no length."""
+    """The length from which self-attention costs more than recurrence, in operations and in time (None: never)."""
 
     counted: float
     timed: float | None
