@@ -1,4 +1,4 @@
-"""Where a result comes from: the program's commit, and whether the program was another."""
+"""The version of the program in a result: commit, and whether the working copy differs from it."""
 
 import shutil
 import subprocess
@@ -11,14 +11,14 @@ from transduce.paper.provenance import program_version
 
 
 @pytest.fixture(autouse=True)
-def asked_anew():
+def clear_cached_version():
     program_version.cache_clear()
     yield
     program_version.cache_clear()
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_what_makes_a_commit_dirty_is_the_program_and_not_what_it_writes(
+def test_changes_to_the_program_make_a_version_dirty_and_other_files_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, table = tmp_path / "src" / "__init__.py", tmp_path / "table.md"
@@ -34,6 +34,6 @@ def test_what_makes_a_commit_dirty_is_the_program_and_not_what_it_writes(
     assert clean.startswith(f"{transduce.__version__} at ")
     assert not clean.endswith("-dirty")
     source.write_text("changed = True\n")
-    assert program_version() == clean, "it runs on as it began"
+    assert program_version() == clean, "the version is that of the first call"
     program_version.cache_clear()
     assert program_version() == f"{clean}-dirty"

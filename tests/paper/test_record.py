@@ -11,7 +11,7 @@ from transduce.paper.trials import TrialResult
 from transduce.storage.locks import wait_for_lock
 
 
-def _adds(folder, names):
+def _add_records(folder, names):
     for name in names:
         add_record(folder, Record(name, {"seed": 1}, {"bleu": 1.0}))
 
@@ -19,7 +19,7 @@ def _adds(folder, names):
 def test_two_processes_that_write_at_once_lose_nothing(tmp_path):
     names = [[f"{side}-{number}" for number in range(12)] for side in ("left", "right")]
     spawned = multiprocessing.get_context("spawn")
-    processes = [spawned.Process(target=_adds, args=(tmp_path, each)) for each in names]
+    processes = [spawned.Process(target=_add_records, args=(tmp_path, side)) for side in names]
     for process in processes:
         process.start()
     for process in processes:
@@ -30,14 +30,14 @@ def test_two_processes_that_write_at_once_lose_nothing(tmp_path):
     assert lines == sorted(lines)
 
 
-def _waits(folder, path):
+def _write_under_lock(folder, path):
     with wait_for_lock(folder):
         path.write_text("mine")
 
 
-def test_a_turn_is_waited_for(tmp_path):
+def test_a_lock_is_waited_for(tmp_path):
     done = tmp_path / "done"
-    process = multiprocessing.get_context("spawn").Process(target=_waits, args=(tmp_path, done))
+    process = multiprocessing.get_context("spawn").Process(target=_write_under_lock, args=(tmp_path, done))
     with wait_for_lock(tmp_path):
         process.start()
         process.join(3)
@@ -47,21 +47,21 @@ def test_a_turn_is_waited_for(tmp_path):
     assert done.read_text() == "mine"
 
 
-def test_folders_of_two_levels_are_carried_and_joined(tmp_path):
-    here, there, out = tmp_path / "here", tmp_path / "there", tmp_path / "out"
-    add_record(here / "table3-small", Record("A1", {}, {"bleu": 1.0, "lines": "one\u2028two"}))
-    add_record(there / "distance-small" / "lengths", Record("learned", {}, {"bleu": 2.0}))
-    for work in (here, there, here):
+def test_records_of_nested_folders_are_collected_and_distributed(tmp_path):
+    first, second, out = tmp_path / "first", tmp_path / "second", tmp_path / "out"
+    add_record(first / "table3-small", Record("A1", {}, {"bleu": 1.0, "lines": "one\u2028two"}))
+    add_record(second / "distance-small" / "lengths", Record("learned", {}, {"bleu": 2.0}))
+    for work in (first, second, first):
         distribute_records(out, work)
         collect_records(out, work)
-    for work in (here, tmp_path / "new"):
+    for work in (first, tmp_path / "new"):
         distribute_records(out, work)
         assert read_records(work / "table3-small", "A1")[0].result == {"bleu": 1.0, "lines": "one\u2028two"}
         assert read_records(work / "distance-small" / "lengths", "learned")[0].result == {"bleu": 2.0}
         assert not read_records(work / "table3-small", "learned")
 
 
-def test_a_copy_beside_the_folders_of_trainings_is_left_out(tmp_path):
+def test_a_backup_of_a_folder_of_trainings_is_ignored(tmp_path):
     for folder in ("table3-small", "table3-small.bak"):
         add_record(tmp_path / "work" / folder, Record("A1", {}, {"bleu": 1.0}))
     collect_records(tmp_path / "out", tmp_path / "work")
@@ -69,7 +69,7 @@ def test_a_copy_beside_the_folders_of_trainings_is_left_out(tmp_path):
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["table3-small"]
 
 
-def test_what_is_known_is_not_written_again(tmp_path):
+def test_a_present_record_is_not_written_again(tmp_path):
     add_record(tmp_path, Record("A1", {}, {"bleu": 1.0}))
     before = (tmp_path / "found.jsonl").stat()
     add_record(tmp_path, Record("A1", {}, {"bleu": 1.0}))

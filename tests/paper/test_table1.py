@@ -1,4 +1,4 @@
-"""Table 1: what is counted grows as the paper states, paths and waits are those of the mechanism, and time is taken."""
+"""Table 1: counted operations grow as the paper states; paths and chains of products are those of each layer."""
 
 import json
 import math
@@ -30,7 +30,7 @@ def test_only_a_recurrence_waits_for_each_word(kind):
     assert chains[0] <= 8
 
 
-def test_numbers_that_are_alike_are_printed_once():
+def test_equal_numbers_are_printed_once():
     assert (printed._join_distinct([2, 2, 2]), printed._join_distinct([8, 16, 32])) == ("2", "8, 16, 32")
 
 
@@ -39,13 +39,13 @@ def test_the_longest_path_is_that_of_the_mechanism(n):
     shape = Shape(n=n, d=4, k=3, r=2)
     assert longest_path(KIND["self-attention"], shape) == 1
     assert longest_path(KIND["recurrent"], shape) == n - 1
-    assert longest_path(KIND["convolution, contiguous"], shape) == n - 1  # one place on either side
+    assert longest_path(KIND["convolution, contiguous"], shape) == n - 1  # one position on either side
     assert longest_path(KIND["convolution, contiguous"], shape._replace(k=5)) == math.ceil((n - 1) / 2)
     assert longest_path(KIND["convolution, dilated"], shape) == math.ceil(math.log(n, 3) - 1e-9)
     assert longest_path(KIND["self-attention, r neighbours"], shape) == math.ceil((n - 1) / 2)
 
 
-def test_a_map_of_each_position_alone_connects_nothing():
+def test_a_position_wise_map_connects_no_positions():
     assert longest_path(KIND["separable convolution: by position"], Shape(n=5, d=4)) is None
 
 
@@ -56,11 +56,11 @@ def test_the_table_is_printed_and_drawn_from_what_was_found(tmp_path, monkeypatc
     monkeypatch.setattr(table1, "WIDTHS", [16])
     monkeypatch.setattr(table1, "LEAST_SECONDS", 0.0)
     monkeypatch.setattr(table1, "PATHS", {"n": [5, 9], "k": [3], "r": [2]})
-    said = []
-    rows = table1.measure_layers(torch.device("cpu"), 1, said.append)
+    messages = []
+    rows = table1.measure_layers(torch.device("cpu"), 1, messages.append)
     claims = table1.measure_claims(torch.device("cpu"), 1)
     text = printed.as_text(rows, claims)
-    assert said == [kind.name for kind in KINDS]
+    assert messages == [kind.name for kind in KINDS]
     assert "| self-attention | O(n²·d) | n^2.00, d^1.00 |" in text
     assert "| recurrent | O(n) | 9 |  |  | 8 |" in text
     assert all(ratio == pytest.approx(0.5, abs=0.01) for ratio in claims.separable.values())

@@ -1,4 +1,4 @@
-"""Table 2: the systems under one protocol, at both budgets, with what the paper prints beside them."""
+"""Table 2: the systems under one protocol, at both budgets, beside the figures of the paper."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ PAPER = {
 
 @pytest.fixture
 def systems(monkeypatch):
-    """Three systems of a second each."""
+    """Returns three systems that train in a second each."""
     names = ("first", "second", "third")
     chosen = [System(name, None, "base", MEMORY if name == "third" else TRANSFORMER, 0.01) for name in names]
     monkeypatch.setattr(table2, "SYSTEMS", chosen)
@@ -40,11 +40,11 @@ def systems(monkeypatch):
 
 
 def test_the_published_rows_are_the_papers():
-    assert {each.name: (each.bleu_de, each.bleu_fr) for each in PUBLISHED} == PAPER
+    assert {row.name: (row.bleu_de, row.bleu_fr) for row in PUBLISHED} == PAPER
 
 
-def test_every_system_stands_beside_a_row_that_is_printed_and_is_of_the_family_of_its_preset():
-    names = {each.name for each in PUBLISHED}
+def test_every_system_is_beside_a_published_row_and_has_the_kind_of_its_preset():
+    names = {row.name for row in PUBLISHED}
     assert {system.published for system in SYSTEMS} - {None} <= names
     assert len({system.name for system in SYSTEMS}) == len(SYSTEMS)
     for system in SYSTEMS:
@@ -57,9 +57,9 @@ def test_every_small_system_is_a_recipe(system, tiny):
     assert validated(type(spec), spec.as_dictionary(), place="here") == spec
 
 
-def test_only_recurrence_makes_training_wait_for_words(tiny):
-    waits = {system.name: table2._chains(table2._recipe(tiny, system).model) for system in SYSTEMS}
-    growing = {name for name, (short, long) in waits.items() if long > short}
+def test_only_recurrence_has_chains_that_grow_with_the_sentence(tiny):
+    chains = {system.name: table2._chains(table2._recipe(tiny, system).model) for system in SYSTEMS}
+    growing = {name for name, (short, long) in chains.items() if long > short}
     assert growing == {"rnnsearch", "luong", "gnmt", "neural-gpu"}
 
 
@@ -75,14 +75,14 @@ def test_a_rate_rises_for_an_eighth_of_the_steps_at_most(tiny, systems):
         assert table2._recipe(tiny, systems[0], steps).training.schedule.warmup == min(steady, warmup)
 
 
-def test_an_ensemble_is_of_the_weights_that_were_measured(tiny, systems, tmp_path):
+def test_an_ensemble_needs_the_measured_weights(tiny, systems, tmp_path):
     run = lambda names: table2.run_table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1), lambda line: None)  # noqa: E731
-    found = run([system.name for system in systems])
-    assert table2._ensemble(tiny, found.rows, tmp_path, TrainOptions("cpu", 1))[1] is not None
-    later = [row._replace(time=row.time._replace(weights="others")) for row in found.rows]
+    comparison = run([system.name for system in systems])
+    assert table2._ensemble(tiny, comparison.rows, tmp_path, TrainOptions("cpu", 1))[1] is not None
+    later = [row._replace(time=row.time._replace(weights="others")) for row in comparison.rows]
     names, score = table2._ensemble(tiny, later, tmp_path, TrainOptions("cpu", 1))
     assert score is None
-    text = printed.as_text(found._replace(rows=later, ensemble=(names, score)))
+    text = printed.as_text(comparison._replace(rows=later, ensemble=(names, score)))
     assert f"Ensemble of {', '.join(names)}, the best of these on the same test set: not all of their weights" in text
 
 
@@ -96,10 +96,10 @@ def test_rows_are_trained_at_both_budgets_and_the_best_are_joined(tiny, systems,
     names, score = whole.ensemble
     assert sorted(names) == ["first", "second", "third"]
     assert isinstance(score, Score)
-    monkeypatch.setattr(table2, "Translator", None)  # what is known of the ensemble is not translated again
+    monkeypatch.setattr(table2, "Translator", None)  # a recorded ensemble is not translated again
     again = run(["first"])
     assert again.ensemble == whole.ensemble
-    for name in ("first", "second", "third"):  # nor where the weights are not
+    for name in ("first", "second", "third"):  # nor without the weights
         shutil.rmtree(tmp_path / name)
     assert table2.as_dictionary(run(["first"])) == table2.as_dictionary(again)
     text = printed.as_text(again)
@@ -109,22 +109,22 @@ def test_rows_are_trained_at_both_budgets_and_the_best_are_joined(tiny, systems,
     json.dumps(table2.as_dictionary(again))
 
 
-def test_what_another_process_has_trained_meanwhile_is_in_the_table(tiny, systems, tmp_path, monkeypatch):
-    def trains(trial, work, budgets, options, say):
-        """The first system is another process's, which is done when the last one is."""
+def test_rows_that_another_process_has_trained_are_in_the_table(tiny, systems, tmp_path, monkeypatch):
+    def train_first_row_elsewhere(trial, work, budgets, options, say):
+        """Trains the first system as another process would, before this process reads the results."""
         if trial.name == "third":
-            first = trial._replace(name="first", recipe=asked["first"].recipe)
+            first = trial._replace(name="first", recipe=trials["first"].recipe)
             run_trial(first, work, budgets, options, say)
-        asked[trial.name] = trial
+        trials[trial.name] = trial
 
-    asked = {}
-    monkeypatch.setattr(table2, "run_trial", trains)
+    trials = {}
+    monkeypatch.setattr(table2, "run_trial", train_first_row_elsewhere)
     names = [system.name for system in systems]
     rows = table2.run_table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1), lambda line: None).rows
     assert [row.time is None for row in rows] == [False, True, True]
 
 
-def test_what_is_not_reached_is_said_and_the_best_are_named():
+def test_unfinished_budgets_and_the_best_systems_are_named():
     rows = [
         table2.SystemResult(
             SYSTEMS[0], make_result("bytenet", steps=20), make_result("bytenet", bleu=15.0, rate=2e11), (61, 61), None

@@ -44,9 +44,9 @@ def spec_of(preset, **changes):
 
 @pytest.mark.parametrize("preset", TEXT)
 def test_parameters_of_the_text(preset):
-    found = tuple(summarise_model(preset, size)["parameters"] / 1e6 for size in (37_000, 41_200))
-    # C6 has 50,450,432 at 37,000, which the list has as 50.4.
-    assert found == pytest.approx(TEXT[preset], abs=0.0505)
+    millions = tuple(summarise_model(preset, size)["parameters"] / 1e6 for size in (37_000, 41_200))
+    # C6 has 50,450,432 at 37,000, which the table above has as 50.4.
+    assert millions == pytest.approx(TEXT[preset], abs=0.0505)
 
 
 def test_learned_positions_add_their_tables():
@@ -85,7 +85,7 @@ def test_projections_are_drawn_as_the_released_code_draws_them(preset):
 
 
 def test_what_the_rows_vary():
-    """Table 3, entry by entry: what differs from base is what the row says, and nothing else."""
+    """Table 3, entry by entry: each row differs from base in its own entries only."""
 
     def entries(preset):
         values = {"data": {"train": {"embedded": "train"}}, "model": {"preset": preset}}
@@ -186,8 +186,8 @@ def test_the_arithmetic_of_a_toy_counted_by_hand():
 
 def test_parameters_by_part_are_all_parameters():
     for preset in ("tiny", "E", "released-2017"):
-        found = summarise_model(preset, 1000)
-        assert sum(found["parameters_by_part"].values()) == found["parameters"]
+        summary = summarise_model(preset, 1000)
+        assert sum(summary["parameters_by_part"].values()) == summary["parameters"]
 
 
 def test_the_defaults_of_training_are_those_of_section_5():

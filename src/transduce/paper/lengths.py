@@ -18,7 +18,6 @@ from transduce.trainer.validation import read_parallel_text
 POSITIONS = {"sinusoids": "base", "learned": "E"}  # rows of Table 3
 LONGEST = 14  # subwords a side, in training
 BINS = ((1, 14), (15, 18), (19, 24), (25, 60))  # subwords of the source; training has only lengths of the first bin
-BUDGET = "steps"
 
 
 class LengthScore(NamedTuple):
@@ -45,7 +44,7 @@ def run_lengths(
     sizes = [len(tokens) for tokens in prepared.source.encode(corpus.source)]
     bins = {f"{shortest} to {longest} subwords": (shortest, longest) for shortest, longest in BINS}  # keys of records
     measures = {name: partial(_score_bin, sizes, bounds, corpus.target) for name, bounds in bins.items()}
-    budget, length_scores = Budget(BUDGET, scale.steps, minutes), []
+    budget, length_scores = Budget("steps", scale.steps, minutes), []
     for positions, row in POSITIONS.items():
         trial = Trial(positions, _recipe(scale, row), test, measures)
         if positions in names:

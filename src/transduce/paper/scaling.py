@@ -29,7 +29,6 @@ NAMES = [f"{kind}-{d_k}" for kind in KINDS for d_k in WIDTHS]
 HEADS, D_MODEL, D_V = 2, 128, 64
 STEPS = 600  # at the small scale; at the paper's, those of Table 3
 SENTENCES, TOKENS = 32, 24  # sentences and tokens a sentence of the batch on which gradients and costs are measured
-BUDGET = "steps"
 GRADIENT = f"size of the softmaxes' gradients over {SENTENCES} sentences of {TOKENS} words"  # key of records
 
 
@@ -59,7 +58,7 @@ def run_scaling(
     batch, device = _batch(prepared), choose_device(options.device)
     vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
     measures, test = {GRADIENT: partial(_trained_gradient, batch)}, scale.corpus_named("validation")
-    budget = Budget(BUDGET, STEPS if scale.name == "small" else scale.steps, minutes)
+    budget = Budget("steps", STEPS if scale.name == "small" else scale.steps, minutes)
     trials = {
         (kind, d_k): Trial(f"{kind}-{d_k}", recipe_of(scale, kind, d_k), test, measures)
         for kind in KINDS

@@ -34,7 +34,6 @@ CLASSES = ("one", "two")
 LONGEST = 24  # words, in training
 BINS = ((1, 8), (9, 16), (17, 24), (25, 32), (33, 48))  # the last two are longer than any in training
 PAIRS, TESTED = 20_000, 100  # pairs for training; sentences of each length for testing
-BUDGET = "steps"
 STEPS = 800
 
 
@@ -105,7 +104,7 @@ def run_sequences(
     }
     measures = {name: partial(_accuracy, task, bounds) for name, (task, bounds) in bins.items()}
     test = Files(source=str(work / "test.source"), target=str(work / "test.target"))
-    budget, accuracies = Budget(BUDGET, STEPS, minutes), []
+    budget, accuracies = Budget("steps", STEPS, minutes), []
     for system in SYSTEMS:
         trial = Trial(system.name, _recipe(system, work), test, measures)
         if system.name in names:

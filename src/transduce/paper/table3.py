@@ -20,7 +20,6 @@ from transduce.trainer.train import TrainOptions
 Metric = Literal["perplexity", "bleu"]
 METRICS: tuple[Metric, ...] = ("perplexity", "bleu")
 
-BUDGET = "steps"
 PRINTED_EQUAL = 0.005  # a published difference below this is none
 EQUIVALENT = 0.5  # points of either metric: a difference whose whole interval is within them counts as none
 BIG_FACTOR = 3  # steps of big by those of base
@@ -175,7 +174,7 @@ def _trial(scale: Scale, name: str, seed: int) -> Trial:
 
 
 def _budget(scale: Scale, name: str, minutes: float | None) -> Budget:
-    return Budget(BUDGET, scale.steps * (BIG_FACTOR if name == "big" else 1), minutes)
+    return Budget("steps", scale.steps * (BIG_FACTOR if name == "big" else 1), minutes)
 
 
 def _read_seeds(scale: Scale, name: str, minutes: float | None, work: Path) -> list[TrialResult]:
