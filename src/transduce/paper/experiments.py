@@ -135,7 +135,7 @@ def _distance(options: ExperimentOptions) -> ExperimentResult:
         scores = lengths.run_lengths(scale, trained, options.minutes, folder / "lengths", options.training, options.say)
     return ExperimentResult(
         "distance",
-        f"Sections 4 and 3.5: what distance costs ({scale.corpus}, and made sequences)",
+        f"Sections 4 and 3.5: what distance costs ({scale.corpus}, and artificial sequences)",
         printed_distance.as_text(mixers, accuracies, scores),
         {
             "mixers": [result._asdict() for result in mixers],

@@ -15,8 +15,8 @@ from transduce.model.feed_forward import FeedForward
 from transduce.paper.counting import count_operations, longest_chain
 from transduce.paper.layers import KINDS, LayerKind, Shape, longest_path
 
-# The values of each variable, and the shape of the others. The largest are so large that the product takes longer than
-# its call. A recurrence multiplies one vector a sentence at a time: its width needs many sentences.
+# The values of each variable, and the sizes of the others: so large that the products take longer than their calls. A
+# recurrence multiplies one vector of each sentence at a time, so that times over d need many sentences.
 GRID = {
     "n": [64, 128, 256, 512, 1024, 2048, 4096, 8192],
     "d": [64, 128, 256, 512, 1024, 2048, 4096],
