@@ -1,9 +1,10 @@
-"""Real inputs, damaged at random, given to the real verbs: `python fuzz.py --seconds 600 --seed 1`.
+"""Runs real commands on real inputs with random damage: `python fuzz.py --seconds 600 --seed 1`.
 
-Recipes, changes, corpora, subword files, model directories, stores, texts and options are flipped, cut, spliced and
-swapped. A verb has to end, in good time and little memory, with code 0, or with code 2 and a message; and where it ends
-with 0 nothing may be lost: as many lines come out as went in, every pair is kept or counted, what was damaged after
-it was written is refused or made anew. Anything else is a finding; `--only N` repeats try N of a seed.
+Recipes, `--set` changes, corpora, subword files, model directories, stores, texts and options have bits flipped, and
+are cut, spliced and swapped. A command must end within the limits of `mutations`, with code 0, or with code 2 and a
+message. After code 0 nothing may be lost: the output has as many lines as the input, every pair is kept or counted, and
+a file that was damaged after it was written is refused or made again. All else is a finding; `--only N` repeats try N
+of a seed.
 """
 
 import argparse
@@ -19,7 +20,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from dirt import VALUES, WORDS, FindingError, damaged, gzipped, ran, replaced
+from mutations import (
+    VALUES,
+    WORDS,
+    FindingError,
+    gzip_and_mutate,
+    mutate_bytes,
+    mutate_values,
+    run_command,
+)
 from small_run import RECIPE
 
 from transduce.corpus import Files, Planner, Position, Tsv, open_store, readers
@@ -30,65 +39,65 @@ from transduce.text.subwords import END, Subwords
 
 
 class Corpus(NamedTuple):
-    """What every try damages a copy of."""
+    """The inputs; every try damages a copy."""
 
     folder: Path
     run: Path
     recipes: list[bytes]
-    texts: list[bytes]  # source, target, both with a tab between
+    texts: list[bytes]  # source, target, and both separated by a tab
 
 
 Try = Callable[[random.Random, Corpus, Path], None]
 
 
-def try_recipe(drawn: random.Random, corpus: Corpus, folder: Path) -> None:
-    """A recipe, damaged as text or as values."""
-    recipe = drawn.choice(corpus.recipes)
-    if drawn.random() < 0.5:
-        content = damaged(recipe, drawn, corpus.recipes)
+def try_recipe(rng: random.Random, corpus: Corpus, folder: Path) -> None:
+    """Damages a recipe as text or as values."""
+    recipe = rng.choice(corpus.recipes)
+    if rng.random() < 0.5:
+        content = mutate_bytes(recipe, rng, corpus.recipes)
     else:
-        content = json.dumps(replaced(json.loads((corpus.run / "recipe.yaml").read_text()), drawn)).encode()
+        content = json.dumps(mutate_values(json.loads((corpus.run / "recipe.yaml").read_text()), rng)).encode()
     (folder / "recipe.yaml").write_bytes(content)
-    ran(folder, "info", folder / "recipe.yaml", *drawn.choice(([], ["--json"])))
+    run_command(folder, "info", folder / "recipe.yaml", *rng.choice(([], ["--json"])))
 
 
-def try_change(drawn: random.Random, corpus: Corpus, folder: Path) -> None:
-    """A `--set`."""
+def try_change(rng: random.Random, corpus: Corpus, folder: Path) -> None:
+    """Damages a `--set`."""
     keys = ["training.steps", "model", "model.mixer.heads", "subwords.size", "data.train", "data", "x..y", ""]
-    key = drawn.choice(keys)
-    value = drawn.choice((json.dumps(drawn.choice(VALUES)).encode(), drawn.choice(WORDS)))
-    change = os.fsdecode(damaged(key.encode() + b"=" + value, drawn, list(WORDS)).replace(b"\0", b""))
-    (folder / "recipe.yaml").write_bytes(written(corpus, folder, corpus.texts[2]))
-    ran(folder, "prepare", folder / "recipe.yaml", "--out", folder / "out", f"--set={change}")
+    key = rng.choice(keys)
+    value = rng.choice((json.dumps(rng.choice(VALUES)).encode(), rng.choice(WORDS)))
+    change = os.fsdecode(mutate_bytes(key.encode() + b"=" + value, rng, list(WORDS)).replace(b"\0", b""))
+    (folder / "recipe.yaml").write_bytes(write_tsv_recipe(corpus, folder, corpus.texts[2]))
+    run_command(folder, "prepare", folder / "recipe.yaml", "--out", folder / "out", f"--set={change}")
 
 
-def written(corpus: Corpus, folder: Path, text: bytes) -> bytes:
-    """A recipe of a corpus with tabs, which is written beside it."""
+def write_tsv_recipe(corpus: Corpus, folder: Path, text: bytes) -> bytes:
+    """Writes a TSV corpus into `folder`, and returns a recipe that trains on it."""
     (folder / "pairs.tsv").write_bytes(text)
     return corpus.recipes[0].replace(b"{embedded: train}", b"{tsv: pairs.tsv}")
 
 
-def try_corpus(drawn: random.Random, corpus: Corpus, folder: Path) -> None:
-    """Training text, plain or gzipped, in one file or two: every pair is kept or counted, and used once an epoch."""
+def try_corpus(rng: random.Random, corpus: Corpus, folder: Path) -> None:
+    """Damages training text: every pair must be kept or counted, and used once an epoch."""
     source, target, both = corpus.texts
-    broken = damaged(drawn.choice((both, source)), drawn, corpus.texts)
-    recipe = written(corpus, folder, gzipped(both, drawn) if drawn.random() < 0.2 else broken)
+    plain = mutate_bytes(rng.choice((both, source)), rng, corpus.texts)
+    recipe = write_tsv_recipe(corpus, folder, gzip_and_mutate(both, rng) if rng.random() < 0.2 else plain)
     spec: Tsv | Files = Tsv(tsv=str(folder / "pairs.tsv"))
-    if drawn.random() < 0.5:
+    if rng.random() < 0.5:
         sides = [source, target]
-        sides[drawn.randrange(2)] = damaged(drawn.choice(sides), drawn, corpus.texts)
+        sides[rng.randrange(2)] = mutate_bytes(rng.choice(sides), rng, corpus.texts)
         for name, content in zip("st", sides, strict=True):
             (folder / name).write_bytes(content)
         recipe = recipe.replace(b"{tsv: pairs.tsv}", b"{source: s, target: t}")
         spec = Files(source=str(folder / "s"), target=str(folder / "t"))
     (folder / "recipe.yaml").write_bytes(recipe)
-    code, _, _ = ran(folder, "prepare", folder / "recipe.yaml", "--out", folder / "out")
+    code, _, _ = run_command(folder, "prepare", folder / "recipe.yaml", "--out", folder / "out")
     if code == 0:
         check_store(spec, folder / "out" / "training" / "store")
 
 
 def check_store(spec: Tsv | Files, place: Path) -> None:
-    """A `FindingError` where a pair is neither in the store nor counted, or is not used once an epoch."""
+    """Raises FindingError for a pair that is neither stored nor counted, or is not used once an epoch."""
     prepared = open_store(place)
     report, store = prepared.report, prepared.train
     dropped = sum(count for fault, count in report.faults.items() if fault.value.startswith("dropped"))
@@ -115,17 +124,17 @@ def check_store(spec: Tsv | Files, place: Path) -> None:
         raise FindingError("an epoch does not use every pair once")
 
 
-def try_subwords(drawn: random.Random, corpus: Corpus, folder: Path) -> None:
-    """A subword file: refused, or without loss."""
+def try_subwords(rng: random.Random, corpus: Corpus, folder: Path) -> None:
+    """Damages a subword file: it must be refused, or encode without loss."""
     content = (corpus.run / "tokenizer.json").read_bytes()
-    if drawn.random() < 0.5:
-        content = json.dumps(replaced(json.loads(content), drawn)).encode()
+    if rng.random() < 0.5:
+        content = json.dumps(mutate_values(json.loads(content), rng)).encode()
     else:
-        content = damaged(content, drawn, [content, *corpus.recipes])
+        content = mutate_bytes(content, rng, [content, *corpus.recipes])
     run = shutil.copytree(corpus.run, folder / "run", ignore=shutil.ignore_patterns("training"))
     reseal(run, "tokenizer.json", content)
-    lines = [line for line in corpus.texts[drawn.randrange(2)].decode().split("\n") if line][:3]
-    code, out, _ = ran(folder, "translate", run, given="\n".join(lines).encode())
+    lines = [line for line in corpus.texts[rng.randrange(2)].decode().split("\n") if line][:3]
+    code, out, _ = run_command(folder, "translate", run, stdin="\n".join(lines).encode())
     if code == 0:
         subwords = Subwords.parse(content, place="the damaged file")
         if out.count(b"\n") != len(lines) or subwords.decode(subwords.encode(lines)) != lines:
@@ -133,21 +142,21 @@ def try_subwords(drawn: random.Random, corpus: Corpus, folder: Path) -> None:
 
 
 def reseal(run: Path, name: str, content: bytes) -> None:
-    """Writes a file of a model directory, and the manifest as if it had always been so."""
+    """Writes a file of a model directory, and its checksum into the manifest."""
     (run / name).write_bytes(content)
     manifest = json.loads((run / MANIFEST).read_text())
     manifest["files"][name] = checksum_of(content)
     (run / MANIFEST).write_text(json.dumps(manifest))
 
 
-def try_model(drawn: random.Random, corpus: Corpus, folder: Path) -> None:
-    """A model directory with a file damaged, swapped, missing or no file: refused by that file's name."""
+def try_model(rng: random.Random, corpus: Corpus, folder: Path) -> None:
+    """Damages, replaces or removes a file of a model directory: the commands must refuse it and name that file."""
     run = shutil.copytree(corpus.run, folder / "run", ignore=shutil.ignore_patterns("training"))
     names = ["config.json", "model.safetensors", "recipe.yaml", "tokenizer.json"]
-    path = run / drawn.choice([*names, MANIFEST])
+    path = run / rng.choice([*names, MANIFEST])
     content = path.read_bytes()
     path.unlink()
-    match drawn.randrange(9):
+    match rng.randrange(9):
         case 0:
             pass
         case 1:
@@ -155,158 +164,160 @@ def try_model(drawn: random.Random, corpus: Corpus, folder: Path) -> None:
         case 2:
             os.mkfifo(path)
         case 3:
-            path.symlink_to(drawn.choice((path.name, "nowhere", "/dev/zero", "/dev/null", ".")))
+            path.symlink_to(rng.choice((path.name, "nowhere", "/dev/zero", "/dev/null", ".")))
         case 4:
-            path.write_bytes((run / drawn.choice([name for name in names if name != path.name])).read_bytes())
+            path.write_bytes((run / rng.choice([name for name in names if name != path.name])).read_bytes())
         case _:
-            path.write_bytes(damaged(content, drawn, [content]))
-    whole = path.is_file() and path.read_bytes() == content
-    for verb in (["verify", run], ["translate", run], ["info", run])[: 2 if path.name != "config.json" else 3]:
-        code, _, said = ran(folder, *verb, given=b"a cat\n")
-        if code == 0 and not whole and not (path.name == MANIFEST and same(path.read_bytes(), content)):
-            raise FindingError(f"{verb[0]} accepts a damaged {path.name}")
-        if code == 2 and (whole or path.name not in said) and path.name != MANIFEST:  # which may blame any file
-            raise FindingError(f"{verb[0]} does not name {path.name}: {said}")
+            path.write_bytes(mutate_bytes(content, rng, [content]))
+    is_intact = path.is_file() and path.read_bytes() == content
+    for command in (["verify", run], ["translate", run], ["info", run])[: 2 if path.name != "config.json" else 3]:
+        code, _, messages = run_command(folder, *command, stdin=b"a cat\n")
+        if code == 0 and not is_intact and not (path.name == MANIFEST and has_same_files(path.read_bytes(), content)):
+            raise FindingError(f"{command[0]} accepts a damaged {path.name}")
+        if code == 2 and (is_intact or path.name not in messages) and path.name != MANIFEST:  # may blame any file
+            raise FindingError(f"{command[0]} does not name {path.name}: {messages}")
 
 
-def same(one: bytes, other: bytes) -> bool:
-    """Whether two manifests say the same of every file."""
-    return bool(json.loads(one)["files"] == json.loads(other)["files"])
+def has_same_files(manifest: bytes, original: bytes) -> bool:
+    """Whether two manifests have the same files with the same checksums."""
+    return bool(json.loads(manifest)["files"] == json.loads(original)["files"])
 
 
-def try_contents(drawn: random.Random, corpus: Corpus, folder: Path) -> None:
-    """A model directory whose manifest fits, and whose configuration or weights are odd."""
+def try_contents(rng: random.Random, corpus: Corpus, folder: Path) -> None:
+    """Damages configuration or weights of a model directory, with the right checksum in the manifest."""
     run = shutil.copytree(corpus.run, folder / "run", ignore=shutil.ignore_patterns("training"))
-    name = drawn.choice(("config.json", "config.json", "model.safetensors", "recipe.yaml", MANIFEST))
+    name = rng.choice(("config.json", "config.json", "model.safetensors", "recipe.yaml", MANIFEST))
     content = (run / name).read_bytes()
-    if name == "model.safetensors" or drawn.random() < 0.3:
-        content = damaged(content, drawn, [content])
+    if name == "model.safetensors" or rng.random() < 0.3:
+        content = mutate_bytes(content, rng, [content])
     else:
-        content = json.dumps(replaced(json.loads(content), drawn)).encode()
+        content = json.dumps(mutate_values(json.loads(content), rng)).encode()
     if name == MANIFEST:
         (run / name).write_bytes(content)
     else:
         reseal(run, name, content)
-    code, out, _ = ran(folder, "translate", run, given=b"a cat\n\nthe dog\n")
+    code, out, _ = run_command(folder, "translate", run, stdin=b"a cat\n\nthe dog\n")
     if code == 0 and out.count(b"\n") != 3:
         raise FindingError(f"three lines gave {out!r}")
-    ran(folder, "evaluate", run, "--test", drawn.choice(("spare", "x")))
-    ran(folder, "info", run)
+    run_command(folder, "evaluate", run, "--test", rng.choice(("spare", "x")))
+    run_command(folder, "info", run)
 
 
-def try_store(drawn: random.Random, corpus: Corpus, folder: Path) -> None:
-    """A prepared store, damaged: it is made again as it was."""
-    (folder / "recipe.yaml").write_bytes(written(corpus, folder, corpus.texts[2]))
+def try_store(rng: random.Random, corpus: Corpus, folder: Path) -> None:
+    """Damages a prepared store: `prepare` must make the same store again."""
+    (folder / "recipe.yaml").write_bytes(write_tsv_recipe(corpus, folder, corpus.texts[2]))
     command = ("prepare", folder / "recipe.yaml", "--out", folder / "out")
-    ran(folder, *command)
+    run_command(folder, *command)
     store = folder / "out" / "training" / "store"
-    before = contents(store)
-    name = drawn.choice(list(before))
-    if drawn.random() < 0.8:
+    before = store_contents(store)
+    name = rng.choice(list(before))
+    if rng.random() < 0.8:
         content = (store / name).read_bytes()
-        (store / name).write_bytes(damaged(content, drawn, corpus.recipes))
+        (store / name).write_bytes(mutate_bytes(content, rng, corpus.recipes))
     else:
         (store / name).unlink()
-    code, _, said = ran(folder, *command)
-    if code or contents(store) != before:
-        raise FindingError(f"{name} was damaged, and the store is not made again: {said}")
+    code, _, messages = run_command(folder, *command)
+    if code or store_contents(store) != before:
+        raise FindingError(f"{name} was damaged, and the store was not made again: {messages}")
 
 
-def contents(store: Path) -> dict[str, object]:
-    """What a store holds; the spaces of its description say nothing."""
-    found: dict[str, object] = {path.name: path.read_bytes() for path in store.iterdir()}
-    return found | {"store.json": json.loads((store / "store.json").read_bytes())}
+def store_contents(store: Path) -> dict[str, object]:
+    """Returns the content of each file of a store; `store.json` is parsed, so that white space does not count."""
+    contents: dict[str, object] = {path.name: path.read_bytes() for path in store.iterdir()}
+    return contents | {"store.json": json.loads((store / "store.json").read_bytes())}
 
 
-def try_text(drawn: random.Random, corpus: Corpus, folder: Path) -> None:
-    """Dirty text to translate, score and measure: as many lines come out as went in."""
-    text = damaged(b"\n".join(corpus.texts[0].split(b"\n")[: drawn.randint(0, 6)]), drawn, corpus.texts[:2])[:20_000]
+def try_text(rng: random.Random, corpus: Corpus, folder: Path) -> None:
+    """Damages text to translate, score and measure: the output must have as many lines as the input."""
+    text = mutate_bytes(b"\n".join(corpus.texts[0].split(b"\n")[: rng.randint(0, 6)]), rng, corpus.texts[:2])[:20_000]
     lines = text.count(b"\n") + (not text.endswith(b"\n") and bool(text.removeprefix(b"\xef\xbb\xbf")))
-    form = drawn.choice(([], ["--scores"], ["--json"], ["--greedy"], ["--sample", "--seed", "3"], ["--alignments"]))
-    code, out, said = ran(folder, "translate", corpus.run, "--beam=2", *form, given=text)
+    options = rng.choice(([], ["--scores"], ["--json"], ["--greedy"], ["--sample", "--seed", "3"], ["--alignments"]))
+    code, out, messages = run_command(folder, "translate", corpus.run, "--beam=2", *options, stdin=text)
     if code == 0 and out.count(b"\n") != lines:
-        raise FindingError(f"{lines} lines gave {len(out.splitlines())} with {form}")
-    if code == 2 and "UTF-8" not in said and "markup" not in said and "subwords" not in said:
-        raise FindingError(f"text refused: {said}")
+        raise FindingError(f"{lines} lines gave {len(out.splitlines())} with {options}")
+    if code == 2 and "UTF-8" not in messages and "markup" not in messages and "subwords" not in messages:
+        raise FindingError(f"text refused: {messages}")
     (folder / "text").write_bytes(text)
-    (folder / "other").write_bytes(damaged(text, drawn, corpus.texts) if drawn.random() < 0.5 else text)
-    code, out, _ = ran(
-        folder, "score", corpus.run, "--source", folder / "text", "--target", "-", given=(folder / "other").read_bytes()
+    (folder / "other").write_bytes(mutate_bytes(text, rng, corpus.texts) if rng.random() < 0.5 else text)
+    code, out, _ = run_command(
+        folder, "score", corpus.run, "--source", folder / "text", "--target", "-", stdin=(folder / "other").read_bytes()
     )
     if code == 0 and out.count(b"\n") != lines:
         raise FindingError(f"{lines} lines gave {len(out.splitlines())} scores")
-    metrics = drawn.choice(("bleu", "chrf,ter"))
-    ran(folder, "measure", "--reference", folder / "text", folder / "other", "--metric", metrics)
-    ran(folder, "evaluate", corpus.run, "--source", folder / "text", "--reference", folder / "other")
+    metrics = rng.choice(("bleu", "chrf,ter"))
+    run_command(folder, "measure", "--reference", folder / "text", folder / "other", "--metric", metrics)
+    run_command(folder, "evaluate", corpus.run, "--source", folder / "text", "--reference", folder / "other")
 
 
-def try_options(drawn: random.Random, corpus: Corpus, folder: Path) -> None:
-    """Odd values of options."""
+def try_options(rng: random.Random, corpus: Corpus, folder: Path) -> None:
+    """Runs `translate` with unusual values of options."""
     names = ("beam", "n-best", "length-penalty", "margin", "temperature", "top-k", "top-p", "seed", "batch-tokens")
     names += ("threads", "device", "precision", "prefix", "out")
     values = ["nan", "inf", "-1", "0", "1", "3", "0.5", "1e999", "9" * 10, "9" * 19, "9" * 40, "٣", "", "x", "x" * 300]
     values += ["cpu:7", "cuda:99", "/", "/dev/full", str(folder / "nowhere/x"), str(folder), "\udcff"]
-    options = [f"--{name}={drawn.choice(values)}" for name in drawn.sample(names, drawn.randint(1, 2))]
-    sampling = drawn.choice(([], ["--sample"], ["--greedy"], ["--scores"]))
+    options = [f"--{name}={rng.choice(values)}" for name in rng.sample(names, rng.randint(1, 2))]
+    sampling = rng.choice(([], ["--sample"], ["--greedy"], ["--scores"]))
     os.chdir(folder)
-    ran(folder, "translate", corpus.run, *options, *sampling, given=b"a cat\n\nthe dog\n")
+    run_command(folder, "translate", corpus.run, *options, *sampling, stdin=b"a cat\n\nthe dog\n")
 
 
 TRIES: list[Try] = [try_recipe, try_change, try_corpus, try_subwords]
 TRIES += [try_model, try_contents, try_store, try_text, try_options]
 
 
-def made(folder: Path) -> Corpus:
-    """The inputs: text of the embedded corpus, recipes, and a model of seconds."""
+def make_inputs(folder: Path) -> Corpus:
+    """Returns the inputs: text of the embedded corpus, recipes, and a model trained for seconds."""
     pairs = [(pair.source, pair.target) for pair in list(split("test"))[:150]]
     sides = ["".join(f"{pair[side]}\n" for pair in pairs).encode() for side in (0, 1)]
     both = "".join(f"{source}\t{target}\n" for source, target in pairs).encode()
-    shown = sorted((Path(__file__).parents[1] / "recipes").glob("*.yaml"))
-    recipes = [RECIPE.replace("steps: 400", "steps: 40").encode(), *(path.read_bytes() for path in shown)]
+    examples = sorted((Path(__file__).parents[1] / "recipes").glob("*.yaml"))
+    recipes = [RECIPE.replace("steps: 400", "steps: 40").encode(), *(path.read_bytes() for path in examples)]
     corpus = Corpus(folder, folder / "run", recipes, [*sides, both])
-    recipe = written(corpus, folder, both).replace(b"pairs.tsv}}", b"pairs.tsv}, test: {spare: {tsv: pairs.tsv}}}")
+    recipe = write_tsv_recipe(corpus, folder, both).replace(
+        b"pairs.tsv}}", b"pairs.tsv}, test: {spare: {tsv: pairs.tsv}}}"
+    )
     (folder / "recipe.yaml").write_bytes(recipe)
-    ran(folder, "train", folder / "recipe.yaml", "--out", corpus.run, "--device", "cpu")
+    run_command(folder, "train", folder / "recipe.yaml", "--out", corpus.run, "--device", "cpu")
     return corpus
 
 
-def tries(corpus: Corpus, seed: int, until: float, only: int | None) -> Iterator[tuple[str, str | None]]:
-    """The name of each try, and what was found, until the time is over."""
+def run_tries(corpus: Corpus, seed: int, deadline: float, only: int | None) -> Iterator[tuple[str, str | None]]:
+    """Yields the name of each try and its finding, or None, until the deadline."""
     number = only or 0
-    while time.monotonic() < until:
-        drawn = random.Random(f"{seed} {number}")
-        attempt = drawn.choice(TRIES)
+    while time.monotonic() < deadline:
+        rng = random.Random(f"{seed} {number}")
+        attempt = rng.choice(TRIES)
         with tempfile.TemporaryDirectory(dir=corpus.folder) as name:
             try:
-                attempt(drawn, corpus, Path(name))
-                found = None
-            except FindingError as finding:
-                found = f"seed {seed}, try {number}, {attempt.__name__}: {finding}"
+                attempt(rng, corpus, Path(name))
+                finding = None
+            except FindingError as error:
+                finding = f"seed {seed}, try {number}, {attempt.__name__}: {error}"
             os.chdir(corpus.folder)
-        yield attempt.__name__, found
+        yield attempt.__name__, finding
         if only is not None:
             return
         number += 1
 
 
 def main() -> None:
-    """Damages, runs, and counts."""
+    """Runs tries until the time is over, and prints findings and counts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, help="the number of one try")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     counts: collections.Counter[str] = collections.Counter()
     findings = 0
     with tempfile.TemporaryDirectory() as name:
-        corpus = made(Path(name))
-        for kind, found in tries(corpus, asked.seed, time.monotonic() + asked.seconds, asked.only):
+        corpus = make_inputs(Path(name))
+        for kind, finding in run_tries(corpus, arguments.seed, time.monotonic() + arguments.seconds, arguments.only):
             counts[kind.removeprefix("try_")] += 1
-            if found:
+            if finding:
                 findings += 1
-                print(found, flush=True)
+                print(finding, flush=True)
     tried = ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items()))
-    print(f"{sum(counts.values()):,} tries ({tried}), {findings} findings (seed {asked.seed})", flush=True)
+    print(f"{sum(counts.values()):,} tries ({tried}), {findings} findings (seed {arguments.seed})", flush=True)
     raise SystemExit(findings > 0)
 
 

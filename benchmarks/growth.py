@@ -1,7 +1,7 @@
-"""How time grows: `python benchmarks/growth.py [--out docs/growth.svg] [--repeats 5]`.
+"""Measures how time grows with size: `python benchmarks/growth.py [--out docs/growth.svg] [--repeats 5]`.
 
-Milliseconds of a training step and of translating a batch, against length, batch, width and depth, each alone, from one
-middle shape. Prints a table and draws it. Both are at their best on a quiet machine.
+Varies length, batch, width and depth of a middle shape, one at a time, and measures milliseconds of a training step and
+of translating a batch. Prints a table and draws it. The machine should have no other work.
 """
 
 import argparse
@@ -28,26 +28,29 @@ VALUES = {
 }
 VOCABULARY = 8000
 
+Times = dict[str, list[tuple[int, float, float]]]  # name → (value, ms of a step, ms of translating)
+
 
 def main() -> None:
-    """Measures, prints and draws."""
+    """Measures all shapes, prints the table and draws it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("docs/growth.svg"))
     parser.add_argument("--repeats", type=int, default=5)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     keep_freed_memory()
-    found: dict[str, list[tuple[int, float, float]]] = {}
+    times: Times = {}
     for name, values in VALUES.items():
-        found[name] = []
-        for value in values:
-            shape = {**MIDDLE, name: value}
-            found[name].append((value, training(shape, asked.repeats), translating(shape, asked.repeats)))
-    print(table(found))
-    draw(found, asked.out)
+        shapes = [(value, {**MIDDLE, name: value}) for value in values]
+        times[name] = [
+            (value, time_training(shape, arguments.repeats), time_translating(shape, arguments.repeats))
+            for value, shape in shapes
+        ]
+    print(table(times))
+    draw(times, arguments.out)
 
 
-def model_of(shape: dict[str, int]) -> torch.nn.Module:
-    """The Transformer of a shape: heads of 64, an inner layer four times as wide."""
+def build_model(shape: dict[str, int]) -> torch.nn.Module:
+    """Returns the Transformer of a shape, with d_k 64 and d_ff four times d_model."""
     width = shape["width"]
     attention = Attention(heads=width // 64, d_k=64, d_v=64)
     spec = Transformer(
@@ -62,30 +65,30 @@ def model_of(shape: dict[str, int]) -> torch.nn.Module:
     return spec.build(Vocabulary(source=VOCABULARY, target=VOCABULARY))
 
 
-def words(shape: dict[str, int]) -> torch.Tensor:
-    """A batch of sentences of one length."""
+def random_batch(shape: dict[str, int]) -> torch.Tensor:
+    """Returns tokens of sentences of one length, `[batch, length]`."""
     return torch.randint(3, VOCABULARY, (shape["batch"], shape["length"]))
 
 
-def training(shape: dict[str, int], repeats: int) -> float:
-    """Milliseconds of one step: forward, backward, update."""
-    model = model_of(shape)
+def time_training(shape: dict[str, int], repeats: int) -> float:
+    """Returns milliseconds of one step: forward, backward, update."""
+    model = build_model(shape)
     objective = LabelSmoothing(model, Smoothing(epsilon=0.1)).train()  # type: ignore[arg-type]
     optimiser = FlatAdam(model, Adam())
-    source, target = words(shape), words(shape)
+    source, target = random_batch(shape), random_batch(shape)
 
     def step() -> None:
         optimiser.zero_gradient()
         objective(source, target, target).smoothed.backward()
         optimiser.update(1e-4, torch.tensor(True))
 
-    return median(step, repeats)
+    return median_milliseconds(step, repeats)
 
 
-def translating(shape: dict[str, int], repeats: int) -> float:
-    """Milliseconds of a beam of 4 that writes as many words as it reads: the end symbol is banned until then."""
-    model = model_of(shape).eval()
-    source = words(shape)
+def time_translating(shape: dict[str, int], repeats: int) -> float:
+    """Returns milliseconds of beam search with beam 4, whose outputs are as long as the sources: end is banned."""
+    model = build_model(shape).eval()
+    source = random_batch(shape)
     bounds = torch.full((len(source),), shape["length"])
     problem = SearchProblem(source, torch.ones_like(source, dtype=torch.bool), bounds, 1, 2, (0, 1, 2))
 
@@ -93,11 +96,11 @@ def translating(shape: dict[str, int], repeats: int) -> float:
     def search() -> None:
         beam_search(model, problem, Decoding())  # type: ignore[arg-type]
 
-    return median(search, max(1, repeats // 2))
+    return median_milliseconds(search, max(1, repeats // 2))
 
 
-def median(call: Callable[[], None], repeats: int) -> float:
-    """Its median time, after one call to warm up."""
+def median_milliseconds(call: Callable[[], None], repeats: int) -> float:
+    """Returns the median time of a call, after one call to warm up."""
     times = []
     for _ in range(repeats + 1):
         began = time.perf_counter()
@@ -106,10 +109,10 @@ def median(call: Callable[[], None], repeats: int) -> float:
     return statistics.median(times[1:])
 
 
-def table(found: dict[str, list[tuple[int, float, float]]]) -> str:
-    """Markdown; each time beside how many times that of the row above it is."""
+def table(times: Times) -> str:
+    """Returns a Markdown table with each time and its ratio to the time of the row above."""
     lines = ["| | | step, ms | | translating, ms | |", "|---|---|---|---|---|---|"]
-    for name, rows in found.items():
+    for name, rows in times.items():
         before: tuple[int, float, float] | None = None
         for value, step, search in rows:
             ratios = ("", "") if before is None else (f"× {step / before[1]:.2f}", f"× {search / before[2]:.2f}")
@@ -118,8 +121,8 @@ def table(found: dict[str, list[tuple[int, float, float]]]) -> str:
     return "\n".join(lines)
 
 
-def draw(found: dict[str, list[tuple[int, float, float]]], out: Path) -> None:
-    """Four panels, both axes logarithmic, so that a slope is a power."""
+def draw(times: Times, out: Path) -> None:
+    """Draws a panel for each variable, both axes logarithmic, so that a slope is an exponent."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -127,7 +130,7 @@ def draw(found: dict[str, list[tuple[int, float, float]]], out: Path) -> None:
 
     matplotlib.rcParams["svg.hashsalt"] = "growth"
     figure, panels = pyplot.subplots(1, 4, figsize=(12, 3.2), sharey=True, layout="constrained")
-    for panel, (name, rows) in zip(panels, found.items(), strict=True):
+    for panel, (name, rows) in zip(panels, times.items(), strict=True):
         values = [row[0] for row in rows]
         panel.plot(values, [row[1] for row in rows], "o-", color="#1f5f8b", label="training step")
         panel.plot(values, [row[2] for row in rows], "s-", color="#c0562f", label="translating, beam 4")

@@ -1,7 +1,8 @@
-"""Trainings killed again and again, compared with one that was not: `python benchmarks/kill.py --runs 50`.
+"""Compares trainings that are killed again and again with one that is not: `python benchmarks/kill.py --runs 50`.
 
-Each is killed three times at random moments, and once while a checkpoint is written, in one, two and four processes in
-turn; of several processes one dies, or all. Then it is told to go on, and has to end with the undisturbed bits.
+Each run is killed three times at random moments, and once while a checkpoint is written. It has one, two or four
+processes in turn; of several processes one is killed, or all. The run is then resumed, and must end with weights that
+are bit-identical to those of the undisturbed run.
 """
 
 import argparse
@@ -14,68 +15,71 @@ import tempfile
 import time
 from pathlib import Path
 
-from small_run import started, trained
+from small_run import start_training, train
 
 PROCESSES = (1, 2, 4)
 
 
-def kill(process: subprocess.Popen[bytes], one: bool, drawn: random.Random) -> None:
-    """Kills one process that `torchrun` has started, whose end is the end of all, or all of them and itself."""
+def kill(process: subprocess.Popen[bytes], only_child: bool, rng: random.Random) -> None:
+    """Kills one child of `torchrun`, after which torchrun ends the others, or kills all processes of a training."""
     children = _children(process.pid) if process.poll() is None else []
-    for victim in [drawn.choice(children)] if one and children else [process.pid, *children]:
+    for victim in [rng.choice(children)] if only_child and children else [process.pid, *children]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(victim, signal.SIGKILL)
     process.wait()
 
 
 def _children(parent: int) -> list[int]:
-    """The processes that one has started."""
+    """Returns the ids of the children of a process."""
     return list(map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split()))
 
 
-def disturbed(folder: Path, out: Path, processes: int, drawn: random.Random) -> int:
-    """Kills a run three times after some more steps each, then inside a save; gives how often it was still at work."""
-    killed = 0
+def disturb(folder: Path, out: Path, processes: int, rng: random.Random) -> int:
+    """Starts and kills a run four times, the last time during a save; returns the kills that met a running process."""
+    kills = 0
     for number in range(4):
-        process, wanted = started(folder, out, processes), saved(out) + drawn.randint(0, 60)
-        while process.poll() is None and saved(out) < wanted:
+        process, step = start_training(folder, out, processes), saved_step(out) + rng.randint(0, 60)
+        while process.poll() is None and saved_step(out) < step:
             time.sleep(0.01)
         if number < 3:
-            time.sleep(drawn.random() * 0.3)
+            time.sleep(rng.random() * 0.3)
         else:
             while process.poll() is None and not list(out.glob("training/writing-*")):
                 time.sleep(0.0005)
-        killed += process.poll() is None
-        kill(process, processes > 1 and drawn.random() < 0.5, drawn)
-    return killed
+        kills += process.poll() is None
+        kill(process, processes > 1 and rng.random() < 0.5, rng)
+    return kills
 
 
-def saved(out: Path) -> int:
-    """The step of the newest checkpoint."""
+def saved_step(out: Path) -> int:
+    """Returns the step of the latest checkpoint."""
     return max([int(path.name.removeprefix("step-")) for path in out.glob("training/step-*")], default=0)
 
 
 def main() -> None:
-    """All runs, each against the undisturbed one of as many processes."""
+    """Compares each run with the undisturbed run of as many processes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
-    drawn, same, kills = random.Random(asked.seed), 0, 0
+    arguments = parser.parse_args()
+    rng, identical, kills = random.Random(arguments.seed), 0, 0
     with tempfile.TemporaryDirectory() as name:
         folder, undisturbed = Path(name), {}
         for processes in PROCESSES:
-            trained(folder, folder / f"undisturbed-{processes}", processes)
+            train(folder, folder / f"undisturbed-{processes}", processes)
             undisturbed[processes] = (folder / f"undisturbed-{processes}" / "model.safetensors").read_bytes()
-        for number in range(asked.runs):
+        for number in range(arguments.runs):
             processes, out = PROCESSES[number % len(PROCESSES)], folder / f"run-{number}"
-            kills += disturbed(folder, out, processes, drawn)
-            trained(folder, out, processes)
-            equal = (out / "model.safetensors").read_bytes() == undisturbed[processes]
-            same += equal
-            print(f"run {number + 1}: {processes} processes, {'the same bits' if equal else 'OTHER BITS'}", flush=True)
-    print(f"{same} of {asked.runs} runs ended with the undisturbed bits, after {kills} kills (seed {asked.seed})")
-    raise SystemExit(same != asked.runs or kills != 4 * asked.runs)
+            kills += disturb(folder, out, processes, rng)
+            train(folder, out, processes)
+            is_identical = (out / "model.safetensors").read_bytes() == undisturbed[processes]
+            identical += is_identical
+            print(
+                f"run {number + 1}: {processes} processes, {'bit-identical' if is_identical else 'DIFFERENT'}",
+                flush=True,
+            )
+    print(f"{identical} of {arguments.runs} runs are bit-identical, after {kills} kills (seed {arguments.seed})")
+    raise SystemExit(identical != arguments.runs or kills != 4 * arguments.runs)
 
 
 if __name__ == "__main__":

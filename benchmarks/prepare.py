@@ -1,10 +1,10 @@
-"""Preparing a corpus of the paper's size, beside `datasets.map` with the same subwords: memory, and pairs a second.
+"""Measures memory and speed of preparing a corpus of the paper's size, beside `datasets.map` with the same subwords.
 
     python benchmarks/prepare.py --pairs 4500000
 
-makes text with a long-tailed lexicon of two million words and more, as not every machine has such a corpus, and
-prepares 100,000 pairs of it, 1,000,000, and all. Memory is that of all processes at its greatest. `--no-peer` leaves
-the peer out, which is installed into `.peers` the first time.
+writes artificial text with a long-tailed lexicon of more than two million words, and prepares 100,000 pairs of it,
+1,000,000 pairs, and all. Memory is the peak of all processes together. The first call installs the peer into `.peers`;
+`--no-peer` leaves it out.
 """
 
 import argparse
@@ -23,14 +23,14 @@ from peers import INSIDE, environment, machine, python_of
 
 SYLLABLES = [first + second for first in "bdfgklmnprstvwz" for second in ("a", "e", "i", "o", "u", "ei", "au")]
 LEXICON = 3_000_000
-COMMON, RARE = 100_000, 0.03  # so many words are as frequent as 1 / rank; the rest, drawn evenly, are so much of a text
+COMMON, RARE = 100_000, 0.03  # words whose frequency is 1 / rank; share of a text that all other words have together
 CHUNK = 50_000  # pairs drawn at a time
 SUBWORDS = 37_000
 
 
-def write(folder: Path, pairs: int) -> int:
-    """Writes `pairs` lines a side; gives how many distinct words a side there are."""
-    random, words = np.random.default_rng(1), np.array([spelt(rank) for rank in range(LEXICON)], dtype=object)
+def write_corpus(folder: Path, pairs: int) -> int:
+    """Writes `pairs` lines a side, and returns the number of distinct words a side."""
+    random, words = np.random.default_rng(1), np.array([spell(rank) for rank in range(LEXICON)], dtype=object)
     weights = np.cumsum(1 / np.arange(1, COMMON + 1))
     seen = np.zeros(LEXICON, bool)
     with (folder / "train.en").open("w") as source, (folder / "train.de").open("w") as target:
@@ -46,39 +46,41 @@ def write(folder: Path, pairs: int) -> int:
     return int(seen.sum())
 
 
-def spelt(rank: int) -> str:
-    """The word of a rank: the rarer, the longer."""
+def spell(rank: int) -> str:
+    """Returns the word of a rank; rare words are longer."""
     word = SYLLABLES[rank % 105]
     while rank := rank // 105:
         word += SYLLABLES[rank % 105]
     return word
 
 
-def measured(command: list[str], variables: dict[str, str]) -> dict[str, float]:
-    """What a process prints last, as JSON, and the greatest memory of it and its children together, in MiB."""
+def measure(command: list[str], variables: dict[str, str]) -> dict[str, float]:
+    """Runs a command; returns the JSON of its last line, and the peak memory of it and its children in MiB."""
     peak = 0
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=variables) as ran:
-        while ran.poll() is None:
-            peak = max(peak, sum(map(resident, tree(ran.pid))))
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=variables
+    ) as process:
+        while process.poll() is None:
+            peak = max(peak, sum(map(resident_bytes, process_tree(process.pid))))
             time.sleep(0.1)
-        assert ran.stdout is not None
-        printed = ran.stdout.read().splitlines()
-    if ran.returncode:
+        assert process.stdout is not None
+        printed = process.stdout.read().splitlines()
+    if process.returncode:
         raise SystemExit(f"{' '.join(command)} failed; run it alone to see why")
     return {**json.loads(printed[-1]), "peak_mib": round(peak / 2**20, 1)}
 
 
-def tree(process: int) -> list[int]:
-    """A process and all that it has started."""
+def process_tree(process: int) -> list[int]:
+    """Returns the ids of a process and its descendants."""
     try:
         children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     except OSError:
         return []
-    return [process, *(each for child in children for each in tree(int(child)))]
+    return [process, *(descendant for child in children for descendant in process_tree(int(child)))]
 
 
-def resident(process: int) -> int:
-    """Bytes of memory that a process holds, without pages of files, which the system takes back when it needs them."""
+def resident_bytes(process: int) -> int:
+    """Returns the memory of a process in bytes, without pages of files, which the system can drop."""
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:
@@ -86,8 +88,8 @@ def resident(process: int) -> int:
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
 
 
-def ours(folder: Path) -> None:
-    """Prepares what lies in `folder`, and opens it again; prints what it took."""
+def prepare_with_transduce(folder: Path) -> None:
+    """Prepares the corpus in `folder`, opens it, prepares it again, and prints the seconds of each."""
     from transduce.corpus import DataSpec, Files, open_store, prepare
     from transduce.text.subwords import Bpe
 
@@ -99,7 +101,7 @@ def ours(folder: Path) -> None:
 
     train = Files(source=str(folder / "train.en"), target=str(folder / "train.de"))
     data, threads = DataSpec(train=(train,), longest=512), os.cpu_count() or 1
-    made = prepare(data, Bpe(size=SUBWORDS), folder / "store", threads=threads, say=say)
+    prepared = prepare(data, Bpe(size=SUBWORDS), folder / "store", threads=threads, say=say)
     moments.append(time.perf_counter())
     open_store(folder / "store")
     moments.append(time.perf_counter())
@@ -107,52 +109,52 @@ def ours(folder: Path) -> None:
     moments.append(time.perf_counter())
     learning, cutting, opening, again = np.diff(moments)
     timed = {"learning": learning, "cutting": cutting, "opening": opening, "again": again}
-    print(json.dumps({"pairs": len(made.train), "subwords": made.source.size, **timed}))
+    print(json.dumps({"pairs": len(prepared.train), "subwords": prepared.source.size, **timed}))
 
 
 def main() -> None:
-    """A row for each size, the peer's beside it, and the proportions."""
+    """Prints the measurements of each size, those of the peer, and the growth of memory."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=4_500_000)
     parser.add_argument("--no-peer", action="store_true")
-    parser.add_argument("--work", type=Path, help="where files are written; a temporary folder if not given")
+    parser.add_argument("--work", type=Path, help="folder for the files; by default a temporary one")
     parser.add_argument("--ours", type=Path, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.ours:
-        return ours(asked.ours)
+    arguments = parser.parse_args()
+    if arguments.ours:
+        return prepare_with_transduce(arguments.ours)
     print(machine())
     peaks: dict[int, float] = {}
-    for pairs in sorted({min(size, asked.pairs) for size in (100_000, 1_000_000, asked.pairs)}):
-        with tempfile.TemporaryDirectory(dir=asked.work) as name:
-            print(f"{pairs:,} pairs, {write(Path(name), pairs):,} distinct words a side", flush=True)
-            found = measured([sys.executable, __file__, "--ours", name], dict(os.environ))
-            peaks[pairs] = found["peak_mib"]
-            print(row(pairs, found), flush=True)
-            if not asked.no_peer:
+    for pairs in sorted({min(size, arguments.pairs) for size in (100_000, 1_000_000, arguments.pairs)}):
+        with tempfile.TemporaryDirectory(dir=arguments.work) as name:
+            print(f"{pairs:,} pairs, {write_corpus(Path(name), pairs):,} distinct words a side", flush=True)
+            times = measure([sys.executable, __file__, "--ours", name], dict(os.environ))
+            peaks[pairs] = times["peak_mib"]
+            print(describe(pairs, times), flush=True)
+            if not arguments.no_peer:
                 command = [str(python_of("datasets")), str(INSIDE / "prepare_datasets.py"), name]
-                print(beside(found, measured(command, environment({}) | {"HF_HOME": f"{name}/cache"})), flush=True)
+                print(compare(times, measure(command, environment({}) | {"HF_HOME": f"{name}/cache"})), flush=True)
     smallest = min(peaks)
     for pairs in sorted(peaks)[1:]:
         print(f"memory at {pairs:,} pairs: {peaks[pairs] / peaks[smallest]:.2f} times that at {smallest:,}")
     return None
 
 
-def row(pairs: int, found: dict[str, float]) -> str:
-    """What preparing took."""
+def describe(pairs: int, times: dict[str, float]) -> str:
+    """Returns a sentence with our measurements."""
     return (
-        f"  transduce: {pairs / found['cutting']:,.0f} pairs a second cut and written, in {found['cutting']:.1f} s; "
-        f"{found['learning']:.1f} s for checksums, sample and learning {found['subwords']:,} subwords; "
-        f"opened in {1000 * found['opening']:.0f} ms, found to be done in {1000 * found['again']:.0f} ms; "
-        f"{found['peak_mib']:,.0f} MiB"
+        f"  transduce: {pairs / times['cutting']:,.0f} pairs a second cut and written, in {times['cutting']:.1f} s; "
+        f"{times['learning']:.1f} s for checksums, sample and learning {times['subwords']:,} subwords; "
+        f"opened in {1000 * times['opening']:.0f} ms, prepared again in {1000 * times['again']:.0f} ms; "
+        f"{times['peak_mib']:,.0f} MiB"
     )
 
 
-def beside(found: dict[str, float], theirs: dict[str, float]) -> str:
-    """What the peer took for the same ids."""
+def compare(times: dict[str, float], peer: dict[str, float]) -> str:
+    """Returns a sentence with the measurements of the peer, which writes the same ids."""
     return (
-        f"  datasets.map: {theirs['pairs'] / theirs['mapping']:,.0f} pairs a second, in {theirs['mapping']:.1f} s; "
-        f"{theirs['reading']:.1f} s for reading; {theirs['peak_mib']:,.0f} MiB; "
-        f"transduce is {theirs['mapping'] / found['cutting']:.2f} times as fast"
+        f"  datasets.map: {peer['pairs'] / peer['mapping']:,.0f} pairs a second, in {peer['mapping']:.1f} s; "
+        f"{peer['reading']:.1f} s for reading; {peer['peak_mib']:,.0f} MiB; "
+        f"transduce is {peer['mapping'] / times['cutting']:.2f} times as fast"
     )
 
 

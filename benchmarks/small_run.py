@@ -1,4 +1,4 @@
-"""A training of seconds on the embedded corpus, for what breaks runs on purpose."""
+"""A training of seconds on the embedded corpus, for benchmarks that damage or kill runs."""
 
 import os
 import subprocess
@@ -31,8 +31,8 @@ training:
 """
 
 
-def started(folder: Path, out: Path, processes: int = 1) -> subprocess.Popen[bytes]:
-    """`transduce train`, alone or under `torchrun`, in a process group of its own."""
+def start_training(folder: Path, out: Path, processes: int = 1) -> subprocess.Popen[bytes]:
+    """Starts `transduce train` in a process group of its own; several processes run under `torchrun`."""
     recipe = folder / "recipe.yaml"
     recipe.write_text(RECIPE, "utf-8")
     torchrun = ["-m", "torch.distributed.run", f"--nproc-per-node={processes}", "--rdzv-backend=c10d"]
@@ -47,7 +47,7 @@ def started(folder: Path, out: Path, processes: int = 1) -> subprocess.Popen[byt
     )
 
 
-def trained(folder: Path, out: Path, processes: int = 1) -> None:
-    """The same to its end; an error where it fails."""
-    if code := started(folder, out, processes).wait():
-        raise SystemExit(f"the training of {out} ended with {code}")
+def train(folder: Path, out: Path, processes: int = 1) -> None:
+    """Runs `transduce train` to its end; exits with a message if it fails."""
+    if code := start_training(folder, out, processes).wait():
+        raise SystemExit(f"the training of {out} ended with exit code {code}")

@@ -1,4 +1,4 @@
-"""The peers: where each is installed, and with which settings its processes run."""
+"""The peers: their releases, their virtual environments, and the environment variables of their processes."""
 
 import os
 import platform
@@ -16,7 +16,7 @@ FOLDER = ROOT / ".peers"
 
 TORCH = "torch==2.13.0"
 RELEASES = {
-    # What a plain installation lacks, and then fails without, stands behind each release.
+    # After each release, packages that it needs and does not install.
     "joeynmt": ("joeynmt==2.3.0", "importlib_metadata"),
     "eole": ("eole==0.6.4", "aiohttp"),
     "huggingface": ("transformers[torch]==5.23.0",),
@@ -24,7 +24,7 @@ RELEASES = {
     "datasets": ("datasets==5.2.0", "tokenizers==0.23.3"),
 }
 
-# What `transduce` gives itself when it starts, as environment variables: memory that is kept, and threads that spin
+# The settings that `transduce` makes when it starts, as environment variables: freed memory is kept, and threads spin
 # for microseconds between operations.
 TUNED = {
     "MALLOC_ARENA_MAX": "1",
@@ -37,7 +37,7 @@ SHIPPED: dict[str, str] = {}
 
 
 def python_of(peer: str) -> Path:
-    """The interpreter of a peer's own environment, which is made the first time: `.peers/NAME`."""
+    """Returns the interpreter of a peer's virtual environment, `.peers/NAME`, which the first call makes."""
     place = FOLDER / peer
     python = place / "bin/python"
     if not (place / "ready").exists():
@@ -50,23 +50,23 @@ def python_of(peer: str) -> Path:
 
 
 def environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a process with these settings: nothing of ours in it but what they say."""
+    """Returns the environment variables of a process: `settings`, and the inherited ones without our own settings."""
     inherited = {name: value for name, value in os.environ.items() if name not in {*TUNED, "PYTHONPATH"}}
     return {**inherited, **settings, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
 
 
 def machine() -> str:
-    """What it was measured on."""
+    """Returns the number of cores, the processor and the version of Python."""
     return f"{count_cores()} cores of {processor_name()}, Python {platform.python_version()}"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
+    """Returns a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def spread(values: Sequence[float], digits: int = 0) -> str:
-    """The median, and the least and the greatest."""
-    middle, low, high = (f"{value:,.{digits}f}" for value in (statistics.median(values), min(values), max(values)))
-    return f"{middle} ({low}–{high})"
+def median_and_range(values: Sequence[float], digits: int = 0) -> str:
+    """Returns the median, and the least and the greatest value in parentheses."""
+    median, low, high = (f"{value:,.{digits}f}" for value in (statistics.median(values), min(values), max(values)))
+    return f"{median} ({low}–{high})"

@@ -1,7 +1,7 @@
-"""The toolkits that train: how each is told to do the work of `workload.py`, and what it leaves behind.
+"""The toolkits that train: their configurations for `workload.py`, and their checkpoints.
 
-Transformer-Tiny of Wu et al. 2021, 4,096 positions a step, dropout 0.3 and smoothing 0.1, Adam, a rate of 0.005 after
-2,000 steps and then by the inverse square root.
+The model is Transformer-Tiny of Wu et al. 2021: 4,096 positions a step, dropout 0.3, label smoothing 0.1, Adam, a
+learning rate of 0.005 after 2,000 steps, and then the inverse square root.
 """
 
 import json
@@ -19,23 +19,23 @@ SHAPE = {"d_model": 128, "layers": 4, "heads": 4, "d_ff": 256, "dropout": 0.3}
 
 
 class System(NamedTuple):
-    """A toolkit: the command that trains, how it says its target tokens a second, and how it comes to be judged."""
+    """A toolkit: its command to train, the pattern of its speed in target tokens a second, and its checkpoints."""
 
     command: list[str]
     speed: re.Pattern[str]
-    left: str  # what it leaves in its folder at each save, as a pattern with one number, the step
-    translate: Callable[[Path, Path], list[str]] | None  # (what it left, output): the command that translates with it
+    checkpoint: str  # pattern of their paths in the toolkit's folder, with one group, the step
+    translate: Callable[[Path, Path], list[str]] | None  # (checkpoint, output) → the command that translates
 
 
-def systems(work: Workload, folder: Path, every: int, precision: str = "float32") -> dict[str, System]:
-    """Each peer, told to train on the workload, to work in `folder` and to save after `every` so many steps.
+def configure_systems(work: Workload, folder: Path, every: int, precision: str = "float32") -> dict[str, System]:
+    """Returns each peer, configured to train on the workload and to save into `folder` every `every` steps.
 
-    In bfloat16 only those that offer it on a CPU.
+    In bfloat16 returns only the peers that have it on a CPU.
     """
     folder.mkdir(parents=True, exist_ok=True)
     source = str(work.folder / "validation.src")
     eole, huggingface = str(python_of("eole").parent / "eole"), str(python_of("huggingface"))
-    named = {
+    peers = {
         "JoeyNMT": System(
             [str(python_of("joeynmt")), "-m", "joeynmt", "train", str(_joeynmt(work, folder, every)), "--skip-test"],
             re.compile(r"Tokens per Sec:\s+(\d+)"),
@@ -46,8 +46,8 @@ def systems(work: Workload, folder: Path, every: int, precision: str = "float32"
             [eole, "train", "--config", str(_eole(work, folder, every, precision))],
             re.compile(r"/\s*(\d+) tok/s"),
             r"eole/step_(\d+)",
-            lambda left, output: [
-                *[eole, "predict", "--model_path", str(left), "--src", source, "--output", str(output)],
+            lambda checkpoint, output: [
+                *[eole, "predict", "--model_path", str(checkpoint), "--src", source, "--output", str(output)],
                 *["--beam_size", "1", "--batch_size", "4096", "--batch_type", "tokens"],
             ],
         ),
@@ -55,16 +55,22 @@ def systems(work: Workload, folder: Path, every: int, precision: str = "float32"
             [huggingface, str(INSIDE / "train_huggingface.py"), str(_huggingface(work, folder, every, precision))],
             re.compile(r"([\d.]+) tokens a second"),
             r"huggingface/checkpoint-(\d+)",
-            lambda left, output: [huggingface, str(INSIDE / "greedy_huggingface.py"), str(left), source, str(output)],
+            lambda checkpoint, output: [
+                huggingface,
+                str(INSIDE / "greedy_huggingface.py"),
+                str(checkpoint),
+                source,
+                str(output),
+            ],
         ),
     }
     if precision != "float32":
-        del named["JoeyNMT"]
-    return named
+        del peers["JoeyNMT"]
+    return peers
 
 
 def _joeynmt(work: Workload, folder: Path, every: int) -> Path:
-    """Its configuration."""
+    """Writes the configuration of JoeyNMT."""
     side = {"level": "word", "lowercase": False, "max_length": 256, "tokenizer_type": "none"}
     side["voc_file"] = str(work.folder / "vocabulary.txt")
     stack = {
@@ -77,7 +83,7 @@ def _joeynmt(work: Workload, folder: Path, every: int) -> Path:
         "layer_norm": "post",
         "embeddings": {"embedding_dim": SHAPE["d_model"], "scale": True, "dropout": SHAPE["dropout"]},
     }
-    return _written(
+    return _write(
         folder / "joeynmt.yaml",
         {
             "name": "tiny",
@@ -123,7 +129,7 @@ def _joeynmt(work: Workload, folder: Path, every: int) -> Path:
 
 
 def _eole(work: Workload, folder: Path, every: int, precision: str) -> Path:
-    """Its configuration."""
+    """Writes the configuration of eole."""
     vocabulary = folder / "eole.txt"
     words = (work.folder / "vocabulary.txt").read_text("utf-8")
     vocabulary.write_text(f"<unk>\n<blank>\n<s>\n</s>\n{words}", "utf-8")
@@ -133,7 +139,7 @@ def _eole(work: Workload, folder: Path, every: int, precision: str) -> Path:
         "transformer_ff": SHAPE["d_ff"],
         "heads": SHAPE["heads"],
     }
-    return _written(
+    return _write(
         folder / "eole.yaml",
         {
             "seed": 1,
@@ -191,9 +197,9 @@ def _eole(work: Workload, folder: Path, every: int, precision: str) -> Path:
 
 
 def _huggingface(work: Workload, folder: Path, every: int, precision: str) -> Path:
-    """Its task. It counts a batch in sentences: as many as our steps have on average."""
+    """Writes the task of `train_huggingface.py`. A batch has as many sentences as our steps have on average."""
     planner = Planner(work.prepared.train, batch_tokens=4096, micro_batches=1, seed=1)
-    return _written(
+    return _write(
         folder / "huggingface.json",
         {
             "folder": str(work.folder),
@@ -206,7 +212,7 @@ def _huggingface(work: Workload, folder: Path, every: int, precision: str) -> Pa
     )
 
 
-def _written(path: Path, values: Mapping[str, Any]) -> Path:
-    """JSON, which is YAML too."""
+def _write(path: Path, values: Mapping[str, Any]) -> Path:
+    """Writes JSON, which is also YAML, and returns the path."""
     path.write_text(json.dumps(values, indent=1), "utf-8")
     return path

@@ -1,9 +1,9 @@
-"""Training beside the peers', in turn in one run: speed, and how good each is when.
+"""Compares training with the peers: speed, and BLEU over time. The systems run in turn in one call.
 
     python benchmarks/peers/train.py [--rounds 3] [--seconds 60] [--minutes 40] [--draw FILE.svg]
 
-The same subword ids, the same model, the same 4,096 positions a step (`systems.py`). A peer runs as it is shipped, with
-the settings that `transduce` gives itself, and in bfloat16 where it offers that on a CPU. All of it takes four hours.
+All have the same subword ids, the same model and 4,096 positions a step (`systems.py`). A peer runs as it is shipped,
+then with the settings that `transduce` makes, and in bfloat16 if it has that on a CPU. A whole call takes four hours.
 """
 
 import argparse
@@ -19,15 +19,15 @@ from typing import Any
 
 import quality
 import torch
-from peers import FOLDER, RELEASES, SHIPPED, TUNED, environment, machine, spread, table
-from systems import System, systems
-from workload import Workload, workload
+from peers import FOLDER, RELEASES, SHIPPED, TUNED, environment, machine, median_and_range, table
+from systems import System, configure_systems
+from workload import Workload, prepare_workload
 
 from transduce.runtime.device import has_fast_bfloat16
 
 NEVER = 1_000_000  # steps
 PRECISIONS = ("bfloat16", "float32")
-# Each peer's faster precision, by the speeds: one that a processor does not multiply in costs more than it saves.
+# The faster precision of each peer: bfloat16 is slower on a processor without bfloat16 products.
 FASTEST = {
     "eole": "bfloat16" if has_fast_bfloat16(torch.device("cpu")) else "float32",
     "Hugging Face": "float32",
@@ -35,34 +35,34 @@ FASTEST = {
 }
 
 
-def measured(system: System, settings: Mapping[str, str], seconds: float, log: Path) -> float:
-    """Target tokens a second: the median of what the system reports for `seconds` after its first report."""
+def measure_peer(system: System, settings: Mapping[str, str], seconds: float, log: Path) -> float:
+    """Returns the median of the target tokens a second that a peer reports, for `seconds` after its first report."""
     speeds: list[float] = []
     deadline = float("inf")
-    with log.open("w", encoding="utf-8") as kept:
+    with log.open("w", encoding="utf-8") as log_file:
         process = subprocess.Popen(
             system.command, env=environment(settings), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         assert process.stdout is not None
         for line in process.stdout:
-            kept.write(line)
-            if found := system.speed.search(line):
-                # The first report has the start in it.
+            log_file.write(line)
+            if match := system.speed.search(line):
+                # The first report includes the start.
                 if deadline == float("inf"):
                     deadline = time.monotonic() + seconds
                 else:
-                    speeds.append(float(found[1]))
+                    speeds.append(float(match[1]))
             if time.monotonic() > deadline and len(speeds) >= 3:
                 break
         process.kill()
         process.wait()
     if not speeds:
-        raise SystemExit(f"{system.command[0]} reported no speed; what it said is in {log}")
+        raise SystemExit(f"{system.command[0]} reported no speed; its messages are in {log}")
     return statistics.median(speeds)
 
 
-def ours(work: Workload, seconds: float, precision: str) -> dict[str, Any]:
-    """`transduce bench train` on the same corpus."""
+def measure_transduce(work: Workload, seconds: float, precision: str) -> dict[str, Any]:
+    """Returns the report of `transduce bench train` on the same corpus."""
     corpus = work.recipe.data.train[0].as_dictionary()
     command = [sys.executable, "-m", "transduce", "bench", "train", "--preset", "tiny", "--json", "--device", "cpu"]
     command += ["--data", f"{corpus['source']},{corpus['target']}", "--steps", str(max(20, int(2 * seconds)))]
@@ -74,12 +74,12 @@ def ours(work: Workload, seconds: float, precision: str) -> dict[str, Any]:
     ):
         command += ["--set", change]
     finished = subprocess.run(command, check=True, capture_output=True, text=True)
-    found: dict[str, Any] = json.loads(finished.stdout)
-    return found
+    report: dict[str, Any] = json.loads(finished.stdout)
+    return report
 
 
-def speeds_of(work: Workload, rounds: int, seconds: float) -> dict[tuple[str, str], list[float]]:
-    """Target tokens a second of each system and its settings, a figure a round."""
+def measure_speeds(work: Workload, rounds: int, seconds: float) -> dict[tuple[str, str], list[float]]:
+    """Returns target tokens a second in each round, by system and settings."""
     folder = work.folder / "speed"
     turns = [
         (name, kind, system, settings)
@@ -88,78 +88,78 @@ def speeds_of(work: Workload, rounds: int, seconds: float) -> dict[tuple[str, st
             ("tuned", TUNED, "float32"),
             ("tuned, bfloat16", TUNED, "bfloat16"),
         )
-        for name, system in systems(work, folder / precision, NEVER, precision).items()
+        for name, system in configure_systems(work, folder / precision, NEVER, precision).items()
     ]
     speeds: dict[tuple[str, str], list[float]] = {}
     for number in range(1, rounds + 1):
         for precision in PRECISIONS:
-            found = ours(work, seconds, precision)
+            report = measure_transduce(work, seconds, precision)
             if number == 1:
-                print(f"transduce: {found['settings']}\n")
-            speeds.setdefault(("transduce", precision), []).append(found["tokens_per_second"])
-            share = f"{found['share_of_peak']:.0%} of the rate of its matrix products"
-            say(f"round {number}, transduce {precision}: {found['tokens_per_second']:,.0f}, {share}")
+                print(f"transduce: {report['settings']}\n")
+            speeds.setdefault(("transduce", precision), []).append(report["tokens_per_second"])
+            share = f"{report['share_of_peak']:.0%} of the rate of its matrix products"
+            say(f"round {number}, transduce {precision}: {report['tokens_per_second']:,.0f}, {share}")
         for name, kind, system, settings in turns:
             log = work.folder / f"{name}-{kind}.log".replace(" ", "-")
-            speeds.setdefault((name, kind), []).append(measured(system, settings, seconds, log))
+            speeds.setdefault((name, kind), []).append(measure_peer(system, settings, seconds, log))
             say(f"round {number}, {name} {kind}: {speeds[name, kind][-1]:,.0f}")
     return speeds
 
 
-def curves_of(work: Workload, minutes: float) -> dict[str, quality.Curve]:
-    """How good each system was when, ours first; a system that an earlier call has finished is not trained again."""
+def measure_curves(work: Workload, minutes: float) -> dict[str, quality.Curve]:
+    """Returns the curve of each system, ours first; the curve of an earlier call is loaded."""
     folder = work.folder / "quality"
-    trainings: dict[str, Callable[[], quality.Curve]] = {"transduce": partial(quality.ours, folder, minutes)}
+    trainings: dict[str, Callable[[], quality.Curve]] = {"transduce": partial(quality.train_transduce, folder, minutes)}
     for name, precision in FASTEST.items():
         place = folder / precision
-        system = systems(work, place, quality.EVERY[name], precision)[name]
-        trainings[name] = partial(quality.theirs, name, system, work, place, minutes)
+        system = configure_systems(work, place, quality.STEPS_A_POINT[name], precision)[name]
+        trainings[name] = partial(quality.train_peer, name, system, work, place, minutes)
     curves = {}
     for name, train in trainings.items():
-        curve = quality.kept(name, folder, minutes)
+        curve = quality.load_curve(name, folder, minutes)
         if curve is None:
             say(f"{name}: {minutes:g} minutes")
             curve = train()
-            quality.keep(name, folder, minutes, curve)
+            quality.save_curve(name, folder, minutes, curve)
         else:
-            say(f"{name}: its {minutes:g} minutes are those of an earlier call; without {folder} it is trained anew")
+            say(f"{name}: loaded from an earlier call; delete {folder} to train again")
         curves[name] = curve
     return curves
 
 
 def say(line: str) -> None:
-    """Progress, apart from the tables."""
+    """Prints a line of progress on standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
 def main() -> None:
-    """Prints the tables."""
+    """Measures the systems and prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="how often each system has its turn; 0: no speeds")
-    parser.add_argument("--seconds", type=float, default=60, help="how long a turn is measured")
-    parser.add_argument("--minutes", type=float, default=40, help="how long each trains for quality; 0: not at all")
-    parser.add_argument("--draw", type=Path, help="where the curves of quality are drawn, an SVG file")
-    asked = parser.parse_args()
-    work = workload(FOLDER / "work")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each system; 0: no speeds")
+    parser.add_argument("--seconds", type=float, default=60, help="seconds of a turn")
+    parser.add_argument("--minutes", type=float, default=40, help="minutes of each training for quality; 0: none")
+    parser.add_argument("--draw", type=Path, help="SVG file for the curves of quality")
+    arguments = parser.parse_args()
+    work = prepare_workload(FOLDER / "work")
     print(f"{machine()}; tuned: {TUNED}\n")
-    print(f"peers: {RELEASES}; what each was told is in {work.folder}/speed and quality\n")
-    if asked.rounds:
-        speeds = speeds_of(work, asked.rounds, asked.seconds)
-        mine = [statistics.median(speeds["transduce", precision]) for precision in PRECISIONS]
+    print(f"peers: {RELEASES}; their configurations are in {work.folder}/speed and quality\n")
+    if arguments.rounds:
+        speeds = measure_speeds(work, arguments.rounds, arguments.seconds)
+        medians = [statistics.median(speeds["transduce", precision]) for precision in PRECISIONS]
         rows = [
-            [*name, spread(values), *[f"{one / statistics.median(values):.2f}" for one in mine]]
+            [*name, median_and_range(values), *[f"{median / statistics.median(values):.2f}" for median in medians]]
             for name, values in speeds.items()
         ]
-        faster = [f"transduce in {precision} is so many times as fast" for precision in PRECISIONS]
-        heading = f"target tokens/s, median (least–greatest) of {asked.rounds} turns of {asked.seconds:g} s"
-        print(table(["system", "settings", heading, *faster], rows), flush=True)
-    if asked.minutes:
-        curves = curves_of(work, asked.minutes)
-        heads = [f"minutes to BLEU {wanted}" for wanted in quality.QUALITIES]
-        head = ["system", "steps", f"validation BLEU after {asked.minutes:g} minutes", *heads]
-        print("\n" + table(head, quality.rows(curves, asked.minutes)))
-        if asked.draw:
-            quality.draw(curves, asked.draw)
+        ratios = [f"speed of transduce in {precision} by this" for precision in PRECISIONS]
+        heading = f"target tokens/s, median (least–greatest) of {arguments.rounds} turns of {arguments.seconds:g} s"
+        print(table(["system", "settings", heading, *ratios], rows), flush=True)
+    if arguments.minutes:
+        curves = measure_curves(work, arguments.minutes)
+        heads = [f"minutes to BLEU {bleu}" for bleu in quality.QUALITIES]
+        head = ["system", "steps", f"validation BLEU after {arguments.minutes:g} minutes", *heads]
+        print("\n" + table(head, quality.rows(curves, arguments.minutes)))
+        if arguments.draw:
+            quality.draw(curves, arguments.draw)
         for name, curve in curves.items():
             print(f"{name}: " + ", ".join(f"{point.minutes:.1f} min {point.bleu:.1f}" for point in curve))
 

@@ -1,4 +1,4 @@
-"""The work that every system does: Multi30k as the same ids, written as words `w3 w4 …` that any toolkit reads."""
+"""The workload of every system: Multi30k as the same ids, written as words `w3 w4 …` that any toolkit reads."""
 
 import os
 from pathlib import Path
@@ -13,15 +13,15 @@ RECIPE = ROOT / "recipes/multi30k-en-de.yaml"
 
 
 class Workload(NamedTuple):
-    """The folder with both sides of `train` and `validation`, and `vocabulary.txt`; and what they were made from."""
+    """A folder with both sides of `train` and `validation` and `vocabulary.txt`; their recipe and prepared corpus."""
 
     folder: Path
     recipe: Recipe
     prepared: Prepared
 
 
-def workload(folder: Path) -> Workload:
-    """Prepares the corpus as a recipe does, and writes its ids for the peers."""
+def prepare_workload(folder: Path) -> Workload:
+    """Prepares the corpus of the recipe, and writes its ids for the peers."""
     if "TRANSDUCE_DATA" not in os.environ:
         raise SystemExit("set TRANSDUCE_DATA to the folder that has multi30k/")
     recipe = load(RECIPE)
@@ -40,15 +40,15 @@ def workload(folder: Path) -> Workload:
 
 
 def word(number: int) -> str:
-    """The word that stands for an id."""
+    """Returns the word that stands for an id."""
     return f"w{number}"
 
 
-def numbers(text: str) -> list[int]:
-    """The ids that a line of such words stands for; what is no such word is left out."""
-    return [int(each[1:]) for each in text.split() if each[0] == "w" and each[1:].isdigit()]
+def parse_ids(line: str) -> list[int]:
+    """Returns the ids of a line of words; words that stand for no id are left out."""
+    return [int(word[1:]) for word in line.split() if word[0] == "w" and word[1:].isdigit()]
 
 
 def _write(path: Path, sentences: list[list[int]]) -> None:
-    """A sentence a line."""
+    """Writes the words of each sentence on a line."""
     path.write_text("".join(" ".join(map(word, sentence)) + "\n" for sentence in sentences), "utf-8")

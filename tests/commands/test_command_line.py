@@ -123,7 +123,7 @@ def test_exit_codes_and_messages(monkeypatch, capsys, error, code, said):
     def failing(*arguments, **options):
         raise error
 
-    monkeypatch.setattr("transduce.recipe.model_summary.described", failing)
+    monkeypatch.setattr("transduce.recipe.model_summary.summarise_model", failing)
     monkeypatch.delenv("TRANSDUCE_DEBUG", raising=False)
     assert code_of("info", "base") == code
     assert capsys.readouterr() == ("", said)

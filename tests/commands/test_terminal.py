@@ -130,11 +130,11 @@ main()
 def test_log_records_are_shown(capsys, monkeypatch):
     import logging
 
-    def described(*_):
+    def summarise_model(*_):
         logging.getLogger("transduce.model").info("compiling takes ten seconds")
         raise ValueError("end")
 
-    monkeypatch.setattr("transduce.recipe.model_summary.described", described)
+    monkeypatch.setattr("transduce.recipe.model_summary.summarise_model", summarise_model)
     with pytest.raises(SystemExit):
         main(["info", "base"])
     assert capsys.readouterr().err == "compiling takes ten seconds\ntransduce: end\n"

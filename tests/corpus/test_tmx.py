@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from transduce.corpus import DataSpec, Fault, Hub, Tmx, prepare, read_pairs
-from transduce.recipe import load, wherever
+from transduce.recipe import load, without_training_paths
 from transduce.settings import validated
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 from transduce.trainer.validation import read_parallel_text
@@ -83,7 +83,7 @@ def test_the_path_of_a_memory_is_relative_to_its_recipe_and_may_change(tmp_path:
     assert recipe.data.train == (Tmx(tmx=str(tmp_path / "a.tmx"), languages=("en", "de")),)
     changed = load(tmp_path / "recipe.yaml", ["data.train={tmx: /b.tmx}"])
     assert changed.data.train == (Tmx(tmx="/b.tmx", languages=("en", "de")),)
-    assert wherever(recipe.as_dictionary()) == wherever(changed.as_dictionary())
+    assert without_training_paths(recipe.as_dictionary()) == without_training_paths(changed.as_dictionary())
 
 
 @pytest.mark.parametrize(

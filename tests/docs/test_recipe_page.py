@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from transduce.recipe import Recipe, expanded
+from transduce.recipe import Recipe, merge_preset
 from transduce.recipe.presets import PRESETS
 from transduce.recipe.reference import EXAMPLE, reference_page, reference_specs
 from transduce.settings import Spec, merged
@@ -47,4 +47,4 @@ def test_the_table_of_presets_gives_each_preset(name: str) -> None:
             for step in reversed(path.split(".")):
                 change = {step: change}
             values = merged(values, change)
-    assert expanded(values, place="the table") == expanded({"model": {"preset": name}}, place="the preset")
+    assert merge_preset(values, place="the table") == merge_preset({"model": {"preset": name}}, place="the preset")

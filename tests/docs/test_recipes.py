@@ -7,7 +7,7 @@ import pytest
 
 from transduce.fetch import read_catalogue
 from transduce.recipe import Recipe, load, read_yaml
-from transduce.recipe.model_summary import described
+from transduce.recipe.model_summary import summarise_model
 from transduce.recipe.presets import PRESETS
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +37,7 @@ def test_the_recipes_are_those_that_the_documentation_promises() -> None:
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_loads_and_its_model_can_be_described(path: Path) -> None:
     assert isinstance(load(path), Recipe)
-    assert described(str(path))["vocabulary"]["target"] == load(path).subwords.size
+    assert summarise_model(str(path))["vocabulary"]["target"] == load(path).subwords.size
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

@@ -13,8 +13,8 @@ from transduce.model.attention_scores import Dot
 from transduce.model.baselines.recurrent import SourceAttention
 from transduce.model.experts import Experts
 from transduce.model.mixers import LocalAttention
-from transduce.paper.counting import counted
-from transduce.recipe.model_summary import described
+from transduce.paper.counting import count_operations
+from transduce.recipe.model_summary import summarise_model
 from transduce.recipe.presets import PRESETS
 
 WORDS = Vocabulary(source=50, target=50)
@@ -115,7 +115,7 @@ def memory_network(v, d=150, hops=7, span=100):
     ],
 )
 def test_a_preset_has_as_many_parameters_as_its_paper_describes(preset, count):
-    assert described(preset, 32_000)["parameters"] == count(32_000)
+    assert summarise_model(preset, 32_000)["parameters"] == count(32_000)
 
 
 def test_recurrent_presets_have_the_parameters_of_their_parts_as_simplified_here():
@@ -126,12 +126,12 @@ def test_recurrent_presets_have_the_parameters_of_their_parts_as_simplified_here
     """
     v, d = 32_000, 1000
     luong = v * d + 4 * lstm(d, d) + lstm(2 * d, d) + 3 * lstm(d, d) + 4 * linear(d, d) + linear(2 * d, d)
-    assert described("luong", v)["parameters"] == luong
+    assert summarise_model("luong", v)["parameters"] == luong
     gru = 6 * d * d + 6 * d
     decoder = gru + 3 * d * d  # it reads a word and what was attended to
     rnnsearch = v * d + 2 * gru + decoder + linear(2 * d, d)
     rnnsearch += linear(d, d, False) + linear(2 * d, d, False) + d + linear(3 * d, d)
-    assert described("rnnsearch", v)["parameters"] == rnnsearch
+    assert summarise_model("rnnsearch", v)["parameters"] == rnnsearch
 
 
 @pytest.mark.parametrize(
@@ -144,12 +144,12 @@ def test_recurrent_presets_have_the_parameters_of_their_parts_as_simplified_here
     ],
 )
 def test_a_preset_is_as_large_as_others_print_of_it(preset, tokens, more, published, within):
-    separate = described(preset, tokens)["parameters"] + tokens * PRESETS[preset]["model"]["d_model"]
+    separate = summarise_model(preset, tokens)["parameters"] + tokens * PRESETS[preset]["model"]["d_model"]
     assert separate + more == pytest.approx(published, rel=within)
 
 
 def test_experts_add_parameters_and_hardly_any_arithmetic():
-    base, experts = described("base"), described("experts")
+    base, experts = summarise_model("base"), summarise_model("experts")
     network = 2 * 512 * 2048 + 2048 + 512
     assert experts["parameters"] - base["parameters"] == 12 * (15 * network + 2 * 16 * 512)
     assert experts["flops_per_target_token"] / base["flops_per_target_token"] < 1.6  # two of sixteen for each word
@@ -475,7 +475,7 @@ def test_restricted_attention_is_linear_in_the_length():
             return tensor
 
         with torch.autograd.graph.saved_tensors_hooks(noted, lambda tensor: tensor):
-            arithmetic = counted(lambda states=states: module.mix(states.requires_grad_(), None, causal=False))
+            arithmetic = count_operations(lambda states=states: module.mix(states.requires_grad_(), None, causal=False))
         costs[n] = (arithmetic, sum(kept))
     assert costs[65536][0] == pytest.approx(16 * costs[4096][0], rel=0.01)
     assert costs[65536][1] == pytest.approx(16 * costs[4096][1], rel=0.01)

@@ -1,4 +1,4 @@
-"""A scale on which a row takes a second."""
+"""A scale at which a training takes a second."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from transduce.paper.scales import Scale
 
 @pytest.fixture
 def tiny(micro):
-    """The micro corpus as a scale."""
+    """Returns a scale on the micro corpus."""
 
     def files(name):
         return {"source": str(micro / f"{name}.en"), "target": str(micro / f"{name}.de")}
@@ -22,5 +22,13 @@ def tiny(micro):
     }
     values = {"data": data, "subwords": {"kind": "bpe", "size": 320}, "training": training}
     return Scale(
-        "small", "the micro corpus", "en-de", values, by=16, layers_by=6, steps=6, operations=2e9, minutes=0.02
+        "small",
+        "the micro corpus",
+        "en-de",
+        values,
+        width_divisor=16,
+        layers_divisor=6,
+        steps=6,
+        operations=2e9,
+        minutes=0.02,
     )

@@ -1,4 +1,4 @@
-"""Models of a second, and results that nobody had to train for."""
+"""Models that train in a second, and results without a training."""
 
 from transduce.paper.trials import TrialResult
 
@@ -16,8 +16,8 @@ TRANSFORMER = {
 MEMORY = {"kind": "memory_network", "d_model": 24, "hops": 2, "span": 4, "dropout": 0.0}
 
 
-def found(trial="base-1", *, perplexity=5.0, bleu=20.0, **changes):
-    """A result."""
+def make_result(trial="base-1", *, perplexity=5.0, bleu=20.0, **changes):
+    """Returns a result of ten steps with these values."""
     values = {
         "trial": trial,
         "budget": "steps",
@@ -25,7 +25,7 @@ def found(trial="base-1", *, perplexity=5.0, bleu=20.0, **changes):
         "minutes": None,
         "reason": "10 steps are done",
         "step": 10,
-        "words": 1000,
+        "tokens": 1000,
         "seconds": 60.0,
         "parameters": 1234,
         "operations": 1e12,

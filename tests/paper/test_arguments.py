@@ -1,18 +1,18 @@
-"""The arguments of sections 3.2.1, 3.5 and 4: what is measured is what is said, and rows are trained and printed."""
+"""The arguments of sections 3.2.1, 3.5 and 4: the measures are right, and rows are trained, recorded and printed."""
 
 import json
 from unittest.mock import Mock
 
 import pytest
 import torch
-from paper_fixtures import MEMORY, TRANSFORMER, found
+from paper_fixtures import MEMORY, TRANSFORMER, make_result
 
 from transduce.model import Vocabulary
 from transduce.model.translation_model import Decoded
 from transduce.paper import lengths, recall, scaling, sequences
 from transduce.paper.printed import distance as printed_distance
 from transduce.paper.printed import scaling as printed_scaling
-from transduce.paper.recall import MIXERS, Recalled, Recaller
+from transduce.paper.recall import MIXERS, Recaller, RecallResult
 from transduce.paper.systems import System
 from transduce.trainer.train import TrainOptions
 
@@ -22,21 +22,21 @@ CPU = TrainOptions("cpu", 1)
 def test_the_size_of_a_softmaxs_gradient_is_that_of_its_jacobian():
     scores = torch.randn(3, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     sizes = [torch.autograd.functional.jacobian(lambda row: row.softmax(-1), row).norm() for row in scores]
-    torch.testing.assert_close(scaling._jacobian(scores.softmax(-1)), torch.stack(sizes))
-    assert float(scaling._jacobian(torch.tensor([1.0, 0.0]))) == 0.0
-    assert float(scaling._jacobian(torch.tensor([0.5, 0.5]))) == pytest.approx(0.5)
+    torch.testing.assert_close(scaling._jacobian_norm(scores.softmax(-1)), torch.stack(sizes))
+    assert float(scaling._jacobian_norm(torch.tensor([1.0, 0.0]))) == 0.0
+    assert float(scaling._jacobian_norm(torch.tensor([0.5, 0.5]))) == pytest.approx(0.5)
 
 
 def test_additive_attention_keeps_more_the_wider_it_is():
     cpu = torch.device("cpu")
-    kept = {
-        (kind, d_k): scaling.cost(scaling._attention(kind, d_k), cpu, 128)[1]
+    saved = {
+        (kind, d_k): scaling.measure_cost(scaling._attention(kind, d_k), cpu, 128)[1]
         for kind in ("scaled_dot", "additive")
         for d_k in (8, 32)
     }
-    pairs = scaling.SENTENCES * scaling.HEADS * scaling.WORDS**2
-    assert kept["additive", 32] - kept["additive", 8] >= 4 * pairs * (32 - 8)
-    assert kept["scaled_dot", 32] - kept["scaled_dot", 8] < pairs * (32 - 8)
+    pairs = scaling.SENTENCES * scaling.HEADS * scaling.TOKENS**2
+    assert saved["additive", 32] - saved["additive", 8] >= 4 * pairs * (32 - 8)
+    assert saved["scaled_dot", 32] - saved["scaled_dot", 8] < pairs * (32 - 8)
 
 
 def test_a_large_d_k_without_scaling_drowns_the_softmaxs_gradient_where_queries_and_keys_are_of_unit_size():
@@ -51,13 +51,13 @@ def test_compatibilities_are_trained_and_drawn(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(scaling, "WIDTHS", (4, 8))
     monkeypatch.setattr(printed_scaling, "WIDTHS", (4, 8))
     monkeypatch.setattr(scaling, "STEPS", 2)
-    monkeypatch.setattr(scaling, "WORDS", 8)
-    rows = scaling.scaling(tiny, ["additive-8"], None, tmp_path, CPU, lambda line: None)
-    assert [(row.kind, row.d_k) for row in rows if row.found] == [("additive", 8)]
+    monkeypatch.setattr(scaling, "TOKENS", 8)
+    rows = scaling.run_scaling(tiny, ["additive-8"], None, tmp_path, CPU, lambda line: None)
+    assert [(row.kind, row.d_k) for row in rows if row.training] == [("additive", 8)]
     assert len(rows) == 8
-    (trained,) = (row for row in rows if row.found)
+    (trained,) = (row for row in rows if row.training)
     batch = scaling._batch(scaling.shared_store(scaling.recipe_of(tiny, "additive", 8), tmp_path, lambda line: None))
-    assert trained.trained == scaling.gradient_size(scaling.Model.read(tmp_path / "additive-8").module, batch)
+    assert trained.trained_gradient == scaling.gradient_size(scaling.Model.read(tmp_path / "additive-8").module, batch)
     assert "| v · tanh(q + k) | 8 |" in printed_scaling.as_text(rows)
     printed_scaling.draw(rows, tmp_path / "scaling.svg")
     assert (tmp_path / "scaling.svg").read_text("utf-8").count("<svg") == 1
@@ -78,7 +78,7 @@ def test_what_four_layers_of_a_mixer_cannot_hear_has_no_gradient(mixer, reach):
 def test_a_mixer_that_reaches_recalls(mixer, monkeypatch):
     monkeypatch.setattr(recall, "STEPS", 150)
     torch.manual_seed(1)
-    assert recall._learnt(Recaller(MIXERS[mixer]), 2) > 0.9
+    assert recall._train_and_test(Recaller(MIXERS[mixer]), 2) > 0.9
 
 
 def test_a_tanh_cell_forgets_faster_than_attention():
@@ -92,92 +92,94 @@ def test_a_gradient_whose_square_float32_does_not_have_is_not_called_none():
     assert 1e-45 < recall._fresh_gradient(Recaller(MIXERS["tanh cell"]), 128) < 1e-23
 
 
-def test_of_several_the_latest_counts(tmp_path):
+def test_the_latest_of_several_records_counts(tmp_path):
     for accuracy, when in ((0.25, ""), (0.75, "2026-02-01"), (0.5, "2026-01-01")):
         values = {"accuracy": accuracy, "fresh_gradient": 1.0, "made": "here", **({"when": when} if when else {})}
         recall.add_record(tmp_path, recall.Record("GRU", recall._settings("GRU", 8), values))
-    (known,) = recall.recall(tmp_path, False, torch.device("cpu"), print)
-    assert known == Recalled("GRU", 8, 0.75, 1.0, "here")
+    (result,) = recall.run_recall(tmp_path, False, torch.device("cpu"), print)
+    assert result == RecallResult("GRU", 8, 0.75, 1.0, "here")
 
 
-def test_cells_stand_under_their_headings_where_others_are_missing():
-    recalled = [Recalled("GRU", 16, 0.5, 1e-3, "a machine")]
-    kept = [sequences.SequenceAccuracy("base", "agreement", *sequences.BINS[2], 0.5, found())]
-    text = printed_distance.as_text(recalled, kept, [])
+def test_missing_results_leave_empty_cells():
+    recalled = [RecallResult("GRU", 16, 0.5, 1e-3, "a machine")]
+    accuracies = [sequences.SequenceAccuracy("base", "agreement", *sequences.BINS[2], 0.5, make_result())]
+    text = printed_distance.as_text(recalled, accuracies, [])
     assert "| GRU |  |  | 50% |  |  |  |" in text
     assert "| base |  |  | 50.0% |  |  |" in text
     assert "BLEU" not in text
 
 
-def test_what_was_recalled_is_kept(tmp_path, monkeypatch):
+def test_mixers_are_trained_once_for_each_setting(tmp_path, monkeypatch):
     monkeypatch.setattr(recall, "MIXERS", {"attention": recall.MIXERS["attention"]})
     monkeypatch.setattr(recall, "DISTANCES", (4, 8))
-    learnt = Mock(side_effect=[0.5, KeyboardInterrupt, 0.25])
-    monkeypatch.setattr(recall, "_learnt", learnt)
-    assert recall.recall(tmp_path, False, torch.device("cpu"), print) == []
+    train_and_test = Mock(side_effect=[0.5, KeyboardInterrupt, 0.25])
+    monkeypatch.setattr(recall, "_train_and_test", train_and_test)
+    assert recall.run_recall(tmp_path, False, torch.device("cpu"), print) == []
     with pytest.raises(KeyboardInterrupt):
-        recall.recall(tmp_path, True, torch.device("cpu"), print)
-    assert [each.accuracy for each in recall.recall(tmp_path, False, torch.device("cpu"), print)] == [0.5]
-    known = recall.recall(tmp_path, True, torch.device("cpu"), print)
-    assert [(each.mixer, each.distance, each.accuracy) for each in known] == [
+        recall.run_recall(tmp_path, True, torch.device("cpu"), print)
+    assert [result.accuracy for result in recall.run_recall(tmp_path, False, torch.device("cpu"), print)] == [0.5]
+    results = recall.run_recall(tmp_path, True, torch.device("cpu"), print)
+    assert [(result.mixer, result.distance, result.accuracy) for result in results] == [
         ("attention", 4, 0.5),
         ("attention", 8, 0.25),
     ]
-    assert recall.recall(tmp_path, True, torch.device("cpu"), print) == known
-    assert learnt.call_count == 3
+    assert recall.run_recall(tmp_path, True, torch.device("cpu"), print) == results
+    assert train_and_test.call_count == 3
     monkeypatch.setattr(recall, "STEPS", 7)
-    assert recall.recall(tmp_path, False, torch.device("cpu"), print) == []
+    assert recall.run_recall(tmp_path, False, torch.device("cpu"), print) == []
     monkeypatch.undo()
-    monkeypatch.setattr(recall, "DISTANCES", (4, 6, 8))  # one between, and other mixers: what is known stays
-    assert recall.recall(tmp_path, False, torch.device("cpu"), print) == known
+    monkeypatch.setattr(recall, "DISTANCES", (4, 6, 8))  # records of the other distances are still used
+    assert recall.run_recall(tmp_path, False, torch.device("cpu"), print) == results
     monkeypatch.setattr(recall, "MIXERS", {"attention": recall.MIXERS["GRU"]})
-    assert recall.recall(tmp_path, False, torch.device("cpu"), print) == []
+    assert recall.run_recall(tmp_path, False, torch.device("cpu"), print) == []
 
 
-def test_lines_are_what_they_are_called():
-    for source, target in sequences.lines("copying", iter([1, 5, 30]), 1):
+def test_pairs_of_both_tasks():
+    for source, target in sequences.draw_pairs("copying", iter([1, 5, 30]), 1):
         assert source == f"copying {target}"
-    drawn = list(sequences.lines("agreement", iter([3] * 200), 1))
-    kinds = {}
+    drawn = list(sequences.draw_pairs("agreement", iter([3] * 200), 1))
+    classes = {}
     for source, target in drawn:
         task, first, *rest = source.split()
         assert task == "agreement"
         assert target.split()[:-1] == [first, *rest]
-        assert kinds.setdefault(first, target.split()[-1]) == target.split()[-1]
-    assert set(kinds.values()) == {"one", "two"}
+        assert classes.setdefault(first, target.split()[-1]) == target.split()[-1]
+    assert set(classes.values()) == {"one", "two"}
 
 
-def test_families_are_trained_on_both_tasks(tmp_path, monkeypatch):
-    families = [System("first", None, "base", TRANSFORMER, 0.01), System("second", None, "base", MEMORY, 0.01)]
-    monkeypatch.setattr(sequences, "FAMILIES", families)
+def test_systems_are_trained_on_both_tasks(tmp_path, monkeypatch):
+    systems = [System("first", None, "base", TRANSFORMER, 0.01), System("second", None, "base", MEMORY, 0.01)]
+    monkeypatch.setattr(sequences, "SYSTEMS", systems)
     monkeypatch.setattr(sequences, "PAIRS", 400)
     monkeypatch.setattr(sequences, "STEPS", 3)
     monkeypatch.setattr(sequences, "TESTED", 2)
-    kept = sequences.sequences(["second"], None, tmp_path, CPU, lambda line: None)
-    assert [(each.family, each.task) for each in kept] == [("second", "copying")] * 5 + [("second", "agreement")] * 5
-    assert all(0 <= each.accuracy <= 1 for each in kept)
+    accuracies = sequences.run_sequences(["second"], None, tmp_path, CPU, lambda line: None)
+    assert [(each.system, each.task) for each in accuracies] == [("second", "copying")] * 5 + [
+        ("second", "agreement")
+    ] * 5
+    assert all(0 <= each.accuracy <= 1 for each in accuracies)
 
 
-@pytest.mark.parametrize("family", sequences.FAMILIES, ids=lambda family: family.name)
-def test_every_family_is_a_recipe_and_a_model(family, tmp_path):
-    spec = sequences._recipe(family, tmp_path).model
+@pytest.mark.parametrize("system", sequences.SYSTEMS, ids=lambda system: system.name)
+def test_every_system_is_a_recipe_and_a_model(system, tmp_path):
+    spec = sequences._recipe(system, tmp_path).model
     model = spec.build(Vocabulary(source=9, target=9)).eval()
     words = torch.full((1, 5), 4)
     assert model.readout(model(words, torch.ones_like(words, dtype=torch.bool), words).states).shape == (1, 5, 9)
 
 
 def test_the_last_word_alone_counts_in_agreement(tmp_path, monkeypatch):
-    """A model that always says `one` is right of half the last words, and of no others."""
-    monkeypatch.setattr(sequences, "FAMILIES", [System("first", None, "base", TRANSFORMER, 0.01)])
+    """A model whose only output is `one` is right about half the last words and no others."""
+    monkeypatch.setattr(sequences, "SYSTEMS", [System("first", None, "base", TRANSFORMER, 0.01)])
     monkeypatch.setattr(sequences, "PAIRS", 2000)
     monkeypatch.setattr(sequences, "STEPS", 1)
     monkeypatch.setattr(sequences, "TESTED", 20)
-    sequences.sequences(["first"], None, tmp_path, CPU, lambda line: None)
+    sequences.run_sequences(["first"], None, tmp_path, CPU, lambda line: None)
     model = sequences.Model.read(tmp_path / "first")
     assert model.target.encode(["ba one"])[0][-1:] == model.target.encode(["du one"])[0][-1:]
     word = model.target.encode(["ba one"])[0][-1]
 
-    class Says(torch.nn.Module):
+    class ConstantModel(torch.nn.Module):
         def __init__(self):
             super().__init__()
             self.anything = torch.nn.Parameter(torch.zeros(1))
@@ -188,9 +190,9 @@ def test_the_last_word_alone_counts_in_agreement(tmp_path, monkeypatch):
         def readout(self, states):
             return torch.nn.functional.one_hot(torch.full_like(states, word), 400).float()
 
-    found = sequences._accuracy("agreement", (1, 8), model._replace(module=Says()), [])
-    assert 0.3 < found < 0.7
-    assert sequences._accuracy("copying", (1, 8), model._replace(module=Says()), []) == 0.0
+    accuracy = sequences._accuracy("agreement", (1, 8), model._replace(module=ConstantModel()), [])
+    assert 0.3 < accuracy < 0.7
+    assert sequences._accuracy("copying", (1, 8), model._replace(module=ConstantModel()), []) == 0.0
 
 
 def test_positions_are_scored_by_length(tiny, tmp_path, monkeypatch):
@@ -198,29 +200,29 @@ def test_positions_are_scored_by_length(tiny, tmp_path, monkeypatch):
     from transduce.settings import merged
 
     sizes = {key: value for key, value in TRANSFORMER.items() if key != "positions"}
-    monkeypatch.setattr(table3, "shrunk", lambda model, at: merged(model, sizes))
+    monkeypatch.setattr(table3, "divide_sizes", lambda model, scale: merged(model, sizes))
     monkeypatch.setattr(lengths, "LONGEST", 40)
     monkeypatch.setattr(lengths, "BINS", ((1, 200), (201, 300)))
-    scored = lengths.lengths(tiny, ["sinusoids", "learned"], None, tmp_path, CPU, lambda line: None)
+    scored = lengths.run_lengths(tiny, ["sinusoids", "learned"], None, tmp_path, CPU, lambda line: None)
     assert [(each.positions, each.shortest, each.sentences) for each in scored] == [
         ("sinusoids", 1, 5),
         ("learned", 1, 5),
     ]
-    recalled = [Recalled("attention", distance, 0.5, 1e-3, "a machine") for distance in recall.DISTANCES]
-    kept = [
-        sequences.SequenceAccuracy("base", task, *ends, 0.5, found())
+    recalled = [RecallResult("attention", distance, 0.5, 1e-3, "a machine") for distance in recall.DISTANCES]
+    accuracies = [
+        sequences.SequenceAccuracy("base", task, *ends, 0.5, make_result())
         for task in sequences.TASKS
         for ends in sequences.BINS
     ]
-    text = printed_distance.as_text(recalled, kept, scored)
+    text = printed_distance.as_text(recalled, accuracies, scored)
     assert "| attention | 50% | 50% |" in text
     assert "Both by a machine." in text
     assert "Trainings: 3, " in text
     assert "| base | 50.0% |" in text
-    printed_distance.draw(recalled, kept, scored, tmp_path / "distance.svg")
+    printed_distance.draw(recalled, accuracies, scored, tmp_path / "distance.svg")
     assert (tmp_path / "distance.svg").exists()
 
 
-def test_found_is_whole():
-    assert found().reached
-    assert not found(step=3).reached
+def test_a_result_is_complete_after_all_steps():
+    assert make_result().is_complete
+    assert not make_result(step=3).is_complete

@@ -1,4 +1,4 @@
-"""Table 1: what is counted grows as the paper states, paths and waits are those of the mechanism, and time is taken."""
+"""Table 1: counted operations grow as the paper states; paths and chains of products are those of each layer."""
 
 import json
 import math
@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from transduce.paper import table1
-from transduce.paper.layers import KINDS, Shape, path
+from transduce.paper.layers import KINDS, Shape, longest_path
 from transduce.paper.printed import table1 as printed
 from transduce.paper.table1 import GRID, MIDDLE, exponent, operations
 
@@ -25,28 +25,28 @@ def test_counted_arithmetic_grows_as_stated(kind, variable):
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_only_a_recurrence_waits_for_each_word(kind):
-    found = [table1._waits(kind, n) for n in (8, 16, 32)]
-    assert found == ([8, 16, 32] if kind.name == "recurrent" else [found[0]] * 3)
-    assert found[0] <= 8
+    chains = [table1._sequential_products(kind, n) for n in (8, 16, 32)]
+    assert chains == ([8, 16, 32] if kind.name == "recurrent" else [chains[0]] * 3)
+    assert chains[0] <= 8
 
 
-def test_numbers_that_are_alike_are_printed_once():
-    assert (printed._each([2, 2, 2]), printed._each([8, 16, 32])) == ("2", "8, 16, 32")
+def test_equal_numbers_are_printed_once():
+    assert (printed._join_distinct([2, 2, 2]), printed._join_distinct([8, 16, 32])) == ("2", "8, 16, 32")
 
 
 @pytest.mark.parametrize("n", [9, 17, 30])
 def test_the_longest_path_is_that_of_the_mechanism(n):
     shape = Shape(n=n, d=4, k=3, r=2)
-    assert path(KIND["self-attention"], shape) == 1
-    assert path(KIND["recurrent"], shape) == n - 1
-    assert path(KIND["convolution, contiguous"], shape) == n - 1  # one place on either side
-    assert path(KIND["convolution, contiguous"], shape._replace(k=5)) == math.ceil((n - 1) / 2)
-    assert path(KIND["convolution, dilated"], shape) == math.ceil(math.log(n, 3) - 1e-9)
-    assert path(KIND["self-attention, r neighbours"], shape) == math.ceil((n - 1) / 2)
+    assert longest_path(KIND["self-attention"], shape) == 1
+    assert longest_path(KIND["recurrent"], shape) == n - 1
+    assert longest_path(KIND["convolution, contiguous"], shape) == n - 1  # one position on either side
+    assert longest_path(KIND["convolution, contiguous"], shape._replace(k=5)) == math.ceil((n - 1) / 2)
+    assert longest_path(KIND["convolution, dilated"], shape) == math.ceil(math.log(n, 3) - 1e-9)
+    assert longest_path(KIND["self-attention, r neighbours"], shape) == math.ceil((n - 1) / 2)
 
 
-def test_a_map_of_each_position_alone_connects_nothing():
-    assert path(KIND["separable convolution: by position"], Shape(n=5, d=4)) is None
+def test_a_position_wise_map_connects_no_positions():
+    assert longest_path(KIND["separable convolution: by position"], Shape(n=5, d=4)) is None
 
 
 def test_the_table_is_printed_and_drawn_from_what_was_found(tmp_path, monkeypatch):
@@ -54,20 +54,20 @@ def test_the_table_is_printed_and_drawn_from_what_was_found(tmp_path, monkeypatc
     monkeypatch.setattr(table1, "MIDDLE", dict.fromkeys(SMALL, Shape(n=32, d=16, k=4, r=4)))
     monkeypatch.setattr(table1, "SENTENCES", dict.fromkeys(SMALL, 1))
     monkeypatch.setattr(table1, "WIDTHS", [16])
-    monkeypatch.setattr(table1, "LEAST", 0.0)
+    monkeypatch.setattr(table1, "LEAST_SECONDS", 0.0)
     monkeypatch.setattr(table1, "PATHS", {"n": [5, 9], "k": [3], "r": [2]})
-    said = []
-    rows = table1.table1(torch.device("cpu"), 1, said.append)
-    found = table1.claims(torch.device("cpu"), 1)
-    text = printed.as_text(rows, found)
-    assert said == [kind.name for kind in KINDS]
+    messages = []
+    rows = table1.measure_layers(torch.device("cpu"), 1, messages.append)
+    claims = table1.measure_claims(torch.device("cpu"), 1)
+    text = printed.as_text(rows, claims)
+    assert messages == [kind.name for kind in KINDS]
     assert "| self-attention | O(n²·d) | n^2.00, d^1.00 |" in text
     assert "| recurrent | O(n) | 9 |  |  | 8 |" in text
-    assert all(ratio == pytest.approx(0.5, abs=0.01) for ratio in found.separable.values())
+    assert all(ratio == pytest.approx(0.5, abs=0.01) for ratio in claims.separable.values())
     # QKᵀ and the product with V are 2 n² d each way, a recurrence n d²: they meet at half the width.
-    assert found.crossover[16].counted == 8
+    assert claims.crossover[16].counted == 8
     assert "Over the last octaves up to d 1,024: self-attention" in text
-    assert found.recurrences == {4: 4.0, 8: 8.0, 16: 16.0}
-    json.dumps(table1.as_dictionary(rows, found))
+    assert claims.recurrences == {4: 4.0, 8: 8.0, 16: 16.0}
+    json.dumps(table1.as_dictionary(rows, claims))
     printed.draw(rows, tmp_path / "table1.svg")
     assert (tmp_path / "table1.svg").read_text("utf-8").count("<svg") == 1

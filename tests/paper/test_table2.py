@@ -1,15 +1,15 @@
-"""Table 2: the systems under one protocol, at both budgets, with what the paper prints beside them."""
+"""Table 2: the systems under one protocol, at both budgets, beside the figures of the paper."""
 
 import json
 import shutil
 
 import pytest
-from paper_fixtures import MEMORY, TRANSFORMER, found
+from paper_fixtures import MEMORY, TRANSFORMER, make_result
 
 from transduce.measure import Score
 from transduce.paper import table2
 from transduce.paper.printed import table2 as printed
-from transduce.paper.scales import scale
+from transduce.paper.scales import scale_named
 from transduce.paper.systems import PUBLISHED, SYSTEMS, System
 from transduce.paper.trials import run_trial
 from transduce.recipe.presets import PRESETS
@@ -32,7 +32,7 @@ PAPER = {
 
 @pytest.fixture
 def systems(monkeypatch):
-    """Three systems of a second each."""
+    """Returns three systems that train in a second each."""
     names = ("first", "second", "third")
     chosen = [System(name, None, "base", MEMORY if name == "third" else TRANSFORMER, 0.01) for name in names]
     monkeypatch.setattr(table2, "SYSTEMS", chosen)
@@ -40,11 +40,11 @@ def systems(monkeypatch):
 
 
 def test_the_published_rows_are_the_papers():
-    assert {each.name: (each.bleu_de, each.bleu_fr) for each in PUBLISHED} == PAPER
+    assert {row.name: (row.bleu_de, row.bleu_fr) for row in PUBLISHED} == PAPER
 
 
-def test_every_system_stands_beside_a_row_that_is_printed_and_is_of_the_family_of_its_preset():
-    names = {each.name for each in PUBLISHED}
+def test_every_system_is_beside_a_published_row_and_has_the_kind_of_its_preset():
+    names = {row.name for row in PUBLISHED}
     assert {system.published for system in SYSTEMS} - {None} <= names
     assert len({system.name for system in SYSTEMS}) == len(SYSTEMS)
     for system in SYSTEMS:
@@ -57,9 +57,9 @@ def test_every_small_system_is_a_recipe(system, tiny):
     assert validated(type(spec), spec.as_dictionary(), place="here") == spec
 
 
-def test_only_recurrence_makes_training_wait_for_words(tiny):
-    waits = {system.name: table2._waits(table2._recipe(tiny, system).model) for system in SYSTEMS}
-    growing = {name for name, (short, long) in waits.items() if long > short}
+def test_only_recurrence_has_chains_that_grow_with_the_sentence(tiny):
+    chains = {system.name: table2._chains(table2._recipe(tiny, system).model) for system in SYSTEMS}
+    growing = {name for name, (short, long) in chains.items() if long > short}
     assert growing == {"rnnsearch", "luong", "gnmt", "neural-gpu"}
 
 
@@ -75,19 +75,19 @@ def test_a_rate_rises_for_an_eighth_of_the_steps_at_most(tiny, systems):
         assert table2._recipe(tiny, systems[0], steps).training.schedule.warmup == min(steady, warmup)
 
 
-def test_an_ensemble_is_of_the_weights_that_were_measured(tiny, systems, tmp_path):
-    run = lambda names: table2.table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1), lambda line: None)  # noqa: E731
-    found = run([system.name for system in systems])
-    assert table2._ensemble(tiny, found.rows, tmp_path, TrainOptions("cpu", 1))[1] is not None
-    later = [row._replace(time=row.time._replace(weights="others")) for row in found.rows]
+def test_an_ensemble_needs_the_measured_weights(tiny, systems, tmp_path):
+    run = lambda names: table2.run_table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1), lambda line: None)  # noqa: E731
+    comparison = run([system.name for system in systems])
+    assert table2._ensemble(tiny, comparison.rows, tmp_path, TrainOptions("cpu", 1))[1] is not None
+    later = [row._replace(time=row.time._replace(weights="others")) for row in comparison.rows]
     names, score = table2._ensemble(tiny, later, tmp_path, TrainOptions("cpu", 1))
     assert score is None
-    text = printed.as_text(found._replace(rows=later, ensemble=(names, score)))
+    text = printed.as_text(comparison._replace(rows=later, ensemble=(names, score)))
     assert f"Ensemble of {', '.join(names)}, the best of these on the same test set: not all of their weights" in text
 
 
 def test_rows_are_trained_at_both_budgets_and_the_best_are_joined(tiny, systems, tmp_path, monkeypatch):
-    run = lambda names: table2.table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1), lambda line: None)  # noqa: E731
+    run = lambda names: table2.run_table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1), lambda line: None)  # noqa: E731
     half = run(["first"])
     assert [row.time is None for row in half.rows] == [False, True, True]
     assert half.ensemble is None
@@ -96,10 +96,10 @@ def test_rows_are_trained_at_both_budgets_and_the_best_are_joined(tiny, systems,
     names, score = whole.ensemble
     assert sorted(names) == ["first", "second", "third"]
     assert isinstance(score, Score)
-    monkeypatch.setattr(table2, "Translator", None)  # what is known of the ensemble is not translated again
+    monkeypatch.setattr(table2, "Translator", None)  # a recorded ensemble is not translated again
     again = run(["first"])
     assert again.ensemble == whole.ensemble
-    for name in ("first", "second", "third"):  # nor where the weights are not
+    for name in ("first", "second", "third"):  # nor without the weights
         shutil.rmtree(tmp_path / name)
     assert table2.as_dictionary(run(["first"])) == table2.as_dictionary(again)
     text = printed.as_text(again)
@@ -109,30 +109,32 @@ def test_rows_are_trained_at_both_budgets_and_the_best_are_joined(tiny, systems,
     json.dumps(table2.as_dictionary(again))
 
 
-def test_what_another_process_has_trained_meanwhile_is_in_the_table(tiny, systems, tmp_path, monkeypatch):
-    def trains(trial, work, budgets, options, say):
-        """The first system is another process's, which is done when the last one is."""
+def test_rows_that_another_process_has_trained_are_in_the_table(tiny, systems, tmp_path, monkeypatch):
+    def train_first_row_elsewhere(trial, work, budgets, options, say):
+        """Trains the first system as another process would, before this process reads the results."""
         if trial.name == "third":
-            first = trial._replace(name="first", recipe=asked["first"].recipe)
+            first = trial._replace(name="first", recipe=trials["first"].recipe)
             run_trial(first, work, budgets, options, say)
-        asked[trial.name] = trial
+        trials[trial.name] = trial
 
-    asked = {}
-    monkeypatch.setattr(table2, "run_trial", trains)
+    trials = {}
+    monkeypatch.setattr(table2, "run_trial", train_first_row_elsewhere)
     names = [system.name for system in systems]
-    rows = table2.table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1), lambda line: None).rows
+    rows = table2.run_table2(tiny, names, 0.02, tmp_path, TrainOptions("cpu", 1), lambda line: None).rows
     assert [row.time is None for row in rows] == [False, True, True]
 
 
-def test_what_is_not_reached_is_said_and_the_best_are_named():
+def test_unfinished_budgets_and_the_best_systems_are_named():
     rows = [
         table2.SystemResult(
-            SYSTEMS[0], found("bytenet", steps=20), found("bytenet", bleu=15.0, rate=2e11), (61, 61), None
+            SYSTEMS[0], make_result("bytenet", steps=20), make_result("bytenet", bleu=15.0, rate=2e11), (61, 61), None
         ),
-        table2.SystemResult(SYSTEMS[2], found("luong", bleu=11.0), found("luong", bleu=13.0), (71, 141), None),
+        table2.SystemResult(
+            SYSTEMS[2], make_result("luong", bleu=11.0), make_result("luong", bleu=13.0), (71, 141), None
+        ),
         table2.SystemResult(SYSTEMS[3], None, None, (111, 221), None),
     ]
-    text = printed.as_text(table2.SystemComparison(scale("small"), rows, Score(0.5, "nrefs:1", None, None), None))
+    text = printed.as_text(table2.SystemComparison(scale_named("small"), rows, Score(0.5, "nrefs:1", None, None), None))
     assert (
         "| bytenet | 1,234 | not reached | 15.00 [14.00, 16.00] | 1e+12, 1.2e+13 | 1.0 | 61 | ByteNet: 23.75 |" in text
     )
@@ -140,7 +142,7 @@ def test_what_is_not_reached_is_said_and_the_best_are_named():
     other = rows[1].time._replace(environment={"device": "H200", "threads": 1})
     text_of_two = printed.as_text(
         table2.SystemComparison(
-            scale("small"), [rows[0], rows[1]._replace(time=other)], Score(0.5, "nrefs:1", None, None), None
+            scale_named("small"), [rows[0], rows[1]._replace(time=other)], Score(0.5, "nrefs:1", None, None), None
         )
     )
     assert "Equal time was not on equal machines: no best is named." in text_of_two

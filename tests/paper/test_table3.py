@@ -1,16 +1,16 @@
-"""Table 3: the paper's rows and sizes, divided alike at the small scale, and what is said of its orderings."""
+"""Table 3: the paper's rows, their sizes at the small scale, and the verdicts on its orderings."""
 
 import json
 import re
 
 import pytest
-from paper_fixtures import found
+from paper_fixtures import make_result
 
 from transduce.paper import table3
 from transduce.paper.printed import table3 as printed
 from transduce.paper.record import Record, add_record
-from transduce.paper.scales import scale
-from transduce.paper.table3 import Ordering, VariationResult, difference, orderings, recipe_of, shrunk
+from transduce.paper.scales import scale_named
+from transduce.paper.table3 import Ordering, VariationResult, compare_with_base, difference, divide_sizes, recipe_of
 from transduce.recipe.presets import PRESETS
 from transduce.trainer.train import TrainOptions
 
@@ -27,10 +27,10 @@ PAPER = """
 @pytest.fixture
 def small(monkeypatch):
     monkeypatch.delenv("TRANSDUCE_DATA", raising=False)
-    return scale("small")
+    return scale_named("small")
 
 
-def test_all_twenty_rows_and_the_released_one():
+def test_the_rows_are_the_papers_twenty_and_the_released_one():
     assert len(table3.PUBLISHED) == 20
     assert set(table3.ROWS) == {*table3.PUBLISHED, "released-2017"}
     printed = (row.split() for row in PAPER.split(";"))
@@ -42,7 +42,7 @@ def test_all_twenty_rows_and_the_released_one():
 
 @pytest.mark.parametrize("row", table3.ROWS)
 def test_sizes_shrink_in_proportion(row, small):
-    paper, mine = PRESETS[row]["model"], shrunk(PRESETS[row]["model"], small)
+    paper, mine = PRESETS[row]["model"], divide_sizes(PRESETS[row]["model"], small)
     assert mine["d_model"] * 4 == paper["d_model"]
     assert mine["feed_forward"]["d_ff"] * 4 == paper["feed_forward"]["d_ff"]
     assert mine["encoder_layers"] * 2 == paper["encoder_layers"]
@@ -66,21 +66,21 @@ def test_a_head_of_the_whole_width_costs_what_eight_cost(small):
 
 
 def rows(**values):
-    """Rows with perplexities and BLEU seed by seed."""
+    """Returns rows from the perplexity and BLEU of each seed."""
     return [
-        VariationResult(name, table3.PUBLISHED[name], [found(perplexity=p, bleu=b) for p, b in each], 1)
-        for name, each in values.items()
+        VariationResult(name, table3.PUBLISHED[name], [make_result(perplexity=p, bleu=b) for p, b in seeds], 1)
+        for name, seeds in values.items()
     ]
 
 
-def test_what_was_cut_short_or_made_otherwise_is_said():
+def test_unfinished_trainings_and_several_machines_are_named():
     other = {"device": "cpu", "threads": 2, "processor": "other"}
     rows = [
-        table3.VariationResult("base", None, [found(program="0.1.0 at abc"), found("base-2", step=7)], 1),
+        table3.VariationResult("base", None, [make_result(program="0.1.0 at abc"), make_result("base-2", step=7)], 1),
         table3.VariationResult(
             "A1",
             None,
-            [found("A1-1", program="0.1.0 at abc", environment=other)],
+            [make_result("A1-1", program="0.1.0 at abc", environment=other)],
             1,
         ),
     ]
@@ -94,53 +94,53 @@ def test_what_was_cut_short_or_made_otherwise_is_said():
 
 def test_an_order_holds_only_outside_of_its_interval():
     close = rows(base=[(5.0, 20.0), (5.1, 20.2), (5.2, 20.1)], A1=[(5.1, 20.0), (5.2, 20.1), (5.0, 20.3)])
-    assert {each.verdict for each in orderings(close)} == {"open"}
+    assert {ordering.verdict for ordering in compare_with_base(close)} == {"open"}
     apart = rows(base=[(5.0, 20.0), (5.1, 20.2), (5.2, 20.1)], C1=[(7.0, 22.0), (7.1, 22.1), (7.2, 22.2)])
-    assert [(each.metric, each.verdict) for each in orderings(apart)] == [
+    assert [(ordering.metric, ordering.verdict) for ordering in compare_with_base(apart)] == [
         ("perplexity", "holds"),
         ("bleu", "does not hold"),
     ]
     single = rows(base=[(5.0, 20.0)], C1=[(7.0, 22.0)])
-    assert {each.verdict for each in orderings(single)} == {"one seed"}
+    assert {ordering.verdict for ordering in compare_with_base(single)} == {"one seed"}
     assert Ordering("A3", "bleu", 0.0, 0.1, 0.3).verdict == "holds: equal"
-    assert Ordering("A3", "bleu", 0.0, 0.1, 0.5).verdict == "open"  # that nothing is known is no equality
+    assert Ordering("A3", "bleu", 0.0, 0.1, 0.5).verdict == "open"  # a wide interval is no equality
     assert Ordering("A3", "bleu", 0.0, 1.0, 0.5).verdict == "does not hold"
-    assert orderings(rows(C1=[(7.0, 22.0)])) == []
+    assert compare_with_base(rows(C1=[(7.0, 22.0)])) == []
 
 
 def test_a_difference_has_the_interval_of_two_means():
     delta, within = difference([1.0, 2.0, 3.0], [4.0, 4.0, 4.0])
     assert delta == -2.0
     assert within == pytest.approx(2.776 * (1 / 3) ** 0.5)
-    # A single value is as noisy as the others.
+    # A single value is taken to have the variance of the others.
     assert difference([5.0], [1.0, 2.0, 3.0]) == (3.0, pytest.approx(4.303 * (4 / 3) ** 0.5))
     assert difference([5.0], [1.0]) == (4.0, None)
 
 
 def test_rows_are_trained_seed_by_seed_and_printed(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(table3, "ROWS", ["base", "C6"])
-    monkeypatch.setattr(table3, "shrunk", lambda model, at: _tiny(model))
+    monkeypatch.setattr(table3, "divide_sizes", lambda model, scale: _tiny(model))
 
     def run(names, seeds):
-        return table3.table3(tiny, names, seeds, None, tmp_path, TrainOptions("cpu", 1), lambda line: None)
+        return table3.run_table3(tiny, names, seeds, None, tmp_path, TrainOptions("cpu", 1), lambda line: None)
 
-    assert [len(row.found) for row in run(["base"], 2)] == [2, 0]
-    known = run(["C6"], 1)
-    assert [len(row.found) for row in known] == [2, 1]
-    assert known[0].found[0].perplexity != known[0].found[1].perplexity
-    text = printed.as_text(known, orderings(known))
+    assert [len(row.seeds) for row in run(["base"], 2)] == [2, 0]
+    rows = run(["C6"], 1)
+    assert [len(row.seeds) for row in rows] == [2, 1]
+    assert rows[0].seeds[0].perplexity != rows[0].seeds[1].perplexity
+    text = printed.as_text(rows, compare_with_base(rows))
     assert "| base | 2 | " in text
     assert re.search(r"\| [+-]\d+\.\d\d ± \d", text)  # a difference has its sign
     assert "| C6 | perplexity | +0.20 |" in text
-    json.dumps(table3.as_dictionary(known, orderings(known)))
+    json.dumps(table3.as_dictionary(rows, compare_with_base(rows)))
 
 
-def test_seeds_are_gathered_whichever_is_missing(tiny, tmp_path, monkeypatch):
+def test_recorded_seeds_are_read_where_others_are_missing(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(table3, "ROWS", ["base"])
-    monkeypatch.setattr(table3, "read_trial", lambda trial, work, budget: found(trial.name))
+    monkeypatch.setattr(table3, "read_trial", lambda trial, work, budget: make_result(trial.name))
     for trial in ("base-3", "base-1", "base-x", "other-2"):
         add_record(tmp_path, Record(trial, {}, {}))
-    assert [each.trial for each in table3._known(tiny, "base", None, tmp_path)] == ["base-1", "base-3"]
+    assert [result.trial for result in table3._read_seeds(tiny, "base", None, tmp_path)] == ["base-1", "base-3"]
 
 
 def _tiny(model):

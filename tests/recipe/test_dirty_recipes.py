@@ -1,4 +1,4 @@
-"""Recipes that nobody meant to write: always a message that names the file or the key, and never a long wait."""
+"""Malformed recipes: each raises an error that names the file or the key, within seconds."""
 
 import json
 import os
@@ -38,51 +38,51 @@ def path(tmp_path_factory):
     return tmp_path_factory.mktemp("dirty") / "recipe.yaml"
 
 
-def loaded(path, content, *changes):
-    """The recipe, or what was said of it, which names the file or the change."""
+def load_or_message(path, content, *changes):
+    """Returns the recipe or the error message, which must name the file or the change."""
     path.write_bytes(content)
     began = time.process_time()
     try:
-        found = load(path, changes)
+        result = load(path, changes)
     except ValueError as error:
-        found = str(error)
+        result = str(error)
     assert time.process_time() - began < 5
-    assert isinstance(found, Recipe) or str(path) in found or "--set" in found
-    assert isinstance(found, Recipe) or len(found) < 10_000
-    return found
+    assert isinstance(result, Recipe) or str(path) in result or "--set" in result
+    assert isinstance(result, Recipe) or len(result) < 10_000
+    return result
 
 
 @given(place=st.sampled_from(PATHS), value=VALUES)
 @example(place="model.preset", value=["tiny"])
 @example(place="model", value={"preset": None, "kind": []})
 @example(place="training.seed", value=10**400)
-def test_any_value_at_any_key_is_taken_or_named(path, place, value):
+def test_any_value_at_any_key_is_accepted_or_named(path, place, value):
     *sections, key = place.split(".")
     values = json.loads(json.dumps(LEAST))
     section = values
     for name in sections:
         section = section.setdefault(name, {})
     section[key] = value
-    found = loaded(path, json.dumps(values).encode())
-    assert isinstance(found, str) or json.dumps(found.as_dictionary(), allow_nan=False)
+    result = load_or_message(path, json.dumps(values).encode())
+    assert isinstance(result, str) or json.dumps(result.as_dictionary(), allow_nan=False)
 
 
 @given(marks=st.lists(st.sampled_from(MARKS), max_size=8), first=st.sampled_from(["", TRAIN]))
-def test_any_yaml_is_a_recipe_or_told(path, marks, first):
-    loaded(path, (first + "".join(marks)).encode())
-    loaded(path, TRAIN.encode(), "data.test=" + "".join(marks))
+def test_any_yaml_is_a_recipe_or_an_error(path, marks, first):
+    load_or_message(path, (first + "".join(marks)).encode())
+    load_or_message(path, TRAIN.encode(), "data.test=" + "".join(marks))
 
 
 @given(content=st.binary(max_size=30))
-def test_any_bytes_are_told(path, content):
-    assert isinstance(loaded(path, content), str)
+def test_random_bytes_are_an_error(path, content):
+    assert isinstance(load_or_message(path, content), str)
 
 
 LAUGHS = "".join(f"{name}: &{name} [{', '.join([f'*{other}'] * 10)}]\n" for other, name in zip("abcdefgh", "bcdefghi"))
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("a: &a [x]\n" + LAUGHS, "unfolds to more than 100,000 values"),
         ("x: &a [*a]\n", "`x.0.0…` is nested deeper than 50 levels"),
@@ -108,9 +108,9 @@ LAUGHS = "".join(f"{name}: &{name} [{', '.join([f'*{other}'] * 10)}]\n" for othe
         ("training: " + "x" * 5000 + "\n", "…: input should be an object"),
     ],
 )
-def test_what_once_crashed_or_hung_is_told(path, text, said):
+def test_recipes_that_once_crashed_or_hung_are_errors(path, text, message):
     first = "" if text.startswith("data") else TRAIN
-    assert said in loaded(path, (first + text).encode())
+    assert message in load_or_message(path, (first + text).encode())
 
 
 @pytest.mark.parametrize(
@@ -125,12 +125,12 @@ def test_what_once_crashed_or_hung_is_told(path, text, said):
         "model=[[3]]",
     ],
 )
-def test_changes_that_once_crashed_are_told(path, change):
-    assert isinstance(loaded(path, TRAIN.encode(), change), str)
+def test_changes_that_once_crashed_are_errors(path, change):
+    assert isinstance(load_or_message(path, TRAIN.encode(), change), str)
 
 
-def test_dates_are_texts_and_so_are_numbers_as_names(path):
-    recipe = loaded(
+def test_dates_are_strings_and_so_are_numbers_as_names(path):
+    recipe = load_or_message(
         path, b"data: {train: {tsv: a}, test: {2016: {tsv: b}, 2001-12-14: {tsv: c}}, source_language: 2001-12-14}"
     )
     assert isinstance(recipe, Recipe)
@@ -138,31 +138,31 @@ def test_dates_are_texts_and_so_are_numbers_as_names(path):
     assert recipe.data.source_language == "2001-12-14"
 
 
-def test_anchors_and_merge_keys_are_yaml_still(path):
-    recipe = loaded(path, b"data: {train: &a {tsv: a}, validation: *a, test: {x: {<<: *a, weight: 2}}}")
+def test_anchors_and_merge_keys_are_accepted(path):
+    recipe = load_or_message(path, b"data: {train: &a {tsv: a}, validation: *a, test: {x: {<<: *a, weight: 2}}}")
     assert isinstance(recipe, Recipe)
     assert recipe.data.validation.tsv == recipe.data.test["x"].tsv == str(path.parent / "a")
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [(b"/\xff", "`data.train.tsv` holds what is no UTF-8"), (b"", None), (b"${X}: [*", None)]
+    ("value", "message"), [(b"/\xff", "`data.train.tsv` holds what is no UTF-8"), (b"", None), (b"${X}: [*", None)]
 )
-def test_variables_with_odd_contents_are_texts(path, value, said, monkeypatch):
+def test_variables_with_unusual_contents_are_strings(path, value, message, monkeypatch):
     monkeypatch.setitem(os.environb, b"ODD", value)
-    found = loaded(path, b"data: {train: {tsv: '${ODD}'}}")
-    assert said in found if said else isinstance(found, Recipe)
+    result = load_or_message(path, b"data: {train: {tsv: '${ODD}'}}")
+    assert message in result if message else isinstance(result, Recipe)
 
 
-def test_a_link_to_itself_is_told_when_it_is_read(tmp_path):
+def test_a_link_to_itself_is_an_error_when_it_is_read(tmp_path):
     link = tmp_path / "loop"
     link.symlink_to("loop")
-    recipe = loaded(tmp_path / "recipe.yaml", b"data: {train: {tsv: loop}, validation: {tsv: loop}}")
+    recipe = load_or_message(tmp_path / "recipe.yaml", b"data: {train: {tsv: loop}, validation: {tsv: loop}}")
     for read in (lambda: prepare(recipe, tmp_path / "run", print), lambda: read_parallel_text(recipe.data.validation)):
         with pytest.raises(OSError, match="symbolic links") as caught:
             read()
         assert caught.value.filename == str(link)
 
 
-def test_a_recipe_that_never_ends_is_told():
+def test_an_endless_recipe_is_an_error():
     with pytest.raises(ValueError, match=r"/dev/zero has more than 100,000 bytes"):
         load(Path("/dev/zero"))

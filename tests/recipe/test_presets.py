@@ -5,8 +5,8 @@ import torch
 
 from transduce.model import Transformer, Vocabulary
 from transduce.model.flops import flops
-from transduce.recipe import Recipe, expanded
-from transduce.recipe.model_summary import described
+from transduce.recipe import Recipe, merge_preset
+from transduce.recipe.model_summary import summarise_model
 from transduce.recipe.presets import PRESETS, TABLE_3
 from transduce.settings import validated
 from transduce.training import Training
@@ -44,17 +44,20 @@ def spec_of(preset, **changes):
 
 @pytest.mark.parametrize("preset", TEXT)
 def test_parameters_of_the_text(preset):
-    found = tuple(described(preset, size)["parameters"] / 1e6 for size in (37_000, 41_200))
-    # C6 has 50,450,432 at 37,000, which the list has as 50.4.
-    assert found == pytest.approx(TEXT[preset], abs=0.0505)
+    millions = tuple(summarise_model(preset, size)["parameters"] / 1e6 for size in (37_000, 41_200))
+    # C6 has 50,450,432 at 37,000, which the table above has as 50.4.
+    assert millions == pytest.approx(TEXT[preset], abs=0.0505)
 
 
 def test_learned_positions_add_their_tables():
-    assert described("E", 37_000)["parameters"] - described("base", 37_000)["parameters"] in (512 * 512, 2 * 512 * 512)
+    assert summarise_model("E", 37_000)["parameters"] - summarise_model("base", 37_000)["parameters"] in (
+        512 * 512,
+        2 * 512 * 512,
+    )
 
 
 def test_the_released_base_is_the_papers_65_million():
-    assert round(described("released-2017", 40_960)["parameters"] / 1e6) == 65
+    assert round(summarise_model("released-2017", 40_960)["parameters"] / 1e6) == 65
 
 
 @pytest.mark.parametrize("row", COLUMN)
@@ -71,22 +74,22 @@ def test_every_row_of_table_3_is_there():
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_preset_and_a_corpus_are_a_recipe(preset):
     values = {"data": {"train": {"embedded": "train"}}, "model": {"preset": preset}}
-    recipe = validated(Recipe, expanded(values, place="here"), place="here")
+    recipe = validated(Recipe, merge_preset(values, place="here"), place="here")
     assert recipe.model.kind == PRESETS[preset]["model"]["kind"]
 
 
 @pytest.mark.parametrize("preset", ["base", "big", "released-2017", "E", "experts"])
 def test_projections_are_drawn_as_the_released_code_draws_them(preset):
     values = {"data": {"train": {"embedded": "train"}}, "model": {"preset": preset}}
-    assert validated(Recipe, expanded(values, place="here"), place="here").model.initialisation == "fused-glorot"
+    assert validated(Recipe, merge_preset(values, place="here"), place="here").model.initialisation == "fused-glorot"
 
 
 def test_what_the_rows_vary():
-    """Table 3, entry by entry: what differs from base is what the row says, and nothing else."""
+    """Table 3, entry by entry: each row differs from base in its own entries only."""
 
     def entries(preset):
         values = {"data": {"train": {"embedded": "train"}}, "model": {"preset": preset}}
-        recipe = validated(Recipe, expanded(values, place="here"), place="here")
+        recipe = validated(Recipe, merge_preset(values, place="here"), place="here")
         model, training = recipe.model, recipe.training
         heads = (model.mixer.heads, model.mixer.d_k, model.mixer.d_v)
         assert model.cross == model.mixer
@@ -159,7 +162,7 @@ def test_tiny():
 
 
 def test_the_arithmetic_of_base():
-    assert described("base", 37_000)["flops_per_target_token"] == pytest.approx(127.5e6, rel=0.01)
+    assert summarise_model("base", 37_000)["flops_per_target_token"] == pytest.approx(127.5e6, rel=0.01)
 
 
 def test_the_arithmetic_of_a_toy_counted_by_hand():
@@ -183,8 +186,8 @@ def test_the_arithmetic_of_a_toy_counted_by_hand():
 
 def test_parameters_by_part_are_all_parameters():
     for preset in ("tiny", "E", "released-2017"):
-        found = described(preset, 1000)
-        assert sum(found["parameters_by_part"].values()) == found["parameters"]
+        summary = summarise_model(preset, 1000)
+        assert sum(summary["parameters_by_part"].values()) == summary["parameters"]
 
 
 def test_the_defaults_of_training_are_those_of_section_5():

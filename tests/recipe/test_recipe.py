@@ -1,4 +1,4 @@
-"""Recipes: what they may say, and what people are told where they say something else."""
+"""Recipes: accepted settings, and the messages for all others."""
 
 import pytest
 
@@ -8,8 +8,8 @@ TRAIN = "data: {train: {source: a.en, target: a.de}}\n"
 
 
 @pytest.fixture
-def written(tmp_path):
-    """Writes a recipe: the least there is, and what is given."""
+def write_recipe(tmp_path):
+    """Returns a function that writes a recipe: a minimal one and additional lines."""
 
     def write(text="", first=TRAIN):
         path = tmp_path / "recipe.yaml"
@@ -20,13 +20,13 @@ def written(tmp_path):
 
 
 def refusal(path, *changes):
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the caller looks at the message
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the caller checks the message
         load(path, changes)
     return str(caught.value)
 
 
-def test_the_least_recipe_trains_the_papers_base(written):
-    recipe = load(written())
+def test_a_minimal_recipe_trains_the_papers_base(write_recipe):
+    recipe = load(write_recipe())
     assert recipe.model.d_model == 512
     assert (recipe.training.steps, recipe.training.batch_tokens, recipe.training.schedule.warmup) == (
         100_000,
@@ -37,11 +37,11 @@ def test_the_least_recipe_trains_the_papers_base(written):
     assert (recipe.subwords.kind, recipe.subwords.shared) == ("bpe", True)
 
 
-def test_paths_are_relative_to_the_recipe(written, tmp_path, monkeypatch):
+def test_paths_are_relative_to_the_recipe(write_recipe, tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     recipe = load(
-        written(
+        write_recipe(
             first="data:\n  train: [{tsv: ../b.tsv}, {source: a.en, target: /c/a.de}]\n  test: {one: {tsv: t.tsv}}\n"
         )
     )
@@ -51,17 +51,17 @@ def test_paths_are_relative_to_the_recipe(written, tmp_path, monkeypatch):
     assert recipe.data.test["one"].tsv == str(tmp_path / "t.tsv")
 
 
-def test_paths_of_a_change_are_relative_to_where_one_stands(written, tmp_path, monkeypatch):
+def test_paths_of_a_change_are_relative_to_the_working_directory(write_recipe, tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    recipe = load(written(), ["data.validation={source: v.en, target: ../v.de}"])
+    recipe = load(write_recipe(), ["data.validation={source: v.en, target: ../v.de}"])
     assert recipe.data.validation.source == str(tmp_path / "elsewhere" / "v.en")
     assert recipe.data.validation.target == str(tmp_path / "v.de")
 
 
-def test_a_change_names_a_corpus_anew_whatever_its_form(written):
+def test_a_change_replaces_a_corpus_of_any_kind(write_recipe):
     corpora = "  validation: {source: v.en, target: v.de}\n  test: {one: {embedded: test}, two: {tsv: two}}\n"
-    path = written(first=f"data:\n  train: {{source: a.en, target: a.de}}\n{corpora}")
+    path = write_recipe(first=f"data:\n  train: {{source: a.en, target: a.de}}\n{corpora}")
     data = load(path, ["data.validation={embedded: validation}", "data.test.two={embedded: novel}"]).data
     assert data.validation.as_dictionary() == {"embedded": "validation", "weight": 1.0}
     assert {name: corpus.as_dictionary()["embedded"] for name, corpus in data.test.items()} == {
@@ -76,9 +76,9 @@ def test_a_change_names_a_corpus_anew_whatever_its_form(written):
     )
 
 
-def test_variables_of_the_environment(written, monkeypatch):
+def test_variables_of_the_environment(write_recipe, monkeypatch):
     monkeypatch.setenv("SOMEWHERE", "/data/here")
-    path = written(first="data: {train: {source: '${SOMEWHERE}/a.en', target: '${SOMEWHERE}/${TO}.de'}}")
+    path = write_recipe(first="data: {train: {source: '${SOMEWHERE}/a.en', target: '${SOMEWHERE}/${TO}.de'}}")
     monkeypatch.setenv("TO", "b")
     assert load(path).data.train[0].target == "/data/here/b.de"
     monkeypatch.delenv("TO")
@@ -88,7 +88,7 @@ def test_variables_of_the_environment(written, monkeypatch):
     assert "export TO=" in message
 
 
-def test_changes_are_yaml_and_may_be_nested(written):
+def test_changes_are_yaml_and_may_be_nested(write_recipe):
     changes = [
         "training.steps=2000",
         "training.schedule={kind: inverse_square_root, peak: 5e-3}",
@@ -99,7 +99,7 @@ def test_changes_are_yaml_and_may_be_nested(written):
         "data.source_language=no",
         "model.preset=tiny",
     ]
-    recipe = load(written("training: {steps: 5, seed: 4}\n"), changes)
+    recipe = load(write_recipe("training: {steps: 5, seed: 4}\n"), changes)
     training = recipe.training
     assert (training.steps, training.seed, training.average, training.save_every) == (2000, 4, None, "10 min")
     assert (training.schedule.peak, training.schedule.warmup) == (0.005, 70)
@@ -111,14 +111,14 @@ def test_changes_are_yaml_and_may_be_nested(written):
 @pytest.mark.parametrize(
     "change", ["training.steps", "=3", "training..steps=3", ".steps=3", "training.steps=[1", "training.steps="]
 )
-def test_changes_of_a_wrong_form(written, change):
-    message = refusal(written(), change)
+def test_malformed_changes(write_recipe, change):
+    message = refusal(write_recipe(), change)
     assert f"--set {change}" in message
 
 
-def test_yaml_is_1_2(written):
+def test_yaml_is_1_2(write_recipe):
     recipe = load(
-        written(
+        write_recipe(
             "model: {preset: tiny}\ntraining: {schedule: {peak: 5e-3}}\n",
             "data: {train: {source: a, target: b}, source_language: no, target_language: on}\n",
         )
@@ -127,25 +127,27 @@ def test_yaml_is_1_2(written):
     assert (recipe.data.source_language, recipe.data.target_language) == ("no", "on")
 
 
-def test_a_preset_and_what_differs(written):
-    recipe = load(written("model: {preset: tiny, dropout: 0.2, mixer: {heads: 2}, positions: {kind: learned}}\n"))
+def test_a_preset_and_changes_to_it(write_recipe):
+    recipe = load(write_recipe("model: {preset: tiny, dropout: 0.2, mixer: {heads: 2}, positions: {kind: learned}}\n"))
     assert (recipe.model.dropout, recipe.model.d_model, recipe.model.positions.max_positions) == (0.2, 128, 512)
     assert (recipe.model.mixer.heads, recipe.model.mixer.d_k, recipe.model.cross.heads) == (2, 32, 4)
-    # The preset's training settings lie under the recipe's.
+    # The recipe's training settings are merged over those of the preset.
     assert (recipe.training.schedule.peak, recipe.training.batch_tokens) == (5e-3, 4096)
-    recipe = load(written("model: {preset: tiny}\ntraining: {batch_tokens: 900, schedule: {kind: paper, warmup: 9}}\n"))
+    recipe = load(
+        write_recipe("model: {preset: tiny}\ntraining: {batch_tokens: 900, schedule: {kind: paper, warmup: 9}}\n")
+    )
     assert (recipe.training.batch_tokens, recipe.training.schedule.warmup, recipe.training.steps) == (900, 9, 8000)
 
 
-def test_a_test_set_cannot_hide_the_validation_corpus(written):
+def test_a_test_set_cannot_hide_the_validation_corpus(write_recipe):
     test = "test: {validation: {embedded: test}}"
-    message = refusal(written("", f"data: {{train: {{embedded: train}}, {test}}}\n"))
+    message = refusal(write_recipe("", f"data: {{train: {{embedded: train}}, {test}}}\n"))
     assert "`validation` is the name of `data.validation`" in message
 
 
-def test_a_dump_loads_as_the_same_recipe(written, tmp_path, monkeypatch):
+def test_a_dump_loads_as_the_same_recipe(write_recipe, tmp_path, monkeypatch):
     monkeypatch.setenv("SOMEWHERE", "/data/hère")
-    path = written(
+    path = write_recipe(
         "model: {preset: released-2017}\ntraining: {optimiser: {epsilon: 1e-12}, clip: 0.1}\n",
         "data: {train: [{source: '${SOMEWHERE}', target: b, weight: 2.0}], test: {x: {embedded: test}}}\n",
     )
@@ -159,7 +161,7 @@ def test_a_dump_loads_as_the_same_recipe(written, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "parts"),
     [
         ("trainig: {steps: 3}\n", ["`trainig`", "did you mean `training`"]),
         ("training: {step: 3}\n", ["`training.step`", "did you mean `steps`"]),
@@ -186,15 +188,15 @@ def test_a_dump_loads_as_the_same_recipe(written, tmp_path, monkeypatch):
         ("subwords: {kind: bpe, size: 10}\n", ["`subwords.size`", "10"]),
     ],
 )
-def test_what_people_get_wrong(written, text, words):
-    path = written(text)
+def test_a_message_names_the_key_and_the_remedy(write_recipe, text, parts):
+    path = write_recipe(text)
     message = refusal(path)
     assert message.startswith(str(path))
-    assert [word for word in words if word not in message] == [], message
+    assert [part for part in parts if part not in message] == [], message
 
 
 @pytest.mark.parametrize(
-    ("first", "words"),
+    ("first", "parts"),
     [
         ("training: {}\n", ["data"]),
         ("data: {train: {source: a}}\n", ["target"]),
@@ -208,14 +210,14 @@ def test_what_people_get_wrong(written, text, words):
         ("data:\n  train: {tsv: a}\n  hub: ${A}\nmodel: [}\n", ["no YAML", "line 4: ", "'}')"]),
     ],
 )
-def test_what_is_no_recipe(written, first, words):
-    path = written(first=first)
+def test_files_without_a_valid_recipe(write_recipe, first, parts):
+    path = write_recipe(first=first)
     message = refusal(path)
     assert message.startswith(str(path))
-    assert [word for word in words if word not in message] == [], message
+    assert [part for part in parts if part not in message] == [], message
 
 
-def test_files_that_are_none(tmp_path):
+def test_paths_without_a_readable_file(tmp_path):
     assert f"there is no recipe {tmp_path / 'x.yaml'}" in refusal(tmp_path / "x.yaml")
     assert f"{tmp_path} is a directory" in refusal(tmp_path)
     (tmp_path / "latin.yaml").write_bytes("data: {train: {tsv: naïve}}".encode("latin-1"))

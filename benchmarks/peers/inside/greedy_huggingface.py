@@ -1,4 +1,4 @@
-"""Greedy translations by a saved `MarianMTModel`: `python greedy_huggingface.py MODEL SOURCE OUTPUT`."""
+"""Translates greedily with a saved `MarianMTModel`: `python greedy_huggingface.py MODEL SOURCE OUTPUT`."""
 
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ with torch.inference_mode():
         rows = [[*(int(word[1:]) for word in lines[number].split()), 2] for number in chosen]
         width = max(map(len, rows))
         source = torch.tensor([row + [0] * (width - len(row)) for row in rows])
-        found = model.generate(
+        generated = model.generate(
             source,
             attention_mask=(source != 0).long(),
             num_beams=1,
@@ -26,6 +26,6 @@ with torch.inference_mode():
             max_new_tokens=width + 50,
             bad_words_ids=[[0], [1]],
         )
-        for number, row in zip(chosen, found.tolist(), strict=True):
-            outputs[number] = " ".join(f"w{word}" for word in row if word > 2)
+        for number, row in zip(chosen, generated.tolist(), strict=True):
+            outputs[number] = " ".join(f"w{token}" for token in row if token > 2)
 Path(sys.argv[3]).write_text("".join(f"{line}\n" for line in outputs), "utf-8")

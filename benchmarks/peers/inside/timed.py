@@ -1,4 +1,4 @@
-"""How a translating peer is measured: the same sentences, a warm-up, then the whole, and what came out."""
+"""Times a translating peer: reads the task, warms up, translates, and prints a report."""
 
 import json
 import sys
@@ -10,14 +10,14 @@ from typing import Any
 Ids = list[list[int]]
 
 
-def task() -> dict[str, Any]:
-    """What to do, as the benchmark wrote it."""
-    found: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text("utf-8"))
-    return found
+def read_task() -> dict[str, Any]:
+    """Returns the task that the benchmark has written."""
+    task: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text("utf-8"))
+    return task
 
 
 def report(translate: Callable[[Ids], Ids], sentences: Ids, settings: dict[str, Any]) -> None:
-    """Translates a tenth to warm up, then all; prints the seconds, the ids and the settings as a line of JSON."""
+    """Translates a tenth to warm up, then all; prints seconds, ids and settings as a line of JSON."""
     translate(sentences[::10])
     began = time.perf_counter()
     outputs = translate(sentences)

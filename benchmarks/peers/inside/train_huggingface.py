@@ -1,25 +1,25 @@
-"""Hugging Face's `Seq2SeqTrainer` on ids: `python train_huggingface.py TASK.json`; prints its speed as it goes."""
+"""Trains with Hugging Face's `Seq2SeqTrainer` on ids, and prints its speed: `python train_huggingface.py TASK.json`."""
 
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
-from timed import task
+from timed import read_task
 from transformers import MarianConfig, MarianMTModel, Seq2SeqTrainer, Seq2SeqTrainingArguments
 
-asked = task()
-shape = asked["shape"]
+task = read_task()
+shape = task["shape"]
 
 
-def sentences(side: str) -> list[list[int]]:
-    """The corpus as ids, each sentence with its end."""
-    lines = (Path(asked["folder"]) / f"train.{side}").read_text("utf-8").splitlines()
+def read_sentences(side: str) -> list[list[int]]:
+    """Returns the ids of the sentences of a side, each with its end."""
+    lines = (Path(task["folder"]) / f"train.{side}").read_text("utf-8").splitlines()
     return [[int(word[1:]) for word in line.split()] + [2] for line in lines]
 
 
-def collated(pairs: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
-    """Padded rectangles: 0 in the source, −100 in the labels; the decoder reads the labels a place later."""
+def collate(pairs: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+    """Returns padded rectangles: 0 in the source, −100 in the labels; the decoder reads the labels shifted by one."""
     sides = {}
     for name, padding in (("input_ids", 0), ("labels", -100)):
         width = max(len(pair[name]) for pair in pairs)
@@ -29,17 +29,17 @@ def collated(pairs: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
 
 
 class Trainer(Seq2SeqTrainer):  # type: ignore[misc]
-    """Says how many target tokens a second it trains on, every ten steps."""
+    """Prints target tokens a second every ten steps."""
 
-    words, steps, began = 0, 0, time.perf_counter()
+    tokens, steps, began = 0, 0, time.perf_counter()
 
     def training_step(self, model: Any, inputs: Any, *rest: Any) -> Any:
-        """The library's step, counted."""
+        """Counts tokens and runs the step of the library."""
         if self.steps and self.steps % 10 == 0:
             now = time.perf_counter()
-            print(f"{self.words / (now - self.began):.1f} tokens a second", flush=True)
-            self.words, self.began = 0, now
-        self.words += int((inputs["labels"] != -100).sum())
+            print(f"{self.tokens / (now - self.began):.1f} tokens a second", flush=True)
+            self.tokens, self.began = 0, now
+        self.tokens += int((inputs["labels"] != -100).sum())
         self.steps += 1
         return super().training_step(model, inputs, *rest)
 
@@ -63,13 +63,14 @@ model = MarianMTModel(
         decoder_start_token_id=1,
     )
 )
-pairs = [{"input_ids": one, "labels": other} for one, other in zip(sentences("src"), sentences("trg"), strict=True)]
+sides = zip(read_sentences("src"), read_sentences("trg"), strict=True)
+pairs = [{"input_ids": source, "labels": target} for source, target in sides]
 arguments = Seq2SeqTrainingArguments(
-    output_dir=asked["scratch"],
+    output_dir=task["scratch"],
     use_cpu=True,
-    bf16=asked["bfloat16"],
+    bf16=task["bfloat16"],
     max_steps=100_000,
-    per_device_train_batch_size=asked["sentences_a_step"],
+    per_device_train_batch_size=task["sentences_a_step"],
     train_sampling_strategy="group_by_length",
     learning_rate=0.005,
     lr_scheduler_type="inverse_sqrt",
@@ -77,9 +78,9 @@ arguments = Seq2SeqTrainingArguments(
     adam_beta2=0.98,
     max_grad_norm=0.0,
     label_smoothing_factor=0.1,
-    save_steps=asked["every"],
+    save_steps=task["every"],
     report_to=[],
     disable_tqdm=True,
     dataloader_pin_memory=False,
 )
-Trainer(model=model, args=arguments, train_dataset=pairs, data_collator=collated).train()
+Trainer(model=model, args=arguments, train_dataset=pairs, data_collator=collate).train()

@@ -1,45 +1,45 @@
-"""CTranslate2 on ids: `python translate_ctranslate2.py TASK.json`."""
+"""Translates ids with CTranslate2: `python translate_ctranslate2.py TASK.json`."""
 
 from pathlib import Path
 
 import ctranslate2
-from timed import Ids, report, task
+from timed import Ids, read_task, report
 from weights import to_ctranslate2
 
-asked = task()
-ours, model = Path(asked["model"]), Path(asked["scratch"]) / "ctranslate2"
-carried = model / "carried-from.json"  # the manifest has the checksum of what was carried over
-if not carried.exists() or carried.read_bytes() != (ours / "manifest.json").read_bytes():
+task = read_task()
+ours, model = Path(task["model"]), Path(task["scratch"]) / "ctranslate2"
+converted = model / "converted-from.json"  # the manifest has the checksum of the converted weights
+if not converted.exists() or converted.read_bytes() != (ours / "manifest.json").read_bytes():
     to_ctranslate2(ours, model)
-    carried.write_bytes((ours / "manifest.json").read_bytes())
+    converted.write_bytes((ours / "manifest.json").read_bytes())
 settings = {
-    "compute_type": asked["compute_type"],
-    "inter_threads": asked["inter_threads"],
-    "intra_threads": asked["intra_threads"],
-    "max_batch_size": asked["batch"],
-    "batch_type": asked["batch_type"],
-    "beam_size": asked["beam"],
-    "length_penalty": asked["length_penalty"],
+    "compute_type": task["compute_type"],
+    "inter_threads": task["inter_threads"],
+    "intra_threads": task["intra_threads"],
+    "max_batch_size": task["batch"],
+    "batch_type": task["batch_type"],
+    "beam_size": task["beam"],
+    "length_penalty": task["length_penalty"],
 }
 translator = ctranslate2.Translator(
     str(model),
-    compute_type=asked["compute_type"],
-    inter_threads=asked["inter_threads"],
-    intra_threads=asked["intra_threads"],
+    compute_type=task["compute_type"],
+    inter_threads=task["inter_threads"],
+    intra_threads=task["intra_threads"],
 )
 
 
 def translate(sentences: Ids) -> Ids:
-    """Sorted and batched by the engine itself."""
-    found = translator.translate_batch(
+    """Translates; the engine sorts and batches."""
+    results = translator.translate_batch(
         [[f"w{number}" for number in sentence] for sentence in sentences],
-        beam_size=asked["beam"],
-        length_penalty=asked["length_penalty"],
-        max_batch_size=asked["batch"],
-        batch_type=asked["batch_type"],
-        max_decoding_length=max(map(len, sentences)) + 51,  # it has one for all; ours has one for each sentence
+        beam_size=task["beam"],
+        length_penalty=task["length_penalty"],
+        max_batch_size=task["batch"],
+        batch_type=task["batch_type"],
+        max_decoding_length=max(map(len, sentences)) + 51,  # one limit for all sentences; transduce has one for each
     )
-    return [[int(word[1:]) for word in each.hypotheses[0] if word[0] == "w"] for each in found]
+    return [[int(word[1:]) for word in result.hypotheses[0] if word[0] == "w"] for result in results]
 
 
-report(translate, asked["sentences"], {**settings, "ctranslate2": ctranslate2.__version__})
+report(translate, task["sentences"], {**settings, "ctranslate2": ctranslate2.__version__})

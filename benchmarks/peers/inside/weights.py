@@ -1,6 +1,6 @@
-"""A model directory of ours as other engines' weights: enough of an exporter for a benchmark.
+"""Converts the weights of a model directory for other engines.
 
-Runs in a peer's own environment, so it reads `model.safetensors` and `config.json` as files.
+Runs in a peer's environment, without `transduce`, and so reads `model.safetensors` and `config.json` as files.
 """
 
 import json
@@ -13,29 +13,28 @@ import torch
 from safetensors.torch import load_file
 
 
-class Ours:
-    """The weights and the settings of one model directory: post-norm, ReLU, one shared embedding."""
+class ModelFiles:
+    """Weights and settings of a model directory; the model must have the norm last and one shared embedding."""
 
     def __init__(self, directory: Path) -> None:
         self.config: dict[str, Any] = json.loads((directory / "config.json").read_text("utf-8"))
         self.spec = self.config["model"]
         self.weights = load_file(directory / "model.safetensors")
-        plain = {"norm": "post", "embeddings": "shared", "readout": {"kind": "tied"}, "first_input": "symbol"}
-        for key, value in plain.items():
+        supported = {"norm": "post", "embeddings": "shared", "readout": {"kind": "tied"}, "first_input": "symbol"}
+        for key, value in supported.items():
             if self.spec[key] != value:
-                raise SystemExit(f"{directory}: this exporter knows {key}: {value} alone, not {self.spec[key]}")
+                raise SystemExit(f"{directory}: only {key}: {value} can be converted, not {self.spec[key]}")
 
     def __getitem__(self, name: str) -> torch.Tensor:
         return self.weights[name]
 
     @property
     def words(self) -> list[str]:
-        """A name for each id."""
-        named = ["<blank>", "<s>", "</s>"]
-        return named + [f"w{number}" for number in range(3, self.config["vocabulary"]["target"])]
+        """Returns a name for each id."""
+        return ["<blank>", "<s>", "</s>"] + [f"w{number}" for number in range(3, self.config["vocabulary"]["target"])]
 
     def positions(self, length: int) -> np.ndarray:
-        """The sinusoids that the model adds: [length d_model], sine and cosine in turn."""
+        """Returns the sinusoids of the positions, `[length, d_model]`, sine and cosine in turn."""
         width = self.spec["d_model"]
         rates = np.exp(-math.log(10000.0) * np.arange(width // 2) * 2 / width)
         angles = np.arange(length)[:, None] * rates
@@ -47,21 +46,21 @@ def to_ctranslate2(directory: Path, out: Path) -> None:
     from ctranslate2.converters.converter import Converter
     from ctranslate2.specs import TransformerSpec, common_spec
 
-    ours = Ours(directory)
+    files = ModelFiles(directory)
 
-    class FromOurs(Converter):  # type: ignore[misc]
+    class TransduceConverter(Converter):  # type: ignore[misc]
         def _load(self) -> Any:
-            spec, heads = ours.spec, ours.spec["mixer"]["heads"]
-            made = TransformerSpec.from_config(
+            spec, heads = files.spec, files.spec["mixer"]["heads"]
+            model = TransformerSpec.from_config(
                 (spec["encoder_layers"], spec["decoder_layers"]),
                 heads,
                 pre_norm=False,
                 activation=common_spec.Activation.RELU,
             )
-            for side, stack in (("encoder", made.encoder), ("decoder", made.decoder)):
+            for side, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
                 embeddings = stack.embeddings[0] if side == "encoder" else stack.embeddings
-                embeddings.weight = ours["source_embedding.weight"].numpy()
-                stack.position_encodings.encodings = ours.positions(2048)
+                embeddings.weight = files["source_embedding.weight"].numpy()
+                stack.position_encodings.encodings = files.positions(2048)
                 for number, layer in enumerate(stack.layer):
                     name = f"{side}.{number}"
                     _attention(layer.self_attention, f"{name}.mixer", f"{name}.around_mixer.norm", own=True)
@@ -70,44 +69,44 @@ def to_ctranslate2(directory: Path, out: Path) -> None:
                     _linear(layer.ffn.linear_0, f"{name}.feed_forward.inner")
                     _linear(layer.ffn.linear_1, f"{name}.feed_forward.outer")
                     _norm(layer.ffn.layer_norm, f"{name}.around_feed_forward.norm")
-            made.decoder.projection.weight = ours["source_embedding.weight"].numpy()
-            for register in (made.register_source_vocabulary, made.register_target_vocabulary):
-                register(ours.words)
-            config = made.config
+            model.decoder.projection.weight = files["source_embedding.weight"].numpy()
+            for register in (model.register_source_vocabulary, model.register_target_vocabulary):
+                register(files.words)
+            config = model.config
             config.bos_token, config.eos_token, config.unk_token = "<s>", "</s>", "<blank>"
             config.decoder_start_token = "<s>"
             config.add_source_eos = True
             config.layer_norm_epsilon = spec["norm_epsilon"]
-            return made
+            return model
 
-    def _attention(made: Any, name: str, norm: str, own: bool) -> None:
-        query, key_value = (ours[f"{name}.{part}.weight"].numpy() for part in ("query", "key_value"))
+    def _attention(target: Any, name: str, norm: str, own: bool) -> None:
+        query, key_value = (files[f"{name}.{part}.weight"].numpy() for part in ("query", "key_value"))
         if own:
-            made.linear[0].weight = np.concatenate([query, key_value])
+            target.linear[0].weight = np.concatenate([query, key_value])
         else:
-            made.linear[0].weight, made.linear[1].weight = query, key_value
-        made.linear[-1].weight = ours[f"{name}.join.weight"].numpy()
-        _norm(made.layer_norm, norm)
+            target.linear[0].weight, target.linear[1].weight = query, key_value
+        target.linear[-1].weight = files[f"{name}.join.weight"].numpy()
+        _norm(target.layer_norm, norm)
 
-    def _linear(made: Any, name: str) -> None:
-        made.weight, made.bias = ours[f"{name}.weight"].numpy(), ours[f"{name}.bias"].numpy()
+    def _linear(target: Any, name: str) -> None:
+        target.weight, target.bias = files[f"{name}.weight"].numpy(), files[f"{name}.bias"].numpy()
 
-    def _norm(made: Any, name: str) -> None:
-        made.gamma, made.beta = ours[f"{name}.weight"].numpy(), ours[f"{name}.bias"].numpy()
+    def _norm(target: Any, name: str) -> None:
+        target.gamma, target.beta = files[f"{name}.weight"].numpy(), files[f"{name}.bias"].numpy()
 
-    FromOurs().convert(str(out), force=True)
+    TransduceConverter().convert(str(out), force=True)
 
 
 def to_marian(directory: Path) -> Any:
-    """The model as Hugging Face's `MarianMTModel`.
+    """Returns the model as Hugging Face's `MarianMTModel`.
 
-    Marian keeps all sines before all cosines, so whatever is as wide as the states is put in that order.
+    Marian has all sines before all cosines: every dimension of size d_model is permuted accordingly.
     """
     from transformers import MarianConfig, MarianMTModel
 
-    ours = Ours(directory)
-    spec, heads = ours.spec, ours.spec["mixer"]["heads"]
-    width, size = spec["d_model"], ours.config["vocabulary"]["target"]
+    files = ModelFiles(directory)
+    spec, heads = files.spec, files.spec["mixer"]["heads"]
+    width, size = spec["d_model"], files.config["vocabulary"]["target"]
     order = torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
     model = MarianMTModel(
         MarianConfig(
@@ -137,31 +136,31 @@ def to_marian(directory: Path) -> Any:
         if "embed_positions" in name:
             filled[name] = model.state_dict()[name]
         elif "embed_tokens" in name or "shared" in name or name == "lm_head.weight":
-            filled[name] = ours["source_embedding.weight"][:, order]
+            filled[name] = files["source_embedding.weight"][:, order]
     for side in ("encoder", "decoder"):
         for number in range(spec[f"{side}_layers"]):
-            mine, theirs = f"{side}.{number}", f"model.{side}.layers.{number}"
+            ours, theirs = f"{side}.{number}", f"model.{side}.layers.{number}"
             parts = [("mixer", "self_attn", "around_mixer", "self_attn_layer_norm")]
             if side == "decoder":
                 parts.append(("cross", "encoder_attn", "around_cross", "encoder_attn_layer_norm"))
             for attention, name, around, norm in parts:
                 keys = heads * spec["mixer"]["d_k"]
-                key_value = ours[f"{mine}.{attention}.key_value.weight"]
+                key_value = files[f"{ours}.{attention}.key_value.weight"]
                 matrices = {
-                    "q_proj": ours[f"{mine}.{attention}.query.weight"][:, order],
+                    "q_proj": files[f"{ours}.{attention}.query.weight"][:, order],
                     "k_proj": key_value[:keys][:, order],
                     "v_proj": key_value[keys:][:, order],
-                    "out_proj": ours[f"{mine}.{attention}.join.weight"][order],
+                    "out_proj": files[f"{ours}.{attention}.join.weight"][order],
                 }
                 for part, matrix in matrices.items():
                     filled[f"{theirs}.{name}.{part}.weight"] = matrix
                 for part in ("weight", "bias"):
-                    filled[f"{theirs}.{norm}.{part}"] = ours[f"{mine}.{around}.norm.{part}"][order]
-            filled[f"{theirs}.fc1.weight"] = ours[f"{mine}.feed_forward.inner.weight"][:, order]
-            filled[f"{theirs}.fc1.bias"] = ours[f"{mine}.feed_forward.inner.bias"]
-            filled[f"{theirs}.fc2.weight"] = ours[f"{mine}.feed_forward.outer.weight"][order]
-            filled[f"{theirs}.fc2.bias"] = ours[f"{mine}.feed_forward.outer.bias"][order]
+                    filled[f"{theirs}.{norm}.{part}"] = files[f"{ours}.{around}.norm.{part}"][order]
+            filled[f"{theirs}.fc1.weight"] = files[f"{ours}.feed_forward.inner.weight"][:, order]
+            filled[f"{theirs}.fc1.bias"] = files[f"{ours}.feed_forward.inner.bias"]
+            filled[f"{theirs}.fc2.weight"] = files[f"{ours}.feed_forward.outer.weight"][order]
+            filled[f"{theirs}.fc2.bias"] = files[f"{ours}.feed_forward.outer.bias"][order]
             for part in ("weight", "bias"):
-                filled[f"{theirs}.final_layer_norm.{part}"] = ours[f"{mine}.around_feed_forward.norm.{part}"][order]
+                filled[f"{theirs}.final_layer_norm.{part}"] = files[f"{ours}.around_feed_forward.norm.{part}"][order]
     model.load_state_dict(filled)
     return model.eval()

@@ -16,9 +16,9 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Shows the shape, the parameters and the arithmetic of a model."""
-    from transduce.recipe.model_summary import described
+    from transduce.recipe.model_summary import summarise_model
 
-    summary = described(what, vocabulary)
+    summary = summarise_model(what, vocabulary)
     if as_json:
         print(json.dumps(summary, indent=2))
         return

@@ -45,18 +45,18 @@ def paper(
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
 ) -> None:
     """Reproduces a table of the paper, or an argument of it: what it states beside what is found."""
-    from transduce.paper.experiments import EXPERIMENTS, Asked
+    from transduce.paper.experiments import EXPERIMENTS, ExperimentOptions
     from transduce.paper.page import write_page
-    from transduce.paper.provenance import program
-    from transduce.paper.record import lay_out, take_in
+    from transduce.paper.provenance import program_version
+    from transduce.paper.record import collect_records, distribute_records
     from transduce.runtime.device import choose_device, keep_freed_memory, set_threads
     from transduce.trainer.train import TrainOptions
 
     _check(experiment, scale, row, seeds, minutes_per_row, repeats)
     set_threads(threads)
     keep_freed_memory()
-    program()  # asked now: a training of hours is by the code that it began with
-    asked = Asked(
+    program_version()  # called now: a training of hours is by the code that it began with
+    options = ExperimentOptions(
         scale.value,
         tuple(row),
         seeds or 1,
@@ -67,14 +67,14 @@ def paper(
         say,
     )
     out.mkdir(parents=True, exist_ok=True)
-    lay_out(out, work)
+    distribute_records(out, work)
     names = list(EXPERIMENTS) if experiment is Experiment.ALL else [experiment.value]
     for name in names:
         began = time.monotonic()
         try:
-            result = EXPERIMENTS[name](asked)
+            result = EXPERIMENTS[name](options)
         finally:
-            take_in(out, work)  # what was finished before an end that nobody wanted, too
+            collect_records(out, work)  # also of rows that were finished before an error
         print(result.write(out, choose_device(device), time.monotonic() - began))
     if experiment is Experiment.ALL:
         say(f"all of it on one page: {write_page(out)}")

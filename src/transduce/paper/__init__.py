@@ -1,1 +1,1 @@
-"""The paper's experiments, a module a table or argument; each gives records, which `transduce.paper.page` prints."""
+"""The paper's experiments, a module for each table or argument; each returns records that `printed` turns into text."""

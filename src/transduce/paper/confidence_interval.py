@@ -4,8 +4,6 @@ import math
 import statistics
 from collections.abc import Sequence
 
-__all__ = ["confidence_interval", "student_quantile"]
-
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)  # 97.5 % quantiles, 1 to 10 degrees
 
 

@@ -1,4 +1,4 @@
-"""Every experiment by its name: what the command line asks for, and what it is given."""
+"""Every experiment by its name: options in, text, values and plot out."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -10,11 +10,11 @@ import torch
 from transduce.paper import lengths, recall, scaling, sequences, table1, table2, table3
 from transduce.paper.printed import distance as printed_distance
 from transduce.paper.printed import scaling as printed_scaling
-from transduce.paper.printed import table1 as printed1
-from transduce.paper.printed import table2 as printed2
-from transduce.paper.printed import table3 as printed3
+from transduce.paper.printed import table1 as printed_table1
+from transduce.paper.printed import table2 as printed_table2
+from transduce.paper.printed import table3 as printed_table3
 from transduce.paper.provenance import provenance
-from transduce.paper.scales import ScaleName, scale
+from transduce.paper.scales import ScaleName, scale_named
 from transduce.paper.systems import SYSTEMS
 from transduce.paper.trials import Say
 from transduce.runtime.device import choose_device
@@ -22,35 +22,33 @@ from transduce.storage.atomic import atomic_write, atomic_write_text
 from transduce.storage.locks import wait_for_lock
 from transduce.trainer.train import TrainOptions
 
-__all__ = ["EXPERIMENTS", "Asked", "Result"]
 
-
-class Asked(NamedTuple):
-    """What the command line asks for."""
+class ExperimentOptions(NamedTuple):
+    """The options of `transduce paper`."""
 
     scale: ScaleName
-    rows: tuple[str, ...]  # to be trained; none: all
+    rows: tuple[str, ...]  # to train; empty for all
     seeds: int
     minutes: float | None  # of each training
     work: Path
     repeats: int
-    options: TrainOptions
+    training: TrainOptions
     say: Say
 
-    def chosen(self, known: Sequence[str]) -> list[str]:
-        """The rows to train; `ValueError` for one that is not known."""
+    def select_rows(self, names: Sequence[str]) -> list[str]:
+        """Returns the rows to train; raises ValueError for a row that is not in `names`."""
         for row in self.rows:
-            if row not in known:
-                raise ValueError(f"--row {row}: choose {', '.join(known)}")
-        return list(self.rows or known)
+            if row not in names:
+                raise ValueError(f"--row {row}: choose {', '.join(names)}")
+        return list(self.rows or names)
 
     def folder(self, experiment: str) -> Path:
-        """Where the trainings of an experiment are kept."""
+        """Returns the folder of the run directories of an experiment."""
         return self.work / f"{experiment}-{self.scale}"
 
 
-class Result(NamedTuple):
-    """An experiment's tables, its records, and its plot."""
+class ExperimentResult(NamedTuple):
+    """The text of an experiment, its values for JSON, and a function that draws its plot."""
 
     name: str
     title: str
@@ -59,88 +57,96 @@ class Result(NamedTuple):
     draw: Callable[[Path], None] | None = None
 
     def write(self, out: Path, device: torch.device, seconds: float) -> str:
-        """Writes NAME.md, NAME.json and NAME.svg; gives the text."""
+        """Writes NAME.md, NAME.json and NAME.svg into `out`, and returns the text of NAME.md."""
         picture = f"![{self.title}]({self.name}.svg)\n\n" if self.draw else ""
-        whole = f"# {self.title}\n\n{picture}{self.text}\n\n{provenance(device, seconds)}\n"
-        with wait_for_lock(out):  # of several processes that share out its rows
+        page = f"# {self.title}\n\n{picture}{self.text}\n\n{provenance(device, seconds)}\n"
+        with wait_for_lock(out):  # several processes may train rows of one table
             if self.draw is not None:
                 atomic_write(out / f"{self.name}.svg", self.draw)
-            atomic_write_text(out / f"{self.name}.md", whole)
+            atomic_write_text(out / f"{self.name}.md", page)
             atomic_write_text(out / f"{self.name}.json", json.dumps(self.values, indent=1, ensure_ascii=False) + "\n")
-        return whole
+        return page
 
 
-def _table1(asked: Asked) -> Result:
-    if asked.rows:
-        raise ValueError("--row: Table 1 is measured at once, and has no rows to train")
-    device = choose_device(asked.options.device)
-    rows = table1.table1(device, asked.repeats, asked.say)
-    found = table1.claims(device, asked.repeats)
-    return Result(
+def _table1(options: ExperimentOptions) -> ExperimentResult:
+    if options.rows:
+        raise ValueError("--row: Table 1 trains no rows; leave it out")
+    device = choose_device(options.training.device)
+    rows = table1.measure_layers(device, options.repeats, options.say)
+    claims = table1.measure_claims(device, options.repeats)
+    return ExperimentResult(
         "table1",
         "Table 1: what each kind of layer costs",
-        printed1.as_text(rows, found),
-        table1.as_dictionary(rows, found),
-        lambda path: printed1.draw(rows, path),
+        printed_table1.as_text(rows, claims),
+        table1.as_dictionary(rows, claims),
+        lambda path: printed_table1.draw(rows, path),
     )
 
 
-def _table2(asked: Asked) -> Result:
-    at = scale(asked.scale)
-    names = asked.chosen([system.name for system in SYSTEMS])
-    minutes = asked.minutes or at.minutes
-    found = table2.table2(at, names, minutes, asked.folder("table2"), asked.options, asked.say)
-    title = f"Table 2: the systems beside each other ({at.corpus})"
-    return Result("table2", title, printed2.as_text(found), table2.as_dictionary(found))
+def _table2(options: ExperimentOptions) -> ExperimentResult:
+    scale = scale_named(options.scale)
+    names = options.select_rows([system.name for system in SYSTEMS])
+    minutes = options.minutes or scale.minutes
+    comparison = table2.run_table2(scale, names, minutes, options.folder("table2"), options.training, options.say)
+    title = f"Table 2: the systems beside each other ({scale.corpus})"
+    return ExperimentResult("table2", title, printed_table2.as_text(comparison), table2.as_dictionary(comparison))
 
 
-def _table3(asked: Asked) -> Result:
-    at = scale(asked.scale)
-    rows = table3.table3(
-        at, asked.chosen(table3.ROWS), asked.seeds, asked.minutes, asked.folder("table3"), asked.options, asked.say
+def _table3(options: ExperimentOptions) -> ExperimentResult:
+    scale = scale_named(options.scale)
+    names, folder = options.select_rows(table3.ROWS), options.folder("table3")
+    rows = table3.run_table3(scale, names, options.seeds, options.minutes, folder, options.training, options.say)
+    orderings = table3.compare_with_base(rows)
+    smaller = (
+        f", widths divided by {scale.width_divisor}, layers by {scale.layers_divisor}, {scale.steps:,} steps"
+        if scale.width_divisor > 1
+        else ""
     )
-    found = table3.orderings(rows)
-    shrunk = "" if at.by == 1 else f", widths divided by {at.by}, layers by {at.layers_by}, {at.steps:,} steps"
-    title = f"Table 3: variations of the base model ({at.corpus}{shrunk})"
-    return Result("table3", title, printed3.as_text(rows, found), table3.as_dictionary(rows, found))
+    title = f"Table 3: variations of the base model ({scale.corpus}{smaller})"
+    return ExperimentResult(
+        "table3", title, printed_table3.as_text(rows, orderings), table3.as_dictionary(rows, orderings)
+    )
 
 
-def _scaling(asked: Asked) -> Result:
-    at = scale(asked.scale)
-    names = asked.chosen(scaling.NAMES)
-    rows = scaling.scaling(at, names, asked.minutes, asked.folder("scaling"), asked.options, asked.say)
-    return Result(
+def _scaling(options: ExperimentOptions) -> ExperimentResult:
+    scale = scale_named(options.scale)
+    names, folder = options.select_rows(scaling.NAMES), options.folder("scaling")
+    rows = scaling.run_scaling(scale, names, options.minutes, folder, options.training, options.say)
+    return ExperimentResult(
         "scaling",
-        f"Section 3.2.1: the size of d_k and how a query fits a key ({at.corpus})",
+        f"Section 3.2.1: the size of d_k and how a query fits a key ({scale.corpus})",
         printed_scaling.as_text(rows),
         scaling.as_dictionary(rows),
         lambda path: printed_scaling.draw(rows, path),
     )
 
 
-def _distance(asked: Asked) -> Result:
-    at, folder = scale(asked.scale), asked.folder("distance")
-    families, positions = [family.name for family in sequences.FAMILIES], list(lengths.POSITIONS)
-    names = asked.chosen(["mixers", *families, *positions])
-    device = choose_device(asked.options.device)
-    for chosen in (names, []):  # and once more, without training, for what other processes have found meanwhile
-        recalled = recall.recall(folder, "mixers" in chosen, device, asked.say)
-        kept = sequences.sequences(chosen, asked.minutes, folder / "sequences", asked.options, asked.say)
-        scored = lengths.lengths(at, chosen, asked.minutes, folder / "lengths", asked.options, asked.say)
-    return Result(
+def _distance(options: ExperimentOptions) -> ExperimentResult:
+    scale, folder = scale_named(options.scale), options.folder("distance")
+    systems, positions = [system.name for system in sequences.SYSTEMS], list(lengths.POSITIONS)
+    names = options.select_rows(["mixers", *systems, *positions])
+    device = choose_device(options.training.device)
+    # The second pass trains nothing and reads the results that other processes have written meanwhile.
+    for trained in (names, []):
+        mixers = recall.run_recall(folder, "mixers" in trained, device, options.say)
+        accuracies = sequences.run_sequences(
+            trained, options.minutes, folder / "sequences", options.training, options.say
+        )
+        scores = lengths.run_lengths(scale, trained, options.minutes, folder / "lengths", options.training, options.say)
+    return ExperimentResult(
         "distance",
-        f"Sections 4 and 3.5: what distance costs ({at.corpus}, and made sequences)",
-        printed_distance.as_text(recalled, kept, scored),
+        f"Sections 4 and 3.5: what distance costs ({scale.corpus}, and artificial sequences)",
+        printed_distance.as_text(mixers, accuracies, scores),
         {
-            "recalled": [each._asdict() for each in recalled],
-            "kept": [{**each._asdict(), "by": each.by.program} for each in kept],
-            "scored": [{**each._asdict(), "by": each.by.program} for each in scored],
+            "mixers": [result._asdict() for result in mixers],
+            "systems": [{**accuracy._asdict(), "training": accuracy.training.program} for accuracy in accuracies],
+            "positions": [{**score._asdict(), "training": score.training.program} for score in scores],
         },
-        lambda path: printed_distance.draw(recalled, kept, scored, path),
+        lambda path: printed_distance.draw(mixers, accuracies, scores, path),
     )
 
 
-EXPERIMENTS: dict[str, Callable[[Asked], Result]] = {
+EXPERIMENTS: dict[str, Callable[[ExperimentOptions], ExperimentResult]] = {
     "table1": _table1,
     "table2": _table2,
     "table3": _table3,

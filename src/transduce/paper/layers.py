@@ -1,6 +1,6 @@
-"""The kinds of layers that Table 1 compares, each as the mixing alone: no projections, no feed-forward network."""
+"""The kinds of layers of Table 1, each as its mixing operation alone: no projections, no feed-forward network."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import torch
@@ -17,7 +17,7 @@ States = Float[Tensor, "batch length d_model"]
 
 
 class Shape(NamedTuple):
-    """Length n, width d, kernel k, neighbours r."""
+    """Sizes of a layer: length n, width d, kernel k, neighbours r."""
 
     n: int
     d: int
@@ -25,56 +25,56 @@ class Shape(NamedTuple):
     r: int = 16
 
 
-class Kind(NamedTuple):
-    """A kind of layer: what the paper states of it, and the operation itself."""
+class LayerKind(NamedTuple):
+    """A kind of layer: the paper's statements of its costs, and its operation."""
 
     name: str
-    stated: str
-    powers: Mapping[str, float]
+    complexity: str
+    powers: Mapping[str, float]  # exponents of the complexity, by variable
     sequential: str
     path: str
     build: Callable[[Shape], nn.Module]
-    reach: Callable[[nn.Module, States, int], Tensor]  # (operation, states, how many went before) → what it gives
-    both_ways: bool = True
+    apply: Callable[[nn.Module, States, int], Tensor]  # (operation, states, number of layers below) → states
+    both_ways: bool = True  # False where a position sees earlier positions only
 
 
 class SelfAttention(nn.Module):
-    """softmax(x xᵀ / √d) x."""
+    """Computes softmax(x xᵀ / √d) x."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.core, self.compatibility = FusedCore(), DotProduct(shape.d**-0.5)
 
     def forward(self, states: States) -> States:
-        """One head over the states themselves."""
+        """Applies one head whose queries, keys and values are the states."""
         head = states.unsqueeze(1)
         mixed: Tensor = self.core(self.compatibility, head, head, head, None, False, 0.0)
         return mixed.squeeze(1)
 
 
 class NeighbourMixing(NeighbourAttention):
-    """The same in a band, the states themselves being queries, keys and values."""
+    """Self-attention to r neighbours; queries, keys and values are the states."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__(LocalAttention(heads=1, d_k=shape.d, d_v=shape.d, neighbours=shape.r), shape.d)
-        self.query = self.join = nn.Identity()  # type: ignore[assignment]  # no map is part of mixing
-        self.key_value = Twice()  # type: ignore[assignment]
+        self.query = self.join = nn.Identity()  # type: ignore[assignment]  # projections are not part of mixing
+        self.key_value = KeysAndValues()  # type: ignore[assignment]
 
     def forward(self, states: States) -> States:  # type: ignore[override]
-        """Whole sentences, unmasked."""
+        """Mixes whole sentences, unmasked."""
         return self.mix(states, None, causal=False)
 
 
-class Twice(nn.Module):
-    """The states as keys and as values."""
+class KeysAndValues(nn.Module):
+    """Takes the place of the projection to keys and values."""
 
     def forward(self, states: States) -> Tensor:
-        """Side by side."""
+        """Returns the states as keys and as values, concatenated."""
         return torch.cat([states, states], dim=-1)
 
 
 class Recurrence(nn.Module):
-    """h_t = tanh(W_h h_{t−1} + x_t): the recurrence without the map of its input, which is no mixing."""
+    """Computes h_t = tanh(W_h h_{t−1} + x_t): the projection of the input is not part of mixing."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -82,139 +82,145 @@ class Recurrence(nn.Module):
         self.cell.from_input = nn.Identity()  # type: ignore[assignment]
 
     def forward(self, states: States) -> States:
-        """A step a position."""
+        """Applies the cell to one position after another."""
         return run_cell(self.cell, states, self.cell.begin(len(states), states))[0]
 
 
-class Convolving(nn.Module):
-    """A mixer of `transduce.model.mixers.convolution`, unmasked."""
+class UnmaskedConvolution(nn.Module):
+    """A mixer of `transduce.model.mixers.convolution` or one of its parts: `whole`, `depthwise` or `pointwise`."""
 
     def __init__(self, spec: Convolution | SeparableConvolution, d_model: int, part: str) -> None:
         super().__init__()
         self.mixer, self.part = spec.build(d_model), part
 
     def forward(self, states: States) -> States:
-        """Both parts, or one."""
-        if self.part == "depth":
+        """Applies the mixer or its part."""
+        if self.part == "depthwise":
             kernel = self.mixer.kernel
             padded = nn.functional.pad(states.transpose(1, 2), ((kernel - 1) // 2, kernel // 2))
             mixed: Tensor = self.mixer.convolution(padded).transpose(1, 2)
             return mixed
-        if self.part == "point":
-            given: Tensor = self.mixer.point(states)
-            return given
+        if self.part == "pointwise":
+            projected: Tensor = self.mixer.point(states)
+            return projected
         return self.mixer.mix(states, None, causal=False)
 
 
-class Dilated(nn.Module):
-    """A stack of convolutions that look back, at places ever further apart: 1, k, k² …, as in a ByteNet's decoder."""
+class DilatedConvolution(nn.Module):
+    """A causal convolution of a stack whose dilations are 1, k, k² …, as in a ByteNet's decoder."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.convolution = nn.Conv1d(shape.d, shape.d, shape.k)
         self.kernel = shape.k
 
-    def dilated(self, states: States, before: int) -> States:
-        """The layer that has `before` such layers below it."""
-        distance = self.kernel**before
-        padded = nn.functional.pad(states.transpose(1, 2), ((self.kernel - 1) * distance, 0))
-        given = nn.functional.conv1d(padded, self.convolution.weight, self.convolution.bias, dilation=distance)
-        return given.transpose(1, 2)
+    def apply_layer(self, states: States, below: int) -> States:
+        """Applies the layer that has `below` layers of the stack below it."""
+        dilation = self.kernel**below
+        padded = nn.functional.pad(states.transpose(1, 2), ((self.kernel - 1) * dilation, 0))
+        mixed = nn.functional.conv1d(padded, self.convolution.weight, self.convolution.bias, dilation=dilation)
+        return mixed.transpose(1, 2)
 
     def forward(self, states: States) -> States:
-        """The lowest layer: what a layer costs does not depend on the distance."""
-        return self.dilated(states, 0)
+        """Applies the lowest layer: the dilation does not change the cost."""
+        return self.apply_layer(states, 0)
 
 
-def _again(operation: nn.Module, states: States, before: int) -> Tensor:
-    """The same operation, however many went before."""
-    given: Tensor = operation(states)
-    return given
+def _apply(operation: nn.Module, states: States, below: int) -> Tensor:
+    """Applies an operation that is the same in every layer."""
+    mixed: Tensor = operation(states)
+    return mixed
 
 
-def _one_step(operation: nn.Module, states: States, before: int) -> Tensor:
-    """One step of the recurrence at every position, each from the state before it."""
+def _apply_one_step(operation: nn.Module, states: States, below: int) -> Tensor:
+    """Applies one step of a recurrence at every position, each from the state before it."""
     assert isinstance(operation, Recurrence)
     earlier = nn.functional.pad(states, (0, 0, 1, 0))[:, :-1]
     return operation.cell.advance(states.flatten(0, 1), (earlier.flatten(0, 1),))[0].view_as(states)
 
 
-def _deeper(operation: nn.Module, states: States, before: int) -> Tensor:
-    """The layer of a dilated stack at that height."""
-    assert isinstance(operation, Dilated)
-    return operation.dilated(states, before)
+def _apply_dilated(operation: nn.Module, states: States, below: int) -> Tensor:
+    """Applies the layer of a dilated stack that has `below` layers below it."""
+    assert isinstance(operation, DilatedConvolution)
+    return operation.apply_layer(states, below)
 
 
 def _convolution(part: str, separable: bool) -> Callable[[Shape], nn.Module]:
-    """Builds the mixer, or a part of it."""
+    """Returns a function that builds a convolutional mixer or a part of it."""
     spec = SeparableConvolution if separable else Convolution
-    return lambda shape: Convolving(spec(kernel=shape.k), shape.d, part)
+    return lambda shape: UnmaskedConvolution(spec(kernel=shape.k), shape.d, part)
 
 
 KINDS = [
-    Kind("self-attention", "O(n²·d)", {"n": 2, "d": 1}, "O(1)", "O(1)", SelfAttention, _again),
-    Kind("recurrent", "O(n·d²)", {"n": 1, "d": 2}, "O(n)", "O(n)", Recurrence, _one_step, False),
-    Kind(
+    LayerKind("self-attention", "O(n²·d)", {"n": 2, "d": 1}, "O(1)", "O(1)", SelfAttention, _apply),
+    LayerKind("recurrent", "O(n·d²)", {"n": 1, "d": 2}, "O(n)", "O(n)", Recurrence, _apply_one_step, False),
+    LayerKind(
         "convolution, contiguous",
         "O(k·n·d²)",
         {"k": 1, "n": 1, "d": 2},
         "O(1)",
         "O(n/k)",
-        _convolution("both", separable=False),
-        _again,
+        _convolution("whole", separable=False),
+        _apply,
     ),
-    Kind("convolution, dilated", "O(k·n·d²)", {"k": 1, "n": 1, "d": 2}, "O(1)", "O(log_k n)", Dilated, _deeper, False),
-    Kind(
+    LayerKind(
+        "convolution, dilated",
+        "O(k·n·d²)",
+        {"k": 1, "n": 1, "d": 2},
+        "O(1)",
+        "O(log_k n)",
+        DilatedConvolution,
+        _apply_dilated,
+        False,
+    ),
+    LayerKind(
         "separable convolution: by feature",
         "O(k·n·d)",
         {"k": 1, "n": 1, "d": 1},
         "O(1)",
         "O(n/k)",
-        _convolution("depth", separable=True),
-        _again,
+        _convolution("depthwise", separable=True),
+        _apply,
     ),
-    Kind(
+    LayerKind(
         "separable convolution: by position",
         "O(n·d²)",
         {"n": 1, "d": 2},
         "O(1)",
         "",
-        _convolution("point", separable=True),
-        _again,
+        _convolution("pointwise", separable=True),
+        _apply,
     ),
-    Kind(
-        "self-attention, r neighbours", "O(r·n·d)", {"r": 1, "n": 1, "d": 1}, "O(1)", "O(n/r)", NeighbourMixing, _again
+    LayerKind(
+        "self-attention, r neighbours", "O(r·n·d)", {"r": 1, "n": 1, "d": 1}, "O(1)", "O(n/r)", NeighbourMixing, _apply
     ),
 ]
 
 
-def path(kind: Kind, shape: Shape) -> int | None:
-    """The most mixing operations that lie between any two positions, on the shortest way; None where there is no way.
+def longest_path(kind: LayerKind, shape: Shape) -> int | None:
+    """Returns the most operations that a signal needs between two positions; None where some pair has no path.
 
-    What an operation lets a position hear is found by gradient; positions are connected after as many operations as
-    the product of these relations needs to be full, or its triangle where the operation looks back only.
+    The positions that an operation connects are found by gradient. All positions are connected after as many operations
+    as the product of these relations needs to be full, or its lower triangle where positions see earlier ones only.
     """
     operation = kind.build(shape).double()
     wanted = torch.ones(shape.n, shape.n, dtype=torch.bool)
     if not kind.both_ways:
         wanted = wanted.tril()
-    known = torch.eye(shape.n, dtype=torch.bool)
-    for operations, heard in enumerate(_relations(kind, operation, shape), start=1):
-        following = (heard.float() @ known.float()) > 0
-        if bool((following | ~wanted).all()):
-            return operations
-        if bool((following == known).all()):
-            return None
-        known = following
-    raise AssertionError("relations go on for ever")
-
-
-def _relations(kind: Kind, operation: nn.Module, shape: Shape) -> Iterator[Bool[Tensor, "n n"]]:
-    """What each operation after another lets each position hear."""
-    before = 0
+    connected = torch.eye(shape.n, dtype=torch.bool)
+    layers = 0
     while True:
-        states = torch.randn(1, shape.n, shape.d, dtype=torch.float64, requires_grad=True)
-        given = kind.reach(operation, states, before).square().sum((0, 2))
-        rows = [torch.autograd.grad(each, states, retain_graph=True)[0][0].abs().sum(-1) > 0 for each in given]
-        yield torch.stack(rows)
-        before += 1
+        extended = (_relation(kind, operation, shape, layers).float() @ connected.float()) > 0
+        layers += 1
+        if bool((extended | ~wanted).all()):
+            return layers
+        if bool((extended == connected).all()):
+            return None
+        connected = extended
+
+
+def _relation(kind: LayerKind, operation: nn.Module, shape: Shape, below: int) -> Bool[Tensor, "n n"]:
+    """Returns for each position the positions below it that the operation of a layer connects it to."""
+    states = torch.randn(1, shape.n, shape.d, dtype=torch.float64, requires_grad=True)
+    sizes = kind.apply(operation, states, below).square().sum((0, 2))
+    return torch.stack([torch.autograd.grad(size, states, retain_graph=True)[0][0].abs().sum(-1) > 0 for size in sizes])

@@ -15,17 +15,16 @@ from transduce.settings import merged, validated
 from transduce.trainer.train import TrainOptions
 from transduce.trainer.validation import read_parallel_text
 
-POSITIONS = {"sinusoids": "base", "learned": "E"}
+POSITIONS = {"sinusoids": "base", "learned": "E"}  # rows of Table 3
 LONGEST = 14  # subwords a side, in training
-BINS = ((1, 14), (15, 18), (19, 24), (25, 60))  # of the source's subwords; only the first is of lengths trained on
-BUDGET = "steps"
+BINS = ((1, 14), (15, 18), (19, 24), (25, 60))  # subwords of the source; training has only lengths of the first bin
 
 
-class Scored(NamedTuple):
-    """BLEU of the test sentences whose sources have so many subwords."""
+class LengthScore(NamedTuple):
+    """BLEU of the test sentences whose sources have `shortest` to `longest` subwords."""
 
     positions: str
-    by: TrialResult
+    training: TrialResult
     shortest: int
     longest: int
     sentences: int
@@ -35,42 +34,47 @@ class Scored(NamedTuple):
     signature: str
 
 
-def lengths(
-    at: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions, say: Say
-) -> list[Scored]:
-    """Trains what is named, and measures all that had all their steps, by the length of the source."""
-    prepared = shared_store(_recipe(at, "base"), work, say)
-    corpus = read_parallel_text(at.corpus_named("test"))
-    sizes = [len(words) for words in prepared.source.encode(corpus.source)]
-    bins = {f"{shortest} to {longest} subwords": (shortest, longest) for shortest, longest in BINS}
-    measures = {part: partial(_scored, sizes, ends, corpus.target) for part, ends in bins.items()}
-    found = []
-    for name, row in POSITIONS.items():
-        trial = Trial(name, _recipe(at, row), at.corpus_named("test"), measures)
-        budget = Budget(BUDGET, at.steps, minutes)
-        if name in names:
+def run_lengths(
+    scale: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions, say: Say
+) -> list[LengthScore]:
+    """Trains the models in `names`, and returns the scores of every model that was trained for all steps."""
+    prepared = shared_store(_recipe(scale, "base"), work, say)
+    test = scale.corpus_named("test")
+    corpus = read_parallel_text(test)
+    sizes = [len(tokens) for tokens in prepared.source.encode(corpus.source)]
+    bins = {f"{shortest} to {longest} subwords": (shortest, longest) for shortest, longest in BINS}  # keys of records
+    measures = {name: partial(_score_bin, sizes, bounds, corpus.target) for name, bounds in bins.items()}
+    budget, length_scores = Budget("steps", scale.steps, minutes), []
+    for positions, row in POSITIONS.items():
+        trial = Trial(positions, _recipe(scale, row), test, measures)
+        if positions in names:
             run_trial(trial, work, [budget], options, say)
-        known = read_trial(trial, work, budget)
-        if known is not None and known.reached:
-            found += [
-                Scored(name, known, *ends, *known.also[part]) for part, ends in bins.items() if known.also.get(part)
+        result = read_trial(trial, work, budget)
+        if result is not None and result.is_complete:
+            length_scores += [
+                LengthScore(positions, result, *bounds, *score)
+                for name, bounds in bins.items()
+                if (score := result.measures.get(name))
             ]
-    return found
+    return length_scores
 
 
-def _scored(
-    sizes: Sequence[int], ends: tuple[int, int], references: Sequence[str], _model: Model, outputs: Sequence[str]
+def _score_bin(
+    sizes: Sequence[int], bounds: tuple[int, int], references: Sequence[str], _model: Model, outputs: Sequence[str]
 ) -> list[Any] | None:
-    """How many sentences have a source of so many subwords, and their score; None of fewer than two."""
-    places = [place for place, size in enumerate(sizes) if ends[0] <= size <= ends[1]]
+    """Returns the number of sentences whose sources have a size within `bounds`, and their score.
+
+    Returns None for fewer than two sentences, which have no bootstrap.
+    """
+    places = [place for place, size in enumerate(sizes) if bounds[0] <= size <= bounds[1]]
     if len(places) < 2:
         return None
-    mine, theirs = ([lines[place] for place in places] for lines in (outputs, references))
-    score = scores(mine, [theirs], bootstrap=RESAMPLES)["bleu"]
+    bin_outputs, bin_references = ([lines[place] for place in places] for lines in (outputs, references))
+    score = scores(bin_outputs, [bin_references], bootstrap=RESAMPLES)["bleu"]
     return [len(places), score.score, score.low, score.high, score.signature]
 
 
-def _recipe(at: Scale, row: str) -> Recipe:
-    """Table 3's row, on short sentences only."""
-    recipe = recipe_of(at, row, 1)
+def _recipe(scale: Scale, row: str) -> Recipe:
+    """Returns the recipe of a row of Table 3, trained on short sentences only."""
+    recipe = recipe_of(scale, row, seed=1)
     return validated(Recipe, merged(recipe.as_dictionary(), {"data": {"longest": LONGEST}}), place=row)

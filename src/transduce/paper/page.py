@@ -1,12 +1,10 @@
-"""All results on one page that asks nothing of the network, with what a README beside them says of each."""
+"""All results on one HTML page without network requests, each with its section of the README beside the tables."""
 
 import html
 import re
 from pathlib import Path
 
 from transduce.storage.atomic import atomic_write_text
-
-__all__ = ["write_page"]
 
 TABLES = ("table1", "table2", "table3", "scaling", "distance")
 STYLE = """
@@ -21,54 +19,56 @@ svg { max-width: 100%; height: auto; } h1 { margin-top: 3rem; } nav a { margin-r
 
 
 def write_page(out: Path) -> Path:
-    """Joins every table of `out` and its plot."""
-    names = [name for name in TABLES if (out / f"{name}.md").exists()]
-    texts = {name: (out / f"{name}.md").read_text("utf-8") for name in names}
-    said = _said(out)
+    """Joins the tables of `out`, their plots and their sections of the README to `all.html`; returns its path."""
+    texts = {name: (out / f"{name}.md").read_text("utf-8") for name in TABLES if (out / f"{name}.md").exists()}
+    introduction, comments = _read_readme(out)
     sections = [
-        f'<section id="{name}">{_as_html(_with(said.get(name), text), out)}</section>' for name, text in texts.items()
+        f'<section id="{name}">{_as_html(_insert(comments.get(name), text), out)}</section>'
+        for name, text in texts.items()
     ]
-    links = "".join(f'<a href="#{name}">{name}</a>' for name in names)
+    links = "".join(f'<a href="#{name}">{name}</a>' for name in texts)
     page = out / "all.html"
     atomic_write_text(
         page,
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>Attention Is All You Need, reproduced</title><style>{STYLE}</style>"
-        f"<nav>{links}</nav>{_as_html(said.get('', ''), out)}{''.join(sections)}</html>\n",
+        f"<nav>{links}</nav>{_as_html(introduction, out)}{''.join(sections)}</html>\n",
     )
     return page
 
 
-def _said(out: Path) -> dict[str, str]:
-    """What the README says of each table, by the name that its heading links to, and before any of them."""
+def _read_readme(out: Path) -> tuple[str, dict[str, str]]:
+    """Returns the README's introduction, and its sections by the table that their heading links to.
+
+    Both are empty for a README without a section on a table: it belongs to something else.
+    """
     path = out / "README.md"
-    first, *sections = path.read_text("utf-8").split("\n## ") if path.exists() else [""]
-    said = {}
+    introduction, *sections = path.read_text("utf-8").split("\n## ") if path.exists() else [""]
+    comments = {}
     for section in sections:
         heading, _, text = section.partition("\n")
-        if found := re.search(rf"\]\(({'|'.join(TABLES)})\.md\)", heading):
-            said[found[1]] = text.strip()
-    return {"": first, **said} if said else {}  # another folder's README says nothing of tables
+        if link := re.search(rf"\]\(({'|'.join(TABLES)})\.md\)", heading):
+            comments[link[1]] = text.strip()
+    return (introduction if comments else ""), comments
 
 
-def _with(said: str | None, text: str) -> str:
-    """A table's text with what is said of it under its heading."""
+def _insert(comment: str | None, text: str) -> str:
+    """Returns the text of a table with a comment under its heading."""
     heading, _, rest = text.partition("\n\n")
-    return "\n\n".join([heading, said, rest]) if said else text
+    return "\n\n".join([heading, comment, rest]) if comment else text
 
 
 def _as_html(text: str, out: Path) -> str:
-    """The little Markdown that results are written in: headings, pictures, tables, paragraphs."""
-    return "\n".join(_block(block, out) for block in text.strip().split("\n\n") if block)
+    """Returns the Markdown of results as HTML: headings, pictures, tables and paragraphs."""
+    return "\n".join(_block_as_html(block, out) for block in text.strip().split("\n\n") if block)
 
 
-def _block(block: str, out: Path) -> str:
-    """One block."""
+def _block_as_html(block: str, out: Path) -> str:
     if block.startswith("# "):
         return f"<h1>{_inline(block[2:])}</h1>"
-    if (found := re.fullmatch(r"!\[(.*)\]\((\w+\.svg)\)", block)) and (out / found[2]).exists():
-        picture = (out / found[2]).read_text("utf-8")
-        return f'<figure aria-label="{html.escape(found[1])}">{picture[picture.index("<svg") :]}</figure>'
+    if (picture := re.fullmatch(r"!\[(.*)\]\((\w+\.svg)\)", block)) and (out / picture[2]).exists():
+        svg = (out / picture[2]).read_text("utf-8")
+        return f'<figure aria-label="{html.escape(picture[1])}">{svg[svg.index("<svg") :]}</figure>'
     if block.startswith("| ") and block.count("\n"):
         head, _, *rows = ([cell.strip() for cell in line[2:-2].split(" | ")] for line in block.splitlines())
         cells = [_row(row, "td") for row in rows]
@@ -81,7 +81,7 @@ def _row(cells: list[str], tag: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """Escaped; code and what is strong are marked, and of a link stands what it says: the page leads nowhere."""
-    said = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", html.escape(text))
-    said = re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", said)
-    return re.sub(r"`([^`]*)`", r"<code>\1</code>", said)
+    """Returns a line of Markdown as HTML; of a link only the text remains, so that the page is self-contained."""
+    text = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", html.escape(text))
+    text = re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", text)
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", text)

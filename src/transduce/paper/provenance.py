@@ -1,4 +1,4 @@
-"""Where a result comes from: the command, the program, the machine, the day."""
+"""The origin of a result: command, program, machine and day."""
 
 import datetime
 import shlex
@@ -14,44 +14,43 @@ import torch
 import transduce
 from transduce.runtime.device import describe_environment
 
-__all__ = ["on", "program", "provenance"]
-
 
 def provenance(device: torch.device, seconds: float) -> str:
-    """A paragraph that stands under every table."""
-    machine = describe_environment(device)
+    """Returns the paragraph that ends every table: command, program, machine, day and duration."""
+    environment = describe_environment(device)
     command = shlex.join(["transduce", *sys.argv[1:]])
     return (
-        f"`{command}`, transduce {program()}, torch {machine['torch']}, "
-        f"{on(machine)}, {datetime.date.today().isoformat()}; this call took {seconds / 60:.1f} minutes."
+        f"`{command}`, transduce {program_version()}, torch {environment['torch']}, "
+        f"{describe_machine(environment)}, {datetime.date.today().isoformat()}; "
+        f"this call took {seconds / 60:.1f} minutes."
     )
 
 
-def on(machine: Mapping[str, Any]) -> str:
-    """The device of an environment, for a processor with its threads."""
-    if machine["device"] != "cpu":
-        return str(machine["device"])
-    threads = f"{machine['threads']} thread{'' if machine['threads'] == 1 else 's'}"
-    name = f"{machine['machine']}, {machine['processor']}" if "machine" in machine else f"{machine['processor']}"
-    return f"{threads} of {name}"
+def describe_machine(environment: Mapping[str, Any]) -> str:
+    """Returns the device of an environment; for a processor also the number of threads."""
+    if environment["device"] != "cpu":
+        return str(environment["device"])
+    threads = f"{environment['threads']} thread{'' if environment['threads'] == 1 else 's'}"
+    machine = f"{environment['machine']}, " if "machine" in environment else ""
+    return f"{threads} of {machine}{environment['processor']}"
 
 
 @cache
-def program() -> str:
-    """The version of this package, and the commit; as they were when it was asked first, whatever is pulled since."""
+def program_version() -> str:
+    """Returns the version of this package and its commit, as they were at the first call of this process."""
     return f"{transduce.__version__}{_commit()}"
 
 
 def _commit() -> str:
-    """The commit of a working copy, and whether the program differs from it; nothing where it lies in none."""
+    """Returns the commit of the working copy, `-dirty` where the package differs from it; empty outside of git."""
     try:
-        commit, changed = _git("rev-parse", "--short", "HEAD"), _git("status", "--porcelain", "--", ".")
+        commit, changes = _git("rev-parse", "--short", "HEAD"), _git("status", "--porcelain", "--", ".")
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return f" at {commit}{'-dirty' if changed else ''}"
+    return f" at {commit}{'-dirty' if changes else ''}"
 
 
-def _git(*asked: str) -> str:
-    """What git says of the package's folder."""
-    command = ["git", "-C", str(Path(transduce.__file__).parent), *asked]
+def _git(*arguments: str) -> str:
+    """Returns the output of a git command in the folder of the package."""
+    command = ["git", "-C", str(Path(transduce.__file__).parent), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

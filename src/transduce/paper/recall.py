@@ -1,4 +1,4 @@
-"""What a mixer alone can carry over a distance: the first of D + 1 symbols, asked for at the last."""
+"""Recall over a distance by layers of one mixer: the target is the first of D + 1 symbols, read at the last."""
 
 import copy
 import datetime
@@ -16,8 +16,8 @@ from transduce.model.baselines.cells import Cell, FactorisedLstm, Gru, Lstm, Pla
 from transduce.model.layers import EncoderLayer, LayerSpec
 from transduce.model.mixers import Convolution, LocalAttention, Mixer, SeparableConvolution
 from transduce.model.positions import Sinusoidal
-from transduce.paper.provenance import on, program
-from transduce.paper.record import Record, add_record, records
+from transduce.paper.provenance import describe_machine, program_version
+from transduce.paper.record import Record, add_record, read_records
 from transduce.runtime.device import describe_environment
 from transduce.settings import validated
 from transduce.storage.locks import LockHeldError, exclusive_lock
@@ -39,26 +39,26 @@ MIXERS: dict[str, Mixer | Cell] = {
 
 
 class RecallRecord(NamedTuple):
-    """What is found of a mixer at a distance."""
+    """The recorded result of a mixer at a distance."""
 
     accuracy: float
     fresh_gradient: float
-    made: str
+    made_by: str
     when: str = ""  # in UTC
 
 
-class Recalled(NamedTuple):
-    """What a mixer recalled at a distance, and how large the gradient of the last state by the first symbol was."""
+class RecallResult(NamedTuple):
+    """The accuracy of a mixer at a distance, and its gradient before training."""
 
     mixer: str
     distance: int
     accuracy: float
-    fresh_gradient: float  # before training, by that of the last state by the last symbol
-    made: str  # by which program, on what
+    fresh_gradient: float  # of the last state by the first symbol, divided by that by the last symbol
+    made_by: str  # program and machine
 
 
 class Recaller(nn.Module):
-    """Symbols in, layers of one mixer, the first symbol out of the last state."""
+    """Symbols in, layers of one mixer, scores of the first symbol from the last state."""
 
     def __init__(self, mixer: Mixer | Cell) -> None:
         super().__init__()
@@ -67,32 +67,32 @@ class Recaller(nn.Module):
         self.layers = nn.ModuleList(_layer(mixer) for _ in range(LAYERS))
         self.readout = nn.Linear(D_MODEL, SYMBOLS)
 
+    def embed(self, symbols: Tensor) -> Tensor:
+        """Returns the embeddings of symbols and positions, `[rows, D + 1, d_model]`."""
+        vectors: Tensor = self.tokens(symbols) + self.positions(0, symbols.shape[1])
+        return vectors
+
     def states(self, vectors: Tensor) -> Tensor:
-        """The layers over vectors of words and positions."""
+        """Applies the layers to embeddings."""
         for layer in self.layers:
             vectors = layer(vectors)
         return vectors
 
-    def vectors(self, words: Tensor) -> Tensor:
-        """Words and where they stand."""
-        placed: Tensor = self.tokens(words) + self.positions(0, words.shape[1])
-        return placed
-
-    def forward(self, words: Tensor) -> Tensor:
-        """Scores of each symbol."""
-        scores: Tensor = self.readout(self.states(self.vectors(words))[:, -1])
+    def forward(self, symbols: Tensor) -> Tensor:
+        """Returns a score for each symbol, `[rows, symbols]`."""
+        scores: Tensor = self.readout(self.states(self.embed(symbols))[:, -1])
         return scores
 
 
-class _Attending(nn.Module):
-    """A layer of the encoder."""
+class _AttentionLayer(nn.Module):
+    """A layer of the encoder in which all positions are visible."""
 
     def __init__(self, mixer: Mixer) -> None:
         super().__init__()
         spec = LayerSpec(
             d_model=D_MODEL,
             mixer=mixer,
-            cross=Attention(heads=1, d_k=1, d_v=1),  # the encoder has none
+            cross=Attention(heads=1, d_k=1, d_v=1),  # required; encoder layers do not build it
             feed_forward=FeedForward(d_ff=2 * D_MODEL),
             norm="pre",
             norm_epsilon=1e-5,
@@ -101,70 +101,68 @@ class _Attending(nn.Module):
         self.layer = EncoderLayer(spec)
 
     def forward(self, states: Tensor) -> Tensor:
-        """Everything is visible."""
         visible = torch.ones(len(states), 1, states.shape[1], dtype=torch.bool, device=states.device)
-        raised: Tensor = self.layer(states, visible).states
-        return raised
+        outputs: Tensor = self.layer(states, visible).states
+        return outputs
 
 
-class _Recurrent(nn.Module):
-    """A cell along the sequence."""
+class _RecurrentLayer(nn.Module):
+    """A recurrent cell along the sequence."""
 
     def __init__(self, cell: Cell) -> None:
         super().__init__()
         self.cell: RecurrentCell = cell.build(D_MODEL, D_MODEL)
 
     def forward(self, states: Tensor) -> Tensor:
-        """Its outputs."""
         return run_cell(self.cell, states, self.cell.begin(len(states), states))[0]
 
 
 def _layer(mixer: Mixer | Cell) -> nn.Module:
-    """One layer of whichever."""
-    return _Recurrent(mixer) if isinstance(mixer, Plain | Lstm | Gru | FactorisedLstm) else _Attending(mixer)
+    return _RecurrentLayer(mixer) if isinstance(mixer, Plain | Lstm | Gru | FactorisedLstm) else _AttentionLayer(mixer)
 
 
-def recall(work: Path, train: bool, device: torch.device, say: Callable[[str], None]) -> list[Recalled]:
-    """Every mixer at every distance, each trained from fresh weights for as many steps, unless that was done before."""
+def run_recall(work: Path, train: bool, device: torch.device, say: Callable[[str], None]) -> list[RecallResult]:
+    """Returns the recorded results of every mixer and distance; with `train`, trains those that are missing first."""
     if train:
         try:
             with exclusive_lock(work / "mixers", "experiment"):
-                _recall_all(work, device, say)
+                _train_missing(work, device, say)
         except LockHeldError:
-            say("the mixers are left to the process that trains them; give the command again when that has ended")
-    known = (_known(work, name, distance) for name in MIXERS for distance in DISTANCES)
-    return [each for each in known if each is not None]
+            say("another process trains the mixers; run this command again when that process has ended")
+    results = (_read_result(work, name, distance) for name in MIXERS for distance in DISTANCES)
+    return [result for result in results if result is not None]
 
 
-def _recall_all(work: Path, device: torch.device, say: Callable[[str], None]) -> None:
-    """Trains what is not known yet, and writes it down, one distance after the other."""
+def _train_missing(work: Path, device: torch.device, say: Callable[[str], None]) -> None:
+    """Trains every mixer at every distance without a record, and adds the record of each as soon as it is trained."""
     for name, mixer in MIXERS.items():
-        began, missing = time.monotonic(), [each for each in DISTANCES if _known(work, name, each) is None]
+        began = time.monotonic()
+        missing = [distance for distance in DISTANCES if _read_result(work, name, distance) is None]
         for distance in missing:
             torch.manual_seed(1)
             model = Recaller(mixer).to(device)
-            fresh = _fresh_gradient(model, distance)
+            gradient = _fresh_gradient(model, distance)
             when = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-            found = RecallRecord(
-                _learnt(model, distance), fresh, f"{program()}, {on(describe_environment(device))}", when
-            )
-            add_record(work, Record(name, _settings(name, distance), found._asdict()))
+            made_by = f"{program_version()}, {describe_machine(describe_environment(device))}"
+            result = RecallRecord(_train_and_test(model, distance), gradient, made_by, when)
+            add_record(work, Record(name, _settings(name, distance), result._asdict()))
         if missing:
             say(f"{name}: {time.monotonic() - began:.0f} s")
 
 
-def _known(work: Path, name: str, distance: int) -> Recalled | None:
-    """What was found before, with the settings of today; the latest where it was found more than once."""
-    same = (record for record in records(work, name) if _are_of(name, record.recipe) == _settings(name, distance))
-    known = [found for record in same if (found := record.told(RecallRecord))]
-    if not known:
+def _read_result(work: Path, name: str, distance: int) -> RecallResult | None:
+    """Returns the latest recorded result with the present settings, or None."""
+    settings = _settings(name, distance)
+    same = (record for record in read_records(work, name) if _with_defaults(name, record.recipe) == settings)
+    results = [result for record in same if (result := record.parse(RecallRecord))]
+    if not results:
         return None
-    last = max(known, key=lambda found: found.when)
-    return Recalled(name, distance, last.accuracy, last.fresh_gradient, last.made)
+    latest = max(results, key=lambda result: result.when)
+    return RecallResult(name, distance, latest.accuracy, latest.fresh_gradient, latest.made_by)
 
 
-def _are_of(name: str, settings: Any) -> Any:
-    """Settings as they were written; what they do not say yet of the mixer is as by default."""
+def _with_defaults(name: str, settings: Any) -> Any:
+    """Returns recorded settings with defaults for keys that the mixer has gained since; None if it cannot have them."""
     try:
         mixer = validated(type(MIXERS[name]), settings["mixer"], place=name)
     except (KeyError, TypeError, ValueError):
@@ -173,36 +171,39 @@ def _are_of(name: str, settings: Any) -> Any:
 
 
 def _settings(name: str, distance: int) -> dict[str, Any]:
-    """All that decides on what is recalled."""
+    """Returns all settings that a result depends on, as they are recorded."""
     sizes = {"d_model": D_MODEL, "layers": LAYERS, "symbols": SYMBOLS, "mixer": MIXERS[name].as_dictionary()}
     return {**sizes, "distance": distance, "batch": BATCH, "rate": RATE, "steps": STEPS, "tested": TESTED}
 
 
-def _learnt(model: Recaller, distance: int) -> float:
-    """Trains; gives the share of new sequences whose first symbol is recalled."""
+def _train_and_test(model: Recaller, distance: int) -> float:
+    """Trains the model, and returns the share of new sequences whose first symbol it recalls."""
     device = next(model.parameters()).device
     generator = torch.Generator().manual_seed(distance)
 
-    def drawn(rows: int) -> Tensor:
+    def draw(rows: int) -> Tensor:
         return torch.randint(SYMBOLS, (rows, distance + 1), generator=generator).to(device)
 
     optimiser = torch.optim.Adam(model.parameters(), lr=RATE)
     for _ in range(STEPS):
-        words = drawn(BATCH)
+        symbols = draw(BATCH)
         optimiser.zero_grad()
-        functional.cross_entropy(model(words), words[:, 0]).backward()
+        functional.cross_entropy(model(symbols), symbols[:, 0]).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
     with torch.inference_mode():
-        words = drawn(TESTED)
-        return float((model(words).argmax(-1) == words[:, 0]).double().mean())
+        symbols = draw(TESTED)
+        return float((model(symbols).argmax(-1) == symbols[:, 0]).double().mean())
 
 
 def _fresh_gradient(model: Recaller, distance: int) -> float:
-    """‖∂ last state / ∂ first vector‖ by that of the last vector; in float64, since the square of a small one is 0."""
+    """Returns ‖∂ last state / ∂ first vector‖, divided by the same of the last vector.
+
+    It is computed in float64: float32 rounds the square of a small gradient to 0.
+    """
     model = copy.deepcopy(model).double()
-    words = torch.randint(SYMBOLS, (8, distance + 1), generator=torch.Generator().manual_seed(distance))
-    vectors = model.vectors(words.to(next(model.parameters()).device)).detach().requires_grad_()
+    symbols = torch.randint(SYMBOLS, (8, distance + 1), generator=torch.Generator().manual_seed(distance))
+    vectors = model.embed(symbols.to(next(model.parameters()).device)).detach().requires_grad_()
     (gradient,) = torch.autograd.grad(model.states(vectors)[:, -1].square().sum(), vectors)
     sizes = gradient.norm(dim=-1).mean(0)
     return float(sizes[0] / sizes[-1])

@@ -8,8 +8,6 @@ from transduce.recipe import Recipe
 from transduce.settings import merged, validated
 from transduce.storage.migrations import migrate_recipe
 
-__all__ = ["is_same_recipe", "recipe_identity"]
-
 UNBOUNDED = {"steps": None, "minutes": None}
 
 

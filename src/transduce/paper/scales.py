@@ -1,4 +1,4 @@
-"""Where the experiments are made: on the paper's corpus at its size, or on a small one, everything shrunk alike."""
+"""Scales of the experiments: the paper's corpus and sizes, or a small corpus with all sizes divided."""
 
 import os
 from collections.abc import Mapping
@@ -10,40 +10,38 @@ from transduce.recipe import Recipe, from_values
 from transduce.recipe.presets import Values
 from transduce.settings import merged
 
-__all__ = ["Scale", "ScaleName", "scale"]
-
 ScaleName = Literal["small", "paper", "paper-en-fr"]
 
 
 class Scale(NamedTuple):
-    """A corpus, how it is cut, how one trains on it, and how large everything is."""
+    """A corpus, its subwords, the settings of a training, and the sizes of the models."""
 
     name: str
-    corpus: str  # in words
+    corpus: str  # description
     pair: Literal["en-de", "en-fr"]
-    values: Values  # the sections of a recipe but for the model
-    by: int  # widths of Table 3 are the paper's divided by this
-    layers_by: int
+    values: Values  # sections of a recipe without `model`
+    width_divisor: int  # the paper's widths are divided by this in Table 3
+    layers_divisor: int
     steps: int  # of Table 3's base
-    operations: float | None  # of Table 2's every training; None: each system has the steps of its preset
-    minutes: float | None  # bound of each of Table 2's trainings
-    dropout: Mapping[str, float] = {}  # of the systems that have another one on this corpus
+    operations: float | None  # of each training of Table 2; None: each system has the steps of its preset
+    minutes: float | None  # most minutes of each training of Table 2
+    dropout: Mapping[str, float] = {}  # of systems whose dropout on this corpus is not that of their preset
 
     def recipe(self, model: Values, training: Values, place: str) -> Recipe:
-        """The recipe of a model at this scale."""
+        """Returns the recipe of a model at this scale; errors call it `place`."""
         values = merged(self.values, {"training": training})
         return from_values({**values, "model": model}, place=place)
 
-    def corpus_named(self, name: str) -> CorpusSpec:
-        """`validation`, or the test set."""
+    def corpus_named(self, name: Literal["validation", "test"]) -> CorpusSpec:
+        """Returns the validation set or the test set."""
         data = self.recipe({}, {}, self.name).data
-        found = data.validation if name == "validation" else data.test["test"]
-        assert found is not None
-        return found
+        corpus = data.validation if name == "validation" else data.test["test"]
+        assert corpus is not None
+        return corpus
 
 
-def scale(name: ScaleName) -> Scale:
-    """The scale of that name; the small one is Multi30k where `TRANSDUCE_DATA` has it, else the embedded corpus."""
+def scale_named(name: ScaleName) -> Scale:
+    """Returns a scale; the small one has Multi30k where `TRANSDUCE_DATA` has it, else the embedded corpus."""
     match name:
         case "small":
             return _small()
@@ -51,27 +49,27 @@ def scale(name: ScaleName) -> Scale:
             corpus, subwords = "WMT 2014 en–de, 4.5 million pairs, 37,000 subwords", {"kind": "bpe", "size": 37_000}
             return _paper(name, "en-de", corpus, subwords)
         case "paper-en-fr":
-            corpus, subwords = (
-                "WMT 2014 en–fr, 40.8 million pairs, 32,000 word-pieces",
-                {"kind": "wordpiece", "size": 32_000},
-            )
-            return _paper(name, "en-fr", corpus, subwords)._replace(dropout={"big": 0.1})  # section 6.1
+            corpus = "WMT 2014 en–fr, 40.8 million pairs, 32,000 subwords"
+            french = _paper(name, "en-fr", corpus, {"kind": "wordpiece", "size": 32_000})
+            return french._replace(dropout={"big": 0.1})  # section 6.1
 
 
 def _files(folder: Path, stem: str, language: str = "de") -> Values:
-    """Both sides of a corpus."""
+    """Returns the entry of a parallel corpus with English source."""
     return {"source": str(folder / f"{stem}.en"), "target": str(folder / f"{stem}.{language}")}
 
 
 def _small() -> Scale:
-    """A laptop's."""
+    """Returns the scale for a laptop."""
     folder = Path(os.environ.get("TRANSDUCE_DATA", "")).resolve() / "multi30k"
-    real = "TRANSDUCE_DATA" in os.environ and folder.is_dir()
+    has_multi30k = "TRANSDUCE_DATA" in os.environ and folder.is_dir()
     data: Values = {"source_language": "en", "target_language": "de"}
-    if real:
+    if has_multi30k:
+        corpus = "Multi30k en–de, 29,000 pairs"
         data |= {"train": _files(folder, "train"), "validation": _files(folder, "val")}
         data |= {"test": {"test": _files(folder, "test_2016_flickr")}}
     else:
+        corpus = "the embedded corpus, 40,000 pairs"
         data |= {"train": {"embedded": "train"}, "validation": {"embedded": "validation"}}
         data |= {"test": {"test": {"embedded": "test"}}}
     training = {
@@ -83,10 +81,10 @@ def _small() -> Scale:
     return Scale(
         name="small",
         pair="en-de",
-        corpus=f"{'Multi30k en–de, 29,000 pairs' if real else 'the embedded corpus, 40,000 pairs'}, 4,000 subwords",
+        corpus=f"{corpus}, 4,000 subwords",
         values={"data": data, "subwords": {"kind": "bpe", "size": 4000}, "training": training},
-        by=4,
-        layers_by=2,
+        width_divisor=4,
+        layers_divisor=2,
         steps=1200,
         operations=1.5e13,
         minutes=15.0,
@@ -94,13 +92,13 @@ def _small() -> Scale:
 
 
 def _paper(name: ScaleName, pair: Literal["en-de", "en-fr"], corpus: str, subwords: Values) -> Scale:
-    """The paper's sizes on a corpus of WMT 2014, in the folder that `TRANSDUCE_DATA` names."""
+    """Returns the paper's sizes on a corpus of WMT 2014, in the folder that `TRANSDUCE_DATA` names."""
     place, language = f"wmt14-{pair}", pair[-2:]
     if "TRANSDUCE_DATA" not in os.environ:
         raise ValueError(f"--scale {name}: set TRANSDUCE_DATA to the folder that has {place}/")
     folder = Path(os.environ["TRANSDUCE_DATA"]).resolve() / place
     if not folder.is_dir():
-        raise ValueError(f"--scale {name}: there is no {folder}; recipes/{place}-base.yaml says what it holds")
+        raise ValueError(f"--scale {name}: there is no {folder}; recipes/{place}-base.yaml lists its files")
     data = {
         "train": _files(folder, "train", language),
         "validation": _files(folder, "newstest2013", language),
@@ -113,8 +111,8 @@ def _paper(name: ScaleName, pair: Literal["en-de", "en-fr"], corpus: str, subwor
         pair=pair,
         corpus=corpus,
         values={"data": data, "subwords": subwords, "training": {"validate_every": None}},
-        by=1,
-        layers_by=1,
+        width_divisor=1,
+        layers_divisor=1,
         steps=100_000,
         operations=None,
         minutes=None,

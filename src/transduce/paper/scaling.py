@@ -28,74 +28,99 @@ NAMES = [f"{kind}-{d_k}" for kind in KINDS for d_k in WIDTHS]
 
 HEADS, D_MODEL, D_V = 2, 128, 64
 STEPS = 600  # at the small scale; at the paper's, those of Table 3
-SENTENCES, WORDS = 32, 24  # of the batch on which time and memory are taken
-BUDGET = "steps"
+SENTENCES, TOKENS = 32, 24  # sentences and tokens a sentence of the batch on which gradients and costs are measured
+GRADIENT = f"size of the softmaxes' gradients over {SENTENCES} sentences of {TOKENS} words"  # key of records
 
 
 class CompatibilityResult(NamedTuple):
-    """A compatibility at a width; a gradient's size is the mean Frobenius norm of the softmax's Jacobian."""
+    """The results of a compatibility at a d_k; a gradient's size is the mean Frobenius norm of the softmax's Jacobian.
+
+    `unit_gradient` is of queries and keys with components of variance 1, as section 3.2.1 supposes; `fresh_gradient`
+    and `trained_gradient` are those of the model before and after training.
+    """
 
     kind: str
     d_k: int
-    unit: float  # the softmax's gradient where queries and keys have components of variance 1, as section 3.2.1 has it
-    fresh: float  # that of the model's before training
-    trained: float | None  # and after it
-    found: TrialResult | None
+    unit_gradient: float
+    fresh_gradient: float
+    trained_gradient: float | None
+    training: TrialResult | None
     milliseconds: float  # forward and backward, of one attention over a batch
-    kept: int  # bytes that it keeps for the gradient
-    width: int  # of the model: d_model
+    saved_bytes: int  # for backward
+    d_model: int
 
 
-def scaling(
-    at: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions, say: Say
+def run_scaling(
+    scale: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions, say: Say
 ) -> list[CompatibilityResult]:
-    """Trains what is named, and gathers what is known of all."""
-    prepared = shared_store(recipe_of(at, "scaled_dot", 8), work, say)
-    batch = _batch(prepared)
-    gradient = f"size of the softmaxes' gradients over {SENTENCES} sentences of {WORDS} words"
-    asked = []
-    for kind in KINDS:
-        for d_k in WIDTHS:
-            name, recipe = f"{kind}-{d_k}", recipe_of(at, kind, d_k)
-            trial = Trial(name, recipe, at.corpus_named("validation"), {gradient: partial(_trained_gradient, batch)})
-            budget = Budget(BUDGET, STEPS if at.name == "small" else at.steps, minutes)
-            if name in names:
-                run_trial(trial, work, [budget], options, say)
-            asked.append((kind, d_k, trial, budget))
-    device, rows = choose_device(options.device), []
-    for kind, d_k, trial, budget in asked:  # other processes have trained rows of it meanwhile
-        found = read_trial(trial, work, budget)
-        sizes = Vocabulary(source=prepared.source.size, target=prepared.target.size)
+    """Trains the models in `names` (such as `additive-64`), and returns the results of every kind and d_k."""
+    prepared = shared_store(recipe_of(scale, "scaled_dot", 8), work, say)
+    batch, device = _batch(prepared), choose_device(options.device)
+    vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
+    measures, test = {GRADIENT: partial(_trained_gradient, batch)}, scale.corpus_named("validation")
+    budget = Budget("steps", STEPS if scale.name == "small" else scale.steps, minutes)
+    trials = {
+        (kind, d_k): Trial(f"{kind}-{d_k}", recipe_of(scale, kind, d_k), test, measures)
+        for kind in KINDS
+        for d_k in WIDTHS
+    }
+    for trial in trials.values():
+        if trial.name in names:
+            run_trial(trial, work, [budget], options, say)
+    rows = []
+    for (kind, d_k), trial in trials.items():  # read after all trainings: other processes may have trained rows
+        result = read_trial(trial, work, budget)
         torch.manual_seed(1)
-        fresh = gradient_size(trial.recipe.model.build(sizes).eval(), batch)
-        trained = found.also.get(gradient) if found else None
-        spent = cost(_attention(kind, d_k), device, _width(at))
-        rows.append(CompatibilityResult(kind, d_k, unit_gradient(kind, d_k), fresh, trained, found, *spent, _width(at)))
+        fresh_gradient = gradient_size(trial.recipe.model.build(vocabulary).eval(), batch)
+        rows.append(
+            CompatibilityResult(
+                kind,
+                d_k,
+                unit_gradient(kind, d_k),
+                fresh_gradient,
+                result.measures.get(GRADIENT) if result else None,
+                result,
+                *measure_cost(_attention(kind, d_k), device, _d_model(scale)),
+                _d_model(scale),
+            )
+        )
     return rows
 
 
-def recipe_of(at: Scale, kind: str, d_k: int) -> Recipe:
-    """The recipe of a Transformer whose every attention has this compatibility."""
-    attention = _attention(kind, d_k)
-    layers = 2 if at.name == "small" else 6
+def recipe_of(scale: Scale, kind: str, d_k: int) -> Recipe:
+    """Returns the recipe of a Transformer all of whose attentions have this compatibility."""
+    attention, is_small = _attention(kind, d_k), scale.name == "small"
+    layers = 2 if is_small else 6
     model: Values = {
         "kind": "transformer",
-        "d_model": _width(at),
+        "d_model": _d_model(scale),
         "encoder_layers": layers,
         "decoder_layers": layers,
         "mixer": attention,
         "cross": attention,
-        "feed_forward": {"kind": "feed_forward", "d_ff": (2 if at.name == "small" else 4) * _width(at)},
+        "feed_forward": {"kind": "feed_forward", "d_ff": (2 if is_small else 4) * _d_model(scale)},
     }
     training: Values = {"steps": None, "average": None, "save_every": 1000}
-    if at.name == "small":
+    if is_small:
         training |= {"schedule": {"warmup": 200}}
-    return at.recipe(model, training, f"{kind}-{d_k}")
+    return scale.recipe(model, training, f"{kind}-{d_k}")
 
 
-def _width(at: Scale) -> int:
-    """Of the model: d_model."""
-    return D_MODEL if at.name == "small" else 4 * D_MODEL
+def _d_model(scale: Scale) -> int:
+    return D_MODEL if scale.name == "small" else 4 * D_MODEL
+
+
+def _attention(kind: str, d_k: int) -> Values:
+    """Returns the settings of an attention with this compatibility."""
+    return {"kind": "attention", "heads": HEADS, "d_k": d_k, "d_v": D_V, "compatibility": {"kind": kind}}
+
+
+def _batch(prepared: Prepared) -> tuple[Tensor, Tensor]:
+    """Returns source and target of training pairs with at least `TOKENS` tokens a side, cut to that length."""
+    store = prepared.train
+    pairs = ((store.source_lengths >= TOKENS) & (store.target_lengths >= TOKENS)).nonzero()[0][:SENTENCES]
+    source, target = (torch.from_numpy(store.padded(side, pairs, TOKENS)[0]) for side in SIDES)
+    return source, target
 
 
 def _trained_gradient(batch: tuple[Tensor, Tensor], model: Model, _outputs: Sequence[str]) -> float:
@@ -103,45 +128,44 @@ def _trained_gradient(batch: tuple[Tensor, Tensor], model: Model, _outputs: Sequ
 
 
 def gradient_size(model: TranslationModel, batch: tuple[Tensor, Tensor]) -> float:
-    """How much of a gradient the softmaxes of attention let through: the mean of ‖diag(p) − p pᵀ‖ over their rows."""
+    """Returns the mean of ‖diag(p) − p pᵀ‖ over the rows p of all attention weights of a Transformer on a batch."""
     source, target = (side.to(next(model.parameters()).device) for side in batch)
     assert isinstance(model, TransformerModel)
     with torch.no_grad():
         weights = model.attention_weights(source, torch.ones_like(source, dtype=torch.bool), target)
-        sizes = [_jacobian(layer).mean() for layers in weights for layer in layers]
+        sizes = [_jacobian_norm(layer).mean() for layers in weights for layer in layers]
     return float(torch.stack(sizes).mean())
 
 
 def unit_gradient(kind: str, d_k: int) -> float:
-    """The same of one softmax over as many keys, were all components of queries and keys drawn from N(0, 1).
+    """Returns the mean of ‖diag(p) − p pᵀ‖ where all components of queries and keys are drawn from N(0, 1).
 
-    A model's are not: Glorot's bound makes them the smaller the more of them there are.
+    In a model they are smaller the wider it is: Glorot's bound decreases with the width.
     """
     torch.manual_seed(1)
     compatibility = validated(Attention, _attention(kind, d_k), place="attention").compatibility.build(HEADS, d_k)
-    queries, keys = torch.randn(2, SENTENCES, HEADS, WORDS, d_k)
+    queries, keys = torch.randn(2, SENTENCES, HEADS, TOKENS, d_k)
     with torch.no_grad():
-        return float(_jacobian(compatibility(queries, keys).softmax(-1)).mean())
+        return float(_jacobian_norm(compatibility(queries, keys).softmax(-1)).mean())
 
 
-def _jacobian(weights: Tensor) -> Tensor:
-    """‖diag(p) − p pᵀ‖ of each row p: its square is Σp² − 2 Σp³ + (Σp²)²."""
+def _jacobian_norm(weights: Tensor) -> Tensor:
+    """Returns ‖diag(p) − p pᵀ‖ of each row p, the square root of Σp² − 2 Σp³ + (Σp²)²."""
     squares = weights.square().sum(-1)
     return (squares - 2 * weights.pow(3).sum(-1) + squares.square()).clamp(min=0).sqrt()
 
 
-def cost(attention: Values, device: torch.device, width: int) -> tuple[float, int]:
-    """Milliseconds, and bytes kept for the gradient, of one self-attention over a batch."""
-    spec = validated(Attention, attention, place="attention")
-    module = spec.build(width).to(device)
-    states = torch.randn(SENTENCES, WORDS, width, device=device)
+def measure_cost(attention: Values, device: torch.device, d_model: int) -> tuple[float, int]:
+    """Returns milliseconds, and bytes saved for backward, of one self-attention over a batch."""
+    module = validated(Attention, attention, place="attention").build(d_model).to(device)
+    states = torch.randn(SENTENCES, TOKENS, d_model, device=device)
     storages: dict[int, int] = {}
 
-    def noted(tensor: Tensor) -> Tensor:
+    def note_storage(tensor: Tensor) -> Tensor:
         storages[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(noted, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(note_storage, lambda tensor: tensor):
         module.mix(states, None, causal=False).sum()
 
     def step() -> None:
@@ -150,32 +174,21 @@ def cost(attention: Values, device: torch.device, width: int) -> tuple[float, in
     return 1000 * median_seconds(step, device, runs=10), sum(storages.values())
 
 
-def summary(rows: Sequence[CompatibilityResult]) -> tuple[list[int], dict[str, float]]:
-    """The widths at which every kind that is trained at all is trained whole, and each kind's mean perplexity there."""
-    known = {
-        kind: {row.d_k: row.found.perplexity for row in rows if row.kind == kind and row.found and row.found.reached}
-        for kind in KINDS
-    }
-    trained = {kind: found for kind, found in known.items() if found}
-    widths = [width for width in WIDTHS if trained and all(width in found for found in trained.values())]
+def mean_perplexities(rows: Sequence[CompatibilityResult]) -> tuple[list[int], dict[str, float]]:
+    """Returns the d_k at which all kinds are trained for all steps, and each kind's mean perplexity over them.
+
+    Kinds without any complete training are left out.
+    """
+    perplexities: dict[str, dict[int, float]] = {}
+    for row in rows:
+        if row.training and row.training.is_complete:
+            perplexities.setdefault(row.kind, {})[row.d_k] = row.training.perplexity
+    widths = [d_k for d_k in WIDTHS if perplexities and all(d_k in by_width for by_width in perplexities.values())]
     return widths, {
-        kind: statistics.fmean(found[width] for width in widths) for kind, found in trained.items() if widths
+        kind: statistics.fmean(by_width[d_k] for d_k in widths) for kind, by_width in perplexities.items() if widths
     }
-
-
-def _attention(kind: str, d_k: int) -> Values:
-    """Two heads of this compatibility."""
-    return {"kind": "attention", "heads": HEADS, "d_k": d_k, "d_v": D_V, "compatibility": {"kind": kind}}
-
-
-def _batch(prepared: Prepared) -> tuple[Tensor, Tensor]:
-    """Sentences of equal length, of the training data, as source and as target."""
-    store = prepared.train
-    fitting = ((store.source_lengths >= WORDS) & (store.target_lengths >= WORDS)).nonzero()[0][:SENTENCES]
-    source, target = (torch.from_numpy(store.padded(side, fitting, WORDS)[0]) for side in SIDES)
-    return source, target
 
 
 def as_dictionary(rows: Sequence[CompatibilityResult]) -> list[dict[str, Any]]:
-    """For JSON."""
-    return [{**row._asdict(), "found": row.found and row.found._asdict()} for row in rows]
+    """Returns the results as JSON values."""
+    return [{**row._asdict(), "training": row.training and row.training._asdict()} for row in rows]

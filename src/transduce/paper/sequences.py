@@ -1,7 +1,7 @@
-"""Two tasks made of nothing but distance, for models that translate: copying, and an agreement of first and last.
+"""Two artificial tasks for translation models that depend on distance: copying, and agreement of first and last word.
 
-A line of copying is its own translation. In agreement the last word of the translation says of which kind the first
-word is, whatever stands between them.
+In copying a line is its own translation. In agreement the last word of the translation names the class of the first
+word, whatever lies between them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,8 @@ import torch
 from transduce.corpus import Files
 from transduce.corpus.token_store import SIDES
 from transduce.model_directory import Model
-from transduce.paper.systems import SYSTEMS, System
+from transduce.paper import systems
+from transduce.paper.systems import System
 from transduce.paper.trials import Budget, Say, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe import Recipe, from_values
 from transduce.recipe.presets import Values
@@ -28,32 +29,35 @@ from transduce.translation.batching import sentence_batches
 Task = Literal["copying", "agreement"]
 TASKS: tuple[Task, ...] = ("copying", "agreement")
 
-WORDS = [first + second for first in "bdfgklmnpr" for second in "aeiou"]  # of which the first half is of one kind
-KINDS = ("one", "two")
+WORDS = [first + second for first in "bdfgklmnpr" for second in "aeiou"]  # the first half is of the first class
+CLASSES = ("one", "two")
 LONGEST = 24  # words, in training
 BINS = ((1, 8), (9, 16), (17, 24), (25, 32), (33, 48))  # the last two are longer than any in training
-PAIRS, TESTED = 20_000, 100  # for training; for testing, a length
-BUDGET = "steps"
+PAIRS, TESTED = 20_000, 100  # pairs for training; sentences of each length for testing
 STEPS = 800
 
 
-def _begun_anew(system: System) -> System:
-    """With the first weights of the released code: from smaller ones copying is not learnt in these steps."""
+def _with_released_initialisation(system: System) -> System:
+    """Returns a Transformer with the initial weights of the released code: from smaller ones it learns no copying."""
     if system.small["kind"] != "transformer":
         return system
     return system._replace(small={**system.small, "initialisation": "fused-glorot"})
 
 
-_OF_TABLE_2 = {system.name: _begun_anew(system) for system in SYSTEMS if system.name not in ("big", "pre-norm")}
+_TABLE_2 = {
+    system.name: _with_released_initialisation(system)
+    for system in systems.SYSTEMS
+    if system.name not in ("big", "pre-norm")
+}
 
 
-def _varied(name: str, of: str, **changes: Values) -> System:
-    """A system of Table 2 with another part in it."""
-    return _OF_TABLE_2[of]._replace(name=name, changes=changes)
+def _varied(name: str, base: str, **changes: Values) -> System:
+    """Returns a system of Table 2 with changes to its model."""
+    return _TABLE_2[base]._replace(name=name, changes=changes)
 
 
-FAMILIES = [
-    *_OF_TABLE_2.values(),
+SYSTEMS = [
+    *_TABLE_2.values(),
     _varied("tanh", "rnnsearch", cell={"kind": "plain"}),
     _varied("neighbours", "base", mixer={"kind": "local_attention", "heads": 4, "d_k": 32, "d_v": 32, "neighbours": 4}),
     _varied("convolutions", "base", mixer={"kind": "convolution", "kernel": 5}),
@@ -62,64 +66,67 @@ FAMILIES = [
 
 
 class SequenceAccuracy(NamedTuple):
-    """How often a family was right at lengths of one bin: of all words copied, or of the last."""
+    """The accuracy of a system on sentences of `shortest` to `longest` words: of all words copied, or of the last."""
 
-    family: str
+    system: str
     task: Task
     shortest: int
     longest: int
     accuracy: float
-    by: TrialResult
+    training: TrialResult
 
 
-def lines(task: Task, lengths: Iterator[int], seed: int) -> Iterator[tuple[str, str]]:
-    """A source and its translation for each length."""
+def draw_pairs(task: Task, lengths: Iterator[int], seed: int) -> Iterator[tuple[str, str]]:
+    """Yields a source and its translation for each length in words."""
     random = Random(f"{task} {seed}")
     for length in lengths:
         words = random.choices(WORDS, k=length)
-        said = " ".join(words)
-        kind = KINDS[WORDS.index(words[0]) * 2 // len(WORDS)]
-        yield (f"{task} {said}", said if task == "copying" else f"{said} {kind}")
+        sentence = " ".join(words)
+        class_of_first = CLASSES[WORDS.index(words[0]) * 2 // len(WORDS)]
+        yield (f"{task} {sentence}", sentence if task == "copying" else f"{sentence} {class_of_first}")
 
 
-def sequences(
+def run_sequences(
     names: list[str], minutes: float | None, work: Path, options: TrainOptions, say: Say
 ) -> list[SequenceAccuracy]:
-    """Trains the families named on both tasks at once, and measures all that had all their steps."""
+    """Trains the systems in `names`, each on both tasks at once.
+
+    Returns the accuracies of every system that was trained for all steps.
+    """
     work.mkdir(parents=True, exist_ok=True)
     with wait_for_lock(work):
-        _write(work)
-    shared_store(_recipe(FAMILIES[0], work), work, say)
-    found, budget = [], Budget(BUDGET, STEPS, minutes)
-    bins = {
-        f"{task}, {ends[0]} to {ends[1]} words, {TESTED} of each length": (task, ends)
+        _write_corpora(work)
+    shared_store(_recipe(SYSTEMS[0], work), work, say)
+    bins = {  # by their keys in records
+        f"{task}, {bounds[0]} to {bounds[1]} words, {TESTED} of each length": (task, bounds)
         for task in TASKS
-        for ends in BINS
+        for bounds in BINS
     }
-    measures = {name: partial(_accuracy, *which) for name, which in bins.items()}
+    measures = {name: partial(_accuracy, task, bounds) for name, (task, bounds) in bins.items()}
     test = Files(source=str(work / "test.source"), target=str(work / "test.target"))
-    for family in FAMILIES:
-        trial = Trial(family.name, _recipe(family, work), test, measures)
-        if family.name in names:
+    budget, accuracies = Budget("steps", STEPS, minutes), []
+    for system in SYSTEMS:
+        trial = Trial(system.name, _recipe(system, work), test, measures)
+        if system.name in names:
             run_trial(trial, work, [budget], options, say)
-        known = read_trial(trial, work, budget)
-        if known is not None and known.reached:
-            measured = {name: which for name, which in bins.items() if name in known.also}
-            found += [
-                SequenceAccuracy(family.name, task, *ends, known.also[name], known)
-                for name, (task, ends) in measured.items()
+        result = read_trial(trial, work, budget)
+        if result is not None and result.is_complete:
+            accuracies += [
+                SequenceAccuracy(system.name, task, *bounds, result.measures[name], result)
+                for name, (task, bounds) in bins.items()
+                if name in result.measures
             ]
-    return found
+    return accuracies
 
 
-def _write(work: Path) -> None:
-    """The training pairs, and a few to look at, as files."""
-    for name, count, seed in ((_train(), PAIRS, 1), ("test", 200, 2)):
+def _write_corpora(work: Path) -> None:
+    """Writes the training pairs and a small test set."""
+    for name, count, seed in ((_train_name(), PAIRS, 1), ("test", 200, 2)):
         random = Random(seed)
         pairs = [
             pair
             for task in TASKS
-            for pair in lines(task, (random.randint(1, LONGEST) for _ in range(count // 2)), seed)
+            for pair in draw_pairs(task, (random.randint(1, LONGEST) for _ in range(count // 2)), seed)
         ]
         for side, column in zip(SIDES, zip(*pairs, strict=True), strict=True):
             path, text = work / f"{name}.{side}", "".join(f"{line}\n" for line in column)
@@ -127,52 +134,54 @@ def _write(work: Path) -> None:
                 atomic_write_text(path, text)
 
 
-def _train() -> str:
-    """What the training pairs are called: by what may change of them, since a recipe tells its files by name."""
+def _train_name() -> str:
+    """Returns the stem of the training files, with all that may change of them: a recipe has only their names."""
     return f"train-{PAIRS}-to-{LONGEST}-of-{len(WORDS)}"
 
 
-def _recipe(family: System, work: Path) -> Recipe:
-    """A family on both tasks; every word is a subword of its own."""
-    corpus = {side: str((work / f"{_train()}.{side}").resolve()) for side in SIDES}
+def _recipe(system: System, work: Path) -> Recipe:
+    """Returns the recipe of a system on both tasks."""
+    corpus = {side: str((work / f"{_train_name()}.{side}").resolve()) for side in SIDES}
     values: Values = {
         "data": {"train": corpus},
-        "subwords": {"kind": "bpe", "size": 400},
-        "model": {**family.model(small=True), "dropout": 0.0},
+        "subwords": {"kind": "bpe", "size": 400},  # every word is one subword
+        "model": {**system.model(small=True), "dropout": 0.0},
         "training": {
             "steps": None,
             "batch_tokens": 2048,
-            "schedule": {"kind": "inverse_square_root", "warmup": 200, "peak": family.peak},
+            "schedule": {"kind": "inverse_square_root", "warmup": 200, "peak": system.peak},
             "clip": 1.0,
             "validate_every": None,
             "save_every": 1000,
             "average": None,
         },
     }
-    return from_values(values, place="a family")
+    return from_values(values, place=system.name)
 
 
 @torch.inference_mode()
-def _accuracy(task: Task, ends: tuple[int, int], model: Model, _outputs: Sequence[str]) -> float:
-    """Of the words that matter, how many are the most probable ones, all before them given."""
-    lengths = [length for length in range(ends[0], ends[1] + 1) for _ in range(TESTED)]
-    pairs = list(lines(task, iter(lengths), 3))
+def _accuracy(task: Task, bounds: tuple[int, int], model: Model, _outputs: Sequence[str]) -> float:
+    """Returns the share of counted tokens that are the most probable ones after the reference tokens before them."""
+    lengths = [length for length in range(bounds[0], bounds[1] + 1) for _ in range(TESTED)]
+    pairs = list(draw_pairs(task, iter(lengths), 3))
     source = model.source.encode([source for source, _ in pairs])
     target = model.target.encode([target for _, target in pairs])
     module, symbols = model.module, model.config.model.symbols
     device = next(module.parameters()).device
-    right = words = 0
-    for places in sentence_batches(torch.tensor([len(each) + 1 for each in target]).numpy(), 4096):
+    correct = total = 0
+    for places in sentence_batches(torch.tensor([len(tokens) + 1 for tokens in target]).numpy(), 4096):
         rows = (
             [[*source[place], symbols.end] for place in places],
             [[symbols.begin, *target[place]] for place in places],
             [target[place] for place in places],
         )
-        reading, given, wanted = (pad_rows(side, symbols.pad, device) for side in rows)
-        best = module.readout(module(reading, reading != symbols.pad, given).states).argmax(-1)[:, :-1]
-        counts = wanted != symbols.pad
+        source_ids, target_in, target_out = (pad_rows(side, symbols.pad, device) for side in rows)
+        states = module(source_ids, source_ids != symbols.pad, target_in).states
+        best = module.readout(states).argmax(-1)[:, :-1]
+        counted = target_out != symbols.pad
         if task == "agreement":
-            counts = counts & (torch.arange(wanted.shape[1], device=device) == counts.sum(1, keepdim=True) - 1)
-        right += int((best == wanted)[counts].sum())
-        words += int(counts.sum())
-    return right / words
+            last = counted.sum(1, keepdim=True) - 1
+            counted = counted & (torch.arange(target_out.shape[1], device=device) == last)
+        correct += int((best == target_out)[counted].sum())
+        total += int(counted.sum())
+    return correct / total

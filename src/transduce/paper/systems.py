@@ -1,15 +1,13 @@
-"""The rows of Table 2: what the paper prints of each system, and the model that stands for it at either scale."""
+"""The rows of Table 2: the paper's figures of each system, and the models that we train beside them."""
 
 from typing import Any, NamedTuple
 
 from transduce.recipe.presets import PRESETS, Values
 from transduce.settings import merged
 
-__all__ = ["PUBLISHED", "SYSTEMS", "Published", "System"]
-
 
 class Published(NamedTuple):
-    """A row of the paper's Table 2: BLEU on newstest2014, and the training's cost in floating-point operations."""
+    """A row of the paper's Table 2: BLEU on newstest2014, and floating-point operations of training."""
 
     name: str
     bleu_de: float | None = None
@@ -19,18 +17,18 @@ class Published(NamedTuple):
 
 
 class System(NamedTuple):
-    """A system of ours: its name, the published row it stands beside, its sizes, and the rate it learns at."""
+    """A system that we train: its model at either scale, and the paper's row beside it."""
 
     name: str
-    published: str | None
-    preset: str
-    small: Values
+    published: str | None  # row of the paper's table
+    preset: str  # of its model at the paper's scale
+    small: Values  # settings of its model at the small scale
     peak: float = 0.003  # of the learning rate, at the small scale
-    changes: Values | None = None  # to its sizes at either scale
-    beside: str = "named in the text"  # what stands beside it where no row does
+    changes: Values | None = None  # to its model at either scale
+    remark: str = "named in the text"  # printed in the place of a row of the paper
 
     def model(self, small: bool) -> Values:
-        """The `model` section of its recipe."""
+        """Returns the `model` section of its recipe."""
         model: Values = merged(self.small if small else PRESETS[self.preset]["model"], self.changes or {})
         return model
 
@@ -51,19 +49,18 @@ PUBLISHED = [
 DROPOUT = 0.2  # of every system at the small scale
 
 
-def _small(kind: str, d_model: int, **more: Any) -> Values:
-    """A small model of a family."""
-    return {"kind": kind, "d_model": d_model, "dropout": DROPOUT, **more}
+def _small(kind: str, d_model: int, **settings: Any) -> Values:
+    return {"kind": kind, "d_model": d_model, "dropout": DROPOUT, **settings}
 
 
 def _layers(number: int) -> Values:
     return {"encoder_layers": number, "decoder_layers": number}
 
 
-def _transformer(d_model: int, heads: int, network: Values) -> Values:
-    """Four layers a side, with first weights as small as those of `tiny`, for trainings as short as its own."""
+def _transformer(d_model: int, heads: int, feed_forward: Values) -> Values:
+    """Returns a Transformer of four layers a side, with the small initial weights of `tiny`: trainings are short."""
     attention = {"kind": "attention", "heads": heads, "d_k": 32, "d_v": 32}
-    parts = {"mixer": attention, "cross": attention, "feed_forward": network, "initialisation": "normal"}
+    parts = {"mixer": attention, "cross": attention, "feed_forward": feed_forward, "initialisation": "normal"}
     return _small("transformer", d_model, **_layers(4), **parts)
 
 
@@ -109,8 +106,8 @@ SYSTEMS = [
     System("neural-gpu", None, "neural-gpu", _small("neural_gpu", 64, layers=1, height=1), 0.01),
     System("memory-network", None, "memory-network", _small("memory_network", 128, hops=4, span=16)),
     System("base", "Transformer (base model)", "base", _BASE),
-    # Explains the row above where training is short.
-    System("pre-norm", None, "base", _BASE, changes={"norm": "pre"}, beside="the norm as in the later code"),
-    # A wider model wants a lower rate, as section 5.3 has it; at 0.003 it does not find the source in this time.
+    # Short trainings depend on the place of the norm: this row is to be compared with the one above.
+    System("pre-norm", None, "base", _BASE, changes={"norm": "pre"}, remark="the norm as in the later code"),
+    # A wider model needs a lower rate (section 5.3); at 0.003 it learns no attention to the source in this time.
     System("big", "Transformer (big)", "big", _transformer(256, 8, {"kind": "feed_forward", "d_ff": 512}), 0.001),
 ]

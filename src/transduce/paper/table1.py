@@ -1,9 +1,9 @@
-"""Table 1: arithmetic counted, time measured, exponents fitted, sequential operations and paths traced."""
+"""Table 1: operations counted, times measured, exponents fitted, sequential operations and paths traced."""
 
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -12,11 +12,11 @@ import torch
 from torch import nn
 
 from transduce.model.feed_forward import FeedForward
-from transduce.paper.counting import counted, longest_chain
-from transduce.paper.layers import KINDS, Kind, Shape, path
+from transduce.paper.counting import count_operations, longest_chain
+from transduce.paper.layers import KINDS, LayerKind, Shape, longest_path
 
-# What each variable goes through, an octave a step, and what stands still: wide and many enough that a product takes
-# longer than its call. A recurrence multiplies one vector a sentence at a time, so that its width needs many sentences.
+# The values of each variable, and the sizes of the others: so large that the products take longer than their calls. A
+# recurrence multiplies one vector of each sentence at a time, so that times over d need many sentences.
 GRID = {
     "n": [64, 128, 256, 512, 1024, 2048, 4096, 8192],
     "d": [64, 128, 256, 512, 1024, 2048, 4096],
@@ -30,14 +30,14 @@ MIDDLE = {
     "r": Shape(n=4096, d=128),
 }
 SENTENCES = {"n": 1, "d": 64, "k": 1, "r": 1}
-WIDTHS = [64, 128, 256, 512, 1024]  # at which self-attention and recurrence cross
-LEAST = 0.2  # seconds that a time is taken for, however short one call is
-OCTAVES = 3  # the largest, over which time's exponent is fitted
+WIDTHS = [64, 128, 256, 512, 1024]  # at which the crossover of self-attention and recurrence is measured
+LEAST_SECONDS = 0.2  # of all calls of a measurement together
+OCTAVES = 3  # the largest, over which the exponent of time is fitted
 PATHS = {"n": [17, 33, 65, 129], "k": [3, 5, 9], "r": [1, 2, 4]}
 
 
-class Fitted(NamedTuple):
-    """An exponent as it is stated, as counting gives it, and as time does."""
+class ExponentFit(NamedTuple):
+    """The exponent of a variable: stated by the paper, counted in operations, and timed."""
 
     variable: str
     stated: float
@@ -47,38 +47,79 @@ class Fitted(NamedTuple):
 
 
 class LayerCosts(NamedTuple):
-    """A kind of layer: what the paper states and what was found."""
+    """The measured costs of a kind of layer."""
 
-    kind: Kind
-    fitted: list[Fitted]
-    sequential: list[tuple[int, int]]  # n, products of matrices that wait for each other
+    kind: LayerKind
+    exponents: list[ExponentFit]
+    sequential: list[tuple[int, int]]  # n, matrix products of the longest chain
     paths: list[tuple[Shape, int | None]]
 
 
-def table1(device: torch.device, repeats: int, say: Callable[[str], None]) -> list[LayerCosts]:
-    """Every kind of layer."""
+class Crossover(NamedTuple):
+    """The length from which self-attention costs more than recurrence, in operations and in time (None: never)."""
+
+    counted: float
+    timed: float | None
+
+
+class Claims(NamedTuple):
+    """The claims of section 4 beside the table."""
+
+    crossover: dict[int, Crossover]  # by width
+    # (n, d) → operations of a separable convolution of k = n, divided by those of self-attention and feed-forward
+    separable: dict[tuple[int, int], float]
+    recurrences: dict[int, float]  # k → operations of a convolution, divided by those of a recurrence
+
+
+def measure_layers(device: torch.device, repeats: int, say: Callable[[str], None]) -> list[LayerCosts]:
+    """Returns the costs of every kind of layer; times are medians of at least `repeats` calls."""
     rows = []
     for kind in KINDS:
         say(kind.name)
-        fitted = [_fitted(kind, variable, device, repeats) for variable in kind.powers]
-        sequential = [(n, _waits(kind, n)) for n in (8, 16, 32)]
-        rows.append(LayerCosts(kind, fitted, sequential, list(_paths(kind)) if kind.path else []))
+        exponents = [_fit_exponent(kind, variable, device, repeats) for variable in kind.powers]
+        sequential = [(n, _sequential_products(kind, n)) for n in (8, 16, 32)]
+        rows.append(LayerCosts(kind, exponents, sequential, list(_paths(kind)) if kind.path else []))
     return rows
 
 
+def measure_claims(device: torch.device, repeats: int) -> Claims:
+    """Returns the crossover of self-attention and recurrence, and the ratios that section 4 states."""
+    attention, recurrent, convolution = KINDS[0], KINDS[1], KINDS[2]
+    depthwise, pointwise = KINDS[4], KINDS[5]
+    separable = {}
+    for n, d in product((64, 256, 1024), (64, 256, 1024)):
+        shape = Shape(n=n, d=d, k=n)
+        feed_forward = operations(FeedForward(d_ff=d).build(d), shape)
+        separable_operations = sum(operations(kind.build(shape), shape) for kind in (depthwise, pointwise))
+        separable[n, d] = separable_operations / (operations(attention.build(shape), shape) + feed_forward)
+    shape = MIDDLE["k"]
+    recurrence = operations(recurrent.build(shape), shape)
+    return Claims(
+        crossover={
+            d: Crossover(
+                _counted_crossover(attention, recurrent, d),
+                _timed_crossover(attention, recurrent, d, device, repeats),
+            )
+            for d in WIDTHS
+        },
+        separable=separable,
+        recurrences={k: operations(convolution.build(shape._replace(k=k)), shape) / recurrence for k in GRID["k"]},
+    )
+
+
 def operations(module: nn.Module, shape: Shape) -> int:
-    """Floating-point operations of one sentence, without memory."""
+    """Returns the floating-point operations of one sentence; allocates no memory."""
     with torch.device("meta"):
-        return counted(lambda: module.to("meta")(torch.empty(1, shape.n, shape.d)))
+        return count_operations(lambda: module.to("meta")(torch.empty(1, shape.n, shape.d)))
 
 
 def milliseconds(module: nn.Module, shape: Shape, device: torch.device, repeats: int, sentences: int = 1) -> float:
-    """Of so many sentences, forward: the median of `repeats` and more after one to warm up."""
+    """Returns the median time of a forward pass, over `repeats` passes or more after one to warm up."""
     states = torch.randn(sentences, shape.n, shape.d, device=device)
     times: list[float] = []
     module = module.to(device).eval()
     with torch.inference_mode():
-        while len(times) <= repeats or sum(times) < 1000 * LEAST:
+        while len(times) <= repeats or sum(times) < 1000 * LEAST_SECONDS:
             began = time.perf_counter()
             module(states)
             if device.type == "cuda":
@@ -88,126 +129,89 @@ def milliseconds(module: nn.Module, shape: Shape, device: torch.device, repeats:
 
 
 def exponent(values: Sequence[float], costs: Sequence[float]) -> float:
-    """The slope of cost against value, both logarithmic."""
+    """Returns the slope of log cost over log value."""
     return float(np.polyfit(np.log(values), np.log(costs), 1)[0])
 
 
-def exponent_below(fitted: Fitted, most: int) -> float:
-    """Time's exponent over the `OCTAVES` largest octaves of a grid that ends at `most`."""
-    points = [(value, took) for value, _, took in fitted.points if value <= most][-OCTAVES - 1 :]
+def exponent_below(fit: ExponentFit, limit: int) -> float:
+    """Returns the exponent of time over the `OCTAVES` largest octaves of values up to `limit`."""
+    points = [(value, took) for value, _, took in fit.points if value <= limit][-OCTAVES - 1 :]
     return exponent(*zip(*points, strict=True))
 
 
-def _fitted(kind: Kind, variable: str, device: torch.device, repeats: int) -> Fitted:
-    """Counts and times one variable's grid, while the others stand still."""
+def _fit_exponent(kind: LayerKind, variable: str, device: torch.device, repeats: int) -> ExponentFit:
+    """Counts and times the values of one variable, the others being fixed."""
     points = []
     for value in GRID[variable]:
         shape = MIDDLE[variable]._replace(**{variable: value})
-        done = operations(kind.build(shape), shape)
-        took = milliseconds(kind.build(shape), shape, device, repeats, SENTENCES[variable])
-        points.append((value, float(done), took))
+        count = operations(kind.build(shape), shape)
+        points.append(
+            (value, float(count), milliseconds(kind.build(shape), shape, device, repeats, SENTENCES[variable]))
+        )
     values, counts, times = zip(*points, strict=True)
-    last = slice(-OCTAVES - 1, None)
-    return Fitted(
-        variable, kind.powers[variable], exponent(values, counts), exponent(values[last], times[last]), points
+    largest = slice(-OCTAVES - 1, None)
+    return ExponentFit(
+        variable, kind.powers[variable], exponent(values, counts), exponent(values[largest], times[largest]), points
     )
 
 
-def _waits(kind: Kind, n: int) -> int:
-    """How many products of matrices wait for each other at length n."""
+def _sequential_products(kind: LayerKind, n: int) -> int:
+    """Returns the length of the longest chain of matrix products at length n."""
     module = kind.build(Shape(n, 8, 3, 2))
     return longest_chain(lambda: module(torch.randn(1, n, 8)))
 
 
-def _paths(kind: Kind) -> Iterable[tuple[Shape, int | None]]:
-    """The longest path at several lengths, kernels and neighbourhoods."""
+def _paths(kind: LayerKind) -> Iterator[tuple[Shape, int | None]]:
+    """Yields the longest path at several lengths, kernels and numbers of neighbours."""
     middle = Shape(n=65, d=4, k=3, r=2)
     shapes = [middle._replace(n=n) for n in PATHS["n"]]
     for variable in ("k", "r"):
         if variable in kind.powers:
             shapes += [middle._replace(**{variable: value}) for value in PATHS[variable]]
     for shape in shapes:
-        yield shape, path(kind, shape)
+        yield shape, longest_path(kind, shape)
 
 
-class Crossover(NamedTuple):
-    """The length from which self-attention costs more than recurrence: in operations, and in time where it does."""
-
-    counted: float
-    timed: float | None
-
-
-class Claims(NamedTuple):
-    """What section 4 says besides the table."""
-
-    crossover: dict[int, Crossover]  # by width
-    # (n, d) → operations of a separable convolution of k = n, by those of self-attention with its network
-    separable: dict[tuple[int, int], float]
-    recurrences: dict[int, float]  # k → operations of a convolution by those of a recurrence
-
-
-def claims(device: torch.device, repeats: int) -> Claims:
-    """The crossover of n against d, and the two equalities."""
-    attention, recurrent, convolution = KINDS[0], KINDS[1], KINDS[2]
-    by_feature, by_position = KINDS[4], KINDS[5]
-    separable = {}
-    for n, d in product((64, 256, 1024), (64, 256, 1024)):
-        shape = Shape(n=n, d=d, k=n)
-        with_network = operations(attention.build(shape), shape) + operations(FeedForward(d_ff=d).build(d), shape)
-        apart = sum(operations(kind.build(shape), shape) for kind in (by_feature, by_position))
-        separable[n, d] = apart / with_network
-    shape = MIDDLE["k"]
-    return Claims(
-        crossover={
-            d: Crossover(_counted(attention, recurrent, d), _timed(attention, recurrent, d, device, repeats))
-            for d in WIDTHS
-        },
-        separable=separable,
-        recurrences={
-            k: operations(convolution.build(shape._replace(k=k)), shape) / operations(recurrent.build(shape), shape)
-            for k in GRID["k"]
-        },
-    )
-
-
-def _counted(one: Kind, other: Kind, d: int) -> float:
-    """The length at which `one`, which grows by n², begins to have more operations than `other`, which grows by n."""
+def _counted_crossover(quadratic: LayerKind, linear: LayerKind, d: int) -> float:
+    """Returns the length at which a layer that grows by n² has as many operations as a layer that grows by n."""
     shape = Shape(n=d, d=d)
-    return d * operations(other.build(shape), shape) / operations(one.build(shape), shape)
+    return d * operations(linear.build(shape), shape) / operations(quadratic.build(shape), shape)
 
 
-def _timed(one: Kind, other: Kind, d: int, device: torch.device, repeats: int) -> float | None:
-    """The length at which `one` begins to take longer than `other`, between the lengths that were timed."""
+def _timed_crossover(
+    quadratic: LayerKind, linear: LayerKind, d: int, device: torch.device, repeats: int
+) -> float | None:
+    """Returns the length from which `quadratic` takes longer than `linear`, interpolated between measured lengths."""
     before: tuple[int, float] | None = None
     for n in GRID["n"]:
         shape = Shape(n=n, d=d)
-        times = [milliseconds(kind.build(shape), shape, device, repeats) for kind in (one, other)]
-        ratio = math.log(times[0] / times[1])
-        if ratio > 0:
+        times = [milliseconds(kind.build(shape), shape, device, repeats) for kind in (quadratic, linear)]
+        log_ratio = math.log(times[0] / times[1])
+        if log_ratio > 0:
             if before is None:
                 return float(n)
-            share = -before[1] / (ratio - before[1])
+            share = -before[1] / (log_ratio - before[1])
             return float(before[0] * (n / before[0]) ** share)
-        before = (n, ratio)
+        before = (n, log_ratio)
     return None
 
 
-def as_dictionary(rows: Sequence[LayerCosts], found: Claims) -> Mapping[str, Any]:
-    """For JSON."""
+def as_dictionary(rows: Sequence[LayerCosts], claims: Claims) -> Mapping[str, Any]:
+    """Returns the results as JSON values."""
     return {
         "layers": [
             {
                 "layer": row.kind.name,
-                "stated": row.kind.stated,
-                "exponents": [fitted._asdict() for fitted in row.fitted],
+                "stated": row.kind.complexity,
+                "exponents": [fit._asdict() for fit in row.exponents],
                 "sequential": row.sequential,
                 "paths": [{**shape._asdict(), "path": length} for shape, length in row.paths],
             }
             for row in rows
         ],
         "claims": {
-            **found._asdict(),
-            "crossover": {d: crossover._asdict() for d, crossover in found.crossover.items()},
-            "separable": [[n, d, ratio] for (n, d), ratio in found.separable.items()],
+            **claims._asdict(),
+            "crossover": {d: crossover._asdict() for d, crossover in claims.crossover.items()},
+            "separable": [[n, d, ratio] for (n, d), ratio in claims.separable.items()],
         },
     }

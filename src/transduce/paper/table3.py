@@ -1,4 +1,4 @@
-"""Table 3: every variation of the base model, measured on the validation set without averaging, under several seeds."""
+"""Table 3: variations of the base model under several seeds, measured on the validation set without averaging."""
 
 import math
 import statistics
@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from transduce.model import Vocabulary
 from transduce.model.flops import flops
 from transduce.paper.confidence_interval import student_quantile
-from transduce.paper.record import trials
+from transduce.paper.record import trial_names
 from transduce.paper.scales import Scale
 from transduce.paper.trials import Budget, Say, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe import Recipe
@@ -20,12 +20,11 @@ from transduce.trainer.train import TrainOptions
 Metric = Literal["perplexity", "bleu"]
 METRICS: tuple[Metric, ...] = ("perplexity", "bleu")
 
-BUDGET = "steps"
-EQUAL = 0.005  # a difference that is none, in print
-ALIKE = 0.5  # points of either measure: what lies within them for certain is taken for equal
-BIG = 3  # times the steps of base
+PRINTED_EQUAL = 0.005  # a published difference below this is none
+EQUIVALENT = 0.5  # points of either metric: a difference whose whole interval is within them counts as none
+BIG_FACTOR = 3  # steps of big by those of base
 
-# The paper's perplexity, BLEU and millions of parameters; empty cells are base's.
+# The paper's perplexity, BLEU and millions of parameters; None where the paper's cell is empty, as base.
 PUBLISHED: dict[str, tuple[float, float, float | None]] = {
     "base": (4.92, 25.8, 65),
     "A1": (5.29, 24.9, None),
@@ -52,89 +51,96 @@ ROWS = ["base", *TABLE_3, "big", "released-2017"]
 
 
 class VariationResult(NamedTuple):
-    """A variation, what the paper prints of it, and what was found under each seed."""
+    """The figures that the paper prints for a variation, and our result under each seed."""
 
     name: str
     published: tuple[float, float, float | None] | None
-    found: list[TrialResult]
-    operations: int  # of a target word, forward
+    seeds: list[TrialResult]
+    operations: int  # of a target token, forward
 
     def values(self, metric: Metric) -> list[float]:
-        """What was found, seed by seed."""
-        return [float(getattr(each, metric)) for each in self.found]
+        """Returns the values of a metric, seed by seed."""
+        return [float(getattr(result, metric)) for result in self.seeds]
 
 
 class Ordering(NamedTuple):
-    """How a row differs from base in the paper and here; `within` is half of the 95 % interval, None with one seed."""
+    """The difference of a row from base in the paper and here."""
 
     row: str
     metric: Metric
     published: float
-    found: float
-    within: float | None
+    measured: float
+    half_width: float | None  # of the 95 % confidence interval; None with one seed
 
     @property
     def verdict(self) -> str:
-        """Whether the paper's order is found."""
-        if self.within is None:
+        """Whether our difference has the sign of the paper's."""
+        if self.half_width is None:
             return "one seed"
-        if abs(self.published) < EQUAL and abs(self.found) + self.within < ALIKE:
+        if abs(self.published) < PRINTED_EQUAL and abs(self.measured) + self.half_width < EQUIVALENT:
             return "holds: equal"
-        if abs(self.found) <= self.within:
+        if abs(self.measured) <= self.half_width:
             return "open"
-        return "holds" if self.published * self.found > 0 else "does not hold"
+        return "holds" if self.published * self.measured > 0 else "does not hold"
 
 
-def table3(
-    at: Scale, names: Sequence[str], seeds: int, minutes: float | None, work: Path, options: TrainOptions, say: Say
+def run_table3(
+    scale: Scale, names: Sequence[str], seeds: int, minutes: float | None, work: Path, options: TrainOptions, say: Say
 ) -> list[VariationResult]:
-    """Trains the rows named under as many seeds, and gathers what is known of all."""
-    prepared = shared_store(recipe_of(at, "base", 1), work, say)
+    """Trains the rows in `names` under seeds 1 to `seeds`, and returns the recorded results of all rows and seeds."""
+    prepared = shared_store(recipe_of(scale, "base", seed=1), work, say)
     for seed in range(1, seeds + 1):
         for name in ROWS:
             if name in names:
-                run_trial(_trial(at, name, seed), work, [_budget(at, name, minutes)], options, say)
+                run_trial(_trial(scale, name, seed), work, [_budget(scale, name, minutes)], options, say)
     vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
     return [
         VariationResult(
             name,
             PUBLISHED.get(name),
-            _known(at, name, minutes, work),
-            sum(flops(recipe_of(at, name, 1).model, vocabulary)),
+            _read_seeds(scale, name, minutes, work),
+            sum(flops(recipe_of(scale, name, seed=1).model, vocabulary)),
         )
         for name in ROWS
     ]
 
 
-def orderings(rows: Sequence[VariationResult]) -> list[Ordering]:
-    """Every row against base, by perplexity and by BLEU, where all its trainings had all their steps."""
-    known = {row.name: row for row in rows if row.found and row.published and all(each.reached for each in row.found)}
-    if "base" not in known:
+def compare_with_base(rows: Sequence[VariationResult]) -> list[Ordering]:
+    """Returns the ordering of every row of the paper and base by perplexity and by BLEU.
+
+    Rows with a training that did not do all its steps are left out.
+    """
+    complete = {
+        row.name: row for row in rows if row.seeds and row.published and all(seed.is_complete for seed in row.seeds)
+    }
+    if "base" not in complete:
         return []
-    base = known.pop("base")
-    found: list[Ordering] = []
-    for row in known.values():
+    base = complete.pop("base")
+    orderings: list[Ordering] = []
+    for row in complete.values():
         for place, metric in enumerate(METRICS):
             published = PUBLISHED[row.name][:2][place] - PUBLISHED["base"][:2][place]
-            found.append(Ordering(row.name, metric, published, *difference(row.values(metric), base.values(metric))))
-    return found
+            measured, half_width = difference(row.values(metric), base.values(metric))
+            orderings.append(Ordering(row.name, metric, published, measured, half_width))
+    return orderings
 
 
-def difference(one: Sequence[float], other: Sequence[float]) -> tuple[float, float | None]:
-    """The difference of the means, and half of its 95 % interval by Student's t, the noise being alike in both.
+def difference(values: Sequence[float], base: Sequence[float]) -> tuple[float, float | None]:
+    """Returns the difference of the means, and half of its 95 % confidence interval by Student's t.
 
-    The interval is None where neither has several values; one that has a single value borrows the other's noise.
+    Both are taken to have the same variance, so that a single value has the variance of the other side. The interval is
+    None where both sides have a single value.
     """
-    delta = statistics.fmean(one) - statistics.fmean(other)
-    degrees = len(one) + len(other) - 2
+    delta = statistics.fmean(values) - statistics.fmean(base)
+    degrees = len(values) + len(base) - 2
     if not degrees:
         return delta, None
-    squares = sum((value - statistics.fmean(values)) ** 2 for values in (one, other) for value in values)
-    return delta, student_quantile(degrees) * math.sqrt(squares / degrees * (1 / len(one) + 1 / len(other)))
+    squares = sum((value - statistics.fmean(side)) ** 2 for side in (values, base) for value in side)
+    return delta, student_quantile(degrees) * math.sqrt(squares / degrees * (1 / len(values) + 1 / len(base)))
 
 
-def recipe_of(at: Scale, name: str, seed: int) -> Recipe:
-    """A row's recipe at this scale."""
+def recipe_of(scale: Scale, name: str, seed: int) -> Recipe:
+    """Returns the recipe of a row at a scale."""
     preset = PRESETS[name]
     training: dict[str, Any] = {
         "steps": None,
@@ -144,44 +150,44 @@ def recipe_of(at: Scale, name: str, seed: int) -> Recipe:
         "label_smoothing": preset["training"]["label_smoothing"],
         "label_smoothing_over": preset["training"].get("label_smoothing_over", "all"),
     }
-    if at.by > 1:
-        training |= {"schedule": {"kind": "paper", "warmup": at.steps // 4}}
-    return at.recipe(shrunk(preset["model"], at), training, name)
+    if scale.width_divisor > 1:
+        training |= {"schedule": {"kind": "paper", "warmup": scale.steps // 4}}
+    return scale.recipe(divide_sizes(preset["model"], scale), training, name)
 
 
-def shrunk(model: Values, at: Scale) -> Values:
-    """The paper's sizes divided: widths by one number, layers by another; heads stay as many."""
+def divide_sizes(model: Values, scale: Scale) -> Values:
+    """Returns the settings of a model with widths and numbers of layers divided; the number of heads stays."""
 
-    def divided(values: Mapping[str, int]) -> Values:
-        return {key: value // at.by for key, value in values.items()}
+    def divide(values: Mapping[str, int]) -> Values:
+        return {key: value // scale.width_divisor for key, value in values.items()}
 
-    widths = {side: divided({key: model[side][key] for key in ("d_k", "d_v")}) for side in ("mixer", "cross")}
-    layers = {side: max(1, model[side] // at.layers_by) for side in ("encoder_layers", "decoder_layers")}
-    d_ff = divided({"d_ff": model["feed_forward"]["d_ff"]})
-    sizes = {**divided({"d_model": model["d_model"]}), **layers, **widths, "feed_forward": d_ff}
+    widths = {side: divide({key: model[side][key] for key in ("d_k", "d_v")}) for side in ("mixer", "cross")}
+    layers = {side: max(1, model[side] // scale.layers_divisor) for side in ("encoder_layers", "decoder_layers")}
+    d_ff = divide({"d_ff": model["feed_forward"]["d_ff"]})
+    sizes = {**divide({"d_model": model["d_model"]}), **layers, **widths, "feed_forward": d_ff}
     smaller: Values = merged(model, sizes)
     return smaller
 
 
-def _trial(at: Scale, name: str, seed: int) -> Trial:
-    return Trial(f"{name}-{seed}", recipe_of(at, name, seed), at.corpus_named("validation"))
+def _trial(scale: Scale, name: str, seed: int) -> Trial:
+    return Trial(f"{name}-{seed}", recipe_of(scale, name, seed), scale.corpus_named("validation"))
 
 
-def _budget(at: Scale, name: str, minutes: float | None) -> Budget:
-    return Budget(BUDGET, at.steps * (BIG if name == "big" else 1), minutes)
+def _budget(scale: Scale, name: str, minutes: float | None) -> Budget:
+    return Budget("steps", scale.steps * (BIG_FACTOR if name == "big" else 1), minutes)
 
 
-def _known(at: Scale, name: str, minutes: float | None, work: Path) -> list[TrialResult]:
-    """What was found of a row, seed by seed, whichever seeds they are."""
-    parts = (trial.rpartition("-") for trial in trials(work))
+def _read_seeds(scale: Scale, name: str, minutes: float | None, work: Path) -> list[TrialResult]:
+    """Returns the recorded results of a row, in the order of their seeds."""
+    parts = (trial.rpartition("-") for trial in trial_names(work))
     seeds = sorted(int(seed) for row, _, seed in parts if row == name and seed.isdecimal())
-    known = (read_trial(_trial(at, name, seed), work, _budget(at, name, minutes)) for seed in seeds)
-    return [found for found in known if found is not None]
+    results = (read_trial(_trial(scale, name, seed), work, _budget(scale, name, minutes)) for seed in seeds)
+    return [result for result in results if result is not None]
 
 
-def as_dictionary(rows: Sequence[VariationResult], found: Sequence[Ordering]) -> dict[str, Any]:
-    """For JSON."""
+def as_dictionary(rows: Sequence[VariationResult], orderings: Sequence[Ordering]) -> dict[str, Any]:
+    """Returns the results as JSON values."""
     return {
-        "rows": [{**row._asdict(), "found": [each._asdict() for each in row.found]} for row in rows],
-        "orderings": [{**each._asdict(), "verdict": each.verdict} for each in found],
+        "rows": [{**row._asdict(), "seeds": [result._asdict() for result in row.seeds]} for row in rows],
+        "orderings": [{**ordering._asdict(), "verdict": ordering.verdict} for ordering in orderings],
     }

@@ -1,7 +1,7 @@
-"""A trial: one recipe trained to one budget after another and measured at each, in a directory of its own.
+"""A trial: one recipe, trained to one budget after another in its run directory and measured at each.
 
-What was measured is written down beside these directories, so that a table is filled row by row, by several processes
-and devices, and goes on where it was stopped.
+Results are recorded beside the run directories, so that a table is filled row by row, by several processes and devices,
+and continues where it was stopped.
 """
 
 import datetime
@@ -19,9 +19,9 @@ from transduce.model import Vocabulary
 from transduce.model.flops import flops
 from transduce.model.readout import Smoothing
 from transduce.model_directory import RECIPE, Model, fingerprint
-from transduce.paper.provenance import program
+from transduce.paper.provenance import program_version
 from transduce.paper.recipe_identity import is_same_recipe, recipe_identity
-from transduce.paper.record import Record, add_record, records
+from transduce.paper.record import Record, add_record, read_records
 from transduce.recipe import Recipe, read_yaml
 from transduce.runtime.device import choose_device, count_cores, describe_environment
 from transduce.settings import merged, validated
@@ -33,35 +33,23 @@ from transduce.trainer.trainer import TrainResult
 from transduce.trainer.validation import Validation, read_parallel_text
 from transduce.training import DivergedError, Precision
 
-__all__ = [
-    "Budget",
-    "Say",
-    "Trial",
-    "TrialResult",
-    "holds",
-    "operations_a_step",
-    "read_trial",
-    "run_trial",
-    "shared_store",
-]
-
 RESAMPLES = 1000
-LATE, SAVING = 0.02, 10.0  # a training ends with the step in which its time is over: so much later, and so many seconds
+LATE, SAVING = 0.02, 10.0  # a training may exceed its minutes by this share, and by these seconds of the last save
 
 Say = Callable[[str], None]
 
 
 class Trial(NamedTuple):
-    """A row of a table under one seed: what is trained, on what it is measured, and what else is measured of it."""
+    """A recipe, the corpus that its model is measured on, and further measures of the model."""
 
     name: str
     recipe: Recipe
     test: CorpusSpec
-    also: Mapping[str, Callable[[Model, Sequence[str]], Any]] = {}  # of the model and its translations, a JSON value
+    measures: Mapping[str, Callable[[Model, Sequence[str]], Any]] = {}  # (model, translations) → a JSON value
 
 
 class Budget(NamedTuple):
-    """How far a trial is trained before it is measured: whichever is over first."""
+    """The end of a training: the first of steps and minutes."""
 
     name: str
     steps: int | None = None
@@ -69,7 +57,7 @@ class Budget(NamedTuple):
 
 
 class TrialResult(NamedTuple):
-    """What a trial was found to be at a budget; BLEU with the interval of the bootstrap, perplexity a subword."""
+    """The result of a trial at a budget; low and high bound BLEU's confidence interval by bootstrap."""
 
     trial: str
     budget: str
@@ -77,25 +65,25 @@ class TrialResult(NamedTuple):
     minutes: float | None
     reason: str
     step: int
-    words: int  # target words trained on
+    tokens: int  # target tokens trained on
     seconds: float
     parameters: int
-    operations: float  # of training, by our count
-    perplexity: float
+    operations: float  # of training, as `operations_a_step` counts them
+    perplexity: float  # of a subword
     accuracy: float
     bleu: float
     low: float
     high: float
     signature: str
     environment: dict[str, Any]
-    rate: float | None = None  # operations a second of a product of float32 matrices on that device
-    program: str | None = None  # version and commit that finished it
-    also: Mapping[str, Any] = {}
-    weights: str | None = None  # the fingerprint of the model that was measured
+    rate: float | None = None  # operations a second of a large product of float32 matrices on that device
+    program: str | None = None  # version and commit of the call that ended the training
+    measures: Mapping[str, Any] = {}
+    weights: str | None = None  # fingerprint of the measured model
     when: str = ""  # in UTC
 
     @property
-    def reached(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all steps of the budget were done."""
         return self.steps is not None and self.step >= self.steps
 
@@ -103,63 +91,72 @@ class TrialResult(NamedTuple):
 def run_trial(
     trial: Trial, work: Path, budgets: Iterable[Budget], options: TrainOptions, say: Say
 ) -> dict[str, TrialResult]:
-    """Trains and measures where that was not done before; gives what was found at each budget.
+    """Returns the result at each budget, from its record, or trained and measured now.
 
-    The budgets come in the order in which they are used up. A trial that diverges has no result, and keeps no other
-    from being trained; one that another process is at work on is left to it, so that several share out the rows. A
-    `ValueError` where one was trained beyond a budget, or what was saved there is of another recipe.
+    Budgets are in the order in which they are used up. A trial that diverges, or that another process is training, has
+    no result; other trials go on. Raises ValueError where a trial was trained beyond a budget, or where its run
+    directory has checkpoints of another recipe.
     """
-    found = {}
+    results = {}
     for budget in budgets:
         try:
-            known = _known_or_trained(trial, work, budget, options, say)
+            result = _read_or_train(trial, work, budget, options, say)
         except DivergedError as error:
             say(f"{trial.name} has no result: {error}")
             break
         except LockHeldError:
-            say(f"{trial.name} is left to the process that trains it; give the command again when that has ended")
+            say(f"another process trains {trial.name}; run this command again when that process has ended")
             break
         say(
-            f"{trial.name}, {budget.name}: step {known.step:,}, {known.seconds / 60:.1f} min, "
-            f"perplexity {known.perplexity:.2f}, BLEU {known.bleu:.2f} [{known.low:.2f}, {known.high:.2f}]"
+            f"{trial.name}, {budget.name}: step {result.step:,}, {result.seconds / 60:.1f} min, "
+            f"perplexity {result.perplexity:.2f}, BLEU {result.bleu:.2f} [{result.low:.2f}, {result.high:.2f}]"
         )
-        found[budget.name] = known
-    return found
+        results[budget.name] = result
+    return results
 
 
-def _known_or_trained(trial: Trial, work: Path, budget: Budget, options: TrainOptions, say: Say) -> TrialResult:
-    """What is known of a trial if it is all that is asked, else what one process at a time adds to it."""
-    known = read_trial(trial, work, budget)
-    if known is not None and trial.also.keys() <= known.also.keys():
-        return known
+def _read_or_train(trial: Trial, work: Path, budget: Budget, options: TrainOptions, say: Say) -> TrialResult:
+    """Returns the recorded result if it has all measures; else trains or measures under the lock of the trial."""
+    result = read_trial(trial, work, budget)
+    if result is not None and trial.measures.keys() <= result.measures.keys():
+        return result
     with exclusive_lock(work / "at-work" / trial.name, "training"):
-        known = read_trial(trial, work, budget)  # the process before may have done it
-        return _completed(trial, work, known, say) if known else _measured(trial, work, budget, options, say)
+        result = read_trial(trial, work, budget)  # the process that had the lock may have recorded it
+        if result is not None:
+            return _add_measures(trial, work, result, say)
+        return _train_and_measure(trial, work, budget, options, say)
 
 
 def read_trial(trial: Trial, work: Path, budget: Budget) -> TrialResult | None:
-    """What was found before, here or elsewhere; None where that is of another recipe or budget.
+    """Returns the recorded result of a trial at a budget; None where all records are of another recipe or budget.
 
-    Of several the one that answers most of what is asked, and of these the latest.
+    Of several results, returns the one with the most measures of the trial, and of these the latest.
     """
-    same = [record for record in records(work, trial.name) if is_same_recipe(record.recipe, trial.recipe)]
-    results = [record.told(TrialResult) for record in same]
-    answers = [found for found in results if found is not None and _answers(found, budget)]
-    return max(answers, key=lambda found: (len(trial.also.keys() & found.also.keys()), found.when), default=None)
+    same = [record for record in read_records(work, trial.name) if is_same_recipe(record.recipe, trial.recipe)]
+    parsed = [record.parse(TrialResult) for record in same]
+    results = [result for result in parsed if result is not None and _is_of_budget(result, budget)]
+    return max(
+        results, key=lambda result: (len(trial.measures.keys() & result.measures.keys()), result.when), default=None
+    )
 
 
-def holds(trial: Trial, work: Path, found: TrialResult) -> bool:
-    """Whether the weights that were measured are here; those of one in training change."""
+def _is_of_budget(result: TrialResult, budget: Budget) -> bool:
+    """Whether a result is of this budget; minutes do not matter where all steps were done."""
+    return result.steps == budget.steps and (result.is_complete or result.minutes == budget.minutes)
+
+
+def has_measured_weights(trial: Trial, work: Path, result: TrialResult) -> bool:
+    """Whether the run directory of a trial has the weights that were measured, and no later ones."""
     try:
-        return fingerprint(work / trial.name) == found.weights
+        return fingerprint(work / trial.name) == result.weights
     except (ValueError, OSError):
         return False
 
 
 def shared_store(recipe: Recipe, work: Path, say: Say) -> Prepared:
-    """The corpus as subwords, made once for all trials that train on it, whoever of several processes is first.
+    """Returns the token store that all trials in `work` train on; the first of several processes makes it.
 
-    A `ValueError` where trainings have begun on another one.
+    Raises ValueError where trainings have begun on another corpus.
     """
     shared = work / "shared"
     store = shared / "training" / "store"
@@ -170,7 +167,7 @@ def shared_store(recipe: Recipe, work: Path, say: Say) -> Prepared:
 
 
 def operations_a_step(recipe: Recipe, prepared: Prepared) -> float:
-    """Floating-point operations of a mean step of training: three times those of reading and writing its words."""
+    """Returns the floating-point operations of a mean step of training: three times those of a forward pass."""
     training, store = recipe.training, prepared.train
     planner = Planner(
         store, batch_tokens=training.batch_tokens, micro_batches=training.micro_batches, seed=training.seed
@@ -178,92 +175,88 @@ def operations_a_step(recipe: Recipe, prepared: Prepared) -> float:
     pairs = len(store.target_lengths)
     source, target = (float(lengths.sum()) + pairs for lengths in (store.source_lengths, store.target_lengths))
     vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
-    read, written = flops(recipe.model, vocabulary, round(target / pairs))
-    return 3 * (read * source + written * target) / planner.steps_per_epoch
+    encoding, decoding = flops(recipe.model, vocabulary, round(target / pairs))
+    return 3 * (encoding * source + decoding * target) / planner.steps_per_epoch
 
 
-def _answers(found: TrialResult, budget: Budget) -> bool:
-    """Whether what was found is what this budget asks for."""
-    if found.steps != budget.steps:
-        return False
-    return found.reached or found.minutes == budget.minutes
+def _train_and_measure(trial: Trial, work: Path, budget: Budget, options: TrainOptions, say: Say) -> TrialResult:
+    """Trains to the budget, from the last checkpoint on, and records the result."""
+    out = work / trial.name
+    _check_recipe(trial, out)
+    bounds = {"training": {"steps": budget.steps, "minutes": budget.minutes}}
+    recipe = validated(Recipe, merged(trial.recipe.as_dictionary(), bounds), place=trial.name)
+    _link_shared_store(out)
+    outcome = run_training(recipe, out, options, say)
+    _check_budget(out, budget, outcome)
+    result = _measure(trial, recipe, out, budget, outcome, choose_device(options.device))
+    _record(trial, work, result)
+    return result
 
 
-def _check_earlier(trial: Trial, out: Path) -> None:
-    """A `ValueError` where weights were saved under another recipe: they are not trained over."""
+def _add_measures(trial: Trial, work: Path, result: TrialResult, say: Say) -> TrialResult:
+    """Returns a recorded result with the measures that it lacks, taken now if the measured weights are here."""
+    missing = {name: measure for name, measure in trial.measures.items() if name not in result.measures}
+    if not missing:
+        return result
+    if not has_measured_weights(trial, work, result):
+        say(f"{trial.name}: not measured, since the weights are not here: {'; '.join(missing)}")
+        return result
+    out = work / trial.name
+    model, content = Model.read(out), (out / f"outputs-{result.budget}.txt").read_bytes()
+    outputs = content.decode().removesuffix("\n").split("\n")  # not splitlines: a model may write other separators
+    measures = {name: measure(model, outputs) for name, measure in missing.items()}
+    result = result._replace(measures={**result.measures, **measures})
+    _record(trial, work, result)
+    return result
+
+
+def _record(trial: Trial, work: Path, result: TrialResult) -> None:
+    add_record(work, Record(trial.name, recipe_identity(trial.recipe), result._asdict()))
+
+
+def _check_recipe(trial: Trial, out: Path) -> None:
+    """Raises ValueError where the run directory has checkpoints of another recipe."""
     if (out / RECIPE).exists() and has_saved(out) and not is_same_recipe(read_yaml(out / RECIPE), trial.recipe):
         raise ValueError(
-            f"{out} was trained by another recipe than `{trial.name}` has now: move it away, or choose another --work"
+            f"{out} was trained with another recipe than `{trial.name}` has now: move it away, or choose another --work"
         )
 
 
-def _measured(trial: Trial, work: Path, budget: Budget, options: TrainOptions, say: Say) -> TrialResult:
-    """Trains on from where the trial stands, measures, and writes that down."""
-    out = work / trial.name
-    _check_earlier(trial, out)
-    bounds = {"training": {"steps": budget.steps, "minutes": budget.minutes}}
-    recipe = validated(Recipe, merged(trial.recipe.as_dictionary(), bounds), place=trial.name)
-    _share(out)
-    outcome = run_training(recipe, out, options, say)
-    _check_budget(out, budget, outcome)
-    found = _found(trial, recipe, out, budget, outcome, choose_device(options.device))
-    add_record(work, Record(trial.name, recipe_identity(trial.recipe), found._asdict()))
-    return found
-
-
-def _completed(trial: Trial, work: Path, known: TrialResult, say: Say) -> TrialResult:
-    """What is known of a trial, with what was not asked of it then measured now, where its weights are here."""
-    missing = {name: measure for name, measure in trial.also.items() if name not in known.also}
-    if not missing:
-        return known
-    if not holds(trial, work, known):
-        say(f"{trial.name}: not measured, and the weights are not here: {'; '.join(missing)}")
-        return known
-    out = work / trial.name
-    model, content = Model.read(out), (out / f"outputs-{known.budget}.txt").read_bytes()
-    outputs = content.decode().removesuffix("\n").split("\n")  # a line ends at a newline, whatever a model writes
-    more = {name: measure(model, outputs) for name, measure in missing.items()}
-    found = known._replace(also={**known.also, **more})
-    add_record(work, Record(trial.name, recipe_identity(trial.recipe), found._asdict()))
-    return found
-
-
 def _check_budget(out: Path, budget: Budget, outcome: TrainResult) -> None:
-    """A `ValueError` where a training, of an earlier call, had gone beyond the budget."""
+    """Raises ValueError where an earlier call has trained beyond the budget."""
     remedy = "give a larger budget, or delete the directory"
     if budget.steps is not None and outcome.step > budget.steps:
         raise ValueError(
             f"{out} was trained for {outcome.step:,} steps, and {budget.name} asks for {budget.steps:,}: {remedy}"
         )
-    moment = max(SAVING, 2 * outcome.seconds / max(1, outcome.step))
-    if budget.minutes is not None and outcome.seconds > 60 * budget.minutes * (1 + LATE) + moment:
+    tolerance = max(SAVING, 2 * outcome.seconds / max(1, outcome.step))  # a training ends after a whole step
+    if budget.minutes is not None and outcome.seconds > 60 * budget.minutes * (1 + LATE) + tolerance:
         raise ValueError(
             f"{out} was trained for {outcome.seconds / 60:.1f} minutes, and {budget.name} asks for "
             f"{budget.minutes:g}: {remedy}"
         )
 
 
-def _share(out: Path) -> None:
-    """Lets a trial find the store that stands beside it."""
+def _link_shared_store(out: Path) -> None:
+    """Links the shared token store into a run directory."""
     store, shared = out / "training" / "store", out.parent / "shared" / "training" / "store"
     if shared.exists() and not store.exists():
         store.parent.mkdir(parents=True, exist_ok=True)
-        store.unlink(missing_ok=True)  # it has led to where the folder was before it was moved
+        store.unlink(missing_ok=True)  # a broken link, of a folder that was moved
         store.symlink_to(os.path.relpath(shared, store.parent), target_is_directory=True)
 
 
-def _found(
+def _measure(
     trial: Trial, recipe: Recipe, out: Path, budget: Budget, outcome: TrainResult, device: torch.device
 ) -> TrialResult:
-    """Measures the model that a training has left."""
+    """Measures the model of a run directory and writes its translations beside it."""
     model, corpus = Model.read(out), read_parallel_text(trial.test)
     module = model.module.to(device)
-    valid = Validation(corpus, model.source, model.target, recipe.decoding, Smoothing(epsilon=0.0))(module)
-    atomic_write_text(out / f"outputs-{budget.name}.txt", "".join(f"{line}\n" for line in valid.outputs))
-    bleu = scores(valid.outputs, [corpus.target], bootstrap=RESAMPLES)["bleu"]
+    validation = Validation(corpus, model.source, model.target, recipe.decoding, Smoothing(epsilon=0.0))(module)
+    atomic_write_text(out / f"outputs-{budget.name}.txt", "".join(f"{line}\n" for line in validation.outputs))
+    bleu = scores(validation.outputs, [corpus.target], bootstrap=RESAMPLES)["bleu"]
     assert bleu.low is not None
     assert bleu.high is not None
-    prepared = open_store(out / "training" / "store")
     return TrialResult(
         trial=trial.name,
         budget=budget.name,
@@ -271,20 +264,20 @@ def _found(
         minutes=budget.minutes,
         reason=outcome.reason,
         step=outcome.step,
-        words=outcome.tokens,
+        tokens=outcome.tokens,
         seconds=outcome.seconds,
-        parameters=sum(weight.numel() for weight in module.parameters()),
-        operations=outcome.step * operations_a_step(recipe, prepared),
-        perplexity=valid.perplexity,
-        accuracy=valid.accuracy,
+        parameters=sum(parameter.numel() for parameter in module.parameters()),
+        operations=outcome.step * operations_a_step(recipe, open_store(out / "training" / "store")),
+        perplexity=validation.perplexity,
+        accuracy=validation.accuracy,
         bleu=bleu.score,
         low=bleu.low,
         high=bleu.high,
         signature=bleu.signature,
         environment={**describe_environment(device), "precision": Precision(recipe.training.precision, device).name},
         rate=matrix_rate(device, torch.float32),
-        program=program(),
-        also={name: measure(model, valid.outputs) for name, measure in trial.also.items()},
+        program=program_version(),
+        measures={name: measure(model, validation.outputs) for name, measure in trial.measures.items()},
         weights=fingerprint(out),
         when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )

@@ -4,22 +4,22 @@ from transduce.recipe.recipe import (
     LARGEST,
     Recipe,
     dump,
-    expanded,
     from_values,
     load,
+    merge_preset,
     read_resolved_recipe,
     read_yaml,
-    wherever,
+    without_training_paths,
 )
 
 __all__ = [
     "LARGEST",
     "Recipe",
     "dump",
-    "expanded",
     "from_values",
     "load",
+    "merge_preset",
     "read_resolved_recipe",
     "read_yaml",
-    "wherever",
+    "without_training_paths",
 ]

@@ -1,4 +1,4 @@
-"""What a model is made of: its parameters by part, and the arithmetic of a word."""
+"""A summary of a model: its parameters by part, its arithmetic and its settings."""
 
 from pathlib import Path
 from typing import Any
@@ -7,54 +7,60 @@ from transduce.model import ModelSpec, TranslationModel, Vocabulary, build_witho
 from transduce.model.flops import flops
 from transduce.model_directory import Model
 from transduce.recipe.presets import PRESETS
-from transduce.recipe.recipe import Recipe, expanded, load
+from transduce.recipe.recipe import load, merge_preset
 from transduce.settings import Spec, validated
 
-__all__ = ["described"]
+__all__ = ["summarise_model"]
 
 VOCABULARY = 37_000  # the paper's, for English–German
 
 
-class Sized(Spec):
-    """What of a preset makes its size."""
+class _PresetModel(Spec):
+    """The part of a preset that this summary needs."""
 
     model: ModelSpec
 
 
-def described(what: str, vocabulary: int | None = None) -> dict[str, Any]:
-    """Parameters, parameters by part, arithmetic, vocabulary and spec of a preset, a recipe or a run."""
-    spec, sizes = _found(what, vocabulary)
+def summarise_model(name: str, vocabulary: int | None = None) -> dict[str, Any]:
+    """Returns parameters, parameters by part, arithmetic, vocabulary and spec of a preset, a recipe or a run.
+
+    `vocabulary` is the number of subwords a side; by default that of the recipe or run, and 37,000 for a preset.
+    """
+    spec, sizes = _read_spec(name, vocabulary)
     model = build_without_weights(spec, sizes)
     return {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "parameters_by_part": _by_part(model),
+        "parameters_by_part": _count_by_part(model),
         "flops_per_target_token": sum(flops(spec, sizes)),
         "vocabulary": sizes.as_dictionary(),
         "spec": spec.as_dictionary(),
     }
 
 
-def _found(what: str, vocabulary: int | None) -> tuple[ModelSpec, Vocabulary]:
-    """The model's spec and vocabulary, by the name of a preset or the path of a recipe or run."""
-    path = Path(what)
-    if what in PRESETS:
-        model = expanded({"model": {"preset": what}}, place=what)["model"]
-        return validated(Sized, {"model": model}, place=what).model, _both(vocabulary or VOCABULARY)
-    if path.is_dir():
+def _read_spec(name: str, vocabulary: int | None) -> tuple[ModelSpec, Vocabulary]:
+    """Returns the spec and the vocabulary of a preset, or of the recipe or run at a path."""
+    path = Path(name)
+    if name in PRESETS:
+        model = merge_preset({"model": {"preset": name}}, place=name)["model"]
+        spec, size = validated(_PresetModel, {"model": model}, place=name).model, vocabulary or VOCABULARY
+    elif path.is_dir():
         config = Model.read_config(path)
-        return config.model, _both(vocabulary) if vocabulary else config.vocabulary
-    if path.is_file():
-        recipe: Recipe = load(path)
-        return recipe.model, _both(vocabulary or recipe.subwords.size)
-    raise ValueError(f"{what} is no preset ({', '.join(PRESETS)}), no recipe and no model directory")
+        if not vocabulary:
+            return config.model, config.vocabulary
+        spec, size = config.model, vocabulary
+    elif path.is_file():
+        recipe = load(path)
+        spec, size = recipe.model, vocabulary or recipe.subwords.size
+    else:
+        raise ValueError(f"{name} is no preset ({', '.join(PRESETS)}), no recipe and no model directory")
+    return spec, Vocabulary(source=size, target=size)
 
 
-def _both(size: int) -> Vocabulary:
-    return Vocabulary(source=size, target=size)
+def _count_by_part(model: TranslationModel) -> dict[str, int]:
+    """Returns the parameters of embeddings, positions, encoder, decoder and readout.
 
-
-def _by_part(model: TranslationModel) -> dict[str, int]:
-    """Of embeddings, positions, encoder, decoder, readout; a shared matrix counts once, where it is first."""
+    A shared matrix counts once, in the first part that has it.
+    """
     parts: dict[str, int] = {}
     for name, parameter in model.named_parameters():
         part = "positions" if ".positions." in name else name.split(".")[0].removesuffix("_norm")

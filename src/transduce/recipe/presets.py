@@ -1,8 +1,8 @@
-"""Values only: the models of the paper by name, each with the training settings that belong to it.
+"""Presets: models by name, each with the settings of its training. A recipe is merged over its preset.
 
-`base`, `big` and Table 3's rows are the text's (sections 3 and 5); `released-2017` is the authors' code of June 2017;
-`tiny` is for small corpora (Wu et al. 2021). The systems that the paper argues against have the sizes of their own
-papers, and the Transformer's training. A preset is laid under what a recipe says.
+`base`, `big` and Table 3's rows are those of the paper (sections 3 and 5); `released-2017` is the authors' code of June
+2017; `tiny` is for small corpora (Wu et al. 2021). The baselines have the sizes of their own papers and the training of
+`base`.
 """
 
 from typing import Any
@@ -14,19 +14,19 @@ __all__ = ["PRESETS", "Values"]
 Values = dict[str, Any]
 
 
-def _attention(heads: int, d_k: int, d_v: int, **more: Any) -> Values:
-    """The same multi-head attention in all its three uses (section 3.2.3)."""
-    attention = {"kind": "attention", "heads": heads, "d_k": d_k, "d_v": d_v, **more}
+def _attention(heads: int, d_k: int, d_v: int, **settings: Any) -> Values:
+    """Returns the same multi-head attention for all its three uses (section 3.2.3)."""
+    attention = {"kind": "attention", "heads": heads, "d_k": d_k, "d_v": d_v, **settings}
     return {"mixer": attention, "cross": attention}
 
 
 def _layers(number: int) -> Values:
-    """As many layers in the decoder as in the encoder."""
+    """Returns the settings of encoder and decoder with `number` layers each."""
     return {"encoder_layers": number, "decoder_layers": number}
 
 
 def _varied(preset: Values, model: Values | None = None, training: Values | None = None) -> Values:
-    """`preset` with what differs."""
+    """Returns a preset with changes to its model and its training."""
     varied: Values = merged(preset, {"model": model or {}, "training": training or {}})
     return varied
 
@@ -68,7 +68,7 @@ TINY = _varied(
         **_attention(heads=4, d_k=32, d_v=32),
         "feed_forward": {"d_ff": 256},
         "dropout": 0.3,
-        "initialisation": "normal",  # learns at once where `glorot` stands still (docs/decisions/0015)
+        "initialisation": "normal",  # learns from the first steps on, where `glorot` does not (docs/decisions/0015)
     },
     {
         "batch_tokens": 4096,
@@ -104,17 +104,18 @@ TABLE_3 = {row: _varied(preset, training={"average": None}) for row, preset in T
 
 
 def _system(kind: str, dropout: float = 0.2, **model: Any) -> Values:
-    """Another family under the same protocol."""
+    """Returns the preset of a baseline, with the training of `base`."""
     return {"model": {"kind": kind, "dropout": dropout, **model}, "training": BASE["training"]}
 
 
 def _blocks(*blocks: tuple[int, int, int]) -> list[Values]:
-    """Layers of a convolutional stack: how many, how wide, of which kernel."""
+    """Returns the blocks of a convolutional stack; each has a number of layers, a width and a kernel."""
     return [dict(zip(("layers", "width", "kernel"), block, strict=True)) for block in blocks]
 
 
 SYSTEMS: dict[str, Values] = {
-    # Bahdanau et al. 2015, whose words have 620 features: what the last state attended to is read with the next word.
+    # Bahdanau et al. 2015, whose embeddings have 620 dimensions. The decoder reads the last attention output with the
+    # next token.
     "rnnsearch": _system(
         "recurrent",
         d_model=1000,
@@ -146,7 +147,7 @@ SYSTEMS: dict[str, Values] = {
     "bytenet": _system("bytenet", d_model=1600, sets=6, dilations=[1, 2, 4, 8, 16], kernel=3),
     # Kaiser and Bengio 2016.
     "neural-gpu": _system("neural_gpu", d_model=512, layers=2, height=4, kernel=3),
-    # Sukhbaatar et al. 2015: one of their language models.
+    # Sukhbaatar et al. 2015, one of their language models.
     "memory-network": _system("memory_network", d_model=150, hops=7, span=100, tying="layerwise"),
     # Shazeer et al. 2017 put experts between LSTMs; here they are the feed-forward networks of the base model.
     "experts": _varied(

@@ -21,7 +21,17 @@ from transduce.storage.migrations import migrate_recipe
 from transduce.text.subwords import BEGIN, END, PAD, Bpe, SubwordsSpec
 from transduce.training import Training
 
-__all__ = ["LARGEST", "Recipe", "dump", "expanded", "from_values", "load", "read_resolved_recipe", "read_yaml"]
+__all__ = [
+    "LARGEST",
+    "Recipe",
+    "dump",
+    "from_values",
+    "load",
+    "merge_preset",
+    "read_resolved_recipe",
+    "read_yaml",
+    "without_training_paths",
+]
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 
@@ -44,21 +54,21 @@ class Recipe(Spec):
 
     @model_validator(mode="after")
     def _check_symbols(self) -> "Recipe":
-        """The subwords have fixed ids for the three symbols; models of other programs may have other ids."""
+        """Raises ValueError for symbol ids other than those of the subwords, which imported models may have."""
         if self.model.symbols != Symbols(pad=PAD, begin=BEGIN, end=END):
             raise ValueError(f"model.symbols must be pad {PAD}, begin {BEGIN}, end {END}, as the subwords have them")
         return self
 
     @model_validator(mode="after")
     def _check_shared_embeddings(self) -> "Recipe":
-        """One embedding matrix needs one vocabulary."""
+        """Raises ValueError for shared embeddings with two vocabularies."""
         if not self.subwords.shared and self.model.embeddings == "shared":
             raise ValueError("`subwords.shared: false` makes two vocabularies: set `model.embeddings: separate` too")
         return self
 
     @model_validator(mode="after")
     def _check_patience(self) -> "Recipe":
-        """Patience needs validations."""
+        """Raises ValueError for patience without a validation set."""
         if self.training.patience is not None and self.data.validation is None:
             raise ValueError("`training.patience` counts validations: name a corpus in `data.validation`")
         return self
@@ -94,7 +104,7 @@ def from_values(
         for sentence in renamed:
             warn(f"warning: --set: {sentence}")
         values = merged(_without_corpora(values, change), mapping)
-    return validated(Recipe, expanded(values, place=place), place=place)
+    return validated(Recipe, merge_preset(values, place=place), place=place)
 
 
 def read_resolved_recipe(path: Path) -> Recipe:
@@ -102,21 +112,23 @@ def read_resolved_recipe(path: Path) -> Recipe:
     return validated(Recipe, migrate_recipe(read_yaml(path))[0], place=str(path))
 
 
-def expanded(values: Mapping[str, Any], *, place: str) -> dict[str, Any]:
+def merge_preset(values: Mapping[str, Any], *, place: str) -> dict[str, Any]:
     """Returns `values` laid over the preset that `model` names (`base` without a name), laid over the defaults."""
-    named = {} if values.get("model") is None else values["model"]
-    if not isinstance(named, Mapping):
-        raise ValueError(f"{place}: `model` is {json.dumps(named)}: write `model: {{preset: NAME}}`, or the whole spec")
-    model = dict(named)
+    section = {} if values.get("model") is None else values["model"]
+    if not isinstance(section, Mapping):
+        raise ValueError(
+            f"{place}: `model` is {json.dumps(section)}: write `model: {{preset: NAME}}`, or the whole spec"
+        )
+    model = dict(section)
     preset = model.pop("preset", "base")
     if not isinstance(preset, str) or preset not in PRESETS:
-        near = difflib.get_close_matches(str(preset), PRESETS, n=1)
-        hint = f"did you mean `{near[0]}`? " if near else ""
+        nearest = difflib.get_close_matches(str(preset), PRESETS, n=1)
+        hint = f"did you mean `{nearest[0]}`? " if nearest else ""
         raise ValueError(f"{place}: there is no preset `{preset}`; {hint}presets: {', '.join(PRESETS)}")
     sections = {"subwords": Bpe(), "training": Training(), "decoding": Decoding()}
     defaults = {section: spec.as_dictionary() for section, spec in sections.items()}
-    whole: dict[str, Any] = merged(merged(defaults, PRESETS[preset]), {**values, "model": model})
-    return whole
+    resolved: dict[str, Any] = merged(merged(defaults, PRESETS[preset]), {**values, "model": model})
+    return resolved
 
 
 def dump(recipe: Recipe) -> str:
@@ -153,12 +165,12 @@ def _make_absolute(data: Any, folder: Path) -> Any:
 
 
 def _is_path(key: str, value: Any, folder: Path) -> bool:
-    """Whether a setting of a corpus is a path; a dataset of the hub may be a folder."""
+    """Whether a setting of a corpus is a path; `hub` may name a folder."""
     return isinstance(value, str) and (key in PATHS or (key == "hub" and (folder / value).is_dir()))
 
 
-def wherever(recipe: Any) -> Any:
-    """Returns a recipe without the paths of its training data, which checksums of the content stand for."""
+def without_training_paths(recipe: Any) -> Any:
+    """Returns a recipe without the paths of its training data; checksums identify its content."""
     match recipe:
         case {"data": {"train": [*corpora], **data}, **rest}:
             without_paths = [

@@ -125,7 +125,7 @@ def _specs_below(annotation: Any) -> Iterator[type[Spec]]:
 
 
 def _title(spec: type[Spec]) -> str:
-    """Returns the heading of a settings class: its kind, the first key of a form of corpus, or its name."""
+    """Returns the heading of a settings class: its kind, the first key of a corpus, or its name."""
     if spec in SHARED:
         return SHARED[spec]
     if spec in CORPORA:

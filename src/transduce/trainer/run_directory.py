@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.model_directory import MANIFEST, NEXT, RECIPE, recipe_was_edited, write_recipe
-from transduce.recipe import LARGEST, Recipe, dump, read_resolved_recipe, wherever
+from transduce.recipe import LARGEST, Recipe, dump, read_resolved_recipe, without_training_paths
 
 __all__ = ["begin_run", "check_is_run_or_empty", "has_saved", "keep_aside"]
 
@@ -80,7 +80,8 @@ def begin_run(recipe: Recipe, out: Path) -> None:
                 "your own, or into --set"
             )
         begun = read_resolved_recipe(path).as_dictionary()
-        if differences := list(_differences(wherever(begun), wherever(recipe.as_dictionary()))):
+        before, now = (without_training_paths(values) for values in (begun, recipe.as_dictionary()))
+        if differences := list(_differences(before, now)):
             raise ValueError(
                 f"{out} was begun with another recipe: {'; '.join(differences)}. Train into another directory, "
                 "or begin anew with --restart (what is there is kept)"

@@ -1,1 +1,1 @@
-"""Tables as Markdown and curves as SVG, a module an experiment."""
+"""Results as Markdown tables and SVG plots, a module for each experiment."""

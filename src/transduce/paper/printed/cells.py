@@ -1,74 +1,64 @@
-"""What the tables have in common: cells, and how they make a table."""
+"""Markdown tables, the formats of their cells, and the paragraph on the trainings of a table."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from transduce.paper.confidence_interval import confidence_interval
-from transduce.paper.provenance import on
+from transduce.paper.provenance import describe_machine
 from transduce.paper.trials import TrialResult
 
-__all__ = [
-    "bleu",
-    "or_nothing",
-    "steps",
-    "table",
-    "trained_on",
-    "trainings",
-    "with_spread",
-    "within",
-]
 
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Returns a table in Markdown."""
     return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *rows])
 
 
-def bleu(found: TrialResult) -> str:
-    """BLEU with its interval."""
-    return f"{found.bleu:.2f} [{found.low:.2f}, {found.high:.2f}]"
+def format_bleu(result: TrialResult) -> str:
+    """Returns BLEU with its confidence interval."""
+    return f"{result.bleu:.2f} [{result.low:.2f}, {result.high:.2f}]"
 
 
-def steps(found: Sequence[TrialResult]) -> str:
-    """How far a row was trained where that was not as far as it should be."""
-    short = [each for each in found if not each.reached]
-    return f" ({', '.join(f'{each.step:,} of {each.steps:,} steps' for each in short)})" if short else ""
+def format_optional(value: float | None, template: str) -> str:
+    """Returns the formatted value, or an empty cell for None."""
+    return "" if value is None else template.format(value)
 
 
-def trainings(found: Iterable[TrialResult]) -> Iterator[str]:
-    """How many trainings there were, how long they took, and what made them."""
-    last: dict[tuple[str, str], TrialResult] = {}  # of a training that was measured at several budgets
-    for each in found:
-        place = (each.trial, trained_on(each.environment))
-        if place not in last or last[place].seconds < each.seconds:
-            last[place] = each
-    if not last:
+def format_mean(values: Sequence[float]) -> str:
+    """Returns the mean, and half of its confidence interval where there are several values."""
+    return format_interval(*confidence_interval(values))
+
+
+def format_interval(mean: float, half_width: float | None, *, signed: bool = False) -> str:
+    """Returns `mean ± half_width`; with `signed`, a positive mean has a plus sign."""
+    text = f"{mean:{'+' if signed else ''}.2f}"
+    return text if half_width is None else f"{text} ± {half_width:.2f}"
+
+
+def format_unfinished(results: Sequence[TrialResult]) -> str:
+    """Returns in parentheses the steps of the trainings that did not do all steps of their budget."""
+    unfinished = [result for result in results if not result.is_complete]
+    steps = ", ".join(f"{result.step:,} of {result.steps:,} steps" for result in unfinished)
+    return f" ({steps})" if unfinished else ""
+
+
+def describe_trainings(results: Iterable[TrialResult]) -> Iterator[str]:
+    """Yields a paragraph with number, time, programs and machines of the trainings; nothing without results."""
+    longest: dict[tuple[str, str], TrialResult] = {}  # a training measured at several budgets counts once
+    for result in results:
+        key = (result.trial, describe_device(result.environment))
+        if key not in longest or longest[key].seconds < result.seconds:
+            longest[key] = result
+    if not longest:
         return
-    made = Counter(f"{each.program or 'an earlier version'}, {machine}" for (_, machine), each in last.items())
-    parts = (f"{count} by {maker}" for maker, count in made.items())
-    hours = sum(each.seconds for each in last.values()) / 3600
-    alike = "" if len(made) == 1 else ", not all made alike"
-    yield f"Trainings: {len(last)}, {hours:.1f} hours together{alike}. {'; '.join(sorted(parts))}."
+    makers = Counter(f"{result.program or 'an earlier version'}, {device}" for (_, device), result in longest.items())
+    hours = sum(result.seconds for result in longest.values()) / 3600
+    warning = "" if len(makers) == 1 else ", of several programs or machines"
+    parts = sorted(f"{count} by {maker}" for maker, count in makers.items())
+    yield f"Trainings: {len(longest)}, {hours:.1f} hours together{warning}. {'; '.join(parts)}."
 
 
-def trained_on(environment: Mapping[str, Any]) -> str:
-    """The device, for a processor with its threads, and the precision of products, as far as they were written down."""
+def describe_device(environment: Mapping[str, Any]) -> str:
+    """Returns the device of an environment and its precision, if that was recorded."""
     precision = f" in {environment['precision']}" if "precision" in environment else ""
-    return f"{on(environment)}{precision}"
-
-
-def or_nothing(value: float | None, shape: str) -> str:
-    """A cell, empty where there is no value."""
-    return "" if value is None else shape.format(value)
-
-
-def with_spread(values: Sequence[float]) -> str:
-    """Mean, and half of its interval where there are several."""
-    return within(*confidence_interval(values))
-
-
-def within(mean: float, within: float | None, *, signed: bool = False) -> str:
-    """A value and its bounds; of a difference with its sign, whichever it is."""
-    shown = f"{mean:{'+' if signed else ''}.2f}"
-    return shown if within is None else f"{shown} ± {within:.2f}"
+    return f"{describe_machine(environment)}{precision}"

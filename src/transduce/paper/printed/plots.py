@@ -1,22 +1,20 @@
-"""What the plots have in common."""
+"""Panels of a plot, drawn as an SVG file."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["STYLES", "panels"]
+STYLES = ("o-", "s-", "^-", "v--", "D-", "P-", "X-")  # different markers: coinciding lines stay visible
 
-STYLES = ("o-", "s-", "^-", "v--", "D-", "P-", "X-")  # lines that lie on each other are to be seen both
-
-COLUMNS = 4  # at most, where the text is still read on a page
+COLUMNS = 4  # more would make the text too small to read on a page
 
 
 @contextmanager
 def panels(
-    path: Path, titles: list[str], *, columns: int = COLUMNS, height: float = 3.6, group: bool = False
+    path: Path, titles: list[str], *, columns: int = COLUMNS, height: float = 3.6, share_y: bool = False
 ) -> Iterator[list[Any]]:
-    """Axes, so many beside each other, one under each title, with one scale of y or each its own; the bits repeat."""
+    """Yields axes, one for each title, and saves them to `path`; the same curves give a bit-identical file."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -26,7 +24,9 @@ def panels(
     rows = -(-len(titles) // columns)
     with matplotlib.rc_context({"svg.hashsalt": path.stem, "font.size": 9, "axes.spines.top": False}):
         size = (4.2 * columns, height * rows)
-        figure, cells = pyplot.subplots(rows, columns, figsize=size, layout="constrained", sharey=group, squeeze=False)
+        figure, cells = pyplot.subplots(
+            rows, columns, figsize=size, layout="constrained", sharey=share_y, squeeze=False
+        )
         axes = list(cells.flat)
         for spare in axes[len(titles) :]:
             spare.set_axis_off()

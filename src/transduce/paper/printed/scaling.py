@@ -1,11 +1,17 @@
-"""Section 3.2.1 in numbers and curves."""
+"""Text and plot of the experiment on section 3.2.1."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from transduce.paper.printed.cells import bleu, steps, table, trainings
+from transduce.paper.printed.cells import (
+    describe_trainings,
+    format_bleu,
+    format_optional,
+    format_unfinished,
+    markdown_table,
+)
 from transduce.paper.printed.plots import STYLES, panels
-from transduce.paper.scaling import KINDS, SENTENCES, WIDTHS, WORDS, CompatibilityResult, summary
+from transduce.paper.scaling import KINDS, SENTENCES, TOKENS, WIDTHS, CompatibilityResult, mean_perplexities
 
 HEAD = [
     "compatibility",
@@ -16,48 +22,51 @@ HEAD = [
     "fresh",
     "trained",
     "ms",
-    "MiB kept",
+    "MiB saved for backward",
 ]
 
 
 def as_text(rows: Sequence[CompatibilityResult]) -> str:
     """Returns the table, a line for each compatibility and width, and the sentences that explain it."""
-    widths, values = summary(rows)
-    means = ", ".join(f"{KINDS[kind]} {value:.2f}" for kind, value in values.items())
-    at = ", ".join(map(str, widths))
-    signatures = sorted({row.found.signature for row in rows if row.found})
+    widths, perplexities = mean_perplexities(rows)
+    means = ", ".join(f"{KINDS[kind]} {value:.2f}" for kind, value in perplexities.items())
+    trainings = [row.training for row in rows if row.training]
+    signatures = sorted({training.signature for training in trainings})
     return "\n\n".join(
         [
-            table(HEAD, [_cells(row) for row in rows]),
+            markdown_table(HEAD, [_cells(row) for row in rows]),
             f"BLEU is `{', '.join(signatures)}`." if signatures else "",
-            *trainings(row.found for row in rows if row.found),
-            f"Mean perplexity over d_k {at}, where all were trained: {means}." if widths else "",
+            *describe_trainings(trainings),
+            f"Mean perplexity over d_k {', '.join(map(str, widths))}, where all were trained: {means}."
+            if widths
+            else "",
             "A softmax's gradient is the mean Frobenius norm of its Jacobian: at most 0.5, and 0 where all weight is "
-            f"on one word. It is taken over {WORDS} keys: where components of queries and keys have the variance 1, "
-            "as the paper supposes, in the fresh model, whose bound (Glorot's) makes them smaller the wider they are, "
-            f"and in the trained one. Time and memory are of one attention, {rows[0].width} wide, over {SENTENCES} "
-            f"sentences of {WORDS} words, forward and backward.",
+            f"on one token. It is taken over {TOKENS} keys: of queries and keys whose components have variance 1, "
+            "as the paper supposes; of the fresh model, whose initial weights (Glorot) are smaller the wider it is; "
+            f"and of the trained model. Time and memory are of one attention, d_model {rows[0].d_model}, over "
+            f"{SENTENCES} sentences of {TOKENS} tokens, forward and backward.",
         ]
     )
 
 
 def _cells(row: CompatibilityResult) -> list[str]:
     """Returns the cells of a row, in the order of `HEAD`."""
+    training = row.training
     return [
         KINDS[row.kind],
         str(row.d_k),
-        f"{row.found.perplexity:.2f}{steps([row.found])}" if row.found else "",
-        bleu(row.found) if row.found else "",
-        f"{row.unit:.3f}",
-        f"{row.fresh:.3f}",
-        f"{row.trained:.3f}" if row.trained is not None else "",
+        f"{training.perplexity:.2f}{format_unfinished([training])}" if training else "",
+        format_bleu(training) if training else "",
+        f"{row.unit_gradient:.3f}",
+        f"{row.fresh_gradient:.3f}",
+        format_optional(row.trained_gradient, "{:.3f}"),
         f"{row.milliseconds:.1f}",
-        f"{row.kept / 2**20:.1f}",
+        f"{row.saved_bytes / 2**20:.1f}",
     ]
 
 
 def draw(rows: Sequence[CompatibilityResult], path: Path) -> None:
-    """Five panels against d_k."""
+    """Draws five panels against d_k."""
     from matplotlib.ticker import LogLocator
 
     titles = [
@@ -65,20 +74,20 @@ def draw(rows: Sequence[CompatibilityResult], path: Path) -> None:
         "of the model's, trained (dotted: fresh)",
         "perplexity",
         "milliseconds",
-        "MiB kept for the gradient",
+        "MiB saved for backward",
     ]
     with panels(path, titles, columns=3, height=3.3) as (unit, gradient, perplexity, time, memory):
         for number, (kind, name) in enumerate(KINDS.items()):
-            mine, colour, style = [row for row in rows if row.kind == kind], f"C{number}", STYLES[number]
-            known = [row for row in mine if row.found]
-            perplexity.plot(
-                [row.d_k for row in known], [row.found.perplexity for row in known if row.found], style, color=colour
-            )
-            unit.plot([row.d_k for row in mine], [row.unit for row in mine], style, color=colour)
-            gradient.plot([row.d_k for row in mine], [row.fresh for row in mine], ":", color=colour)
-            gradient.plot([row.d_k for row in known], [row.trained for row in known], style, color=colour)
-            time.plot([row.d_k for row in mine], [row.milliseconds for row in mine], style, color=colour, label=name)
-            memory.plot([row.d_k for row in mine], [row.kept / 2**20 for row in mine], style, color=colour)
+            of_kind, colour, style = [row for row in rows if row.kind == kind], f"C{number}", STYLES[number]
+            widths = [row.d_k for row in of_kind]
+            trained = [(row, row.training) for row in of_kind if row.training]
+            trained_widths = [row.d_k for row, _ in trained]
+            perplexity.plot(trained_widths, [training.perplexity for _, training in trained], style, color=colour)
+            unit.plot(widths, [row.unit_gradient for row in of_kind], style, color=colour)
+            gradient.plot(widths, [row.fresh_gradient for row in of_kind], ":", color=colour)
+            gradient.plot(trained_widths, [row.trained_gradient for row, _ in trained], style, color=colour)
+            time.plot(widths, [row.milliseconds for row in of_kind], style, color=colour, label=name)
+            memory.plot(widths, [row.saved_bytes / 2**20 for row in of_kind], style, color=colour)
         for panel in (time, memory):
             panel.set_yscale("log")
             panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

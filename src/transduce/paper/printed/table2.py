@@ -1,142 +1,149 @@
-"""Table 2, the published rows beside ours."""
+"""Text of Table 2: our systems, and the paper's rows."""
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 
-from transduce.paper.printed.cells import bleu, or_nothing, table, trained_on, trainings
+from transduce.paper.printed.cells import (
+    describe_device,
+    describe_trainings,
+    format_bleu,
+    format_optional,
+    markdown_table,
+)
 from transduce.paper.systems import PUBLISHED, Published
-from transduce.paper.table2 import WAITED, SystemComparison, SystemResult
+from transduce.paper.table2 import CHAIN_LENGTHS, SystemComparison, SystemResult
+from transduce.paper.trials import TrialResult
 
 
-def as_text(found: SystemComparison) -> str:
-    """Table 2, the published rows beside ours."""
-    published = {each.name: each for each in PUBLISHED}
+def as_text(comparison: SystemComparison) -> str:
+    """Returns the table of our systems, its explanations, and the paper's rows."""
     head = [
         "system",
         "parameters",
-        f"BLEU at {_first_budget(found)}",
+        f"BLEU at {_first_budget(comparison)}",
         "BLEU at equal time",
         "operations at equal time, ours and by the paper's rule",
         "minutes, at equal arithmetic and at equal time",
-        "waits",
+        "sequential products",
         "beside it in the paper",
     ]
-    rates = _rates(found)
-    lines = [_system(row, published, found.at.pair, rates) for row in found.rows]
-    beside = [
-        [each.name, *(or_nothing(value, "{}") for value in (each.bleu_de, each.bleu_fr)), *_costs(each)]
-        for each in PUBLISHED
-    ]
+    rates = _machine_rates(comparison)
+    signatures = sorted({comparison.copying.signature, *(result.signature for result in _results(comparison))})
     parts = [
-        table(head, lines),
-        *_arithmetic(found),
-        f"Copying the source: BLEU {found.copying.score:.2f}. Signature: `{'`, `'.join(_signatures(found))}`.",
-        "[ , ] is the 95 % interval of a bootstrap over the test's sentences; what another seed would change is not in "
-        "it. The paper's BLEU is of newstest2014, tokenised, compounds split (here `bleu-paper`); ours is sacreBLEU's, "
-        "of this corpus's own test set. Parameters are those of the vocabulary above, without biases in attention's "
-        "projections. The paper's rule for operations is time times the rate of the device, here that of a product of "
-        "large float32 matrices, the median of these trainings.",
-        *_settings(found),
-        "What waits: products of matrices of which each needs the one before it, in reading n words a side once, layer "
-        "after layer as it is computed here. Layers of a recurrence could overlap, and would wait less.",
-        *trainings(each for row in found.rows for each in (row.arithmetic, row.time) if each),
-        *_verdicts(found),
+        markdown_table(head, [_cells(row, comparison.scale.pair, rates) for row in comparison.rows]),
+        *_describe_arithmetic(comparison),
+        f"Copying the source: BLEU {comparison.copying.score:.2f}. Signature: `{'`, `'.join(signatures)}`.",
+        "[ , ] is the 95 % confidence interval of a bootstrap over the test's sentences, without the variance between "
+        "seeds. The paper's BLEU is of newstest2014, tokenised, compounds split (here `bleu-paper`); ours is "
+        "sacreBLEU's, of this corpus's own test set. Parameters are those of the vocabulary above, without biases in "
+        "attention's projections. The paper's rule for operations is time times the rate of the device, here that of "
+        "a product of large float32 matrices, the median of these trainings.",
+        *_describe_rates(comparison),
+        "Sequential products: matrix products of which each needs the one before it, in reading n words a side once, "
+        "layer after layer as it is computed here. Layers of a recurrence could overlap, and would have fewer.",
+        *describe_trainings(_results(comparison)),
+        *_describe_best(comparison),
         "The paper's rows (newstest2014):",
-        table(["system", "en-de", "en-fr", "operations en-de", "operations en-fr"], beside),
+        markdown_table(
+            ["system", "en-de", "en-fr", "operations en-de", "operations en-fr"],
+            [_published_cells(published) for published in PUBLISHED],
+        ),
     ]
     return "\n\n".join(parts)
 
 
-def _first_budget(found: SystemComparison) -> str:
-    """Names the budget of the first column of BLEU."""
-    return "the steps of its preset" if found.at.operations is None else "equal arithmetic"
+def _results(comparison: SystemComparison) -> list[TrialResult]:
+    """Returns the results of all rows at both budgets."""
+    return [result for row in comparison.rows for result in (row.arithmetic, row.time) if result]
 
 
-def _arithmetic(found: SystemComparison) -> Iterable[str]:
-    """Says how much arithmetic every system has, where the scale makes it equal."""
-    if found.at.operations is not None:
-        yield f"Equal arithmetic is {found.at.operations:.1e} operations of training, by our count."
+def _first_budget(comparison: SystemComparison) -> str:
+    """Returns the name of the budget of the first column of BLEU."""
+    return "the steps of its preset" if comparison.scale.operations is None else "equal arithmetic"
 
 
-def _settings(found: SystemComparison) -> Iterable[str]:
-    """What of the small scale's recipes is not the same for all; at the paper's each has its preset's."""
-    if found.at.name == "small":
-        usual, _ = Counter(row.system.peak for row in found.rows).most_common(1)[0]
-        others = (f"{row.system.peak:g} for `{row.system.name}`" for row in found.rows if row.system.peak != usual)
-        yield f"Peaks of the learning rate: {', '.join([*others, f'{usual:g} for all others'])}."
+def _describe_arithmetic(comparison: SystemComparison) -> Iterator[str]:
+    """Yields the operations of each training where the scale makes them equal."""
+    if comparison.scale.operations is not None:
+        yield f"Equal arithmetic is {comparison.scale.operations:.1e} operations of training, by our count."
 
 
-def _rates(found: SystemComparison) -> dict[str, float]:
-    """Operations a second of each machine, as all trainings on it found them; one alone may have had neighbours."""
-    known: dict[str, list[float]] = {}
-    for row in found.rows:
-        for each in (row.arithmetic, row.time):
-            if each and each.rate:
-                known.setdefault(trained_on(each.environment), []).append(each.rate)
-    return {machine: statistics.median(rates) for machine, rates in known.items()}
+def _describe_rates(comparison: SystemComparison) -> Iterator[str]:
+    """Yields the learning rates at the small scale; at the paper's, presets have them."""
+    if comparison.scale.name == "small":
+        peaks = {row.system.name: row.system.peak for row in comparison.rows}
+        usual, _ = Counter(peaks.values()).most_common(1)[0]
+        exceptions = (f"{peak:g} for `{name}`" for name, peak in peaks.items() if peak != usual)
+        yield f"Peaks of the learning rate: {', '.join([*exceptions, f'{usual:g} for all others'])}."
 
 
-def _system(row: SystemResult, published: Mapping[str, Published], pair: str, rates: Mapping[str, float]) -> list[str]:
-    """A line of Table 2."""
-    last, name = row.time or row.arithmetic, row.system.published
-    beside = f"{name}{_printed(published[name], pair)}" if name else row.system.beside
-    waits = _line_through(*row.waits)
+def _machine_rates(comparison: SystemComparison) -> dict[str, float]:
+    """Returns for each machine the median rate over its trainings: a single one may have shared the machine."""
+    rates: dict[str, list[float]] = {}
+    for result in _results(comparison):
+        if result.rate:
+            rates.setdefault(describe_device(result.environment), []).append(result.rate)
+    return {machine: statistics.median(values) for machine, values in rates.items()}
+
+
+def _cells(row: SystemResult, pair: str, rates: dict[str, float]) -> list[str]:
+    """Returns the cells of a system."""
+    last, name, chain = row.time or row.arithmetic, row.system.name, _chain_formula(*row.chains)
+    beside = _published_bleu(row.system.published, pair) if row.system.published else row.system.remark
     if last is None:
-        return [row.system.name, "", "", "", "", "", waits, beside]
-    equal = row.arithmetic if row.arithmetic and row.arithmetic.reached else None
-    rate = rates.get(trained_on(last.environment))
+        return [name, "", "", "", "", "", chain, beside]
+    at_arithmetic = row.arithmetic if row.arithmetic and row.arithmetic.is_complete else None
+    rate = rates.get(describe_device(last.environment))
     return [
-        row.system.name,
+        name,
         f"{last.parameters:,}",
-        bleu(equal) if equal else "not reached",
-        bleu(row.time) if row.time else "",
+        format_bleu(at_arithmetic) if at_arithmetic else "not reached",
+        format_bleu(row.time) if row.time else "",
         f"{last.operations:.2g}" + (f", {last.seconds * rate:.2g}" if rate else ""),
-        ", ".join(f"{each.seconds / 60:.1f}" for each in (equal, row.time) if each),
-        waits,
+        ", ".join(f"{result.seconds / 60:.1f}" for result in (at_arithmetic, row.time) if result),
+        chain,
         beside,
     ]
 
 
-def _signatures(found: SystemComparison) -> list[str]:
-    """What BLEU was, of all rows."""
-    scored = [each for row in found.rows for each in (row.arithmetic, row.time) if each]
-    return sorted({found.copying.signature, *(each.signature for each in scored)})
+def _published_bleu(name: str, pair: str) -> str:
+    """Returns the name of a row of the paper, with its BLEU of a pair of languages if it has one."""
+    (published,) = (row for row in PUBLISHED if row.name == name)
+    return name + format_optional(published.bleu_de if pair == "en-de" else published.bleu_fr, ": {}")
 
 
-def _printed(each: Published, pair: str) -> str:
-    """The paper's BLEU of a pair of languages, where it has one."""
-    return or_nothing(each.bleu_de if pair == "en-de" else each.bleu_fr, ": {}")
+def _published_cells(published: Published) -> list[str]:
+    bleu = (format_optional(value, "{}") for value in (published.bleu_de, published.bleu_fr))
+    operations = (format_optional(value, "{:.1e}") for value in (published.operations_de, published.operations_fr))
+    return [published.name, *bleu, *operations]
 
 
-def _line_through(at_fewer: int, at_more: int) -> str:
-    """What grows with the sentence and what does not."""
-    fewer, more = WAITED
-    slope = (at_more - at_fewer) / (more - fewer)
-    fixed = at_fewer - fewer * slope
-    return f"{fixed:.0f}" if not slope else f"{fixed:.0f} + {slope:g} n"
+def _chain_formula(at_shorter: int, at_longer: int) -> str:
+    """Returns the length of a chain as a linear function of n, from its values at `CHAIN_LENGTHS`."""
+    shorter, longer = CHAIN_LENGTHS
+    slope = (at_longer - at_shorter) / (longer - shorter)
+    constant = at_shorter - shorter * slope
+    return f"{constant:.0f}" if not slope else f"{constant:.0f} + {slope:g} n"
 
 
-def _verdicts(found: SystemComparison) -> Iterable[str]:
-    """Which system is the best at either, and the ensemble."""
-    for what, results in (
-        (_first_budget(found), [row.arithmetic for row in found.rows]),
-        ("equal time", [row.time for row in found.rows]),
-    ):
-        known = [each for each in results if each and (what == "equal time" or each.reached)]
-        if what == "equal time" and len({trained_on(each.environment) for each in known}) > 1:
-            yield "Equal time was not on equal machines: no best is named."
-        elif known:
-            best = max(known, key=lambda each: each.bleu)
-            yield f"Best at {what}: {best.trial}, BLEU {bleu(best)}."
-    if found.ensemble is not None:
-        names, score = found.ensemble
-        shown = "not all of their weights are here"
+def _describe_best(comparison: SystemComparison) -> Iterator[str]:
+    """Yields the best system at each budget, and the ensemble."""
+    arithmetic = [row.arithmetic for row in comparison.rows if row.arithmetic and row.arithmetic.is_complete]
+    yield from _best(_first_budget(comparison), arithmetic)
+    time = [row.time for row in comparison.rows if row.time]
+    if len({describe_device(result.environment) for result in time}) > 1:
+        yield "Equal time was not on equal machines: no best is named."
+    else:
+        yield from _best("equal time", time)
+    if comparison.ensemble is not None:
+        names, score = comparison.ensemble
+        text = "not all of their weights are here"
         if score is not None:
-            shown = f"BLEU {score.score:.2f} [{score.low:.2f}, {score.high:.2f}]"
-        yield f"Ensemble of {', '.join(names)}, the best of these on the same test set: {shown}."
+            text = f"BLEU {score.score:.2f} [{score.low:.2f}, {score.high:.2f}]"
+        yield f"Ensemble of {', '.join(names)}, the best of these on the same test set: {text}."
 
 
-def _costs(each: Published) -> list[str]:
-    """The paper's operations."""
-    return [or_nothing(value, "{:.1e}") for value in (each.operations_de, each.operations_fr)]
+def _best(budget: str, results: Iterable[TrialResult]) -> Iterator[str]:
+    if best := max(results, key=lambda result: result.bleu, default=None):
+        yield f"Best at {budget}: {best.trial}, BLEU {format_bleu(best)}."
