@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from transduce.model import FeedForward
-from transduce.model.experts import LEAST, Experts, _load
+from transduce.model.experts import MIN_DEVIATION, Experts, _load
 
 NUMBER, CHOSEN, D_MODEL, ROWS = 5, 2, 6, 8
 
@@ -28,7 +28,7 @@ def states():
 def gated(module):
     """x W_g, the deviation of its noise, and H(x) with the noise that `called` draws: [rows experts]."""
     clean = states() @ module.gate.weight.detach().T
-    spread = functional.softplus(states() @ module.noise.weight.detach().T) + LEAST
+    spread = functional.softplus(states() @ module.noise.weight.detach().T) + MIN_DEVIATION
     torch.manual_seed(3)
     return clean, spread, clean + torch.randn(ROWS, NUMBER) * spread
 

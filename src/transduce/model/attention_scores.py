@@ -87,7 +87,7 @@ class DotProduct(nn.Module):
 
 
 class BilinearProduct(DotProduct):
-    """Multiplies the query by its head's matrix first."""
+    """`DotProduct` of the key and the query times the matrix of its head."""
 
     def __init__(self, heads: int, d_k: int) -> None:
         super().__init__(d_k**-0.5)
@@ -105,7 +105,7 @@ class BilinearProduct(DotProduct):
 
 
 class AdditiveNetwork(nn.Module):
-    """A network with one hidden layer of width d_k over every pair of a query and a key."""
+    """A network with a hidden layer of width d_k for each pair of a query and a key."""
 
     def __init__(self, heads: int, d_k: int) -> None:
         super().__init__()

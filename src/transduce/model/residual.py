@@ -17,7 +17,7 @@ class PostNorm(nn.Module):
         self.dropout = Dropout(dropout)
 
     def sublayer_input(self, states: States) -> States:
-        """Returns what the sub-layer reads: the states."""
+        """Returns the input of the sub-layer: the states."""
         return states
 
     def forward(self, states: States, output: States) -> States:
@@ -27,7 +27,7 @@ class PostNorm(nn.Module):
 
 
 class PreNorm(nn.Module):
-    """x + Dropout(Sublayer(LayerNorm(x))); not the paper's, though often quoted as if it were."""
+    """x + Dropout(Sublayer(LayerNorm(x))); not the formula of the paper, to which it is often attributed."""
 
     def __init__(self, d_model: int, dropout: float, epsilon: float) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class PreNorm(nn.Module):
         self.dropout = Dropout(dropout)
 
     def sublayer_input(self, states: States) -> States:
-        """Returns what the sub-layer reads: the normalised states."""
+        """Returns the input of the sub-layer: the normalised states."""
         normalised: Tensor = self.norm(states)
         return normalised
 

@@ -6,7 +6,7 @@ from torch.nn import functional
 
 
 class TokenVectors(nn.Module):
-    """The token table of one side, which may be shared."""
+    """The token table of source or target, which may be shared."""
 
     def __init__(self, weight: nn.Parameter, deviation: float) -> None:
         super().__init__()

@@ -44,7 +44,7 @@ class SeparableConvolution(Spec):
 
 
 class ConvolutionMixer(nn.Module):
-    """A convolution along the sentence; padding counts as zeros."""
+    """A convolution along the sentence; padding is zeros."""
 
     def __init__(self, kernel: int, d_model: int, *, separable: bool) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class ConvolutionMixer(nn.Module):
     def step(
         self, states: Float[Tensor, "rows new d_model"], context: DecodingContext
     ) -> Float[Tensor, "rows new d_model"]:
-        """Convolves each new token with the earlier tokens of its hypothesis, and extends the cache."""
+        """Convolves each new token with the earlier tokens of its hypothesis; appends the new tokens to the cache."""
         (cached,) = context.cache.extend(context.rows.to_rectangle(states).unsqueeze(1))
         slots = _last_slots(context.visible, self.kernel)
         inputs = functional.pad(cached.squeeze(1), (0, 0, 1, 0))  # slot 0 is before the sentence
