@@ -69,7 +69,7 @@ class FusedCore(nn.Module):
     ) -> Float[Tensor, "batch heads target d_v"]:
         """Returns the weighted sums of the values, for all heads.
 
-        `causal` means that `visible` is a lower triangle. `dropout` is that of the weights, 0 outside training.
+        `causal` hides later positions. `dropout` is that of the weights, 0 outside training.
         """
         if not query.is_cpu and isinstance(compatibility, DotProduct):
             mask = None if visible is None else visible.unsqueeze(1)
@@ -80,7 +80,7 @@ class FusedCore(nn.Module):
         # On a CPU, at the length of a sentence, torch's fused call takes twice as long as the lines below, and its
         # gradient in bfloat16 twenty times as long.
         products = compatibility(query, keys)
-        # In float32 at least: torch does not vectorise the softmax of short rows in half precision.
+        # In float32 at least: torch does not vectorise the softmax of short rows in bfloat16 and float16.
         scores = products.to(torch.promote_types(products.dtype, torch.float32))
         # Not −∞, so that two masks can be added and a query without a visible key gives no NaN. Where a key is visible,
         # the weights of masked keys are exactly 0.
@@ -114,8 +114,7 @@ class ExplicitCore(nn.Module):
         if causal:
             later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
             scores = scores.masked_fill(later, -math.inf)
-        weights: Tensor = scores.softmax(-1)
-        return weights
+        return scores.softmax(-1)
 
     def forward(
         self,
@@ -161,8 +160,7 @@ class MultiHeadAttention(nn.Module):
         In a search `rows` are the hypotheses of the states, and `visible` is a mask of their rectangle.
         """
         attended = self.attend(self.project_query(states, rows), memory, visible, causal)
-        output: Tensor = self.join(attended if rows is None else rows.from_rectangle(attended))
-        return output
+        return self.join(attended if rows is None else rows.from_rectangle(attended))
 
     def attend(
         self,
@@ -173,8 +171,7 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "batch target heads_d_v"]:
         """Returns the weighted sums of values of all heads, concatenated."""
         dropout = self.spec.dropout if self.training else 0.0
-        attended: Tensor = self.core(self.compatibility, query, *memory, visible, causal, dropout)
-        return attended.transpose(1, 2).flatten(2)
+        return self.core(self.compatibility, query, *memory, visible, causal, dropout).transpose(1, 2).flatten(2)
 
     def weights(
         self,
@@ -204,16 +201,14 @@ class MultiHeadAttention(nn.Module):
         self, states: Float[Tensor, "batch length d_model"], visible: Visible | None, causal: bool
     ) -> Float[Tensor, "batch length d_model"]:
         """Computes self-attention of whole sentences."""
-        output: Tensor = self(states, self.project_key_value(states), visible, causal)
-        return output
+        return self(states, self.project_key_value(states), visible, causal)
 
     def step(
         self, states: Float[Tensor, "rows new d_model"], context: DecodingContext
     ) -> Float[Tensor, "rows new d_model"]:
         """Computes self-attention of new tokens to themselves and earlier tokens, and extends the key-value cache."""
         memory = context.cache.extend(*self.project_key_value(states, context.rows))
-        output: Tensor = self(states, memory, context.visible, rows=context.rows)
-        return output
+        return self(states, memory, context.visible, rows=context.rows)
 
     def _split(self, projected: Tensor, width: int) -> Tensor:
         """Returns `projected` [batch length heads·width] as [batch heads length width]."""

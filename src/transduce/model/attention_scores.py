@@ -4,7 +4,7 @@ import math
 from typing import Annotated, Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -68,6 +68,13 @@ class Additive(_WithoutProjection):
 
 
 Compatibility = Annotated[ScaledDot | Dot | Bilinear | Additive, Field(discriminator="kind")]
+
+
+def masked_softmax(
+    scores: Float[Tensor, "rows target source"], visible: Bool[Tensor, "rows #target source"]
+) -> Float[Tensor, "rows target source"]:
+    """Returns the softmax over visible keys; uniform weights, and no NaN, where no key is visible."""
+    return scores.masked_fill(~visible, torch.finfo(scores.dtype).min / 2).softmax(-1)
 
 
 class DotProduct(nn.Module):

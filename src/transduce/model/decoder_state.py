@@ -12,7 +12,7 @@ from transduce.model.hypothesis_rows import HypothesisRows
 from transduce.model.kv_cache import KeyValueCache, capacity_for
 
 ASYNCHRONOUS = {"cuda"}  # devices where reading a size synchronises
-SPARSE = 0.75  # share of sentences that still have a row, up to which the other sentences are dropped
+SPARSE = 0.75  # where at most this share of the sentences still has a row, the other sentences are dropped
 
 
 class DecoderState(NamedTuple):
@@ -52,7 +52,7 @@ class DecoderState(NamedTuple):
             return state
         return state._drop_unused_slots(torch.arange(self.rows.batch, device=sentences.device))
 
-    def masks(self, new: int) -> tuple[Bool[Tensor, "batch target more"], Bool[Tensor, "rows more"]]:
+    def masks(self, new: int) -> tuple[Bool[Tensor, "batch target slots"], Bool[Tensor, "rows slots"]]:
         """Returns two masks over the caches once `new` tokens a row are appended.
 
         The first marks the slots that each new token may attend to, the second the slots of each row's tokens.
@@ -105,7 +105,7 @@ class RecurrentState(NamedTuple):
 
 
 def _select(key_or_value: Tensor, sentences: Int[Tensor, " chosen"]) -> Tensor:
-    """Returns the keys or values of the chosen sentences, with the strides' order unchanged."""
+    """Returns the keys or values of the chosen sentences, in the same memory layout."""
     if key_or_value.is_contiguous():
         return key_or_value.index_select(0, sentences)
     return key_or_value.mT.index_select(0, sentences).mT

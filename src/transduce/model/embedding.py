@@ -27,8 +27,7 @@ class Embedding(nn.Module):
         if self.blank is not None:
             vectors = vectors.masked_fill((tokens == self.blank).unsqueeze(-1), 0.0)
         positions = self.positions(first, tokens.shape[1])
-        summed: Tensor = self.dropout(_to_autocast_precision(torch.add(positions, vectors, alpha=self.scale)))
-        return summed
+        return self.dropout(_to_autocast_precision(torch.add(positions, vectors, alpha=self.scale)))
 
 
 def _to_autocast_precision(states: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

@@ -82,7 +82,7 @@ class MixtureOfExperts(nn.Module):
         return output.view_as(states), penalty
 
 
-def _load(clean: Gates, noisy: Gates, deviation: Gates, best: Float[Tensor, "rows most"]) -> Gates:
+def _load(clean: Gates, noisy: Gates, deviation: Gates, best: Float[Tensor, "rows best"]) -> Gates:
     """Returns the probability that each expert is chosen when only its noise is redrawn: a count has no gradient."""
     # A chosen expert competes with the best expert not chosen, any other expert with the last one chosen.
     last, next_best = best[:, -2:-1], best[:, -1:]

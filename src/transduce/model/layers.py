@@ -110,8 +110,7 @@ class DecoderLayer(nn.Module):
         """Returns the states after masked self-attention, the first sub-layer."""
         inputs = self.around_mixer.sublayer_input(states)
         mixed = self.mixer.step(inputs, context) if context else self.mixer.mix(inputs, None, causal=True)
-        output: Tensor = self.around_mixer(states, mixed)
-        return output
+        return self.around_mixer(states, mixed)
 
 
 def _feed_forward(layer: EncoderLayer | DecoderLayer, states: Float[Tensor, "rows new d_model"]) -> LayerOutput:

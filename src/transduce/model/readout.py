@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from transduce.settings import Spec
 
-CHUNK = 4 * 2**20  # logits of a chunk: with fewer, adding up the gradient of the matrix costs more than its products
+CHUNK = 4 * 2**20  # logits of a chunk: with fewer, summing the weight's gradient costs more than its products
 
 
 class Smoothing(Spec):

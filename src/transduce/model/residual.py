@@ -22,8 +22,7 @@ class PostNorm(nn.Module):
 
     def forward(self, states: States, output: States) -> States:
         """Returns the states after the sub-layer, whose output is `output`."""
-        normalised: Tensor = self.norm(states + self.dropout(output))
-        return normalised
+        return self.norm(states + self.dropout(output))
 
 
 class PreNorm(nn.Module):
@@ -36,13 +35,11 @@ class PreNorm(nn.Module):
 
     def sublayer_input(self, states: States) -> States:
         """Returns the input of the sub-layer: the normalised states."""
-        normalised: Tensor = self.norm(states)
-        return normalised
+        return self.norm(states)
 
     def forward(self, states: States, output: States) -> States:
         """Returns the states after the sub-layer, whose output is `output`."""
-        added: Tensor = states + self.dropout(output)
-        return added
+        return states + self.dropout(output)
 
 
 WRAPPERS: dict[str, type[PostNorm] | type[PreNorm]] = {"post": PostNorm, "pre": PreNorm}

@@ -77,7 +77,7 @@ class TranslationModel(nn.Module):
         visible: Bool[Tensor, "batch source"],
         target_in: Int[Tensor, "batch target"],
     ) -> Decoded:
-        """Returns the decoder's states after each token of `target_in`, from which `readout` predicts the next."""
+        """Returns the decoder's states after each token of `target_in`, the input of `readout`."""
 
     @property
     def is_compilable(self) -> bool:

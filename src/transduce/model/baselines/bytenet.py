@@ -72,12 +72,11 @@ class ResidualBlock(nn.Module):
         return functional.relu(self.norms[1](states))
 
     def forward(
-        self, states: Float[Tensor, "rows length d_model"], padded: Float[Tensor, "rows more inner"]
+        self, states: Float[Tensor, "rows length d_model"], padded: Float[Tensor, "rows padded inner"]
     ) -> Float[Tensor, "rows length d_model"]:
         """Returns the states after the block; `padded` is `convolution_input` with `span` more positions."""
         mixed = self.convolution(padded.transpose(1, 2)).transpose(1, 2)
-        added: Tensor = states + self.dropout(self.expand(functional.relu(self.norms[2](mixed))))
-        return added
+        return states + self.dropout(self.expand(functional.relu(self.norms[2](mixed))))
 
 
 class ByteNetModel(TranslationModel):
@@ -87,8 +86,7 @@ class ByteNetModel(TranslationModel):
         super().__init__()
         self.spec, self.vocabulary = spec, vocabulary
         source, target = embeddings(spec, vocabulary)
-        deviation = spec.d_model**-0.5
-        self.source_embedding, self.target_embedding = TokenVectors(source, deviation), TokenVectors(target, deviation)
+        self.source_embedding, self.target_embedding = TokenVectors(source), TokenVectors(target)
         self.encoder, self.decoder = self._stack(), self._stack()
         self.join = nn.Linear(2 * spec.d_model, spec.d_model)
         self.encoder_norm, self.decoder_norm = nn.LayerNorm(spec.d_model), nn.LayerNorm(spec.d_model)
@@ -102,7 +100,7 @@ class ByteNetModel(TranslationModel):
     ) -> Decoded:
         """Returns the decoder's states after each token of `target_in`."""
         columns = self._encode(source, visible)
-        states, _ = self._decode(target_in, _columns(columns, 0, target_in.shape[1]), self._zeros(len(source)))
+        states, _ = self._decode(target_in, _slice_columns(columns, 0, target_in.shape[1]), self._zeros(len(source)))
         return Decoded(states)
 
     def start(
@@ -115,7 +113,7 @@ class ByteNetModel(TranslationModel):
         self, tokens: Int[Tensor, "rows new"], state: RecurrentState
     ) -> tuple[Float[Tensor, "rows new vocabulary"], RecurrentState]:
         """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
-        columns = _columns(state.memory[0], state.length, tokens.shape[1])[state.rows.sentences]
+        columns = _slice_columns(state.memory[0], state.length, tokens.shape[1])[state.rows.sentences]
         states, carried = self._decode(tokens, columns, state.carried)
         return self.readout(states), state._replace(carried=carried, length=state.length + tokens.shape[1])
 
@@ -133,8 +131,7 @@ class ByteNetModel(TranslationModel):
             before = block.span // 2
             inner = block.convolution_input(states) * present
             states = block(states, functional.pad(inner, (0, 0, before, block.span - before)))
-        columns: Tensor = self.encoder_norm(states) * present
-        return columns
+        return self.encoder_norm(states) * present
 
     def _decode(
         self,
@@ -165,7 +162,7 @@ class ByteNetModel(TranslationModel):
         )
 
 
-def _columns(columns: Float[Tensor, "batch columns d_model"], first: int, count: int) -> Tensor:
+def _slice_columns(columns: Float[Tensor, "batch columns d_model"], first: int, count: int) -> Tensor:
     """Returns columns `first` to `first + count − 1`, zeros past the end of the representation."""
     chosen = columns[:, first : first + count]
     return functional.pad(chosen, (0, 0, 0, count - chosen.shape[1]))

@@ -92,8 +92,7 @@ class RecurrentCell(nn.Module):
 
     def project(self, inputs: Inputs) -> Projected:
         """Returns the contribution of the inputs to the gates."""
-        projected: Tensor = self.from_input(inputs)
-        return projected
+        return self.from_input(inputs)
 
     def advance(self, projected: Projected, carried: Carried) -> Carried:
         """Takes one step and returns the tensors for the next step."""

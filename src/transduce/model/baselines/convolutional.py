@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.parametrizations import weight_norm
 
+from transduce.model.attention_scores import masked_softmax
 from transduce.model.baselines.token_vectors import TokenVectors
 from transduce.model.decoder_state import RecurrentState
 from transduce.model.dropout import Dropout
@@ -89,7 +90,7 @@ class GatedConvolution(nn.Module):
         self.convolution = _draw_normalised(convolution, math.sqrt(4 * (1 - dropout) / (kernel * inputs)))
         self.dropout = Dropout(dropout)
 
-    def forward(self, padded: Float[Tensor, "batch more inputs"]) -> Float[Tensor, "batch length width"]:
+    def forward(self, padded: Float[Tensor, "batch padded inputs"]) -> Float[Tensor, "batch length width"]:
         """Convolves states that are padded with kernel − 1 more positions."""
         raised = self.convolution(self.dropout(padded).transpose(1, 2)).transpose(1, 2)
         return functional.glu(raised, dim=-1)
@@ -115,7 +116,7 @@ class AttentionStep(nn.Module):
         query = (self.query(states) + vectors) * SQRT_HALF
         query = query if rows is None else rows.to_rectangle(query)
         scores = query @ memory[0].transpose(1, 2)
-        weights = scores.masked_fill(~visible.unsqueeze(1), torch.finfo(scores.dtype).min / 2).softmax(-1)
+        weights = masked_softmax(scores, visible.unsqueeze(1))
         # A mean of m inputs: m √(1/m) preserves the variance where all weights are equal.
         scale = visible.sum(1).clamp(min=1).to(scores.dtype).sqrt().view(-1, 1, 1)
         attended = (weights @ memory[1]) * scale
@@ -191,7 +192,7 @@ class ConvolutionalModel(TranslationModel):
             before = (layer.kernel - 1) // 2
             padded = functional.pad(states * present, (0, 0, before, layer.kernel - 1 - before))
             states = (around(states) + layer(padded)) * SQRT_HALF
-        keys = _scale_gradient(encoder.leave(states), 1 / (2 * self.decoder.depth))
+        keys = _ScaleGradient.apply(encoder.leave(states), 1 / (2 * self.decoder.depth))
         return keys, (keys + vectors) * SQRT_HALF
 
     def _decode(
@@ -229,8 +230,8 @@ class ConvolutionalModel(TranslationModel):
         return positions
 
 
-class _GradientScaled(torch.autograd.Function):
-    """The identity with a scaled gradient: the encoder gets a gradient from every layer of the decoder."""
+class _ScaleGradient(torch.autograd.Function):
+    """The identity, whose gradient is scaled: the encoder gets a gradient from every layer of the decoder."""
 
     @staticmethod
     def forward(ctx: object, states: Tensor, scale: float) -> Tensor:
@@ -242,12 +243,6 @@ class _GradientScaled(torch.autograd.Function):
         return gradient * ctx.scale, None  # type: ignore[attr-defined]
 
 
-def _scale_gradient(states: Tensor, scale: float) -> Tensor:
-    """Returns `states`, whose gradient is multiplied by `scale`."""
-    scaled: Tensor = _GradientScaled.apply(states, scale)
-    return scaled
-
-
 def _draw_normalised(module: nn.Module, deviation: float) -> nn.Module:
     """Draws normal weights and zero biases; returns the module with weight normalisation."""
     weight, bias = module.weight, module.bias
@@ -256,5 +251,4 @@ def _draw_normalised(module: nn.Module, deviation: float) -> nn.Module:
     if not weight.is_meta:
         nn.init.normal_(weight, std=deviation)
         nn.init.zeros_(bias)
-    normalised: nn.Module = weight_norm(module)
-    return normalised
+    return weight_norm(module)

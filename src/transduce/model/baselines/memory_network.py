@@ -8,6 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from transduce.model.attention_scores import masked_softmax
 from transduce.model.baselines.token_vectors import TokenVectors
 from transduce.model.decoder_state import RecurrentState
 from transduce.model.dropout import Dropout
@@ -48,7 +49,7 @@ class MemoryNetwork(BaseModelSpec):
         return MemoryNetworkModel(self, vocabulary)
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """Counts the multiplications as `BaseModelSpec.multiplications`; encoding, a copy of the tokens, takes none."""
+        """Counts the multiplications as `BaseModelSpec.multiplications`; encoding takes none."""
         between = self.d_model**2 if self.tying == "layerwise" else 0
         return 0, self.hops * (2 * self.d_model * (length + self.span) + between)
 
@@ -134,7 +135,7 @@ class MemoryNetworkModel(TranslationModel):
             scores = torch.cat(
                 [query @ inputs.source.transpose(1, 2), torch.einsum("rnd,rnsd->rns", query, inputs.written)], dim=2
             )
-            weights = scores.masked_fill(~visible_memory, torch.finfo(scores.dtype).min / 2).softmax(-1)
+            weights = masked_softmax(scores, visible_memory)
             from_source, from_written = weights.split([source.shape[1], spec.span], dim=2)
             attended = from_source @ outputs.source + torch.einsum("rns,rnsd->rnd", from_written, outputs.written)
             query = self._half_relu(self.between(query) + self.dropout(attended))

@@ -83,8 +83,7 @@ class ConvolutionalGru(nn.Module):
             update, reset = update + update_from_tape, reset + reset_from_tape
         u, r = torch.sigmoid(update), torch.sigmoid(reset)
         new = torch.tanh(self.new(r * memory) + added)
-        stepped: Tensor = (u * memory + (1 - u) * self.dropout(new)) * present
-        return stepped
+        return (u * memory + (1 - u) * self.dropout(new)) * present
 
 
 class NeuralGpuModel(TranslationModel):
@@ -94,8 +93,7 @@ class NeuralGpuModel(TranslationModel):
         super().__init__()
         self.spec, self.vocabulary = spec, vocabulary
         source, target = embeddings(spec, vocabulary)
-        deviation = spec.d_model**-0.5
-        self.source_embedding, self.target_embedding = TokenVectors(source, deviation), TokenVectors(target, deviation)
+        self.source_embedding, self.target_embedding = TokenVectors(source), TokenVectors(target)
         self.encoder = typed_module_list(ConvolutionalGru(spec, tape=False) for _ in range(spec.layers))
         self.decoder = typed_module_list(ConvolutionalGru(spec, tape=True) for _ in range(spec.layers))
         self.readout = spec.readout.build(target, spec.symbols.pad)
@@ -139,10 +137,10 @@ class NeuralGpuModel(TranslationModel):
         memory[:, :, : source.shape[1], 0] = vectors.transpose(1, 2)
         present = self._present(columns, memory)
         for step in range(width):
-            following = memory
+            updated = memory
             for layer in self.encoder:
-                following = layer(following, present)
-            memory = torch.where((columns > step).view(-1, 1, 1, 1), following, memory)
+                updated = layer(updated, present)
+            memory = torch.where((columns > step).view(-1, 1, 1, 1), updated, memory)
         return memory, columns
 
     def _decode(

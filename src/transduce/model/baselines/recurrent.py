@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from transduce.model.attention_scores import Bilinear, Compatibility, Dot
+from transduce.model.attention_scores import Bilinear, Compatibility, Dot, masked_softmax
 from transduce.model.baselines.cells import Cell, run_cell
 from transduce.model.baselines.token_vectors import TokenVectors
 from transduce.model.decoder_state import RecurrentState
@@ -97,13 +97,13 @@ class Recurrent(BaseModelSpec):
 
 
 class RecurrentEncoderLayer(nn.Module):
-    """A cell that reads forwards, and with `both` a second cell that reads backwards."""
+    """A cell that reads forwards, and with `bidirectional` a second cell that reads backwards."""
 
-    def __init__(self, cell: Cell, inputs: int, d_model: int, both: bool) -> None:
+    def __init__(self, cell: Cell, inputs: int, d_model: int, bidirectional: bool) -> None:
         super().__init__()
         self.forwards = cell.build(inputs, d_model)
-        self.backwards = cell.build(inputs, d_model) if both else None
-        self.outputs = d_model * (2 if both else 1)
+        self.backwards = cell.build(inputs, d_model) if bidirectional else None
+        self.outputs = d_model * (2 if bidirectional else 1)
 
     def forward(
         self, states: Float[Tensor, "batch source inputs"], visible: Bool[Tensor, "batch source"]
@@ -147,13 +147,11 @@ class SourceAttention(nn.Module):
         query = self.query(states)
         query = query if rows is None else rows.to_rectangle(query)
         scores = self.compatibility(query.unsqueeze(1), memory[0].unsqueeze(1)).squeeze(1)
-        scores = scores.masked_fill(~visible.unsqueeze(1), torch.finfo(scores.dtype).min / 2)
-        attended = scores.softmax(-1) @ memory[1]
+        attended = masked_softmax(scores, visible.unsqueeze(1)) @ memory[1]
         attended = attended if rows is None else rows.from_rectangle(attended)
         if self.combine is None:
             return attended
-        combined: Tensor = torch.tanh(self.combine(torch.cat([attended, states], dim=-1)))
-        return combined
+        return torch.tanh(self.combine(torch.cat([attended, states], dim=-1)))
 
 
 class RecurrentModel(TranslationModel):
@@ -163,8 +161,7 @@ class RecurrentModel(TranslationModel):
         super().__init__()
         self.spec, self.vocabulary = spec, vocabulary
         source, target = embeddings(spec, vocabulary)
-        deviation = spec.d_model**-0.5
-        self.source_embedding, self.target_embedding = TokenVectors(source, deviation), TokenVectors(target, deviation)
+        self.source_embedding, self.target_embedding = TokenVectors(source), TokenVectors(target)
         self.dropout = Dropout(spec.dropout)
         d_model, inputs = spec.d_model, spec.d_model
         layers = []

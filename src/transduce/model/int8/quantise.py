@@ -87,8 +87,7 @@ class Int8Readout(nn.Module):
 
     def forward(self, states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows vocabulary"]:
         """Returns log-probabilities in float32."""
-        logits: Tensor = self.project(states)
-        return logits.log_softmax(-1)
+        return self.project(states).log_softmax(-1)
 
 
 @torch.no_grad()

@@ -60,8 +60,7 @@ class ConvolutionMixer(nn.Module):
             states = states * visible.transpose(1, 2).to(states.dtype)
         before = self.kernel - 1 if causal else (self.kernel - 1) // 2
         padded = functional.pad(states.transpose(1, 2), (before, self.kernel - 1 - before))
-        mixed: Tensor = self.point(self.convolution(padded).transpose(1, 2))
-        return mixed
+        return self.point(self.convolution(padded).transpose(1, 2))
 
     def step(
         self, states: Float[Tensor, "rows new d_model"], context: DecodingContext
@@ -74,8 +73,7 @@ class ConvolutionMixer(nn.Module):
         windows = selected.unflatten(1, slots.shape[1:]).transpose(2, 3)
         batch, target = windows.shape[:2]
         mixed = self.convolution(windows.flatten(0, 1)).view(batch, target, -1)
-        output: Tensor = self.point(context.rows.from_rectangle(mixed))
-        return output
+        return self.point(context.rows.from_rectangle(mixed))
 
 
 def _last_slots(visible: Slots, count: int) -> Int[Tensor, "batch target count"]:
