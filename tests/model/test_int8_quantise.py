@@ -34,9 +34,7 @@ def reference_product(states: Tensor, weight: Tensor, bias: Tensor | None) -> Te
 
 @pytest.mark.parametrize(("rows", "inputs", "outputs"), SIZES)
 @pytest.mark.parametrize("biased", [True, False])
-def test_the_product_is_that_of_integers_with_a_scale_a_row(
-    rows: int, inputs: int, outputs: int, biased: bool
-) -> None:
+def test_the_product_is_that_of_integers_with_a_scale_a_row(rows: int, inputs: int, outputs: int, biased: bool) -> None:
     # Rows of very different sizes: a single scale for the matrix would round small rows to 0.
     states = numbers(rows, inputs) * 10.0 ** torch.arange(rows).remainder(5).sub(2).unsqueeze(1)
     weight = numbers(outputs, inputs, seed=2) * 10.0 ** torch.arange(outputs).remainder(3).sub(1).unsqueeze(1)
