@@ -1,4 +1,4 @@
-"""What every family keeps: no look-ahead, step by step = blocks = whole, padding and company without effect."""
+"""Invariants of every model: causality, steps = blocks = whole sentences, no effect of padding and batch."""
 
 import json
 import typing
@@ -78,39 +78,39 @@ MEMBERS |= {
     for kind in ("convolutional", "bytenet", "neural_gpu", "memory_network-adjacent")
 }
 
-# What a formula leaves out: half of masked attention, the bridge to the decoder once a sentence, padding of a memory.
-LOOSE = {"transformer": 0.2, "recurrent": 0.2}
+# Relative error of `multiplications`, which halves masked attention and omits the bridge to the decoder.
+TOLERANCE = {"transformer": 0.2, "recurrent": 0.2}
 
 
-def offered(annotation: Any) -> Iterator[tuple[str, str, Any]]:
-    """Every choice of settings: (spec, field, value) of each member of a union, each literal, both ways of a switch."""
+def possible_choices(annotation: Any) -> Iterator[tuple[str, str, Any]]:
+    """Yields (spec, field, value) for each member of a union, each literal, and both values of a bool."""
     if isinstance(annotation, type) and issubclass(annotation, Spec):
         for name, field in annotation.model_fields.items():
             values = typing.get_args(field.annotation) if typing.get_origin(field.annotation) is typing.Literal else ()
             yield from ((annotation.__name__, name, value) for value in values)
             if field.annotation is bool:
                 yield from ((annotation.__name__, name, value) for value in (False, True))
-            yield from offered(field.annotation)
+            yield from possible_choices(field.annotation)
     elif typing.get_origin(annotation) is not typing.Literal:
         for member in typing.get_args(annotation):
-            yield from offered(member)
+            yield from possible_choices(member)
 
 
-def taken(spec: Spec) -> Iterator[tuple[str, str, Any]]:
-    """The choices that a spec made."""
+def choices_of(spec: Spec) -> Iterator[tuple[str, str, Any]]:
+    """Yields the (spec, field, value) of a spec."""
     for name in type(spec).model_fields:
         value = getattr(spec, name)
-        for one in value if isinstance(value, tuple) else (value,):
-            if isinstance(one, Spec):
-                yield from taken(one)
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, Spec):
+                yield from choices_of(part)
         if isinstance(value, bool | str):
             yield type(spec).__name__, name, value
 
 
-def test_every_choice_that_a_family_offers_is_held_to_the_contract():
+def test_every_choice_of_settings_is_tested():
     specs = [validated_member(spec) for spec in MEMBERS.values()]
-    made = {choice for spec in [*specs, *VARIANTS.values()] for choice in taken(spec)}
-    assert not set(offered(ModelSpec)) - made
+    tested = {choice for spec in [*specs, *VARIANTS.values()] for choice in choices_of(spec)}
+    assert not set(possible_choices(ModelSpec)) - tested
 
 
 every_member = pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in MEMBERS.items()])
@@ -134,53 +134,53 @@ def log_probabilities(model: TranslationModel, source: Tensor, visible: Tensor, 
     return model.readout(model(source, visible, target_in).states)
 
 
-def close(one: Tensor, other: Tensor) -> None:
-    torch.testing.assert_close(one, other, rtol=0, atol=1e-11)
+def close(actual: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-11)
 
 
 @every_member
-def test_a_word_changes_what_is_after_it_and_nothing_before(spec):
+def test_a_token_changes_later_results_and_no_earlier_ones(spec):
     model, (source, visible, target_in) = build(spec), batch()
     expected = log_probabilities(model, source, visible, target_in)
     for place in range(1, 9):
         changed = target_in.clone()
         changed[:, place] = torch.where(changed[:, place] == 5, 6, 5)
-        found = log_probabilities(model, source, visible, changed)
-        close(found[:, :place], expected[:, :place])
-        assert (found[:, place] - expected[:, place]).abs().amax(-1).gt(1e-9).all()
+        actual = log_probabilities(model, source, visible, changed)
+        close(actual[:, :place], expected[:, :place])
+        assert (actual[:, place] - expected[:, place]).abs().amax(-1).gt(1e-9).all()
 
 
 @every_member
-def test_the_source_is_heard(spec):
+def test_every_visible_source_token_changes_the_results(spec):
     model, (source, visible, target_in) = build(spec), batch()
     expected = log_probabilities(model, source, visible, target_in)
     for place in range(7):
         changed = source.clone()
         changed[:, place] = torch.where(changed[:, place] == 5, 6, 5)
-        found = log_probabilities(model, torch.where(visible, changed, source), visible, target_in)
-        moved = (found - expected).abs().amax((1, 2)) > 1e-9
-        assert torch.equal(moved, visible[:, place])
+        actual = log_probabilities(model, torch.where(visible, changed, source), visible, target_in)
+        differs = (actual - expected).abs().amax((1, 2)) > 1e-9
+        assert torch.equal(differs, visible[:, place])
 
 
 @every_member
-def test_whatever_lies_under_padding_is_invisible(spec):
+def test_padding_tokens_do_not_change_results(spec):
     model, (source, visible, target_in) = build(spec), batch()
     expected = log_probabilities(model, source, visible, target_in)
     generator = torch.Generator().manual_seed(4)
     wider = torch.nn.functional.pad(visible, (0, 2))
-    rubbish = torch.randint(0, 17, wider.shape, generator=generator)
-    rubbish = torch.where(wider, torch.nn.functional.pad(source, (0, 2)), rubbish)
+    noise = torch.randint(0, 17, wider.shape, generator=generator)
+    noise = torch.where(wider, torch.nn.functional.pad(source, (0, 2)), noise)
     longer = torch.cat([target_in, torch.randint(3, 17, (4, 3), generator=generator)], dim=1)
-    close(log_probabilities(model, rubbish, wider, longer)[:, :9], expected)
+    close(log_probabilities(model, noise, wider, longer)[:, :9], expected)
 
 
 @every_member
-def test_a_sentence_alone_is_as_in_company(spec):
+def test_a_sentence_has_the_same_result_alone_and_in_a_batch(spec):
     model, (source, visible, target_in) = build(spec), batch()
     group = log_probabilities(model, source, visible, target_in)
     for sentence, present in enumerate(visible):
-        one = slice(sentence, sentence + 1)
-        close(log_probabilities(model, source[one, present], visible[one, present], target_in[one]), group[one])
+        row = slice(sentence, sentence + 1)
+        close(log_probabilities(model, source[row, present], visible[row, present], target_in[row]), group[row])
 
 
 @every_member
@@ -190,8 +190,8 @@ def test_step_by_step_is_blocks_is_whole(spec):
     for blocks in [[1] * 9, [9], [4, 3, 2], [1, 6, 1, 1]]:
         state, steps = model.start(source, visible, 9), []
         for tokens in target_in.split(blocks, dim=1):
-            given, state = model.step(tokens, state)
-            steps.append(given)
+            result, state = model.step(tokens, state)
+            steps.append(result)
         close(torch.cat(steps, dim=1), whole)
 
 
@@ -207,66 +207,67 @@ WALK = [
 
 
 @every_member
-def test_rows_picked_as_a_beam_picks_them_are_as_from_scratch(spec):
+def test_picked_rows_have_the_results_of_whole_sentences(spec):
     model, (source, visible, _) = build(spec), batch()
     generator = torch.Generator().manual_seed(5)
-    state, owners, written = model.start(source, visible, 12), torch.arange(4), torch.full((4, 1), BEGIN)
-    given, state = model.step(written, state)
+    state, sentences, written = model.start(source, visible, 12), torch.arange(4), torch.full((4, 1), BEGIN)
+    result, state = model.step(written, state)
     for counts, new in WALK:
         chosen = []
         for sentence, count in enumerate(counts):
-            mine = (owners == sentence).nonzero().flatten()
-            chosen.append(mine[torch.randint(0, max(len(mine), 1), (count,), generator=generator)])
+            parents = (sentences == sentence).nonzero().flatten()
+            chosen.append(parents[torch.randint(0, max(len(parents), 1), (count,), generator=generator)])
         rows = torch.cat(chosen)
-        state, owners = state.pick(rows), owners[rows]
+        state, sentences = state.pick(rows), sentences[rows]
         added = torch.randint(3, 17, (len(rows), new), generator=generator)
         written = torch.cat([written[rows], added], dim=1)
-        given, state = model.step(added, state)
-        close(given, log_probabilities(model, source[owners], visible[owners], written)[:, -new:])
+        result, state = model.step(added, state)
+        close(result, log_probabilities(model, source[sentences], visible[sentences], written)[:, -new:])
 
 
 @every_member
-def test_every_weight_learns(spec):
+def test_every_weight_has_a_gradient(spec):
     model, (source, visible, target_in) = build(spec).train(), batch()
     torch.manual_seed(3)
     model(source, visible, target_in).states.square().sum().backward()
-    silent = [name for name, weight in model.named_parameters() if weight.grad is None or not weight.grad.any()]
-    # The noise of experts is heard by the penalty alone; a separate readout by the loss.
-    assert [name for name in silent if ".noise." not in name and not name.startswith("readout")] == []
+    unused = [name for name, weight in model.named_parameters() if weight.grad is None or not weight.grad.any()]
+    # The noise of experts affects the penalty only, a separate readout the loss only.
+    assert [name for name in unused if ".noise." not in name and not name.startswith("readout")] == []
 
 
-def thinned(values: Any, probability: float) -> Any:
-    """The settings with every `dropout` in them at `probability`."""
+def set_dropout(values: Any, probability: float) -> Any:
+    """Returns the settings with every `dropout` set to `probability`."""
     if isinstance(values, dict):
-        return {key: probability if key == "dropout" else thinned(value, probability) for key, value in values.items()}
-    return [thinned(value, probability) for value in values] if isinstance(values, list | tuple) else values
+        changed = {key: set_dropout(part, probability) for key, part in values.items()}
+        return {**changed, "dropout": probability} if "dropout" in values else changed
+    return [set_dropout(part, probability) for part in values] if isinstance(values, list | tuple) else values
 
 
 @every_member
-def test_dropout_is_everywhere_as_strong_as_the_spec_says_and_while_training_alone(spec):
-    model = build(thinned(validated_member(spec).as_dictionary(), 0.5))
+def test_dropout_has_the_probability_of_the_spec_and_is_active_in_training_only(spec):
+    model = build(set_dropout(validated_member(spec).as_dictionary(), 0.5))
     dropouts = [module for module in model.modules() if isinstance(module, Dropout)]
     assert {dropout.probability for dropout in dropouts} == {0.5}
     called = []
     for dropout in dropouts:
-        dropout.register_forward_hook(lambda module, given, states: called.append(module))
+        dropout.register_forward_hook(lambda module, inputs, states: called.append(module))
 
     def seeded(seed):
         torch.manual_seed(seed)
         return log_probabilities(model, *batch())
 
-    read = seeded(1)
-    assert torch.equal(seeded(2), read)
+    evaluated = seeded(1)
+    assert torch.equal(seeded(2), evaluated)
     model.train()
     called.clear()
     trained = seeded(1)
     assert set(called) == set(dropouts)
     assert torch.equal(seeded(1), trained)
     assert not torch.allclose(seeded(2), trained)
-    assert not torch.allclose(trained, read)
+    assert not torch.allclose(trained, evaluated)
 
 
-def test_neighbours_are_on_both_sides_in_the_encoder_and_before_in_the_decoder():
+def test_local_attention_counts_both_sides_in_the_encoder_and_earlier_tokens_in_the_decoder():
     local = LocalAttention(heads=1, d_k=3, d_v=5, neighbours=4)
     plain = local.multiplications(8, 0)
     assert local.multiplications(8, 100) == plain + 9 * 8
@@ -275,21 +276,21 @@ def test_neighbours_are_on_both_sides_in_the_encoder_and_before_in_the_decoder()
 
 
 @every_member
-def test_the_products_are_those_that_torch_counts(spec):
-    """Of a whole sentence: the Transformer's masked self-attention is worked out whole and counted by its half."""
+def test_multiplications_are_those_that_torch_counts(spec):
+    """Masked self-attention of the Transformer is computed whole but counted by half."""
     model, length = build(spec), 6
     spec = model.spec
     source = torch.arange(3, 3 + length).unsqueeze(0)
     with FlopCounterMode(display=False) as counted:
         model.readout(model(source, torch.ones_like(source, dtype=torch.bool), source).states)
-    read, written = spec.multiplications(length)
-    own = 2 * length * (read + written + spec.d_model * 17)
-    assert own == pytest.approx(counted.get_total_flops(), rel=LOOSE.get(spec.kind, 0.02))
+    source_count, target_count = spec.multiplications(length)
+    flops = 2 * length * (source_count + target_count + spec.d_model * 17)
+    assert flops == pytest.approx(counted.get_total_flops(), rel=TOLERANCE.get(spec.kind, 0.02))
 
 
 @pytest.mark.parametrize("name", ["bytenet", "neural_gpu"])
-def test_a_sentence_of_25_words_has_the_same_room_alone_as_in_company(name):
-    """1.2 · 25 is 30, but for float32, which has more."""
+def test_a_sentence_of_25_tokens_has_the_same_columns_alone_and_in_a_batch(name):
+    """1.2 · 25 is 30 in Python and more than 30 in float32."""
     model, generator = build(MEMBERS[name]), torch.Generator().manual_seed(11)
     source, visible = torch.randint(3, 17, (2, 27), generator=generator), torch.ones(2, 27, dtype=torch.bool)
     visible[0, 25:] = False

@@ -1,4 +1,4 @@
-"""Recurrent cells: torch's own with the same weights; the plain one by hand; the factorised one by its matrix."""
+"""Recurrent cells against torch's with the same weights; the factorised LSTM against an LSTM."""
 
 import pytest
 import torch
@@ -9,60 +9,60 @@ from transduce.model.baselines.cells import FactorisedLstm, Gru, Lstm, Plain, ru
 INPUTS, D_MODEL, ROWS, LENGTH = 5, 7, 3, 6
 
 
-def close(one: torch.Tensor, other: torch.Tensor) -> None:
-    torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+def close(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
 
 
 def states(seed: int, *shape: int) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-@pytest.mark.parametrize(("spec", "theirs"), [(Lstm(), nn.LSTM), (Gru(), nn.GRU), (Plain(), nn.RNN)])
+@pytest.mark.parametrize(("spec", "torch_class"), [(Lstm(), nn.LSTM), (Gru(), nn.GRU), (Plain(), nn.RNN)])
 @pytest.mark.parametrize("backwards", [False, True])
-def test_a_cell_is_torchs_own(spec, theirs, backwards):
+def test_a_cell_is_torchs_own(spec, torch_class, backwards):
     torch.manual_seed(1)
-    cell, other = spec.build(INPUTS, D_MODEL).double(), theirs(INPUTS, D_MODEL, batch_first=True).double()
+    cell, torch_cell = spec.build(INPUTS, D_MODEL).double(), torch_class(INPUTS, D_MODEL, batch_first=True).double()
     with torch.no_grad():
-        for mine, name in ((cell.from_input, "ih"), (cell.from_state, "hh")):
-            getattr(other, f"weight_{name}_l0").copy_(mine.weight)
-            getattr(other, f"bias_{name}_l0").copy_(mine.bias)
-    inputs, begun = states(2, ROWS, LENGTH, INPUTS), [states(3 + n, ROWS, D_MODEL) for n in range(cell.parts)]
-    outputs, carried = run_cell(cell, inputs, tuple(begun), backwards=backwards)
-    first = tuple(each.unsqueeze(0) for each in begun)
-    expected, last = other(inputs.flip(1) if backwards else inputs, first if len(first) > 1 else first[0])
+        for linear, name in ((cell.from_input, "ih"), (cell.from_state, "hh")):
+            getattr(torch_cell, f"weight_{name}_l0").copy_(linear.weight)
+            getattr(torch_cell, f"bias_{name}_l0").copy_(linear.bias)
+    inputs, initial = states(2, ROWS, LENGTH, INPUTS), [states(3 + n, ROWS, D_MODEL) for n in range(cell.parts)]
+    outputs, carried = run_cell(cell, inputs, tuple(initial), backwards=backwards)
+    first = tuple(state.unsqueeze(0) for state in initial)
+    expected, last = torch_cell(inputs.flip(1) if backwards else inputs, first if len(first) > 1 else first[0])
     close(outputs, expected.flip(1) if backwards else expected)
-    for mine, their in zip(carried, last if isinstance(last, tuple) else (last,), strict=True):
-        close(mine, their.squeeze(0))
+    for state, expected_state in zip(carried, last if isinstance(last, tuple) else (last,), strict=True):
+        close(state, expected_state.squeeze(0))
 
 
 def test_a_factorised_lstm_is_an_lstm_whose_matrix_is_a_product():
     torch.manual_seed(1)
-    thin, whole = (spec.build(INPUTS, D_MODEL).double() for spec in (FactorisedLstm(rank=4), Lstm()))
+    factorised, full = (spec.build(INPUTS, D_MODEL).double() for spec in (FactorisedLstm(rank=4), Lstm()))
     with torch.no_grad():
-        whole.from_input.weight.copy_(thin.widen.weight @ thin.from_input.weight)
-        whole.from_state.weight.copy_(thin.widen.weight @ thin.from_state.weight)
-        whole.from_input.bias.copy_(thin.widen.bias)
-        whole.from_state.bias.zero_()
+        full.from_input.weight.copy_(factorised.widen.weight @ factorised.from_input.weight)
+        full.from_state.weight.copy_(factorised.widen.weight @ factorised.from_state.weight)
+        full.from_input.bias.copy_(factorised.widen.bias)
+        full.from_state.bias.zero_()
     inputs = states(2, ROWS, LENGTH, INPUTS)
-    close(*(run_cell(cell, inputs, cell.begin(ROWS, inputs))[0] for cell in (thin, whole)))
-    assert sum(weight.numel() for weight in thin.parameters()) == 4 * (INPUTS + D_MODEL) + 4 * D_MODEL * (4 + 1)
+    close(*(run_cell(cell, inputs, cell.begin(ROWS, inputs))[0] for cell in (factorised, full)))
+    assert sum(weight.numel() for weight in factorised.parameters()) == 4 * (INPUTS + D_MODEL) + 4 * D_MODEL * (4 + 1)
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-def test_what_is_carried_passes_padding_untouched(backwards):
+def test_padding_does_not_change_the_carried_state(backwards):
     torch.manual_seed(1)
     cell, inputs = Lstm().build(INPUTS, D_MODEL).double(), states(2, ROWS, LENGTH, INPUTS)
     visible = torch.arange(LENGTH) < torch.tensor([6, 2, 4]).unsqueeze(1)
     outputs, carried = run_cell(cell, inputs, cell.begin(ROWS, inputs), visible, backwards=backwards)
     for row, present in enumerate(visible):
-        one = inputs[row : row + 1, present]
-        alone, last = run_cell(cell, one, cell.begin(1, one), backwards=backwards)
+        sentence = inputs[row : row + 1, present]
+        alone, last = run_cell(cell, sentence, cell.begin(1, sentence), backwards=backwards)
         close(outputs[row : row + 1, present], alone)
         close(carried[0][row : row + 1], last[0])
 
 
-def test_the_memory_of_a_plain_cell_fades_and_an_lstms_can_last():
-    """The gradient of the last state by the first input: the reason for gates (Hochreiter and Schmidhuber 1997)."""
+def test_gradients_vanish_in_a_plain_cell_and_need_not_in_an_lstm():
+    """The ratio of gradients by the first and the last input, the reason for gates (Hochreiter et al. 1997)."""
     decays = {}
     for spec in (Plain(), Lstm()):
         torch.manual_seed(1)

@@ -1,4 +1,4 @@
-"""What every variant of the model keeps: no look-ahead, the whole source seen, padding and company without effect."""
+"""Invariants of every variant of the Transformer: causality, a visible source, no effect of padding and batch."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ every_variant = pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for
 
 
 def gradient_by_place(outputs: Tensor, inputs: Tensor) -> Tensor:
-    """[batch outputs inputs]: how strongly each output of a sentence depends on each input of it."""
+    """Returns [batch outputs inputs]: how strongly each output of a sentence depends on each of its inputs."""
     generator = torch.Generator().manual_seed(3)
     # A plain sum over d_model would be constant after a layer norm.
     weighted = (outputs * torch.randn(outputs.shape, generator=generator, dtype=outputs.dtype)).sum((0, 2))
@@ -20,23 +20,23 @@ def gradient_by_place(outputs: Tensor, inputs: Tensor) -> Tensor:
 
 
 def capture(module: nn.Module) -> list[Tensor]:
-    """A list that will hold what the module gives."""
+    """Returns a list to which the outputs of the module are appended."""
     captured: list[Tensor] = []
     module.register_forward_hook(lambda _module, _inputs, output: captured.append(output))
     return captured
 
 
 def log_probabilities(model: TransformerModel, source: Tensor, visible: Tensor, target_in: Tensor) -> Tensor:
-    """The whole at once, as training has it."""
+    """Returns the log-probabilities of whole sentences, as training computes them."""
     whole: Tensor = model.readout(model(source, visible, target_in).states)
     return whole
 
 
-def close(one: Tensor, other: Tensor) -> None:
-    torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+def close(actual: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
 
 
-def test_the_unions_are_read() -> None:
+def test_variants_cover_the_unions() -> None:
     kinds = {"text", "norm-pre", "positions-learned", "positions-layout-halves", "embeddings-separate"}
     kinds |= {"readout-separate", "first_input-zeros", "mixer-bias-true", "cross-bias-true", "everything"}
     assert kinds <= set(VARIANTS)
@@ -66,25 +66,25 @@ def test_every_encoder_state_and_every_decoder_state_sees_all_visible_words_and_
 
 
 @every_variant
-def test_whatever_lies_under_padding_is_invisible(spec: Transformer) -> None:
+def test_padding_tokens_do_not_change_results(spec: Transformer) -> None:
     model, (source, visible, target_in) = build(spec), batch()
     expected = log_probabilities(model, source, visible, target_in)
     generator = torch.Generator().manual_seed(4)
     wider = torch.nn.functional.pad(visible, (0, 2))
-    rubbish = torch.randint(0, 17, wider.shape, generator=generator)
-    rubbish = torch.where(wider, torch.nn.functional.pad(source, (0, 2)), rubbish)
+    noise = torch.randint(0, 17, wider.shape, generator=generator)
+    noise = torch.where(wider, torch.nn.functional.pad(source, (0, 2)), noise)
     longer = torch.cat([target_in, torch.randint(0, 17, (4, 3), generator=generator)], dim=1)
-    close(log_probabilities(model, rubbish, wider, longer)[:, :9], expected)
+    close(log_probabilities(model, noise, wider, longer)[:, :9], expected)
 
 
 @every_variant
-def test_a_sentence_alone_is_as_in_company(spec: Transformer) -> None:
+def test_a_sentence_has_the_same_result_alone_and_in_a_batch(spec: Transformer) -> None:
     model, (source, visible, target_in) = build(spec), batch()
     group = log_probabilities(model, source, visible, target_in)
     for sentence, present in enumerate(visible):
-        one = slice(sentence, sentence + 1)
-        alone = log_probabilities(model, source[one, present], visible[one, present], target_in[one])
-        close(alone, group[one])
+        row = slice(sentence, sentence + 1)
+        alone = log_probabilities(model, source[row, present], visible[row, present], target_in[row])
+        close(alone, group[row])
 
 
 @every_variant
@@ -95,13 +95,13 @@ def test_step_by_step_is_blocks_is_whole(spec: Transformer) -> None:
         state = model.start(source, visible, 9)
         steps = []
         for tokens in target_in.split(blocks, dim=1):
-            given, state = model.step(tokens, state)
-            steps.append(given)
+            result, state = model.step(tokens, state)
+            steps.append(result)
         close(torch.cat(steps, dim=1), whole)
 
 
-# How many rows each sentence has, and how many words they write, as a beam search goes: it opens, widens, loses
-# hypotheses here and whole sentences there, widens again.
+# Rows of each sentence, and tokens that a step appends, as in a beam search: it widens, loses hypotheses and whole
+# sentences, and widens again.
 WALK: list[tuple[list[int], int]] = [
     ([3, 3, 3, 3], 1),
     ([5, 1, 2, 4], 1),
@@ -114,52 +114,52 @@ WALK: list[tuple[list[int], int]] = [
 
 
 @every_variant
-def test_rows_picked_as_a_beam_picks_them_are_as_from_scratch(spec: Transformer) -> None:
+def test_picked_rows_have_the_results_of_whole_sentences(spec: Transformer) -> None:
     model, (source, visible, _) = build(spec), batch()
     generator = torch.Generator().manual_seed(5)
     state = model.start(source, visible, 10)
-    owners = torch.arange(4)
+    sentences = torch.arange(4)
     written = torch.full((4, 1), BEGIN)
-    given, state = model.step(written, state)
-    close(given, log_probabilities(model, source, visible, written)[:, -1:])
+    result, state = model.step(written, state)
+    close(result, log_probabilities(model, source, visible, written)[:, -1:])
     for counts, new in WALK:
         chosen = []
         for sentence, count in enumerate(counts):
-            mine = (owners == sentence).nonzero().flatten()
-            # Parents repeat and cross over, as hypotheses do.
-            chosen.append(mine[torch.randint(0, max(len(mine), 1), (count,), generator=generator)])
+            parents = (sentences == sentence).nonzero().flatten()
+            # Parents repeat and change their order, as in a beam search.
+            chosen.append(parents[torch.randint(0, max(len(parents), 1), (count,), generator=generator)])
         rows = torch.cat(chosen)
-        state, owners = state.pick(rows), owners[rows]
+        state, sentences = state.pick(rows), sentences[rows]
         added = torch.randint(3, 17, (len(rows), new), generator=generator)
         written = torch.cat([written[rows], added], dim=1)
-        given, state = model.step(added, state)
-        close(given, log_probabilities(model, source[owners], visible[owners], written)[:, -new:])
+        result, state = model.step(added, state)
+        close(result, log_probabilities(model, source[sentences], visible[sentences], written)[:, -new:])
 
 
-def test_caches_grow_past_the_room_they_began_with() -> None:
+def test_caches_grow_beyond_their_initial_capacity() -> None:
     model, (source, visible, _) = build(VARIANTS["text"]), batch()
     target_in = torch.randint(3, 17, (4, 70), generator=torch.Generator().manual_seed(6))
     state = model.start(source, visible, 70)
     for tokens in target_in.split(7, dim=1):
-        given, state = model.step(tokens, state)
-    close(given, log_probabilities(model, source, visible, target_in)[:, -7:])
+        result, state = model.step(tokens, state)
+    close(result, log_probabilities(model, source, visible, target_in)[:, -7:])
 
 
 @every_variant
-def test_slots_that_no_row_needs_are_thrown_out_of_a_long_search(spec: Transformer) -> None:
+def test_a_long_search_drops_unused_slots(spec: Transformer) -> None:
     model, (source, visible, _) = build(spec), batch()
     max_length = min(60, model.max_positions or 60)
     generator = torch.Generator().manual_seed(8)
     state = model.start(source, visible, max_length)
-    owners, written = torch.arange(4), torch.full((4, 1), BEGIN)
+    sentences, written = torch.arange(4), torch.full((4, 1), BEGIN)
     _, state = model.step(written, state)
     for _ in range(max_length - 1):
-        # Four hypotheses a sentence, all from one: after a step most of what three of them had written is of no use.
-        rows = torch.tensor([int((owners == sentence).nonzero()[-1]) for sentence in range(4)]).repeat_interleave(4)
-        state, owners = state.pick(rows), owners[rows]
+        # Four hypotheses a sentence, all with the same parent: most slots of the other three become unused.
+        rows = torch.tensor([int((sentences == sentence).nonzero()[-1]) for sentence in range(4)]).repeat_interleave(4)
+        state, sentences = state.pick(rows), sentences[rows]
         added = torch.randint(3, 17, (16, 1), generator=generator)
         written = torch.cat([written[rows], added], dim=1)
-        given, state = model.step(added, state)
-    close(given, log_probabilities(model, source[owners], visible[owners], written)[:, -1:])
+        result, state = model.step(added, state)
+    close(result, log_probabilities(model, source[sentences], visible[sentences], written)[:, -1:])
     assert state.ancestors.shape[1] < 1 + 4 * (max_length - 1) or max_length < 10
     assert all(cache.used == state.ancestors.shape[1] <= 2 * max_length + 40 for cache in state.caches)

@@ -1,4 +1,4 @@
-"""Dropout: how often, how much the others grow, and that it repeats for a seed."""
+"""Dropout: probability, scaling, independence and repetition with a seed."""
 
 import math
 
@@ -8,40 +8,40 @@ import torch
 from transduce.model.dropout import Dropout
 
 
-def thinned(probability: float, *shape: int, seed: int = 1, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+def dropped(probability: float, *shape: int, seed: int = 1, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     torch.manual_seed(seed)
     return Dropout(probability)(torch.ones(*shape, dtype=dtype))
 
 
 @pytest.mark.parametrize("probability", [0.1, 0.3, 0.5, 0.9])
 def test_each_element_goes_as_often_as_it_should_and_the_others_are_scaled_up(probability: float) -> None:
-    states = thinned(probability, 100, 999)
-    gone = states == 0
+    states = dropped(probability, 100, 999)
+    zeros = states == 0
     # Five standard deviations: one false alarm in 1.7 million.
     bound = 5 * math.sqrt(probability * (1 - probability) / states.numel())
-    assert gone.double().mean().item() == pytest.approx(probability, abs=bound)
-    kept = states[~gone]
-    torch.testing.assert_close(kept, torch.full_like(kept, 1 / (1 - probability)), rtol=1e-3, atol=0)
-    # Neighbours, in a row and one below the other, go independently.
-    for one, other in [(gone[:, 1:], gone[:, :-1]), (gone[1:], gone[:-1])]:
-        assert (one & other).double().mean().item() == pytest.approx(probability**2, abs=2 * bound)
+    assert zeros.double().mean().item() == pytest.approx(probability, abs=bound)
+    scaled = states[~zeros]
+    torch.testing.assert_close(scaled, torch.full_like(scaled, 1 / (1 - probability)), rtol=1e-3, atol=0)
+    # Neighbours, in a row and in a column, are independent.
+    for left, right in [(zeros[:, 1:], zeros[:, :-1]), (zeros[1:], zeros[:-1])]:
+        assert (left & right).double().mean().item() == pytest.approx(probability**2, abs=2 * bound)
 
 
-def test_a_seed_repeats_and_every_call_draws_anew() -> None:
-    assert torch.equal(thinned(0.3, 7, 31), thinned(0.3, 7, 31))
-    assert not torch.equal(thinned(0.3, 7, 31), thinned(0.3, 7, 31, seed=2))
+def test_a_seed_repeats_the_mask_and_each_call_draws_a_new_one() -> None:
+    assert torch.equal(dropped(0.3, 7, 31), dropped(0.3, 7, 31))
+    assert not torch.equal(dropped(0.3, 7, 31), dropped(0.3, 7, 31, seed=2))
     dropout = Dropout(0.3)
     assert not torch.equal(dropout(torch.ones(7, 31)), dropout(torch.ones(7, 31)))
 
 
 @pytest.mark.parametrize("shape", [(1,), (3,), (5, 1, 7), (0, 4)])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_any_shape_and_kind_of_number_is_kept(shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    states = thinned(0.3, *shape, dtype=dtype)
+def test_shape_and_dtype_are_kept(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    states = dropped(0.3, *shape, dtype=dtype)
     assert (tuple(states.shape), states.dtype) == (shape, dtype)
 
 
-def test_the_gradient_goes_where_the_states_went() -> None:
+def test_the_gradient_has_the_same_mask() -> None:
     torch.manual_seed(1)
     inner = torch.randn(7, 31, dtype=torch.float64, requires_grad=True)
     states = Dropout(0.3)(inner)
@@ -49,11 +49,11 @@ def test_the_gradient_goes_where_the_states_went() -> None:
     torch.testing.assert_close(inner.grad * inner.detach(), states.detach())
 
 
-def test_nothing_is_dropped_in_reading_or_at_probability_zero() -> None:
+def test_nothing_is_dropped_in_evaluation_or_at_probability_zero() -> None:
     inner = torch.randn(7, 31)
     assert Dropout(0.3).eval()(inner) is inner
     assert Dropout(0.0)(inner) is inner
 
 
 def test_a_probability_of_nearly_one_leaves_nearly_nothing() -> None:
-    assert (thinned(1 - 1e-9, 10, 99) == 0).double().mean() > 0.99
+    assert (dropped(1 - 1e-9, 10, 99) == 0).double().mean() > 0.99

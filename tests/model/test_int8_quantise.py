@@ -1,4 +1,4 @@
-"""Products in int8: exact sums of rounded numbers, near the float32 products, and each row by itself."""
+"""Products in int8: exact sums of rounded numbers, near the float32 products, and rows independent."""
 
 import os
 import platform
@@ -20,41 +20,39 @@ def numbers(*shape: int, seed: int = 1) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def by_hand(states: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The same in float64, from the definition: a scale a row on both sides, whole numbers between."""
+def reference_product(states: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Returns the int8 product in float64, from the definition: rows of integers, each with a scale."""
 
-    def whole(matrix: Tensor, largest: int) -> tuple[Tensor, Tensor]:
+    def quantised(matrix: Tensor, largest: int) -> tuple[Tensor, Tensor]:
         scale = matrix.abs().amax(1, keepdim=True) / largest
         return (matrix / scale).add(128.5).floor().sub(128).double(), scale.double()
 
-    (one, its), (other, others) = whole(states, 127), whole(weight, largest_weight())
-    product = (one @ other.T) * its * others.T
+    (x, x_scales), (w, w_scales) = quantised(states, 127), quantised(weight, largest_weight())
+    product = (x @ w.T) * x_scales * w_scales.T
     return product if bias is None else product + bias
 
 
 @pytest.mark.parametrize(("rows", "inputs", "outputs"), SIZES)
 @pytest.mark.parametrize("biased", [True, False])
-def test_the_product_is_that_of_whole_numbers_with_a_scale_a_row(
-    rows: int, inputs: int, outputs: int, biased: bool
-) -> None:
-    # Rows and columns of very different sizes: one scale for all of a side would lose the small ones.
+def test_the_product_is_that_of_integers_with_a_scale_a_row(rows: int, inputs: int, outputs: int, biased: bool) -> None:
+    # Rows of very different sizes: a single scale for the matrix would round small rows to 0.
     states = numbers(rows, inputs) * 10.0 ** torch.arange(rows).remainder(5).sub(2).unsqueeze(1)
     weight = numbers(outputs, inputs, seed=2) * 10.0 ** torch.arange(outputs).remainder(3).sub(1).unsqueeze(1)
     bias = numbers(outputs, seed=3) if biased else None
-    found = Int8Linear(weight, bias)(states)
-    torch.testing.assert_close(found.double(), by_hand(states, weight, bias), rtol=1e-5, atol=1e-6)
+    output = Int8Linear(weight, bias)(states)
+    torch.testing.assert_close(output.double(), reference_product(states, weight, bias), rtol=1e-5, atol=1e-6)
     exact = nn.functional.linear(states, weight, bias)
-    assert float((found - exact).norm() / exact.norm()) < 0.02
+    assert float((output - exact).norm() / exact.norm()) < 0.02
 
 
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="of x86 processors")
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="only x86 processors lack VNNI")
 def test_sums_are_exact_without_vnni() -> None:
-    """There two products are added in 16 bits, which is too few for weights of eight."""
+    """Without VNNI two products are added in 16 bits, too few for 8-bit weights."""
     code = """
 import torch
 from transduce.model.int8.quantise import Int8Linear, largest_weight
-found = Int8Linear(torch.ones(100, 512), None)(torch.ones(7, 512))
-print(largest_weight(), bool(((found - 512).abs() < 1).all()))
+output = Int8Linear(torch.ones(100, 512), None)(torch.ones(7, 512))
+print(largest_weight(), bool(((output - 512).abs() < 1).all()))
 """
     variables = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
     done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
@@ -83,15 +81,14 @@ def test_a_quantised_copy_is_near_the_model_which_does_not_change(name: str, mon
     source, target = torch.randint(3, 17, (4, 6)), torch.randint(3, 17, (4, 5))
     visible = torch.ones_like(source, dtype=torch.bool)
     exact = model.readout(model(source, visible, target).states)
-    whole = model.step(target, model.start(source, visible, 5))[0]
-    monkeypatch.setitem(sys.modules, "numba", None)  # an import of it fails
+    stepped = model.step(target, model.start(source, visible, 5))[0]
+    monkeypatch.setitem(sys.modules, "numba", None)  # `import numba` fails
     quantised = quantise(model)
     assert not any(isinstance(module, nn.Linear) for module in quantised.modules())
     assert isinstance(quantised.readout, Int8Readout)
-    found = quantised.step(target, quantised.start(source, visible, 5))[0]
-    # The argument is as it was.
-    assert torch.equal(model.step(target, model.start(source, visible, 5))[0], whole)
+    output = quantised.step(target, quantised.start(source, visible, 5))[0]
+    assert torch.equal(model.step(target, model.start(source, visible, 5))[0], stepped)
     assert quantised.target_embedding.weight is model.target_embedding.weight
-    assert not torch.equal(found, whole)
-    assert float((found - exact).abs().max()) < 0.2
-    torch.testing.assert_close(found.exp().sum(-1), torch.ones(4, 5))
+    assert not torch.equal(output, stepped)
+    assert float((output - exact).abs().max()) < 0.2
+    torch.testing.assert_close(output.exp().sum(-1), torch.ones(4, 5))

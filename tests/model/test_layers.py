@@ -1,4 +1,4 @@
-"""Layers and the whole model against torch's own with the same weights, in float64."""
+"""Layers and the whole model against torch's with the same weights, in float64."""
 
 import math
 from itertools import product
@@ -14,7 +14,7 @@ from transduce.model.dropout import Dropout
 from transduce.model.layers import DecoderLayer, EncoderLayer
 
 D_MODEL, D_FF, HEADS = 20, 22, 5  # torch fixes d_k = d_v = d_model / heads, here 4
-EPSILON = 1e-3  # large, to be seen
+EPSILON = 1e-3  # large, so that its place matters
 SOURCE, TARGET = 7, 9
 
 Ours = EncoderLayer | DecoderLayer
@@ -22,7 +22,7 @@ Theirs = nn.TransformerEncoderLayer | nn.TransformerDecoderLayer
 
 
 class Halve(nn.Module):
-    """Stands where dropout stands, to show where that is."""
+    """A substitute for dropout that shows where dropout is applied."""
 
     def forward(self, states: Tensor) -> Tensor:
         return states / 2
@@ -43,8 +43,8 @@ def settings(norm: str = "post", activation: str = "relu") -> Transformer:
     )
 
 
-def spread(module: nn.Module) -> None:
-    """Weights for which each part matters, drawn anew."""
+def draw_large_weights(module: nn.Module) -> None:
+    """Draws weights so large that every part matters."""
     torch.manual_seed(1)
     with torch.no_grad():
         for weight in module.parameters():
@@ -76,10 +76,11 @@ def copy(ours: Ours, theirs: Theirs) -> None:
         norms.append((ours.around_cross.norm, theirs.norm2))
         last = theirs.norm3
     norms.append((ours.around_feed_forward.norm, last))
-    for mine, other in attentions:
-        copy_attention(mine, other)
-    for mine, other in [*norms, (ours.feed_forward.inner, theirs.linear1), (ours.feed_forward.outer, theirs.linear2)]:
-        other.load_state_dict(mine.state_dict())
+    for attention, torch_attention in attentions:
+        copy_attention(attention, torch_attention)
+    linears = [(ours.feed_forward.inner, theirs.linear1), (ours.feed_forward.outer, theirs.linear2)]
+    for module, torch_module in [*norms, *linears]:
+        torch_module.load_state_dict(module.state_dict())
 
 
 def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
@@ -93,12 +94,12 @@ def random_states(length: int, seed: int) -> Tensor:
 
 
 def triangle() -> Tensor:
-    """torch's mask of what may not be looked at."""
+    """Returns torch's causal mask, True where attention is not allowed."""
     return torch.ones(TARGET, TARGET, dtype=torch.bool).triu(1)
 
 
-def close(one: Tensor, other: Tensor) -> None:
-    torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+def close(actual: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("norm", "activation"), [*product(["post", "pre"], ["relu", "gelu"])])
@@ -107,7 +108,7 @@ def test_an_encoder_layer_is_torchs_own(norm: str, activation: str) -> None:
         EncoderLayer(settings(norm, activation).layer).double(),
         torchs(nn.TransformerEncoderLayer, norm, activation),
     )
-    spread(ours)
+    draw_large_weights(ours)
     copy(ours, theirs)
     states, visible = random_states(SOURCE, 2), batch().visible
     close(ours(states, visible.unsqueeze(1)).states, theirs(states, src_key_padding_mask=~visible))
@@ -116,33 +117,33 @@ def test_an_encoder_layer_is_torchs_own(norm: str, activation: str) -> None:
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_a_decoder_layer_is_torchs_own(norm: str) -> None:
     ours, theirs = DecoderLayer(settings(norm).layer).double(), torchs(nn.TransformerDecoderLayer, norm)
-    spread(ours)
+    draw_large_weights(ours)
     copy(ours, theirs)
     states, encoded, visible = random_states(TARGET, 2), random_states(SOURCE, 3), batch().visible
-    found = ours(states, ours.cross.project_key_value(encoded), visible.unsqueeze(1)).states
-    close(found, theirs(states, encoded, tgt_mask=triangle(), memory_key_padding_mask=~visible))
+    output = ours(states, ours.cross.project_key_value(encoded), visible.unsqueeze(1)).states
+    close(output, theirs(states, encoded, tgt_mask=triangle(), memory_key_padding_mask=~visible))
 
 
 def torchs_transformer(model: TransformerModel, norm: str) -> nn.Transformer:
-    """torch's Transformer with the model's weights: no norm at the top after post-norm, as in the paper."""
+    """Returns torch's Transformer with the weights of the model; without last norms for post-norm, as in the paper."""
     layers = (torchs(nn.TransformerEncoderLayer, norm), torchs(nn.TransformerDecoderLayer, norm))
-    tops = [nn.LayerNorm(D_MODEL, eps=EPSILON, dtype=torch.float64) if norm == "pre" else None for _ in layers]
-    encoder = nn.TransformerEncoder(layers[0], 2, tops[0], enable_nested_tensor=False)
-    decoder = nn.TransformerDecoder(layers[1], 3, tops[1])
+    last_norms = [nn.LayerNorm(D_MODEL, eps=EPSILON, dtype=torch.float64) if norm == "pre" else None for _ in layers]
+    encoder = nn.TransformerEncoder(layers[0], 2, last_norms[0], enable_nested_tensor=False)
+    decoder = nn.TransformerDecoder(layers[1], 3, last_norms[1])
     whole = nn.Transformer(D_MODEL, HEADS, custom_encoder=encoder, custom_decoder=decoder, batch_first=True)
     for ours, theirs in [(model.encoder, encoder.layers), (model.decoder, decoder.layers)]:
-        for mine, other in zip(ours, theirs, strict=True):
-            copy(mine, other)
-    for mine, other in [(model.encoder_norm, tops[0]), (model.decoder_norm, tops[1])]:
-        if other is not None:
-            other.load_state_dict(mine.state_dict())
+        for layer, torch_layer in zip(ours, theirs, strict=True):
+            copy(layer, torch_layer)
+    for norm_module, last_norm in zip((model.encoder_norm, model.decoder_norm), last_norms, strict=True):
+        if last_norm is not None:
+            last_norm.load_state_dict(norm_module.state_dict())
     return whole
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_the_whole_model_is_torchs_own(norm: str) -> None:
     model = settings(norm).build(Vocabulary(source=17, target=17)).double()
-    spread(model)
+    draw_large_weights(model)
     source, visible, target_in = batch()
     theirs = torchs_transformer(model, norm)
     expected = theirs(
@@ -159,9 +160,9 @@ def test_the_whole_model_is_torchs_own(norm: str) -> None:
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_dropout_is_on_each_sub_layers_output_before_it_is_added(norm: str) -> None:
-    """Section 5.4; a stand-in that halves is the same as halving what each sub-layer gives."""
+    """Section 5.4: `Halve` in place of dropout equals halving the output of each sub-layer."""
     ours, theirs = DecoderLayer(settings(norm).layer).double(), torchs(nn.TransformerDecoderLayer, norm)
-    spread(ours)
+    draw_large_weights(ours)
     copy(ours, theirs)
     for wrapper in (ours.around_mixer, ours.around_cross, ours.around_feed_forward):
         assert isinstance(wrapper.dropout, Dropout)
@@ -171,8 +172,8 @@ def test_dropout_is_on_each_sub_layers_output_before_it_is_added(norm: str) -> N
             module.weight /= 2
             module.bias /= 2
     states, encoded, visible = random_states(TARGET, 2), random_states(SOURCE, 3), batch().visible
-    found = ours(states, ours.cross.project_key_value(encoded), visible.unsqueeze(1)).states
-    close(found, theirs(states, encoded, tgt_mask=triangle(), memory_key_padding_mask=~visible))
+    output = ours(states, ours.cross.project_key_value(encoded), visible.unsqueeze(1)).states
+    close(output, theirs(states, encoded, tgt_mask=triangle(), memory_key_padding_mask=~visible))
 
 
 def test_dropout_is_on_the_sums_of_embeddings_and_positions_and_off_inside_the_sub_layers() -> None:
@@ -189,9 +190,9 @@ def test_dropout_has_the_settings_probability_everywhere() -> None:
     values = {**settings().as_dictionary(), "dropout": 0.3}
     values["feed_forward"] = {"kind": "feed_forward", "d_ff": D_FF, "dropout": 0.2}
     model = Transformer.model_validate(values).build(Vocabulary(source=17, target=17))
-    found = sorted(module.probability for module in model.modules() if isinstance(module, Dropout))
-    # Two embeddings, two and three sub-layers in each of two and three layers; a feed-forward network in each of five.
-    assert found == [0.2] * 5 + [0.3] * (2 + 2 * 2 + 3 * 3)
+    probabilities = sorted(module.probability for module in model.modules() if isinstance(module, Dropout))
+    # Embeddings: 2. Sub-layers: 2 in each of 2 encoder layers, 3 in each of 3 decoder layers. Feed-forward networks: 5.
+    assert probabilities == [0.2] * 5 + [0.3] * (2 + 2 * 2 + 3 * 3)
 
 
 def test_the_feed_forward_network_drops_after_the_activation() -> None:
@@ -203,7 +204,7 @@ def test_the_feed_forward_network_drops_after_the_activation() -> None:
 
 
 def test_the_feed_forward_network_is_two_convolutions_of_kernel_one() -> None:
-    """Section 3.3 says so."""
+    """Section 3.3 describes the network so."""
     network = FeedForward(d_ff=D_FF).build(D_MODEL).double()
     first = nn.Conv1d(D_MODEL, D_FF, kernel_size=1, dtype=torch.float64)
     second = nn.Conv1d(D_FF, D_MODEL, kernel_size=1, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Memory networks against their equations in NumPy, one word at a time (Sukhbaatar et al. 2015, section 2)."""
+"""Memory networks against their equations in NumPy, token by token (Sukhbaatar et al. 2015, section 2)."""
 
 import json
 
@@ -12,7 +12,7 @@ from transduce.model.positions import sinusoids
 
 SOURCE = torch.tensor([[5, 9, 3, 7, 4], [8, 3, 0, 0, 0]])
 TARGET = torch.tensor([[1, 4, 4, 10, 6, 11], [1, 12, 3, 9, 5, 7]])
-D_MODEL, SPAN, HOPS, NEAR = 8, 3, 2, 0.1
+D_MODEL, SPAN, HOPS, DEVIATION = 8, 3, 2, 0.1
 PAIRS = {"adjacent": [(0, 1), (1, 2)], "layerwise": [(0, 1), (0, 1)], "untied": [(0, 1), (2, 3)]}
 
 every_tying = pytest.mark.parametrize("tying", PAIRS)
@@ -29,24 +29,25 @@ def memory_network(tying):
     return built.double().eval()
 
 
-def queried(model, tying, source, written):
-    """The last hop's u of one sentence after the last of the words `written`: p = softmax(uᵀm), u ← u + Σ p c.
+def last_query(model, tying, source, written):
+    """Returns u of the last hop after the last of the tokens `written`: p = softmax(uᵀm), u ← u + Σ p c.
 
-    The first u is Bx with B = A¹; layer by layer it goes through H from hop to hop; ReLU is on one half of it.
+    The first u is Bx with B = A¹. With `layerwise` tying H maps u from hop to hop. ReLU applies to one half of u.
     """
     parts = [(table.source.weight, table.target.weight, table.ago) for table in model.tables]
     tables = [[part.detach().numpy() for part in table] for table in parts]
-    places, recent = sinusoids(len(written) + len(source), D_MODEL).double().numpy(), written[-SPAN:]
+    positions, recent = sinusoids(len(written) + len(source), D_MODEL).double().numpy(), written[-SPAN:]
 
-    def remembered(table):
-        tokens, own, ago = tables[table]
-        return np.concatenate([tokens[source] + NEAR * places[: len(source)], own[recent] + ago[-len(recent) :]])
+    def vectors(table):
+        source_vectors, target_vectors, ago = tables[table]
+        of_source = source_vectors[source] + DEVIATION * positions[: len(source)]
+        return np.concatenate([of_source, target_vectors[recent] + ago[-len(recent) :]])
 
-    query = tables[0][1][written[-1]] + NEAR * places[len(written) - 1]
-    for read, given in PAIRS[tying]:
-        powers = np.exp(remembered(read) @ query)
-        gathered = powers / powers.sum() @ remembered(given)
-        query = (model.between.weight.detach().numpy() @ query if tying == "layerwise" else query) + gathered
+    query = tables[0][1][written[-1]] + DEVIATION * positions[len(written) - 1]
+    for inputs, outputs in PAIRS[tying]:
+        powers = np.exp(vectors(inputs) @ query)
+        attended = powers / powers.sum() @ vectors(outputs)
+        query = (model.between.weight.detach().numpy() @ query if tying == "layerwise" else query) + attended
         query[D_MODEL // 2 :] = np.maximum(query[D_MODEL // 2 :], 0)
     return query
 
@@ -54,17 +55,17 @@ def queried(model, tying, source, written):
 @every_tying
 def test_hops_are_those_of_the_equations(tying):
     model = memory_network(tying)
-    found = model(SOURCE, SOURCE != 0, TARGET).states.detach().numpy()
-    for row, many in enumerate((5, 2)):
+    states = model(SOURCE, SOURCE != 0, TARGET).states.detach().numpy()
+    for row, length in enumerate((5, 2)):
         for place in range(TARGET.shape[1]):
             written = TARGET[row, : place + 1].numpy()
-            expected = queried(model, tying, SOURCE[row, :many].numpy(), written)
-            np.testing.assert_allclose(found[row, place], expected, rtol=0, atol=1e-12)
+            expected = last_query(model, tying, SOURCE[row, :length].numpy(), written)
+            np.testing.assert_allclose(states[row, place], expected, rtol=0, atol=1e-12)
 
 
 @every_tying
-def test_the_answer_is_of_the_last_output_table(tying):
-    """Wᵀ = C^K (section 2.2); that B = A¹ is in the equations above."""
+def test_the_readout_is_the_last_output_table(tying):
+    """Wᵀ = C^K (section 2.2)."""
     model = memory_network(tying)
     last = list(model.tables)[PAIRS[tying][-1][1]].target.weight
     assert model.readout.weight is last

@@ -1,4 +1,4 @@
-"""What section 3.5 says of positions, in the text's layout and in the released code's."""
+"""Positions of section 3.5, in the layout of the paper and in that of the released code."""
 
 import math
 
@@ -13,12 +13,12 @@ LAYOUTS = ["interleaved", "halves"]
 
 
 def spacing(layout: str) -> float:
-    """Over how many pairs the exponents are spread."""
+    """Returns the number of pairs over which the exponents go from 0 to 1."""
     return D_MODEL / 2 if layout == "interleaved" else D_MODEL / 2 - 1
 
 
 def waves(layout: str, length: int = 600) -> tuple[torch.Tensor, torch.Tensor]:
-    """All sines and all cosines, [length pairs]."""
+    """Returns all sines and all cosines, each [length pairs]."""
     table = Sinusoidal(layout=layout).build(D_MODEL)(0, length).double()
     if layout == "halves":
         return table[:, : D_MODEL // 2], table[:, D_MODEL // 2 :]
@@ -69,15 +69,15 @@ def test_wavelengths_are_geometric_from_2_pi_towards_10000_times_2_pi(layout: st
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("offset", [1, 2, 13, 100, 250])
 def test_the_position_k_words_further_is_a_linear_function_of_the_position(layout: str, offset: int) -> None:
-    """Section 3.5: each pair of a sine and a cosine turns by k times its rate, wherever it stands."""
+    """Section 3.5: each pair of a sine and a cosine is rotated by k times its rate."""
     table = Sinusoidal(layout=layout).build(D_MODEL)(0, 600).double()
-    turned = torch.zeros(D_MODEL, D_MODEL, dtype=torch.float64)
+    rotation = torch.zeros(D_MODEL, D_MODEL, dtype=torch.float64)
     for pair in range(D_MODEL // 2):
         sine, cosine = (2 * pair, 2 * pair + 1) if layout == "interleaved" else (pair, D_MODEL // 2 + pair)
         angle = offset / 10000 ** (pair / spacing(layout))
-        turned[sine, sine] = turned[cosine, cosine] = math.cos(angle)
-        turned[sine, cosine], turned[cosine, sine] = math.sin(angle), -math.sin(angle)
-    torch.testing.assert_close(table[:-offset] @ turned.T, table[offset:], rtol=0, atol=1e-6)
+        rotation[sine, sine] = rotation[cosine, cosine] = math.cos(angle)
+        rotation[sine, cosine], rotation[cosine, sine] = math.sin(angle), -math.sin(angle)
+    torch.testing.assert_close(table[:-offset] @ rotation.T, table[offset:], rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -91,7 +91,7 @@ def test_sinusoids_go_on_beyond_the_table_they_began_with(layout: str) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_narrowest_model_has_positions(layout: str) -> None:
+def test_a_model_of_width_two_has_positions(layout: str) -> None:
     angles = torch.arange(5, dtype=torch.float64)
     expected = torch.stack([angles.sin(), angles.cos()], dim=1).float()
     torch.testing.assert_close(sinusoids(5, 2, layout), expected)

@@ -1,4 +1,4 @@
-"""The readout's loss, worked out in chunks with its gradients, against torch's cross-entropy and the formula."""
+"""The loss of the readout and its gradients, computed in chunks, against torch's cross-entropy and the formula."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def states(seed: int = 1) -> Tensor:
 
 
 def targets(seed: int = 2) -> Tensor:
-    """Words with some padding within and after them."""
+    """Returns tokens with padding within and after them."""
     target = torch.randint(0, VOCABULARY, (BATCH, TARGET), generator=torch.Generator().manual_seed(seed))
     target[1, 4:] = target[3, 2:] = PAD
     return target
@@ -35,8 +35,8 @@ def built(seed: int = 3, scale: float = 1.0) -> Readout:
     return Readout(nn.Parameter(scale * weight), PAD)
 
 
-def by_hand(log_probabilities: Tensor, target: Tensor, smoothing: Smoothing) -> Tensor:
-    """−Σ q log p over the words, with q written out for each."""
+def reference_loss(log_probabilities: Tensor, target: Tensor, smoothing: Smoothing) -> Tensor:
+    """Returns −Σ q log p over the tokens, with an explicit q for each."""
     total = torch.zeros((), dtype=torch.float64)
     for row, token in zip(log_probabilities.flatten(0, 1), target.flatten().tolist()):
         if token == PAD:
@@ -55,8 +55,8 @@ def gradients(loss: Tensor, readout: Readout, inner: Tensor) -> tuple[Tensor, ..
     return torch.autograd.grad(0.7 * loss, [inner, readout.weight])
 
 
-def close(one: Tensor | tuple[Tensor, ...], other: Tensor | tuple[Tensor, ...]) -> None:
-    torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+def close(actual: Tensor | tuple[Tensor, ...], expected: Tensor | tuple[Tensor, ...]) -> None:
+    torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.3])
@@ -84,7 +84,7 @@ def test_the_loss_and_its_gradients_are_the_formulas(
     monkeypatch.setattr(readout_module, "CHUNK", chunk)
     readout, inner, target = built(), states(), targets()
     loss = readout.loss(inner, target, smoothing)
-    expected = by_hand(torch.log_softmax(inner @ readout.weight.T, -1), target, smoothing)
+    expected = reference_loss(torch.log_softmax(inner @ readout.weight.T, -1), target, smoothing)
     close(loss.smoothed, expected)
     close(gradients(loss.smoothed, readout, inner), gradients(expected, readout, inner))
 
@@ -103,7 +103,7 @@ def test_gradients_are_those_of_finite_differences(smoothing: Smoothing) -> None
     assert torch.autograd.gradcheck(loss, (inner, weight))
 
 
-def test_padding_counts_nothing_whatever_stands_there() -> None:
+def test_padding_has_no_loss_and_no_gradient() -> None:
     readout, inner, target = built(), states(), targets()
     smoothing = Smoothing(epsilon=0.1)
     loss = readout.loss(inner, target, smoothing)
@@ -112,8 +112,8 @@ def test_padding_counts_nothing_whatever_stands_there() -> None:
     gradient, _ = gradients(loss.smoothed, readout, inner)
     assert not gradient.masked_select(padded).any()
     close(tuple(readout.loss(inner.masked_fill(padded, 7.0), target, smoothing)), tuple(loss))
-    nothing = readout.loss(inner, torch.full_like(target, PAD), smoothing)
-    assert (nothing.smoothed, nothing.unsmoothed) == (0, 0)
+    padding = readout.loss(inner, torch.full_like(target, PAD), smoothing)
+    assert (padding.smoothed, padding.unsmoothed) == (0, 0)
 
 
 def test_the_unsmoothed_sum_carries_no_gradient_and_is_the_smoothed_one_without_smoothing() -> None:
@@ -137,20 +137,20 @@ def test_the_loss_is_the_same_without_gradients() -> None:
 def test_large_logits_do_not_overflow() -> None:
     readout, inner, target = built(scale=1000.0), states(), targets()
     loss = readout.loss(inner, target, Smoothing(epsilon=0.1))
-    expected = by_hand(torch.log_softmax(inner @ readout.weight.T, -1), target, Smoothing(epsilon=0.1))
+    expected = reference_loss(torch.log_softmax(inner @ readout.weight.T, -1), target, Smoothing(epsilon=0.1))
     close(loss.smoothed, expected)
     assert all(gradient.isfinite().all() for gradient in gradients(loss.smoothed, readout, inner))
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("bfloat16", 0.02)])
-def test_a_word_whose_probability_is_zero_costs_what_its_logit_says(precision: str, tolerance: float) -> None:
+def test_the_loss_of_a_token_of_probability_zero_comes_from_its_logit(precision: str, tolerance: float) -> None:
     readout, inner, target = built(scale=100.0).float(), states().detach().float(), targets()
     logits = (inner @ readout.weight.T).flatten(0, 1)
     expected = nn.functional.cross_entropy(logits, target.flatten(), reduction="sum", ignore_index=PAD)
     with torch.autocast("cpu", dtype=getattr(torch, precision), enabled=precision != "float32"):
         loss = readout.loss(inner, target, Smoothing())
-    likely = logits.softmax(1).gather(1, target.flatten().unsqueeze(1))[target.flatten() != PAD]
-    assert (likely == 0).any()
+    probabilities = logits.softmax(1).gather(1, target.flatten().unsqueeze(1))[target.flatten() != PAD]
+    assert (probabilities == 0).any()
     torch.testing.assert_close(tuple(loss), (expected, expected), rtol=tolerance, atol=0)
 
 
@@ -161,15 +161,14 @@ def test_bfloat16_products_are_summed_in_float32() -> None:
         loss: Loss = readout.loss(inner, target, Smoothing(epsilon=0.1))
     assert loss.smoothed.dtype == torch.float32
     torch.testing.assert_close(tuple(loss), tuple(expected), rtol=0.01, atol=0)
-    found, wanted = gradients(loss.smoothed, readout, inner), gradients(expected.smoothed, readout, inner)
-    assert [gradient.dtype for gradient in found] == [torch.float32] * 2
-    torch.testing.assert_close(found, wanted, rtol=0.05, atol=0.05)
+    actual, wanted = gradients(loss.smoothed, readout, inner), gradients(expected.smoothed, readout, inner)
+    assert [gradient.dtype for gradient in actual] == [torch.float32] * 2
+    torch.testing.assert_close(actual, wanted, rtol=0.05, atol=0.05)
 
 
 def test_log_probabilities_are_normalised_in_float32_at_least() -> None:
     readout, inner = built(), states()
-    found = readout(inner)
-    close(found, torch.log_softmax(inner @ readout.weight.T, -1))
-    rough = readout.bfloat16()(inner.bfloat16())
-    assert rough.dtype == torch.float32
-    torch.testing.assert_close(rough.exp().sum(-1), torch.ones(BATCH, TARGET), rtol=0, atol=1e-5)
+    close(readout(inner), torch.log_softmax(inner @ readout.weight.T, -1))
+    log_probabilities = readout.bfloat16()(inner.bfloat16())
+    assert log_probabilities.dtype == torch.float32
+    torch.testing.assert_close(log_probabilities.exp().sum(-1), torch.ones(BATCH, TARGET), rtol=0, atol=1e-5)

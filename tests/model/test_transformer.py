@@ -1,4 +1,4 @@
-"""The model as a whole: embeddings, what is shared, first weights, refusals."""
+"""The whole model: embeddings, shared matrices, initialisation, errors."""
 
 import math
 
@@ -36,10 +36,10 @@ def test_one_matrix_serves_both_embeddings_and_the_readout_and_gathers_the_gradi
     matrices = [shared.source_embedding.weight, shared.target_embedding.weight, shared.readout.weight]
     assert all(matrix is matrices[0] for matrix in matrices)
     assert sum(tuple(weight.shape) == (17, 14) for weight in shared.parameters()) == 1
-    apart = build(changed(embeddings="separate", readout={"kind": "separate"}), source=17)
-    apart.load_state_dict(shared.state_dict())
-    ours = [apart.source_embedding.weight, apart.target_embedding.weight, apart.readout.weight]
-    gradients = torch.autograd.grad(loss(apart), ours)
+    separate = build(changed(embeddings="separate", readout={"kind": "separate"}), source=17)
+    separate.load_state_dict(shared.state_dict())
+    ours = [separate.source_embedding.weight, separate.target_embedding.weight, separate.readout.weight]
+    gradients = torch.autograd.grad(loss(separate), ours)
     assert all(gradient.abs().max() > 1e-3 for gradient in gradients)
     (group,) = torch.autograd.grad(loss(shared), matrices[:1])
     torch.testing.assert_close(group, torch.stack(gradients).sum(0), rtol=1e-12, atol=1e-12)
@@ -49,7 +49,7 @@ def test_one_matrix_serves_both_embeddings_and_the_readout_and_gathers_the_gradi
     ("embeddings", "readout", "matrices"),
     [("shared", "tied", 1), ("shared", "separate", 2), ("separate", "tied", 2), ("separate", "separate", 3)],
 )
-def test_as_many_matrices_of_the_vocabulary_as_are_not_shared(embeddings: str, readout: str, matrices: int) -> None:
+def test_the_number_of_matrices_follows_from_what_is_shared(embeddings: str, readout: str, matrices: int) -> None:
     model = changed(embeddings=embeddings, readout={"kind": readout}).build(Vocabulary(source=17, target=17))
     assert sum(tuple(weight.shape) == (17, 14) for weight in model.parameters()) == matrices
 
@@ -70,7 +70,7 @@ def test_the_released_codes_decoder_starts_from_zeros() -> None:
     assert torch.equal(first[0, 0], sinusoids(1, 14)[0].double())
     torch.testing.assert_close(first[0, 1:], symbol.target_embedding(tokens)[0, 1:])
     assert not torch.allclose(symbol.target_embedding(tokens)[0, 0], first[0, 0])
-    # Only the decoder's first input: the source may hold the symbol's embedding.
+    # The source embedding of the begin symbol is not zeros.
     torch.testing.assert_close(zeros.source_embedding(tokens), symbol.source_embedding(tokens))
 
 
@@ -84,52 +84,52 @@ def test_post_norm_ends_normalised_and_pre_norm_has_a_norm_of_its_own_at_the_top
             torch.testing.assert_close(states.var(-1, correction=0), torch.ones(states.shape[:2]), rtol=0, atol=1e-3)
 
 
-def test_dropout_is_off_in_reading_and_on_in_training() -> None:
+def test_dropout_is_active_in_training_only() -> None:
     model = changed(dropout=0.3).build(Vocabulary(source=17, target=17))
     assert torch.equal(model.eval()(*batch()).states, model(*batch()).states)
     assert not torch.equal(model.train()(*batch()).states, model(*batch()).states)
 
 
-def projections(heads: int, d_k: int, d_v: int, initialisation: str, over_encoder: bool) -> tuple[Tensor, ...]:
-    """W^Q, W^K and W^V of a fresh model of width 64, of a self-attention or of one over the encoder's output."""
+def projections(heads: int, d_k: int, d_v: int, initialisation: str, is_cross: bool) -> tuple[Tensor, ...]:
+    """Returns the initial W^Q, W^K and W^V of self-attention or of cross-attention in a model of width 64."""
     torch.manual_seed(1)
     attention = Attention(heads=heads, d_k=d_k, d_v=d_v).as_dictionary()
     spec = changed(d_model=64, mixer=attention, cross=attention, initialisation=initialisation)
     layer = spec.build(Vocabulary(source=17, target=17)).decoder[0]
-    module = layer.cross if over_encoder else layer.mixer
+    module = layer.cross if is_cross else layer.mixer
     keys = heads * d_k
     return module.query.weight, module.key_value.weight[:keys], module.key_value.weight[keys:]
 
 
 def assert_uniform(weight: Tensor, bound: float) -> None:
-    """Within the bound and nearly reaching it; mean square bound²/3 within five standard errors, 1 false in 10^6."""
+    """Asserts a maximum near the bound and a mean square of bound²/3: five standard errors, 1 false alarm in 10^6."""
     assert bound * 0.98 < weight.abs().max() <= bound
     squares = (weight.detach().double() / bound) ** 2
     assert abs(squares.mean() - 1 / 3) < 5 * math.sqrt(4 / 45 / weight.numel())
 
 
-@pytest.mark.parametrize("over_encoder", [False, True])
-def test_projections_are_glorot_uniform_each_by_its_own_shape(over_encoder: bool) -> None:
-    query, keys, values = projections(5, 12, 20, "glorot", over_encoder)
+@pytest.mark.parametrize("is_cross", [False, True])
+def test_glorot_draws_each_projection_by_its_own_shape(is_cross: bool) -> None:
+    query, keys, values = projections(5, 12, 20, "glorot", is_cross)
     assert_uniform(query, math.sqrt(6 / (64 + 60)))
     assert_uniform(keys, math.sqrt(6 / (64 + 60)))
     assert_uniform(values, math.sqrt(6 / (64 + 100)))
 
 
-def test_what_the_released_code_multiplies_as_one_matrix_is_drawn_as_one() -> None:
-    for weight in projections(5, 12, 20, "fused-glorot", over_encoder=False):
+def test_fused_glorot_draws_the_projections_as_one_matrix() -> None:
+    for weight in projections(5, 12, 20, "fused-glorot", is_cross=False):
         assert_uniform(weight, math.sqrt(6 / (64 + 60 + 60 + 100)))
     # At heads · d_k = d_model each has a gain of 1/√2.
-    for weight in projections(4, 16, 16, "fused-glorot", over_encoder=False):
+    for weight in projections(4, 16, 16, "fused-glorot", is_cross=False):
         assert_uniform(weight, math.sqrt(6 / (64 + 64)) / math.sqrt(2))
-    # The released code asks with a matrix of its own what the encoder has made.
-    query, keys, values = projections(5, 12, 20, "fused-glorot", over_encoder=True)
+    # In cross-attention the released code has a separate matrix for queries.
+    query, keys, values = projections(5, 12, 20, "fused-glorot", is_cross=True)
     assert_uniform(query, math.sqrt(6 / (64 + 60)))
     assert_uniform(keys, math.sqrt(6 / (64 + 60 + 100)))
     assert_uniform(values, math.sqrt(6 / (64 + 60 + 100)))
 
 
-def test_a_search_remembers_of_many_sentences_what_one_reading_of_all_gives() -> None:
+def test_a_search_encodes_in_parts_what_one_batch_gives() -> None:
     torch.manual_seed(1)
     model = changed(dropout=0.0).build(Vocabulary(source=17, target=17)).eval()
     lengths = torch.randint(1, 9, (2 * ENCODED_AT_ONCE + 3, 1)).sort(0, descending=True).values
@@ -139,14 +139,14 @@ def test_a_search_remembers_of_many_sentences_what_one_reading_of_all_gives() ->
     state = model.start(source, visible, 9)
     for memory in (state.memory, state.pick(torch.arange(3)).memory):
         assert all(keys.mT.is_contiguous() and values.is_contiguous() for keys, values in memory)
-    for layer, remembered in zip(model.decoder, state.memory, strict=True):
-        for part, whole in zip(remembered, layer.cross.project_key_value(encoded), strict=True):
-            seen = visible[:, None, :, None].expand_as(part)
-            torch.testing.assert_close(part[seen], whole[seen])
-            assert not part[~seen].isnan().any()
+    for layer, memory in zip(model.decoder, state.memory, strict=True):
+        for actual, expected in zip(memory, layer.cross.project_key_value(encoded), strict=True):
+            present = visible[:, None, :, None].expand_as(actual)
+            torch.testing.assert_close(actual[present], expected[present])
+            assert not actual[~present].isnan().any()
 
 
-def test_normal_draws_every_matrix_with_a_deviation_of_two_hundredths_and_leaves_biases_at_zero() -> None:
+def test_normal_draws_every_matrix_with_deviation_0_02_and_biases_are_zero() -> None:
     torch.manual_seed(1)
     learned = {"kind": "learned", "max_positions": 64}
     spec = changed(d_model=64, initialisation="normal", positions=learned, readout={"kind": "separate"})
@@ -158,7 +158,7 @@ def test_normal_draws_every_matrix_with_a_deviation_of_two_hundredths_and_leaves
             assert torch.equal(weight, torch.ones_like(weight) if name.endswith("norm.weight") else weight * 0), name
 
 
-def test_however_matrices_are_drawn_a_compatibility_begins_as_one_that_works() -> None:
+def test_normal_leaves_the_initial_values_of_a_compatibility() -> None:
     torch.manual_seed(1)
     attention = {"heads": 2, "d_k": 32, "d_v": 32, "compatibility": {"kind": "bilinear"}}
     model = changed(d_model=64, mixer=attention, initialisation="normal").build(Vocabulary(source=99, target=99))
@@ -168,7 +168,7 @@ def test_however_matrices_are_drawn_a_compatibility_begins_as_one_that_works() -
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
-def test_embeddings_begin_with_a_variance_of_one_in_d_model_and_biases_with_zero(positions: str) -> None:
+def test_initial_embeddings_have_variance_1_over_d_model_and_biases_are_zero(positions: str) -> None:
     torch.manual_seed(1)
     attention = {"heads": 3, "d_k": 5, "d_v": 6, "bias": True}
     spec = changed(d_model=64, mixer=attention, cross=attention, positions={"kind": positions})
@@ -195,7 +195,7 @@ def test_the_same_seed_gives_the_same_weights() -> None:
     assert not torch.equal(weights[0], weights[2])
 
 
-def test_a_model_knows_how_far_its_positions_reach() -> None:
+def test_max_positions_bounds_the_length_with_learned_positions() -> None:
     assert build(TEXT).max_positions is None
     model = build(changed(positions={"kind": "learned", "max_positions": 8}))
     assert model.max_positions == 8

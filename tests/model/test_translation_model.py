@@ -1,4 +1,4 @@
-"""What a model says of itself to those who run it."""
+"""Properties that a model reports to training."""
 
 import pytest
 from variants import VARIANTS

@@ -1,4 +1,4 @@
-"""Every variant of the model that its settings can name, found by reading the unions; no two sizes are equal."""
+"""Every variant of the Transformer that its settings allow, from the unions of the settings; all sizes differ."""
 
 import typing
 from collections.abc import Iterator
@@ -21,8 +21,8 @@ TEXT = Transformer(
     feed_forward=FeedForward(d_ff=22),
 )
 
-# What a part of another kind needs besides its name; wide enough that every place hears of every other.
-ENOUGH: dict[str, dict[str, Any]] = {
+# Settings that a part of another kind requires; each reaches from every position to every other.
+REQUIRED: dict[str, dict[str, Any]] = {
     "local_attention": {"heads": 3, "d_k": 5, "d_v": 6, "neighbours": 8},
     "convolution": {"kernel": 17},
     "separable_convolution": {"kernel": 17},
@@ -30,21 +30,21 @@ ENOUGH: dict[str, dict[str, Any]] = {
 }
 
 
-def whole(member: type[Spec]) -> dict[str, Any]:
-    """The kind of a member of a union, with what it needs."""
+def required_settings(member: type[Spec]) -> dict[str, Any]:
+    """Returns the kind of a member of a union and the settings that it requires."""
     kind = member.model_fields["kind"].default
-    return {"kind": kind, **ENOUGH.get(kind, {})}
+    return {"kind": kind, **REQUIRED.get(kind, {})}
 
 
 def changes(spec: type[Spec]) -> Iterator[dict[str, Any]]:
-    """Each way to change one choice below `spec`: another literal, another member of a union, a switch."""
+    """Yields each change of one choice below `spec`: another literal, another member of a union, a bool."""
     for name, field in spec.model_fields.items():
         for value in alternatives(field.annotation):
             yield {name: value}
 
 
 def alternatives(annotation: Any) -> Iterator[Any]:
-    """The values that an annotation offers, as far as it enumerates them."""
+    """Yields the values that an annotation enumerates."""
     members = typing.get_args(annotation)
     if typing.get_origin(annotation) is typing.Literal:
         yield from members if len(members) > 1 else ()
@@ -52,18 +52,18 @@ def alternatives(annotation: Any) -> Iterator[Any]:
         yield True
     elif members:
         for member in members:
-            yield whole(member)
+            yield required_settings(member)
             yield from alternatives(member)
     elif issubclass(annotation, Spec):
-        begun = whole(annotation) if "kind" in annotation.model_fields else {}
-        yield from (merged(begun, change) for change in changes(annotation))
+        settings = required_settings(annotation) if "kind" in annotation.model_fields else {}
+        yield from (merged(settings, change) for change in changes(annotation))
 
 
 def name_of(change: Any) -> str:
-    """What a change says, for a test's name."""
+    """Returns the name of a change for test ids."""
     if not isinstance(change, dict):
         return str(change).lower()
-    needed = ENOUGH.get(change.get("kind", ""), {})
+    needed = REQUIRED.get(change.get("kind", ""), {})
     differing = {key: value for key, value in change.items() if needed.get(key) != value}
     parts = [
         f"{key}-{name_of(value)}" for key, value in differing.items() if key != "kind" or needed or len(change) == 1
@@ -72,22 +72,22 @@ def name_of(change: Any) -> str:
 
 
 def every_variant() -> dict[str, Transformer]:
-    """The text's model, each change of it alone, and all changes of them at once, the last of each kind."""
-    found, everything = {"text": TEXT}, TEXT.as_dictionary()
+    """Returns the model of the paper's text, each change of it alone, and all changes, the last of each kind."""
+    variants, everything = {"text": TEXT}, TEXT.as_dictionary()
     for change in changes(Transformer):
         variant = validated(Transformer, merged(TEXT.as_dictionary(), change), place="a variant")
         if variant != TEXT:
-            found[name_of(change)] = variant
+            variants[name_of(change)] = variant
             everything = merged(everything, change)
-    found["everything"] = validated(Transformer, everything, place="a variant")
-    return found
+    variants["everything"] = validated(Transformer, everything, place="a variant")
+    return variants
 
 
 VARIANTS = every_variant()
 
 
 class Batch(NamedTuple):
-    """Sentences of unequal lengths, both sides; the visible ones are first."""
+    """Sentences of unequal lengths; padding of the source is at the end."""
 
     source: Tensor
     visible: Tensor
@@ -95,7 +95,7 @@ class Batch(NamedTuple):
 
 
 def build(spec: Transformer, source: int | None = None) -> TransformerModel:
-    """The model in float64, for reading; its weights are spread so that words and positions matter."""
+    """Returns the model in float64 and evaluation mode; noise on its weights makes tokens and positions matter."""
     torch.manual_seed(1)
     source = source or (17 if spec.embeddings == "shared" else 19)
     model = spec.build(Vocabulary(source=source, target=17)).double().eval()
@@ -106,7 +106,7 @@ def build(spec: Transformer, source: int | None = None) -> TransformerModel:
 
 
 def batch(seed: int = 2) -> Batch:
-    """Four sentences of 7, 3, 5 and 1 words and targets of 9, padded."""
+    """Returns four sources of 7, 3, 5 and 1 tokens, padded, and four targets of 9 tokens."""
     generator = torch.Generator().manual_seed(seed)
     source = torch.randint(3, 17, (4, 7), generator=generator)
     visible = torch.arange(7) < torch.tensor([7, 3, 5, 1]).unsqueeze(1)

@@ -1,7 +1,7 @@
 """Multi-head attention (section 3.2).
 
-A mask is True where a query may look, and is the same for every head. The arithmetic of equation 1 is a *core*, a
-module without parameters: `FusedCore` computes it fast, `ExplicitCore` computes it step by step and gives its weights.
+A mask is True where a query may attend, and is the same for every head. The arithmetic of equation 1 is a *core*, a
+module without parameters: `FusedCore` computes it fast, `ExplicitCore` step by step and can return the weights.
 """
 
 import math
@@ -22,7 +22,7 @@ Values = Float[Tensor, "batch heads source d_v"]
 Visible = Bool[Tensor, "#batch #target source"]
 Weights = Float[Tensor, "batch heads target source"]
 
-VECTOR = 16  # float32 numbers in the longest vector register
+VECTOR = 16  # float32 numbers in the widest vector register
 
 # cuDNN's attention makes a new plan for each shape: for each length of a batch and for each step of a search.
 torch.backends.cuda.enable_cudnn_sdp(False)
@@ -69,7 +69,7 @@ class FusedCore(nn.Module):
     ) -> Float[Tensor, "batch heads target d_v"]:
         """Returns the weighted sums of the values, for all heads.
 
-        `causal` stands for a lower triangle as `visible`; `dropout` is the dropout of the weights, 0 outside training.
+        `causal` hides later positions. `dropout` is that of the weights, 0 outside training.
         """
         if not query.is_cpu and isinstance(compatibility, DotProduct):
             mask = None if visible is None else visible.unsqueeze(1)
@@ -77,13 +77,13 @@ class FusedCore(nn.Module):
             return functional.scaled_dot_product_attention(
                 query, keys, values, attn_mask=mask, is_causal=causal, dropout_p=dropout, scale=scale
             )
-        # torch's fused call is built for long sequences. On a CPU, at the length of a sentence, it takes twice as long
-        # as the lines below; in bfloat16 its gradient takes twenty times as long.
+        # On a CPU, at the length of a sentence, torch's fused call takes twice as long as the lines below, and its
+        # gradient in bfloat16 twenty times as long.
         products = compatibility(query, keys)
-        # In float32 at least: torch's softmax of short rows of narrower numbers is not vectorised.
+        # In float32 at least: torch does not vectorise the softmax of short rows in bfloat16 and float16.
         scores = products.to(torch.promote_types(products.dtype, torch.float32))
-        # Not −∞: two masks may be added, and a query without a visible key gives no NaN. Beside one visible key the
-        # weight of a masked one is still exactly 0.
+        # Not −∞, so that two masks can be added and a query without a visible key gives no NaN. Where a key is visible,
+        # the weights of masked keys are exactly 0.
         lowest = torch.finfo(scores.dtype).min / 2
         if visible is not None:
             scores = scores.add_((~visible).to(scores.dtype).mul_(lowest).unsqueeze(1))
@@ -94,7 +94,7 @@ class FusedCore(nn.Module):
 
 
 def _softmax(scores: Float[Tensor, "*rows keys"]) -> Float[Tensor, "*rows keys"]:
-    """Softmax over keys; pads short rows on a CPU, where torch vectorises only rows of at least `VECTOR` numbers."""
+    """Returns the softmax over keys; pads short rows on a CPU, since torch vectorises only rows of `VECTOR` or more."""
     missing = VECTOR - scores.shape[-1]
     if missing <= 0 or not scores.is_cpu:
         return scores.softmax(-1)
@@ -107,15 +107,14 @@ class ExplicitCore(nn.Module):
     def weights(
         self, compatibility: nn.Module, query: Queries, keys: Keys, visible: Visible | None, causal: bool
     ) -> Weights:
-        """Returns softmax(QKᵀ / √d_k), with −∞ before the softmax where a query may not look."""
+        """Returns softmax(QKᵀ / √d_k), with −∞ before the softmax where a query may not attend."""
         scores = compatibility(query, keys)
         if visible is not None:
             scores = scores.masked_fill(~visible.unsqueeze(1), -math.inf)
         if causal:
             later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
             scores = scores.masked_fill(later, -math.inf)
-        weights: Tensor = scores.softmax(-1)
-        return weights
+        return scores.softmax(-1)
 
     def forward(
         self,
@@ -135,8 +134,8 @@ class ExplicitCore(nn.Module):
 class MultiHeadAttention(nn.Module):
     """Concat(head_1 … head_h) W^O with head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V) (section 3.2.2).
 
-    `query` holds the W^Q of all heads side by side. `key_value` holds all W^K and then all W^V, so that one product
-    projects the attended states. `join` is W^O, the output projection; model files have this name.
+    `query` has the W^Q of all heads side by side. `key_value` has all W^K and then all W^V, so that one product
+    projects the attended states. `join` is W^O, the output projection; model files use this name.
     """
 
     def __init__(self, spec: AttentionSpec, d_model: int) -> None:
@@ -156,13 +155,12 @@ class MultiHeadAttention(nn.Module):
         causal: bool = False,
         rows: HypothesisRows | None = None,
     ) -> Float[Tensor, "rows new d_model"]:
-        """Returns the output projection of what each state attends to among the keys and values `memory`.
+        """Returns the attention output of each state over the keys and values `memory`.
 
-        In a search `rows` are the hypotheses of the states, and `visible` refers to their rectangle.
+        In a search `rows` are the hypotheses of the states, and `visible` is a mask of their rectangle.
         """
         attended = self.attend(self.project_query(states, rows), memory, visible, causal)
-        output: Tensor = self.join(attended if rows is None else rows.from_rectangle(attended))
-        return output
+        return self.join(attended if rows is None else rows.from_rectangle(attended))
 
     def attend(
         self,
@@ -173,8 +171,7 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "batch target heads_d_v"]:
         """Returns the weighted sums of values of all heads, concatenated."""
         dropout = self.spec.dropout if self.training else 0.0
-        attended: Tensor = self.core(self.compatibility, query, *memory, visible, causal, dropout)
-        return attended.transpose(1, 2).flatten(2)
+        return self.core(self.compatibility, query, *memory, visible, causal, dropout).transpose(1, 2).flatten(2)
 
     def weights(
         self,
@@ -183,7 +180,7 @@ class MultiHeadAttention(nn.Module):
         visible: Visible | None = None,
         causal: bool = False,
     ) -> Weights:
-        """Returns the attention weights of every head, from `states` to `attended`; nothing in the module changes."""
+        """Returns the attention weights of every head, from `states` to `attended`."""
         query, (keys, _) = self.project_query(states), self.project_key_value(attended)
         return ExplicitCore().weights(self.compatibility, query, keys, visible, causal)
 
@@ -204,17 +201,15 @@ class MultiHeadAttention(nn.Module):
         self, states: Float[Tensor, "batch length d_model"], visible: Visible | None, causal: bool
     ) -> Float[Tensor, "batch length d_model"]:
         """Computes self-attention of whole sentences."""
-        output: Tensor = self(states, self.project_key_value(states), visible, causal)
-        return output
+        return self(states, self.project_key_value(states), visible, causal)
 
     def step(
         self, states: Float[Tensor, "rows new d_model"], context: DecodingContext
     ) -> Float[Tensor, "rows new d_model"]:
         """Computes self-attention of new tokens to themselves and earlier tokens, and extends the key-value cache."""
         memory = context.cache.extend(*self.project_key_value(states, context.rows))
-        output: Tensor = self(states, memory, context.visible, rows=context.rows)
-        return output
+        return self(states, memory, context.visible, rows=context.rows)
 
     def _split(self, projected: Tensor, width: int) -> Tensor:
-        """[batch length heads·width] → [batch heads length width]."""
+        """Returns `projected` [batch length heads·width] as [batch heads length width]."""
         return projected.unflatten(-1, (self.spec.heads, width)).transpose(1, 2)

@@ -4,7 +4,7 @@ import math
 from typing import Annotated, Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -70,6 +70,13 @@ class Additive(_WithoutProjection):
 Compatibility = Annotated[ScaledDot | Dot | Bilinear | Additive, Field(discriminator="kind")]
 
 
+def masked_softmax(
+    scores: Float[Tensor, "rows target source"], visible: Bool[Tensor, "rows #target source"]
+) -> Float[Tensor, "rows target source"]:
+    """Returns the softmax over visible keys; uniform weights, and no NaN, where no key is visible."""
+    return scores.masked_fill(~visible, torch.finfo(scores.dtype).min / 2).softmax(-1)
+
+
 class DotProduct(nn.Module):
     """`transform_query`(q) · k · scale; a fused call can compute it."""
 
@@ -87,7 +94,7 @@ class DotProduct(nn.Module):
 
 
 class BilinearProduct(DotProduct):
-    """Multiplies the query by its head's matrix first."""
+    """`DotProduct` of the key and the query times the matrix of its head."""
 
     def __init__(self, heads: int, d_k: int) -> None:
         super().__init__(d_k**-0.5)
@@ -105,7 +112,7 @@ class BilinearProduct(DotProduct):
 
 
 class AdditiveNetwork(nn.Module):
-    """A network with one hidden layer of width d_k over every pair of a query and a key."""
+    """A network with a hidden layer of width d_k for each pair of a query and a key."""
 
     def __init__(self, heads: int, d_k: int) -> None:
         super().__init__()

@@ -11,14 +11,14 @@ from transduce.model.attention_scores import Keys
 from transduce.model.hypothesis_rows import HypothesisRows
 from transduce.model.kv_cache import KeyValueCache, capacity_for
 
-ASYNCHRONOUS = {"cuda"}  # devices where reading a size synchronises: the search keeps its rectangle there
-SPARSE = 0.75  # share of sentences that still have a row, up to which the other sentences are dropped
+ASYNCHRONOUS = {"cuda"}  # devices where reading a size synchronises
+SPARSE = 0.75  # where at most this share of the sentences still has a row, the other sentences are dropped
 
 
 class DecoderState(NamedTuple):
-    """A part by sentence and a part by row; a row is one hypothesis of a sentence.
+    """State with key-value caches: `memory`, `visible` and `caches` by sentence, `ancestors` by row (hypothesis).
 
-    `ancestors` marks the slots of its sentence's caches that hold the tokens of a row. `cleared` is the number of slots
+    `ancestors` marks the slots of each row's tokens in the caches of its sentence. `cleared` is the number of slots
     after unused slots were last dropped. A step consumes its state: caches are written in place.
     """
 
@@ -33,15 +33,15 @@ class DecoderState(NamedTuple):
     def pick(self, rows: Int[Tensor, " rows"]) -> "DecoderState":
         """Returns the state of the chosen rows, whose sentences are in order.
 
-        On a GPU an unchanged number of rows is taken to mean unchanged numbers for every sentence, because a check
-        would synchronise.
+        On a GPU, where the number of rows is unchanged, the number of every sentence's rows is assumed unchanged: a
+        check would synchronise.
         """
         sentences, ancestors = self.rows.sentences[rows], self.ancestors[rows]
         asynchronous = sentences.device.type in ASYNCHRONOUS
         if asynchronous and len(sentences) == len(self.ancestors):
             return self._replace(ancestors=ancestors)
         remaining = sentences.unique_consecutive()
-        # Rows that do not fill their rectangle cost many small operations in every step, which slows a GPU.
+        # A rectangle with empty places costs many small operations in every step, which slows a GPU.
         if len(remaining) < self.rows.batch and (asynchronous or len(remaining) <= SPARSE * self.rows.batch):
             memory = tuple((_select(keys, remaining), _select(values, remaining)) for keys, values in self.memory)
             new_rows = HypothesisRows.of(torch.searchsorted(remaining, sentences), len(remaining))
@@ -52,10 +52,10 @@ class DecoderState(NamedTuple):
             return state
         return state._drop_unused_slots(torch.arange(self.rows.batch, device=sentences.device))
 
-    def masks(self, new: int) -> tuple[Bool[Tensor, "batch target more"], Bool[Tensor, "rows more"]]:
+    def masks(self, new: int) -> tuple[Bool[Tensor, "batch target slots"], Bool[Tensor, "rows slots"]]:
         """Returns two masks over the caches once `new` tokens a row are appended.
 
-        The first says which slots each new token may look at, the second which slots belong to each row.
+        The first marks the slots that each new token may attend to, the second the slots of each row's tokens.
         """
         rows, ancestors = self.rows, self.ancestors
         same_row = torch.eye(rows.width, dtype=torch.bool, device=ancestors.device)
@@ -66,14 +66,14 @@ class DecoderState(NamedTuple):
         return visible, torch.cat([ancestors, new_slots], dim=1)
 
     def _drop_unused_slots(self, sentences: Int[Tensor, " batch"]) -> "DecoderState":
-        """Reduces the caches to `sentences`, as the rest of the state is already, and to slots that some row needs."""
+        """Returns the state with caches of `sentences` only, whose slots are those that a row needs."""
         needed = self.rows.to_rectangle(self.ancestors.unsqueeze(1)).any(1)
-        most = int(needed.sum(1).max())
-        slots = needed.byte().argsort(dim=1, descending=True, stable=True)[:, :most]
+        count = int(needed.sum(1).max())
+        slots = needed.byte().argsort(dim=1, descending=True, stable=True)[:, :count]
         return self._replace(
-            caches=tuple(cache.keep(sentences, slots) for cache in self.caches),
+            caches=tuple(cache.select(sentences, slots) for cache in self.caches),
             ancestors=self.ancestors.take_along_dim(slots[self.rows.sentences], dim=1),
-            cleared=most,
+            cleared=count,
         )
 
 
@@ -104,8 +104,8 @@ class RecurrentState(NamedTuple):
         return self._replace(memory=memory, rows=HypothesisRows.of(sentences, batch), carried=carried)
 
 
-def _select(key_or_value: Tensor, sentences: Int[Tensor, " kept"]) -> Tensor:
-    """Returns the keys or values of the chosen sentences, in the memory layout that they had."""
+def _select(key_or_value: Tensor, sentences: Int[Tensor, " chosen"]) -> Tensor:
+    """Returns the keys or values of the chosen sentences, in the same memory layout."""
     if key_or_value.is_contiguous():
         return key_or_value.index_select(0, sentences)
     return key_or_value.mT.index_select(0, sentences).mT

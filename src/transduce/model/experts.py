@@ -1,4 +1,4 @@
-"""A mixture of experts in place of the feed-forward network (Shazeer et al. 2017): more weights, hardly more work."""
+"""Mixture of experts in place of the feed-forward network (Shazeer et al. 2017): more weights, little more work."""
 
 import math
 from typing import Annotated, Literal
@@ -12,7 +12,7 @@ from torch.nn import functional
 from transduce.model.feed_forward import FeedForward, FeedForwardNetwork
 from transduce.settings import Spec
 
-LEAST = 1e-2  # smallest deviation of a gate's noise, as in the authors' code: the load's gradient divides by it
+MIN_DEVIATION = 1e-2  # of a gate's noise, as in the authors' code: the gradient of the load divides by it
 
 Gates = Float[Tensor, "rows experts"]
 
@@ -63,10 +63,10 @@ class MixtureOfExperts(nn.Module):
     def forward(
         self, states: Float[Tensor, "*rows d_model"]
     ) -> tuple[Float[Tensor, "*rows d_model"], Float[Tensor, ""] | None]:
-        """Returns each token's output of its experts, and while training the penalty on uneven use of the experts."""
+        """Returns the weighted output of each token's experts, and while training the load-balancing penalty."""
         tokens = states.reshape(-1, states.shape[-1])
         clean, penalty = self.gate(tokens).float(), None
-        deviation = functional.softplus(self.noise(tokens).float()) + LEAST if self.training else None
+        deviation = functional.softplus(self.noise(tokens).float()) + MIN_DEVIATION if self.training else None
         noisy = clean if deviation is None else clean + torch.randn_like(clean) * deviation
         best, experts = noisy.topk(self.spec.chosen + 1, dim=-1)
         weights = best[:, :-1].softmax(-1)
@@ -82,9 +82,9 @@ class MixtureOfExperts(nn.Module):
         return output.view_as(states), penalty
 
 
-def _load(clean: Gates, noisy: Gates, deviation: Gates, best: Float[Tensor, "rows most"]) -> Gates:
-    """Returns the probability that each expert is chosen if its noise alone is drawn anew; a count has no gradient."""
-    # A chosen expert must beat the best one not chosen; any other expert must beat the last one chosen.
+def _load(clean: Gates, noisy: Gates, deviation: Gates, best: Float[Tensor, "rows best"]) -> Gates:
+    """Returns the probability that each expert is chosen when only its noise is redrawn: a count has no gradient."""
+    # A chosen expert competes with the best expert not chosen, any other expert with the last one chosen.
     last, next_best = best[:, -2:-1], best[:, -1:]
     rival = torch.where(noisy > next_best, next_best, last)
     return 0.5 * (1 + torch.erf((clean - rival) / deviation / math.sqrt(2)))

@@ -49,5 +49,4 @@ class FeedForwardNetwork(nn.Module):
 
     def forward(self, states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
         """Computes equation 2, position by position."""
-        output: Tensor = self.outer(self.dropout(self.activation(self.inner(states))))
-        return output
+        return self.outer(self.dropout(self.activation(self.inner(states))))

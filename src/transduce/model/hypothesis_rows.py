@@ -10,8 +10,8 @@ from torch import Tensor
 class HypothesisRows(NamedTuple):
     """Hypotheses of several sentences: any number for each sentence, in the order of the sentences.
 
-    Attention works a sentence at a time. For attention the rows of a sentence stand side by side in a rectangle of
-    `batch` sentences × `width` places, as if they were one sentence of `width` tokens. All else computes on rows.
+    Attention computes by sentence. It reads the rows of a sentence side by side in a rectangle of `batch` sentences ×
+    `width` places, as if they were one sentence of `width` tokens. Everything else computes on rows.
     """
 
     sentences: Int[Tensor, " rows"]  # the sentence of each row
@@ -21,7 +21,7 @@ class HypothesisRows(NamedTuple):
 
     @classmethod
     def of(cls, sentences: Int[Tensor, " rows"], batch: int) -> "HypothesisRows":
-        """Lays out the rows of `sentences`, which are sorted and less than `batch`."""
+        """Returns the layout of rows whose `sentences` are sorted and less than `batch`."""
         ranks = torch.arange(len(sentences), device=sentences.device) - torch.searchsorted(sentences, sentences)
         width = int(ranks.max()) + 1
         return cls(sentences, sentences * width + ranks, batch, width)

@@ -13,22 +13,22 @@ from transduce.model.positions import LearnedPositions
 
 Initialisation = Literal["fused-glorot", "glorot", "normal"]
 
-NORMAL = 0.02  # standard deviation of weights with `normal`
+NORMAL_DEVIATION = 0.02  # of weights with `normal`
 
 
 @torch.no_grad()
 def initialise(
-    model: nn.Module, initialisation: Initialisation, d_model: int, over_encoder: Collection[nn.Module]
+    model: nn.Module, initialisation: Initialisation, d_model: int, cross_attentions: Collection[nn.Module]
 ) -> None:
     """Draws Glorot-uniform matrices, embeddings N(0, 1/d_model) and zero biases, as the released code does.
 
-    `fused-glorot` draws W^Q, W^K and W^V as one matrix, and in the attentions `over_encoder` W^K and W^V, as the
-    released code does. At heads · d_k = d_model the weights are smaller by 1/√2 than with `glorot`; with post-norm the
+    `fused-glorot` draws W^Q, W^K and W^V as one matrix, and in `cross_attentions` W^K and W^V, as the released
+    code does. At heads · d_k = d_model the weights are smaller by 1/√2 than with `glorot`; with post-norm the
     decoder learns to attend to the source in half the steps (docs/decisions/0015). `normal` draws every matrix and
     embedding N(0, 0.02²), as BERT did.
 
-    Parameters of a compatibility keep the values that its module drew. Convolutions keep torch's initialisation, except
-    with `normal`. The gates of experts are zero, so that every expert gets tokens.
+    Parameters of a compatibility keep the initial values of its module. Convolutions keep torch's initialisation,
+    except with `normal`. The gates of experts are zero, so that every expert gets tokens.
     """
     attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
     _draw_glorot(model, d_model)
@@ -36,7 +36,7 @@ def initialise(
         _draw_normal(model, attentions)
     else:
         for attention in attentions:
-            _draw_projections(attention, initialisation, d_model, attention in over_encoder)
+            _draw_projections(attention, initialisation, d_model, attention in cross_attentions)
     for module in model.modules():
         if isinstance(module, MixtureOfExperts):
             nn.init.zeros_(module.gate.weight)
@@ -44,7 +44,7 @@ def initialise(
 
 
 def _draw_glorot(model: nn.Module, d_model: int) -> None:
-    """Draws matrices, token tables and biases."""
+    """Draws Glorot-uniform matrices and normal embeddings; sets biases to zero."""
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
@@ -59,11 +59,11 @@ def _draw_normal(model: nn.Module, attentions: Collection[MultiHeadAttention]) -
     excluded = {parameter for attention in attentions for parameter in attention.compatibility.parameters()}
     for parameter in model.parameters():
         if parameter.dim() > 1 and parameter not in excluded:
-            nn.init.normal_(parameter, std=NORMAL)
+            nn.init.normal_(parameter, std=NORMAL_DEVIATION)
 
 
 def _draw_projections(
-    attention: MultiHeadAttention, initialisation: Initialisation, d_model: int, over_encoder: bool
+    attention: MultiHeadAttention, initialisation: Initialisation, d_model: int, is_cross: bool
 ) -> None:
     """Draws W^Q, W^K and W^V of every head."""
     keys = attention.spec.heads * attention.spec.d_k
@@ -71,7 +71,7 @@ def _draw_projections(
     if initialisation == "glorot":
         matrices = [[query], [key], [value]]
     else:
-        matrices = [[query], [key, value]] if over_encoder else [[query, key, value]]
+        matrices = [[query], [key, value]] if is_cross else [[query, key, value]]
     for matrix in matrices:
         _draw_as_one(matrix, d_model)
 

@@ -13,11 +13,11 @@ Slots = Bool[Tensor, "batch target slots"]
 
 
 class KeyValueCache:
-    """Keys and values of earlier tokens, or what another mixer keeps of them: one slot a token.
+    """Keys and values of earlier tokens, or the inputs of another mixer: one slot a token.
 
     Slots are appended in place and never reordered. The decoder's state has a mask of the slots of each hypothesis
-    (`decoder_state.DecoderState.ancestors`), so reordering a beam moves a few bits and not the cache. Slots that belong
-    to no hypothesis are dropped from time to time.
+    (`decoder_state.DecoderState.ancestors`), so reordering a beam reorders the mask and not the cache. Slots of no
+    hypothesis are dropped when the cache is full.
     """
 
     def __init__(self, buffers: tuple[Tensor, ...] = (), used: int = 0) -> None:
@@ -30,8 +30,8 @@ class KeyValueCache:
         self._buffers = tuple(_write(buffer, added, start) for buffer, added in zip(buffers, new, strict=True))
         return tuple(buffer[:, :, : self.used] for buffer in self._buffers)
 
-    def keep(self, sentences: Int[Tensor, " kept"], slots: Int[Tensor, "kept slots"]) -> "KeyValueCache":
-        """Returns a cache of these sentences with these slots of each."""
+    def select(self, sentences: Int[Tensor, " chosen"], slots: Int[Tensor, "chosen slots"]) -> "KeyValueCache":
+        """Returns a cache of the chosen sentences, with the chosen slots of each sentence."""
         return KeyValueCache(tuple(_select(buffer, sentences, slots) for buffer in self._buffers), slots.shape[1])
 
 
@@ -39,7 +39,7 @@ class DecodingContext(NamedTuple):
     """The earlier tokens of a search, for one decoder layer."""
 
     cache: KeyValueCache
-    visible: Slots  # the slots, old and new, that each new token may look at
+    visible: Slots  # the slots, old and new, that each new token may attend to
     rows: HypothesisRows
 
 
@@ -49,7 +49,7 @@ def capacity_for(slots: int) -> int:
 
 
 def _select(buffer: Tensor, sentences: Tensor, slots: Tensor) -> Tensor:
-    """Copies the chosen slots of the chosen sentences to [sentences heads capacity _], in one pass."""
+    """Returns a copy of the chosen slots of the chosen sentences, [sentences heads capacity _], made in one pass."""
     heads, capacity = buffer.shape[1:3]
     slots = functional.pad(slots, (0, capacity_for(slots.shape[1]) - slots.shape[1]))
     first = capacity * (heads * sentences.unsqueeze(1) + torch.arange(heads, device=buffer.device))
@@ -58,7 +58,7 @@ def _select(buffer: Tensor, sentences: Tensor, slots: Tensor) -> Tensor:
 
 
 def _write(buffer: Tensor | None, new: Tensor, start: int) -> Tensor:
-    """Writes `new` at slot `start` and returns the buffer, which is reallocated where it is too short."""
+    """Writes `new` at slot `start` and returns the buffer, reallocated where it is too short."""
     end = start + new.shape[2]
     if buffer is None or buffer.shape[2] < end:
         grown = new.new_empty(*new.shape[:2], capacity_for(end), new.shape[3])

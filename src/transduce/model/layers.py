@@ -48,7 +48,7 @@ class EncoderLayer(nn.Module):
         self.around_feed_forward = spec.wrapper()
 
     def forward(self, states: Float[Tensor, "batch source d_model"], visible: Visible) -> LayerOutput:
-        """Returns the states one layer higher."""
+        """Returns the states after the layer."""
         mixed = self.mixer.mix(self.around_mixer.sublayer_input(states), visible, causal=False)
         return _feed_forward(self, self.around_mixer(states, mixed))
 
@@ -78,11 +78,11 @@ class DecoderLayer(nn.Module):
         visible: Visible,
         context: DecodingContext | None = None,
     ) -> LayerOutput:
-        """Returns the states one layer higher.
+        """Returns the states after the layer.
 
-        `memory` is the encoder's output, or its keys and values for `cross`; `visible` is the source's. Without a
-        `context` the states are whole sentences, and each attends to itself and earlier ones. With a `context` they are
-        new tokens of its rows, and are appended to its cache.
+        `memory` is the encoder's output, or its keys and values for `cross`; `visible` is the mask of the source.
+        Without a `context` the states are whole sentences, masked causally. With a `context` the states are new tokens
+        of the context's rows, which are appended to its cache.
         """
         rows = context.rows if context else None
         key_value = self.cross.project_key_value(memory) if isinstance(memory, Tensor) else memory
@@ -110,12 +110,11 @@ class DecoderLayer(nn.Module):
         """Returns the states after masked self-attention, the first sub-layer."""
         inputs = self.around_mixer.sublayer_input(states)
         mixed = self.mixer.step(inputs, context) if context else self.mixer.mix(inputs, None, causal=True)
-        after: Tensor = self.around_mixer(states, mixed)
-        return after
+        return self.around_mixer(states, mixed)
 
 
 def _feed_forward(layer: EncoderLayer | DecoderLayer, states: Float[Tensor, "rows new d_model"]) -> LayerOutput:
-    """Returns the output of a layer whose last sub-layer, the feed-forward network, reads `states`."""
+    """Returns the output of a layer: applies its last sub-layer, the feed-forward network, to `states`."""
     inputs, penalty = layer.around_feed_forward.sublayer_input(states), None
     if isinstance(layer.feed_forward, MixtureOfExperts):
         transformed, penalty = layer.feed_forward(inputs)

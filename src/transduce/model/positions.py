@@ -45,7 +45,7 @@ PositionsSpec = Annotated[Sinusoidal | Learned, Field(discriminator="kind")]
 
 def sinusoids(length: int, d_model: int, layout: str = "interleaved") -> Float[Tensor, "length d_model"]:
     """Returns the table of section 3.5, computed in float64 and rounded to float32."""
-    # On the CPU by name: a model without storage is built on the meta device, and the table is not a weight.
+    # On the CPU also where the model is built on the meta device: the table is not a weight, and is not loaded.
     pairs = torch.arange(d_model // 2, dtype=torch.float64, device="cpu")
     spacing = d_model / 2 if layout == "interleaved" else max(d_model / 2 - 1, 1)
     rates = torch.exp(-math.log(10000.0) * pairs / spacing)
@@ -55,7 +55,7 @@ def sinusoids(length: int, d_model: int, layout: str = "interleaved") -> Float[T
 
 
 class SinusoidalPositions(nn.Module):
-    """Sinusoids for any length; the table grows when a longer sentence comes."""
+    """Sinusoids for any length; the table grows where a sentence is longer."""
 
     max_positions = None
     table: Tensor

@@ -1,4 +1,4 @@
-"""From the decoder's states to tokens: log-probabilities, and the loss without holding all logits (3.4, 5.4).
+"""From the decoder's states to tokens: log-probabilities, and the loss without all logits in memory (3.4, 5.4).
 
 The loss of a token with logits z and smoothed target q is −Σ q log softmax(z). With q = (1−ε)·δ + ε/V it is
 logsumexp(z) − (1−ε)·z_target − ε·mean(z), whose gradient by z is softmax(z) − q. Loss and gradient are computed
@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from transduce.settings import Spec
 
-CHUNK = 4 * 2**20  # logits of a chunk: with fewer, adding up the gradient of the matrix costs more than its products
+CHUNK = 4 * 2**20  # logits of a chunk: with fewer, summing the weight's gradient costs more than its products
 
 
 class Smoothing(Spec):
@@ -38,7 +38,7 @@ class Loss(NamedTuple):
     """Sums over the target tokens without padding, in nats."""
 
     smoothed: Float[Tensor, ""]
-    unsmoothed: Float[Tensor, ""]  # perplexity is its exponential by token; carries no gradient
+    unsmoothed: Float[Tensor, ""]  # without gradient; exp(unsmoothed / tokens) is the perplexity
 
 
 class Evaluation(NamedTuple):
@@ -105,7 +105,7 @@ class Readout(nn.Module):
         target: Int[Tensor, "batch target"],
         smoothing: Smoothing,
     ) -> Evaluation:
-        """Returns the sums of `loss` without gradients, and how many target tokens are the most probable ones."""
+        """Returns the sums of `loss` without gradients, and the number of correctly predicted tokens."""
         rows, tokens, settings = self._loss_arguments(states, target, smoothing)
         with torch.autocast(states.device.type, enabled=False):
             sums, _ = _chunked_loss(rows, self.weight, tokens, *settings, with_gradients=False)
@@ -116,16 +116,16 @@ class Readout(nn.Module):
     ) -> tuple[Tensor, Tensor, tuple[int, tuple[float, float], torch.dtype]]:
         """Returns rows of states, target tokens, and (pad, shares of smoothing, dtype of products)."""
         device = states.device.type
-        narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else self.weight.dtype
+        product_dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else self.weight.dtype
         rows, tokens = states.flatten(0, 1), target.flatten()
-        if rows.is_cpu:  # a GPU would have to synchronise for the number of rows
+        if rows.is_cpu:  # on a GPU the number of rows would need a synchronisation
             present = (tokens != self.pad).nonzero().squeeze(1)
             rows, tokens = rows.index_select(0, present), tokens[present]
-        return rows, tokens, (self.pad, smoothing.shares(len(self.weight)), narrow)
+        return rows, tokens, (self.pad, smoothing.shares(len(self.weight)), product_dtype)
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """Both sums of the loss as an operation of autograd; the forward pass computes the gradients too."""
+    """Both sums of the loss as an autograd function, whose forward pass computes the gradients too."""
 
     @staticmethod
     def forward(
@@ -135,10 +135,12 @@ class _ChunkedLoss(torch.autograd.Function):
         target: Tensor,
         pad: int,
         shares: tuple[float, float],
-        narrow: torch.dtype,
+        product_dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         with_gradients = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
-        sums, gradients = _chunked_loss(states, weight, target, pad, shares, narrow, with_gradients=with_gradients)
+        sums, gradients = _chunked_loss(
+            states, weight, target, pad, shares, product_dtype, with_gradients=with_gradients
+        )
         ctx.save_for_backward(*gradients)
         ctx.mark_non_differentiable(sums.unsmoothed)
         return sums.smoothed, sums.unsmoothed
@@ -155,35 +157,35 @@ def _chunked_loss(
     target: Int[Tensor, " rows"],
     pad: int,
     shares: tuple[float, float],
-    narrow: torch.dtype,
+    product_dtype: torch.dtype,
     *,
     with_gradients: bool,
 ) -> tuple[Evaluation, tuple[Tensor, ...]]:
-    """Returns the sums, and the gradients of the smoothed one by states and weight; products are in `narrow`.
+    """Returns the sums, and the gradients of the smoothed loss by states and weight.
 
-    `shares` are those of `Smoothing.shares`. Correct tokens are counted only without gradients. The gradient by the
+    `shares` is the result of `Smoothing.shares`. Correct tokens are counted only without gradients. The gradient by the
     logits is softmax(z) − share − extra·δ. A chunk computes softmax(z) − extra·δ; share is subtracted at the end.
     """
-    exact = torch.promote_types(states.dtype, torch.float32)
-    states, weight = states.to(narrow), weight.to(narrow)
-    (extra, share), present = shares, (target != pad).to(exact)
-    summed_weight = weight.sum(0, dtype=exact)
+    sum_dtype = torch.promote_types(states.dtype, torch.float32)
+    states, weight = states.to(product_dtype), weight.to(product_dtype)
+    (extra, share), present = shares, (target != pad).to(sum_dtype)
+    summed_weight = weight.sum(0, dtype=sum_dtype)
     target_logits, surprisal = torch.empty_like(present), torch.empty_like(present)
     correct = torch.zeros((), dtype=torch.long, device=states.device)
     if with_gradients:
         counted = states * present.to(states.dtype).unsqueeze(1)
-        states_gradient, weight_gradient = torch.empty_like(states), torch.zeros_like(weight, dtype=exact)
+        states_gradient, weight_gradient = torch.empty_like(states), torch.zeros_like(weight, dtype=sum_dtype)
     for part in _chunks(states, len(weight)):
         logits = functional.linear(states[part], weight)
         target_logits[part], surprisal[part], gradient = _chunk(logits, target[part], extra)
         if with_gradients:
-            gradient = gradient.to(narrow)
+            gradient = gradient.to(product_dtype)
             torch.mm(gradient, weight, out=states_gradient[part])
             _add_product(weight_gradient, gradient.T, counted[part])
         else:
             correct += ((logits.argmax(1) == target[part]) & (target[part] != pad)).sum()
         del logits, gradient  # before the next chunk needs their memory
-    summed_logits = states.to(exact) @ summed_weight
+    summed_logits = states.to(sum_dtype) @ summed_weight
     smoothed = ((surprisal + (1 - extra) * target_logits - share * summed_logits) * present).sum()
     sums = Evaluation(smoothed, (surprisal * present).sum(), correct)
     if not with_gradients:
@@ -199,14 +201,14 @@ def _subtract_share(
     weight_gradient: Float[Tensor, "vocabulary d_model"],
     counted: Float[Tensor, "rows d_model"],
 ) -> tuple[Tensor, Tensor]:
-    """Subtracts from both gradients, in place, what the share of every token adds; clears the rows of padding."""
+    """Subtracts the terms of `share` from both gradients, sets rows of padding to zero, both in place; returns both."""
     states_gradient.sub_(share * summed_weight).mul_(present.unsqueeze(1))
     weight_gradient.sub_(share * counted.sum(0, dtype=weight_gradient.dtype))
     return states_gradient, weight_gradient
 
 
 def _chunks(states: Float[Tensor, "rows d_model"], vocabulary: int) -> list[slice]:
-    """Cuts the rows into chunks of about `CHUNK` logits; a GPU needs more rows to be busy."""
+    """Returns slices of rows of about `CHUNK` logits; a GPU needs more rows to be busy."""
     rows = max(CHUNK // vocabulary, 8192 if states.is_cuda else 16)
     return [slice(first, first + rows) for first in range(0, len(states), rows)]
 
@@ -214,38 +216,40 @@ def _chunks(states: Float[Tensor, "rows d_model"], vocabulary: int) -> list[slic
 def _chunk(
     logits: Float[Tensor, "rows vocabulary"], tokens: Int[Tensor, " rows"], extra: float
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, "rows vocabulary"]]:
-    """Returns the target tokens' logits, −log of their probabilities, and softmax(z) − extra·δ."""
-    narrow = logits.dtype
-    wide = torch.float32 if narrow == torch.float16 else narrow  # float16 would round small probabilities to 0
+    """Returns the logits of the target tokens, −log of their probabilities, and softmax(z) − extra·δ."""
+    # float16 would round small probabilities to 0.
+    softmax_dtype = torch.float32 if logits.dtype == torch.float16 else logits.dtype
     places = torch.arange(len(tokens), device=tokens.device), tokens
-    probabilities = logits.softmax(1, dtype=wide)
-    likely = probabilities[places]
-    surprisal = _surprisal(likely.to(torch.promote_types(wide, torch.float32)), logits, places, torch.finfo(wide).tiny)
-    probabilities[places] = likely - extra  # by index: torch's scatter copies the whole of a narrow tensor
+    probabilities = logits.softmax(1, dtype=softmax_dtype)
+    selected = probabilities[places]
+    promoted = selected.to(torch.promote_types(softmax_dtype, torch.float32))
+    surprisal = _surprisal(promoted, logits, places, torch.finfo(softmax_dtype).tiny)
+    probabilities[places] = selected - extra  # by index: torch's scatter copies the whole of a bfloat16 tensor
     return logits[places], surprisal, probabilities
 
 
 def _surprisal(
-    likely: Float[Tensor, " rows"],
+    probabilities: Float[Tensor, " rows"],
     logits: Float[Tensor, "rows vocabulary"],
     places: tuple[Tensor, Tensor],
-    least: float,
+    smallest: float,
 ) -> Float[Tensor, " rows"]:
-    """Returns −log of probabilities; where one is below the `least` normal number, computes it from the logits.
+    """Returns −log of probabilities, computed from the logits where a probability is below `smallest`.
 
-    A GPU takes `least` instead: a check whether there is a smaller probability would synchronise.
+    `smallest` is the smallest normal number. On a GPU smaller probabilities count as `smallest`, because a check for
+    them would synchronise.
     """
-    surprisal = -likely.clamp(min=least).log()
-    if likely.is_cpu and likely.amin() < least:
-        lost = likely < least
-        exact = logits[lost].to(likely.dtype)
-        surprisal[lost] = exact.logsumexp(1) - logits[places][lost]
+    surprisal = -probabilities.clamp(min=smallest).log()
+    if probabilities.is_cpu and probabilities.amin() < smallest:
+        lost = probabilities < smallest
+        lost_logits = logits[lost].to(probabilities.dtype)
+        surprisal[lost] = lost_logits.logsumexp(1) - logits[places][lost]
     return surprisal
 
 
-def _add_product(total: Tensor, one: Tensor, other: Tensor) -> None:
-    """Adds `one` @ `other` to `total` in the precision of `total`: a narrow sum would lose its small terms."""
-    if one.dtype == total.dtype:
-        total.addmm_(one, other)
+def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
+    """Adds `left` @ `right` to `total` in the precision of `total`: a sum in bfloat16 would lose small terms."""
+    if left.dtype == total.dtype:
+        total.addmm_(left, right)
     else:
-        total += one @ other
+        total += left @ right

@@ -17,17 +17,16 @@ class PostNorm(nn.Module):
         self.dropout = Dropout(dropout)
 
     def sublayer_input(self, states: States) -> States:
-        """Returns what the sub-layer reads: the states."""
+        """Returns the input of the sub-layer: the states."""
         return states
 
     def forward(self, states: States, output: States) -> States:
         """Returns the states after the sub-layer, whose output is `output`."""
-        normalised: Tensor = self.norm(states + self.dropout(output))
-        return normalised
+        return self.norm(states + self.dropout(output))
 
 
 class PreNorm(nn.Module):
-    """x + Dropout(Sublayer(LayerNorm(x))); not the paper's, though often quoted as if it were."""
+    """x + Dropout(Sublayer(LayerNorm(x))); not the formula of the paper, to which it is often attributed."""
 
     def __init__(self, d_model: int, dropout: float, epsilon: float) -> None:
         super().__init__()
@@ -35,14 +34,12 @@ class PreNorm(nn.Module):
         self.dropout = Dropout(dropout)
 
     def sublayer_input(self, states: States) -> States:
-        """Returns what the sub-layer reads: the normalised states."""
-        normalised: Tensor = self.norm(states)
-        return normalised
+        """Returns the input of the sub-layer: the normalised states."""
+        return self.norm(states)
 
     def forward(self, states: States, output: States) -> States:
         """Returns the states after the sub-layer, whose output is `output`."""
-        added: Tensor = states + self.dropout(output)
-        return added
+        return states + self.dropout(output)
 
 
 WRAPPERS: dict[str, type[PostNorm] | type[PreNorm]] = {"post": PostNorm, "pre": PreNorm}

@@ -1,4 +1,4 @@
-"""The closed union of the settings of all models."""
+"""`ModelSpec`, the closed union of the settings of all models."""
 
 from typing import Annotated
 
@@ -10,9 +10,6 @@ from transduce.model.baselines.memory_network import MemoryNetwork
 from transduce.model.baselines.neural_gpu import NeuralGpu
 from transduce.model.baselines.recurrent import Recurrent
 from transduce.model.transformer import Transformer
-from transduce.model.translation_model import Symbols, Vocabulary
-
-__all__ = ["ModelSpec", "Symbols", "Vocabulary"]
 
 ModelSpec = Annotated[
     Transformer | Recurrent | Convolutional | ByteNet | NeuralGpu | MemoryNetwork, Field(discriminator="kind")

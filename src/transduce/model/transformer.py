@@ -62,7 +62,7 @@ class Transformer(BaseModelSpec):
         return TransformerModel(self, vocabulary)
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """As `BaseModelSpec.multiplications`; a token of a masked sentence attends to half of it on average."""
+        """Counts the multiplications as `BaseModelSpec.multiplications`; masked attention sees half of a sentence."""
         network = self.feed_forward.multiplications(self.d_model)
         # Keys and values for attention over the source are computed once a source token, in every decoder layer.
         key_value = self.d_model * self.cross.heads * (self.cross.d_k + self.cross.d_v)
@@ -74,7 +74,7 @@ class Transformer(BaseModelSpec):
 
     @property
     def layer(self) -> LayerSpec:
-        """The settings that the layers share."""
+        """Returns the settings that the layers share."""
         return LayerSpec(
             d_model=self.d_model,
             mixer=self.mixer,
@@ -86,7 +86,7 @@ class Transformer(BaseModelSpec):
         )
 
 
-ENCODED_AT_ONCE = 32  # sentences that a search on a CPU encodes together
+ENCODED_AT_ONCE = 32  # sentences that a search on a CPU encodes in one batch
 
 
 class AttentionWeights(NamedTuple):
@@ -113,8 +113,8 @@ class TransformerModel(TranslationModel):
         self.readout = spec.readout.build(target, spec.symbols.pad)
         self.max_positions = spec.positions.max_positions if isinstance(spec.positions, Learned) else None
         if not source.is_meta:  # a model without storage gets its weights from a file
-            over_encoder = {layer.cross for layer in self.decoder}
-            initialise(self, spec.initialisation, spec.d_model, over_encoder)
+            cross_attentions = {layer.cross for layer in self.decoder}
+            initialise(self, spec.initialisation, spec.d_model, cross_attentions)
 
     def forward(
         self,
@@ -128,8 +128,8 @@ class TransformerModel(TranslationModel):
         for layer in self.decoder:
             states, penalty = layer(states, encoded, visible.unsqueeze(1))
             penalties.append(penalty)
-        present = [penalty for penalty in penalties if penalty is not None]
-        return Decoded(self.decoder_norm(states), torch.stack(present).sum() if present else None)
+        of_experts = [penalty for penalty in penalties if penalty is not None]
+        return Decoded(self.decoder_norm(states), torch.stack(of_experts).sum() if of_experts else None)
 
     def blocks(self) -> list[nn.Module]:
         """Returns the layers."""
@@ -147,7 +147,7 @@ class TransformerModel(TranslationModel):
         visible: Bool[Tensor, "batch source"],
         target_in: Int[Tensor, "batch target"],
     ) -> AttentionWeights:
-        """Returns the weights of every attention; needs `mixer.kind: attention`. Nothing in the model changes."""
+        """Returns the weights of every attention; needs `mixer.kind: attention`."""
         states, mask = self.source_embedding(source), visible.unsqueeze(1)
         encoder, decoder, cross = [], [], []
         for layer in self.encoder:
@@ -202,7 +202,7 @@ class TransformerModel(TranslationModel):
     ) -> tuple[tuple[Keys, Values], ...]:
         """Returns the keys and values of attention over the source, layer by layer.
 
-        A CPU encodes a few sentences at a time, without the padding that longer sentences of the batch need.
+        On a CPU it encodes `ENCODED_AT_ONCE` sentences at a time, padded to the longest of them only.
         """
         at_once = len(source) if source.is_cuda else ENCODED_AT_ONCE
         parts: list[list[tuple[Keys, Values]]] = [[] for _ in self.decoder]
@@ -215,24 +215,24 @@ class TransformerModel(TranslationModel):
                 part.append(layer.cross.project_key_value(encoded))
         length = source.shape[1]
         return tuple(
-            (_column_major(_concatenated(keys, length)), _concatenated(values, length))
+            (_to_column_major(_concatenate(keys, length)), _concatenate(values, length))
             for keys, values in (zip(*part, strict=True) for part in parts)
         )
 
     def _last_norm(self) -> nn.Module:
-        """Builds the norm after the last layer, which pre-norm needs: its last sum is not normalised."""
+        """Builds the norm after the last layer: a LayerNorm with pre-norm, whose last sum is not normalised."""
         if self.spec.norm == "post":
             return nn.Identity()
         return nn.LayerNorm(self.spec.d_model, eps=self.spec.norm_epsilon)
 
 
-def _concatenated(
+def _concatenate(
     parts: Sequence[Float[Tensor, "_ heads _ width"]], length: int
 ) -> Float[Tensor, "batch heads {length} width"]:
     """Returns the keys or values of all sentences, padded to `length`."""
     return torch.cat([functional.pad(part, (0, 0, 0, length - part.shape[2])) for part in parts])
 
 
-def _column_major(keys: Keys) -> Keys:
-    """Returns the keys, on a CPU stored column by column, where products with few queries are fastest."""
+def _to_column_major(keys: Keys) -> Keys:
+    """Returns the keys, on a CPU in column-major order, which makes products with few queries fastest."""
     return keys.mT.contiguous().mT if keys.is_cpu else keys

@@ -13,7 +13,7 @@ from transduce.model.experts import MixtureOfExperts
 from transduce.model.readout import Readout
 from transduce.settings import Spec
 
-Layers = Annotated[int, Field(ge=1, le=1000)]  # bounded: building a mistyped number of layers would never end
+Layers = Annotated[int, Field(ge=1, le=1000)]  # a number of layers; bounded, since a mistyped one would build forever
 
 
 class Symbols(Spec):
@@ -50,7 +50,7 @@ class BaseModelSpec(Spec):
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
         """Counts the multiplications in matrix products of one source token and of one target token.
 
-        Counts the forward pass in sentences of `length` tokens, without the projection on the vocabulary.
+        The count is that of a forward pass in sentences of `length` tokens, without the projection to the vocabulary.
         """
         raise NotImplementedError
 
@@ -68,7 +68,7 @@ class TranslationModel(nn.Module):
     spec: Any
     vocabulary: Vocabulary
     readout: Readout
-    max_positions: int | None = None  # tokens in the longest sentence that has positions; None: unlimited
+    max_positions: int | None = None  # most tokens of a sentence; None: unlimited
 
     @abstractmethod
     def forward(
@@ -77,19 +77,19 @@ class TranslationModel(nn.Module):
         visible: Bool[Tensor, "batch source"],
         target_in: Int[Tensor, "batch target"],
     ) -> Decoded:
-        """Returns the decoder's states after each token of `target_in`; `readout` predicts the next token from them."""
+        """Returns the decoder's states after each token of `target_in`, the input of `readout`."""
 
     @property
     def is_compilable(self) -> bool:
-        """Whether `torch.compile` generates code of the whole model that serves every shape.
+        """Returns whether `torch.compile` can compile the whole model once for every shape.
 
         A model without blocks may loop over tokens and would be compiled for each length. A mixture of experts reads
-        on the host how many tokens each expert gets.
+        the number of tokens of each expert on the host.
         """
         return bool(self.blocks()) and not any(isinstance(module, MixtureOfExperts) for module in self.modules())
 
     def blocks(self) -> list[nn.Module]:
-        """Returns parts that run whole, one after another: sharding gathers one part at a time."""
+        """Returns the parts that run one after another; sharding gathers the weights of one part at a time."""
         return []
 
     @abstractmethod
@@ -122,7 +122,7 @@ def typed_module_list(layers: Iterable[Layer]) -> Iterable[Layer]:
 
 
 def check_shared(spec: BaseModelSpec, vocabulary: Vocabulary) -> None:
-    """Raises ValueError where one shared table would have to hold two vocabularies."""
+    """Raises ValueError where source and target share a table but not a vocabulary."""
     if spec.embeddings == "shared" and vocabulary.source != vocabulary.target:
         raise ValueError(
             f"embeddings cannot be shared between vocabularies of {vocabulary.source} and {vocabulary.target} "

@@ -1,1 +1,1 @@
-"""The Transformer's rivals, with which the paper compares it (sections 2 and 4, Table 2)."""
+"""Baselines: models with which the paper compares the Transformer (sections 2 and 4, Table 2)."""

@@ -47,10 +47,10 @@ class ByteNet(BaseModelSpec):
         return ByteNetModel(self, vocabulary)
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """As `BaseModelSpec.multiplications`."""
+        """Counts the multiplications as `BaseModelSpec.multiplications`."""
         inner = self.d_model // 2
-        side = self.sets * len(self.dilations) * (2 * self.d_model * inner + self.kernel * inner**2)
-        return math.ceil(self.stretch * length) / length * side, side + 2 * self.d_model**2
+        stack = self.sets * len(self.dilations) * (2 * self.d_model * inner + self.kernel * inner**2)
+        return math.ceil(self.stretch * length) / length * stack, stack + 2 * self.d_model**2
 
 
 class ResidualBlock(nn.Module):
@@ -66,29 +66,27 @@ class ResidualBlock(nn.Module):
         self.expand = nn.Linear(inner, d_model)
         self.dropout = Dropout(dropout)
 
-    def reduced(self, states: Float[Tensor, "rows length d_model"]) -> Float[Tensor, "rows length inner"]:
-        """Returns the input of the convolution."""
+    def convolution_input(self, states: Float[Tensor, "rows length d_model"]) -> Float[Tensor, "rows length inner"]:
+        """Returns the states mapped to half their width, the input of the convolution."""
         states = self.reduce(functional.relu(self.norms[0](states)))
         return functional.relu(self.norms[1](states))
 
     def forward(
-        self, states: Float[Tensor, "rows length d_model"], padded: Float[Tensor, "rows more inner"]
+        self, states: Float[Tensor, "rows length d_model"], padded: Float[Tensor, "rows padded inner"]
     ) -> Float[Tensor, "rows length d_model"]:
-        """Returns the states one block higher; `padded` is the result of `reduced` with `span` more positions."""
+        """Returns the states after the block; `padded` is `convolution_input` with `span` more positions."""
         mixed = self.convolution(padded.transpose(1, 2)).transpose(1, 2)
-        added: Tensor = states + self.dropout(self.expand(functional.relu(self.norms[2](mixed))))
-        return added
+        return states + self.dropout(self.expand(functional.relu(self.norms[2](mixed))))
 
 
 class ByteNetModel(TranslationModel):
-    """A model without attention, whose time is linear in both lengths."""
+    """A model without attention; its time is linear in the lengths of source and target."""
 
     def __init__(self, spec: ByteNet, vocabulary: Vocabulary) -> None:
         super().__init__()
         self.spec, self.vocabulary = spec, vocabulary
         source, target = embeddings(spec, vocabulary)
-        deviation = spec.d_model**-0.5
-        self.source_embedding, self.target_embedding = TokenVectors(source, deviation), TokenVectors(target, deviation)
+        self.source_embedding, self.target_embedding = TokenVectors(source), TokenVectors(target)
         self.encoder, self.decoder = self._stack(), self._stack()
         self.join = nn.Linear(2 * spec.d_model, spec.d_model)
         self.encoder_norm, self.decoder_norm = nn.LayerNorm(spec.d_model), nn.LayerNorm(spec.d_model)
@@ -102,7 +100,7 @@ class ByteNetModel(TranslationModel):
     ) -> Decoded:
         """Returns the decoder's states after each token of `target_in`."""
         columns = self._encode(source, visible)
-        states, _ = self._decode(target_in, _columns(columns, 0, target_in.shape[1]), self._zeros(len(source)))
+        states, _ = self._decode(target_in, _slice_columns(columns, 0, target_in.shape[1]), self._zeros(len(source)))
         return Decoded(states)
 
     def start(
@@ -115,7 +113,7 @@ class ByteNetModel(TranslationModel):
         self, tokens: Int[Tensor, "rows new"], state: RecurrentState
     ) -> tuple[Float[Tensor, "rows new vocabulary"], RecurrentState]:
         """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
-        columns = _columns(state.memory[0], state.length, tokens.shape[1])[state.rows.sentences]
+        columns = _slice_columns(state.memory[0], state.length, tokens.shape[1])[state.rows.sentences]
         states, carried = self._decode(tokens, columns, state.carried)
         return self.readout(states), state._replace(carried=carried, length=state.length + tokens.shape[1])
 
@@ -131,10 +129,9 @@ class ByteNetModel(TranslationModel):
         present = (torch.arange(length, device=source.device) < ends).unsqueeze(2).to(states.dtype)
         for block in self.encoder:
             before = block.span // 2
-            inner = block.reduced(states) * present
+            inner = block.convolution_input(states) * present
             states = block(states, functional.pad(inner, (0, 0, before, block.span - before)))
-        columns: Tensor = self.encoder_norm(states) * present
-        return columns
+        return self.encoder_norm(states) * present
 
     def _decode(
         self,
@@ -142,21 +139,21 @@ class ByteNetModel(TranslationModel):
         columns: Float[Tensor, "rows new d_model"],
         carried: tuple[Float[Tensor, "rows _ inner"], ...],
     ) -> tuple[Float[Tensor, "rows new d_model"], tuple[Float[Tensor, "rows _ inner"], ...]]:
-        """Returns the states after new tokens, each with its column, and the inputs that each block carries on."""
+        """Returns the states after new tokens and their columns, and each block's inputs for the next token."""
         states, next_carried = self.join(torch.cat([self.target_embedding(tokens), columns], dim=-1)), []
         for block, earlier in zip(self.decoder, carried, strict=True):
-            padded = torch.cat([earlier, block.reduced(states)], dim=1)
+            padded = torch.cat([earlier, block.convolution_input(states)], dim=1)
             next_carried.append(padded[:, padded.shape[1] - block.span :])
             states = block(states, padded)
         return self.decoder_norm(states), tuple(next_carried)
 
     def _zeros(self, rows: int) -> tuple[Float[Tensor, "rows _ inner"], ...]:
-        """Returns what the decoder's blocks carry before the first token: zeros."""
+        """Returns the zeros that the decoder's blocks carry before the first token."""
         weight = self.target_embedding.weight
         return tuple(weight.new_zeros(rows, block.span, self.spec.d_model // 2) for block in self.decoder)
 
     def _stack(self) -> Iterable[ResidualBlock]:
-        """Builds the blocks of one side."""
+        """Builds the blocks of the encoder or the decoder."""
         spec = self.spec
         return typed_module_list(
             ResidualBlock(spec.d_model, spec.kernel, dilation, spec.dropout)
@@ -165,7 +162,7 @@ class ByteNetModel(TranslationModel):
         )
 
 
-def _columns(columns: Float[Tensor, "batch columns d_model"], first: int, count: int) -> Tensor:
+def _slice_columns(columns: Float[Tensor, "batch columns d_model"], first: int, count: int) -> Tensor:
     """Returns columns `first` to `first + count − 1`, zeros past the end of the representation."""
     chosen = columns[:, first : first + count]
     return functional.pad(chosen, (0, 0, 0, count - chosen.shape[1]))

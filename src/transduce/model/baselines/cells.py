@@ -77,13 +77,14 @@ Cell = Annotated[Plain | Lstm | FactorisedLstm | Gru, Field(discriminator="kind"
 class RecurrentCell(nn.Module):
     """`project` maps the inputs of all steps at once, `advance` takes one step; the output is `carried[0]`."""
 
-    parts = 1  # number of tensors carried
+    gates = 1
+    parts = 1  # number of tensors carried from step to step
 
-    def __init__(self, inputs: int, d_model: int, gates: int) -> None:
+    def __init__(self, inputs: int, d_model: int) -> None:
         super().__init__()
         self.d_model = d_model
-        self.from_input = nn.Linear(inputs, gates * d_model)
-        self.from_state = nn.Linear(d_model, gates * d_model)
+        self.from_input = nn.Linear(inputs, self.gates * d_model)
+        self.from_state = nn.Linear(d_model, self.gates * d_model)
 
     def begin(self, rows: int, like: Tensor) -> Carried:
         """Returns the zeros carried before the first step."""
@@ -91,19 +92,15 @@ class RecurrentCell(nn.Module):
 
     def project(self, inputs: Inputs) -> Projected:
         """Returns the contribution of the inputs to the gates."""
-        projected: Tensor = self.from_input(inputs)
-        return projected
+        return self.from_input(inputs)
 
     def advance(self, projected: Projected, carried: Carried) -> Carried:
-        """Takes one step and returns what is carried on."""
+        """Takes one step and returns the tensors for the next step."""
         raise NotImplementedError
 
 
 class PlainCell(RecurrentCell):
     """The plain cell, with one tanh."""
-
-    def __init__(self, inputs: int, d_model: int) -> None:
-        super().__init__(inputs, d_model, gates=1)
 
     def advance(self, projected: Projected, carried: Carried) -> Carried:
         """Returns tanh(W_x x + W_h h + b)."""
@@ -113,19 +110,18 @@ class PlainCell(RecurrentCell):
 class LstmCell(RecurrentCell):
     """The LSTM: input, forget and output gates around a cell that accumulates."""
 
+    gates = 4
     parts = 2
-
-    def __init__(self, inputs: int, d_model: int) -> None:
-        super().__init__(inputs, d_model, gates=4)
 
     def advance(self, projected: Projected, carried: Carried) -> Carried:
         """Returns h = o · tanh(c) and c = f · c + i · g."""
-        return _gated(projected + self.from_state(carried[0]), carried[1])
+        return _lstm_step(projected + self.from_state(carried[0]), carried[1])
 
 
 class FactorisedLstmCell(RecurrentCell):
     """Maps [x; h] to `rank` features, and the features to the gates of an LSTM."""
 
+    gates = 4
     parts = 2
 
     def __init__(self, inputs: int, d_model: int, rank: int) -> None:
@@ -133,18 +129,17 @@ class FactorisedLstmCell(RecurrentCell):
         self.d_model = d_model
         self.from_input = nn.Linear(inputs, rank, bias=False)
         self.from_state = nn.Linear(d_model, rank, bias=False)
-        self.widen = nn.Linear(rank, 4 * d_model)
+        self.widen = nn.Linear(rank, self.gates * d_model)
 
     def advance(self, projected: Projected, carried: Carried) -> Carried:
-        """Takes the step of an LSTM."""
-        return _gated(self.widen(projected + self.from_state(carried[0])), carried[1])
+        """Returns h and c as `LstmCell.advance`, from the features."""
+        return _lstm_step(self.widen(projected + self.from_state(carried[0])), carried[1])
 
 
 class GruCell(RecurrentCell):
     """The GRU: reset and update gates."""
 
-    def __init__(self, inputs: int, d_model: int) -> None:
-        super().__init__(inputs, d_model, gates=3)
+    gates = 3
 
     def advance(self, projected: Projected, carried: Carried) -> Carried:
         """Returns h = (1 − z) · n + z · h with n = tanh(W x + r · U h)."""
@@ -155,8 +150,8 @@ class GruCell(RecurrentCell):
         return ((1 - z) * new + z * carried[0],)
 
 
-def _gated(gates: Float[Tensor, "rows gates"], cell: Float[Tensor, "rows d_model"]) -> Carried:
-    """Returns h and c of an LSTM from its four gates."""
+def _lstm_step(gates: Float[Tensor, "rows gates"], cell: Float[Tensor, "rows d_model"]) -> Carried:
+    """Returns h and c of an LSTM, from its four gates before their activations and the last c."""
     i, f, g, o = gates.chunk(4, -1)
     cell = torch.sigmoid(f) * cell + torch.sigmoid(i) * torch.tanh(g)
     return torch.sigmoid(o) * torch.tanh(cell), cell
@@ -170,9 +165,9 @@ def run_cell(
     *,
     backwards: bool = False,
 ) -> tuple[Float[Tensor, "rows length d_model"], Carried]:
-    """Runs the cell along sequences and returns its outputs and what it carries on.
+    """Runs the cell along sequences; returns its outputs and the tensors carried after the last step.
 
-    Where a position is not `visible` [rows length], what is carried does not change.
+    Where a position is not `visible` [rows length], the carried tensors do not change.
     """
     # Steps first, so that the inputs of one step are contiguous.
     projected, length = cell.project(inputs.transpose(0, 1)).unbind(0), inputs.shape[1]
@@ -181,8 +176,8 @@ def run_cell(
     for place in reversed(range(length)) if backwards else range(length):
         advanced = cell.advance(projected[place], carried)
         if present is not None:
-            both = zip(advanced, carried, strict=True)
-            advanced = tuple(torch.where(present[place], new, old) for new, old in both)
+            pairs = zip(advanced, carried, strict=True)
+            advanced = tuple(torch.where(present[place], new, old) for new, old in pairs)
         carried = advanced
         outputs[place] = carried[0]
     return torch.stack(outputs, dim=1), carried

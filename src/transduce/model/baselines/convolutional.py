@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.parametrizations import weight_norm
 
+from transduce.model.attention_scores import masked_softmax
 from transduce.model.baselines.token_vectors import TokenVectors
 from transduce.model.decoder_state import RecurrentState
 from transduce.model.dropout import Dropout
@@ -27,7 +28,7 @@ from transduce.model.translation_model import (
 )
 from transduce.settings import Spec
 
-HALF = math.sqrt(0.5)  # keeps the variance of a sum of two
+SQRT_HALF = math.sqrt(0.5)  # preserves the variance of a sum of two
 
 Memory = tuple[Float[Tensor, "batch source d_model"], Float[Tensor, "batch source d_model"]]
 
@@ -57,13 +58,13 @@ class Convolutional(BaseModelSpec):
         return ConvolutionalModel(self, vocabulary)
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """As `BaseModelSpec.multiplications`."""
+        """Counts the multiplications as `BaseModelSpec.multiplications`."""
         widths = [block.width for block in self.decoder for _ in range(block.layers)]
         attention = 2 * self.d_model * (sum(widths) + length * len(widths))
-        return self._stack(self.encoder), self._stack(self.decoder) + attention
+        return self._stack_multiplications(self.encoder), self._stack_multiplications(self.decoder) + attention
 
-    def _stack(self, blocks: Blocks) -> int:
-        """Counts the multiplications of one token in the layers of one side."""
+    def _stack_multiplications(self, blocks: Blocks) -> int:
+        """Counts the multiplications of one token in the layers of the encoder or the decoder."""
         inputs, total = blocks[0].width, self.d_model * blocks[0].width
         for block in blocks:
             for _ in range(block.layers):
@@ -75,9 +76,8 @@ class Convolutional(BaseModelSpec):
 
 
 def normalised_linear(inputs: int, outputs: int, dropout: float) -> nn.Module:
-    """Builds a linear map with weight normalisation, drawn to preserve the variance."""
-    linear = nn.Linear(inputs, outputs)
-    return _drawn(linear, math.sqrt((1 - dropout) / inputs))
+    """Builds a linear map with weight normalisation whose initial weights preserve the variance."""
+    return _draw_normalised(nn.Linear(inputs, outputs), math.sqrt((1 - dropout) / inputs))
 
 
 class GatedConvolution(nn.Module):
@@ -87,10 +87,10 @@ class GatedConvolution(nn.Module):
         super().__init__()
         self.inputs, self.kernel = inputs, kernel
         convolution = nn.Conv1d(inputs, 2 * width, kernel)
-        self.convolution = _drawn(convolution, math.sqrt(4 * (1 - dropout) / (kernel * inputs)))
+        self.convolution = _draw_normalised(convolution, math.sqrt(4 * (1 - dropout) / (kernel * inputs)))
         self.dropout = Dropout(dropout)
 
-    def forward(self, padded: Float[Tensor, "batch more inputs"]) -> Float[Tensor, "batch length width"]:
+    def forward(self, padded: Float[Tensor, "batch padded inputs"]) -> Float[Tensor, "batch length width"]:
         """Convolves states that are padded with kernel − 1 more positions."""
         raised = self.convolution(self.dropout(padded).transpose(1, 2)).transpose(1, 2)
         return functional.glu(raised, dim=-1)
@@ -113,18 +113,18 @@ class AttentionStep(nn.Module):
         rows: HypothesisRows | None,
     ) -> Float[Tensor, "rows new width"]:
         """Returns the states plus the attention output."""
-        query = (self.query(states) + vectors) * HALF
+        query = (self.query(states) + vectors) * SQRT_HALF
         query = query if rows is None else rows.to_rectangle(query)
         scores = query @ memory[0].transpose(1, 2)
-        weights = scores.masked_fill(~visible.unsqueeze(1), torch.finfo(scores.dtype).min / 2).softmax(-1)
-        # m inputs are averaged: m √(1/m) keeps the variance, were all weights equal.
-        seen = visible.sum(1).clamp(min=1).to(scores.dtype).sqrt().view(-1, 1, 1)
-        attended = (weights @ memory[1]) * seen
-        return (states + self.join(attended if rows is None else rows.from_rectangle(attended))) * HALF
+        weights = masked_softmax(scores, visible.unsqueeze(1))
+        # A mean of m inputs: m √(1/m) preserves the variance where all weights are equal.
+        scale = visible.sum(1).clamp(min=1).to(scores.dtype).sqrt().view(-1, 1, 1)
+        attended = (weights @ memory[1]) * scale
+        return (states + self.join(attended if rows is None else rows.from_rectangle(attended))) * SQRT_HALF
 
 
 class ConvolutionalStack(nn.Module):
-    """The layers of one side, with residual connections scaled by √½."""
+    """The layers of the encoder or the decoder, with residual connections scaled by √½."""
 
     def __init__(self, blocks: Blocks, d_model: int, dropout: float) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class ConvolutionalStack(nn.Module):
 
 
 class ConvolutionalModel(TranslationModel):
-    """Computes all positions of a side at once; the decoder's kernels read earlier positions only."""
+    """Computes all positions of a sentence at once; the decoder's kernels read earlier positions only."""
 
     def __init__(self, spec: Convolutional, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -191,9 +191,9 @@ class ConvolutionalModel(TranslationModel):
         for layer, around in zip(encoder.layers, encoder.around, strict=True):
             before = (layer.kernel - 1) // 2
             padded = functional.pad(states * present, (0, 0, before, layer.kernel - 1 - before))
-            states = (around(states) + layer(padded)) * HALF
-        keys = _gradient_scaled(encoder.leave(states), 1 / (2 * self.decoder.depth))
-        return keys, (keys + vectors) * HALF
+            states = (around(states) + layer(padded)) * SQRT_HALF
+        keys = _ScaleGradient.apply(encoder.leave(states), 1 / (2 * self.decoder.depth))
+        return keys, (keys + vectors) * SQRT_HALF
 
     def _decode(
         self,
@@ -204,7 +204,7 @@ class ConvolutionalModel(TranslationModel):
         carried: tuple[Float[Tensor, "rows _ _"], ...],
         rows: HypothesisRows | None,
     ) -> tuple[Float[Tensor, "rows new d_model"], tuple[Float[Tensor, "rows _ _"], ...]]:
-        """Returns the states after new tokens, and the inputs that each layer carries on."""
+        """Returns the states after new tokens, and each layer's inputs for the next token."""
         vectors = self.dropout(self.target_embedding(tokens) + self.target_positions(first, tokens.shape[1]))
         decoder, next_carried = self.decoder, []
         states = decoder.enter(vectors)
@@ -214,24 +214,24 @@ class ConvolutionalModel(TranslationModel):
             padded = torch.cat([earlier.to(states.dtype), states], dim=1)
             next_carried.append(padded[:, padded.shape[1] - (layer.kernel - 1) :])
             raised = attention(layer(padded), vectors, memory, visible, rows)
-            states = (around(states) + raised) * HALF
+            states = (around(states) + raised) * SQRT_HALF
         return self.dropout(decoder.leave(states)), tuple(next_carried)
 
     def _zeros(self, rows: int) -> tuple[Tensor, ...]:
-        """Returns what the decoder's layers carry before the first token: zeros."""
+        """Returns the zeros that the decoder's layers carry before the first token."""
         weight = self.target_embedding.weight
         return tuple(weight.new_zeros(rows, layer.kernel - 1, layer.inputs) for layer in self.decoder.layers)
 
     def _positions(self) -> LearnedPositions:
-        """Builds a table of positions, drawn like the tokens."""
+        """Builds a table of positions with the initialisation of the tokens."""
         positions = Learned(max_positions=self.spec.max_positions).build(self.spec.d_model)
         if not positions.weight.is_meta:
             nn.init.normal_(positions.weight, std=0.1)
         return positions
 
 
-class _GradientScaled(torch.autograd.Function):
-    """Passes states on with a scaled gradient: the encoder gets a gradient from every layer of the decoder."""
+class _ScaleGradient(torch.autograd.Function):
+    """The identity, whose gradient is scaled: the encoder gets a gradient from every layer of the decoder."""
 
     @staticmethod
     def forward(ctx: object, states: Tensor, scale: float) -> Tensor:
@@ -243,19 +243,12 @@ class _GradientScaled(torch.autograd.Function):
         return gradient * ctx.scale, None  # type: ignore[attr-defined]
 
 
-def _gradient_scaled(states: Tensor, scale: float) -> Tensor:
-    """Returns `states`, whose gradient is multiplied by `scale`."""
-    scaled: Tensor = _GradientScaled.apply(states, scale)
-    return scaled
-
-
-def _drawn(module: nn.Module, deviation: float) -> nn.Module:
-    """Draws normal weights and zero biases, and applies weight normalisation."""
+def _draw_normalised(module: nn.Module, deviation: float) -> nn.Module:
+    """Draws normal weights and zero biases; returns the module with weight normalisation."""
     weight, bias = module.weight, module.bias
     assert isinstance(weight, Tensor)
     assert isinstance(bias, Tensor)
     if not weight.is_meta:
         nn.init.normal_(weight, std=deviation)
         nn.init.zeros_(bias)
-    normalised: nn.Module = weight_norm(module)
-    return normalised
+    return weight_norm(module)

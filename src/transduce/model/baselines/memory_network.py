@@ -8,6 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from transduce.model.attention_scores import masked_softmax
 from transduce.model.baselines.token_vectors import TokenVectors
 from transduce.model.decoder_state import RecurrentState
 from transduce.model.dropout import Dropout
@@ -23,7 +24,7 @@ from transduce.model.translation_model import (
     typed_module_list,
 )
 
-NEAR = 0.1  # standard deviation of fresh vectors; positions are scaled by it too, so as not to outweigh tokens
+DEVIATION = 0.1  # standard deviation of initial vectors, and the factor of sinusoids, which would outweigh tokens
 
 
 class MemoryNetwork(BaseModelSpec):
@@ -48,22 +49,22 @@ class MemoryNetwork(BaseModelSpec):
         return MemoryNetworkModel(self, vocabulary)
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """As `BaseModelSpec.multiplications`; the memory is the tokens themselves, so encoding takes none."""
+        """Counts the multiplications as `BaseModelSpec.multiplications`; encoding takes none."""
         between = self.d_model**2 if self.tying == "layerwise" else 0
         return 0, self.hops * (2 * self.d_model * (length + self.span) + between)
 
 
 class MemoryTable(nn.Module):
-    """Vectors of the tokens of both sides, and of the age of a target token."""
+    """Vectors of source tokens, of target tokens, and of the distance to a target token."""
 
     def __init__(self, vocabulary: Vocabulary, d_model: int, span: int, shared: bool) -> None:
         super().__init__()
         source = nn.Parameter(torch.empty(vocabulary.source, d_model))
         target = source if shared else nn.Parameter(torch.empty(vocabulary.target, d_model))
-        self.source, self.target = TokenVectors(source, NEAR), TokenVectors(target, NEAR)
+        self.source, self.target = TokenVectors(source, DEVIATION), TokenVectors(target, DEVIATION)
         self.ago = nn.Parameter(torch.empty(span, d_model))
         if not self.ago.is_meta:
-            nn.init.normal_(self.ago, std=NEAR)
+            nn.init.normal_(self.ago, std=DEVIATION)
 
 
 class MemoryVectors(NamedTuple):
@@ -74,7 +75,7 @@ class MemoryVectors(NamedTuple):
 
 
 class MemoryNetworkModel(TranslationModel):
-    """A model without recurrence and layers: hops of attention over the memory."""
+    """A model without recurrence or layers: hops of attention over the memory."""
 
     def __init__(self, spec: MemoryNetwork, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -128,13 +129,13 @@ class MemoryNetworkModel(TranslationModel):
         windows = torch.cat([before[:, 1:], tokens], dim=1).unfold(1, spec.span, 1)
         visible_memory = torch.cat([visible.unsqueeze(1).expand(-1, new, -1), windows != spec.symbols.pad], dim=2)
         tables = list(self.tables)
-        query = tables[0].target(tokens) + NEAR * self.positions(first, new)
+        query = tables[0].target(tokens) + DEVIATION * self.positions(first, new)
         for hop in range(spec.hops):
             inputs, outputs = (self._memory_vectors(table, source, windows) for table in self._pair(tables, hop))
             scores = torch.cat(
                 [query @ inputs.source.transpose(1, 2), torch.einsum("rnd,rnsd->rns", query, inputs.written)], dim=2
             )
-            weights = scores.masked_fill(~visible_memory, torch.finfo(scores.dtype).min / 2).softmax(-1)
+            weights = masked_softmax(scores, visible_memory)
             from_source, from_written = weights.split([source.shape[1], spec.span], dim=2)
             attended = from_source @ outputs.source + torch.einsum("rns,rnsd->rnd", from_written, outputs.written)
             query = self._half_relu(self.between(query) + self.dropout(attended))
@@ -150,7 +151,7 @@ class MemoryNetworkModel(TranslationModel):
     ) -> MemoryVectors:
         """Returns the sums of token and position vectors; source positions count from the beginning of the sentence."""
         return MemoryVectors(
-            table.source(source) + NEAR * self.positions(0, source.shape[1]),
+            table.source(source) + DEVIATION * self.positions(0, source.shape[1]),
             table.target(windows.flatten(1)).unflatten(1, windows.shape[1:]) + table.ago,
         )
 

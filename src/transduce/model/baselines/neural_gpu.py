@@ -43,7 +43,7 @@ class NeuralGpu(BaseModelSpec):
     @field_validator("kernel")
     @classmethod
     def _check_kernel(cls, value: int) -> int:
-        """Refuses even widths, which would change the size of the memory."""
+        """Raises ValueError for even widths, which would change the size of the memory."""
         if value % 2 == 0:
             raise ValueError("must be odd")
         return value
@@ -53,7 +53,7 @@ class NeuralGpu(BaseModelSpec):
         return NeuralGpuModel(self, vocabulary)
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """As `BaseModelSpec.multiplications`: each step updates the whole memory."""
+        """Counts the multiplications as `BaseModelSpec.multiplications`; each step updates the whole memory."""
         columns = math.ceil(self.stretch * length) + self.extra
         step = self.layers * columns * self.height * self.kernel**2 * self.d_model**2
         return columns * 3 * step / length, 6 * step
@@ -79,23 +79,21 @@ class ConvolutionalGru(nn.Module):
         if tape is None or self.from_tape is None:
             added: Tensor | float = 0.0
         else:
-            update_by_tape, reset_by_tape, added = self.from_tape(tape).chunk(3, 1)
-            update, reset = update + update_by_tape, reset + reset_by_tape
+            update_from_tape, reset_from_tape, added = self.from_tape(tape).chunk(3, 1)
+            update, reset = update + update_from_tape, reset + reset_from_tape
         u, r = torch.sigmoid(update), torch.sigmoid(reset)
         new = torch.tanh(self.new(r * memory) + added)
-        stepped: Tensor = (u * memory + (1 - u) * self.dropout(new)) * present
-        return stepped
+        return (u * memory + (1 - u) * self.dropout(new)) * present
 
 
 class NeuralGpuModel(TranslationModel):
-    """Updates the whole memory in every step; target tokens stand on a tape in the shape of the memory."""
+    """Updates the whole memory in every step; target tokens are written to a tape in the shape of the memory."""
 
     def __init__(self, spec: NeuralGpu, vocabulary: Vocabulary) -> None:
         super().__init__()
         self.spec, self.vocabulary = spec, vocabulary
         source, target = embeddings(spec, vocabulary)
-        deviation = spec.d_model**-0.5
-        self.source_embedding, self.target_embedding = TokenVectors(source, deviation), TokenVectors(target, deviation)
+        self.source_embedding, self.target_embedding = TokenVectors(source), TokenVectors(target)
         self.encoder = typed_module_list(ConvolutionalGru(spec, tape=False) for _ in range(spec.layers))
         self.decoder = typed_module_list(ConvolutionalGru(spec, tape=True) for _ in range(spec.layers))
         self.readout = spec.readout.build(target, spec.symbols.pad)
@@ -106,7 +104,7 @@ class NeuralGpuModel(TranslationModel):
         visible: Bool[Tensor, "batch source"],
         target_in: Int[Tensor, "batch target"],
     ) -> Decoded:
-        """Returns the memory's column of each token after the step that reads the token."""
+        """Returns, for each token of `target_in`, its column of the memory after the step that reads the token."""
         memory, columns = self._encode(source, visible)
         states, _, _ = self._decode(target_in, 0, memory, torch.zeros_like(memory), columns)
         return Decoded(states)
@@ -129,7 +127,7 @@ class NeuralGpuModel(TranslationModel):
     def _encode(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
     ) -> tuple[Image, Int[Tensor, " rows"]]:
-        """Returns the memory after as many steps as a sentence has columns, and the number of columns."""
+        """Returns the memory after one step for each column of a sentence, and the number of columns."""
         # In float64, as in Python: 1.2 · 25 is 30 there, and more than 30 in float32.
         columns = torch.ceil(self.spec.stretch * visible.sum(1).double()).long() + self.spec.extra
         width = math.ceil(self.spec.stretch * source.shape[1]) + self.spec.extra
@@ -139,10 +137,10 @@ class NeuralGpuModel(TranslationModel):
         memory[:, :, : source.shape[1], 0] = vectors.transpose(1, 2)
         present = self._present(columns, memory)
         for step in range(width):
-            following = memory
+            updated = memory
             for layer in self.encoder:
-                following = layer(following, present)
-            memory = torch.where((columns > step).view(-1, 1, 1, 1), following, memory)
+                updated = layer(updated, present)
+            memory = torch.where((columns > step).view(-1, 1, 1, 1), updated, memory)
         return memory, columns
 
     def _decode(
@@ -151,9 +149,9 @@ class NeuralGpuModel(TranslationModel):
         """Returns the state of each new token, and memory and tape after the last."""
         present, vectors, states = self._present(columns, memory), self.target_embedding(tokens), []
         for number in range(tokens.shape[1]):
-            here = (columns - 1).clamp(max=first + number)
-            place = _at(here, memory.shape[2], memory.dtype)
-            tape = tape * (1 - place) + place * vectors[:, number, :, None, None] * _top(memory)
+            column = (columns - 1).clamp(max=first + number)
+            place = _one_hot(column, memory.shape[2], memory.dtype)
+            tape = tape * (1 - place) + place * vectors[:, number, :, None, None] * _first_row(memory)
             for layer in self.decoder:
                 memory = layer(memory, present, tape)
             states.append((memory * place)[:, :, :, 0].sum(2))
@@ -165,13 +163,13 @@ class NeuralGpuModel(TranslationModel):
         return (numbers < columns.unsqueeze(1)).view(len(columns), 1, -1, 1).to(memory.dtype)
 
 
-def _at(places: Int[Tensor, " rows"], columns: int, kind: torch.dtype) -> Tensor:
-    """Returns [rows 1 columns 1]: 1 in the column of each row, 0 elsewhere."""
-    return torch.nn.functional.one_hot(places, columns).to(kind).view(len(places), 1, columns, 1)
+def _one_hot(places: Int[Tensor, " rows"], columns: int, dtype: torch.dtype) -> Tensor:
+    """Returns [rows 1 columns 1]: 1 in the column `places` of each row, 0 elsewhere."""
+    return nn.functional.one_hot(places, columns).to(dtype).view(len(places), 1, columns, 1)
 
 
-def _top(memory: Image) -> Tensor:
-    """Returns 1 for the first row of the memory, where tokens stand, and 0 for the others."""
-    top = memory.new_zeros(memory.shape[3])
-    top[0] = 1
-    return top
+def _first_row(memory: Image) -> Tensor:
+    """Returns 1 for the first row of the memory, where tokens are written, and 0 for the other rows."""
+    mask = memory.new_zeros(memory.shape[3])
+    mask[0] = 1
+    return mask

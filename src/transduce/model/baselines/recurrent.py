@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from transduce.model.attention_scores import Bilinear, Compatibility, Dot
+from transduce.model.attention_scores import Bilinear, Compatibility, Dot, masked_softmax
 from transduce.model.baselines.cells import Cell, run_cell
 from transduce.model.baselines.token_vectors import TokenVectors
 from transduce.model.decoder_state import RecurrentState
@@ -34,7 +34,7 @@ class Recurrent(BaseModelSpec):
 
     `directions`: the encoder reads forwards, both ways in every layer, or both ways in the first layer alone.
     `attending`: the state of the decoder's top layer attends (Luong et al.), or the state of its bottom layer. In the
-    second case all layers above read the attention output (Wu et al., whose upper layers read that of the step before).
+    second case all layers above read the attention output (in Wu et al. they read that of the step before).
     `input_feeding` gives the bottom layer the attention output of the step before. `residual` adds a layer's input to
     its output from the third layer on.
     """
@@ -70,7 +70,7 @@ class Recurrent(BaseModelSpec):
         return RecurrentModel(self, vocabulary)
 
     def is_bidirectional(self, number: int) -> bool:
-        """Whether layer `number` of the encoder reads in both directions."""
+        """Returns whether layer `number` of the encoder reads in both directions."""
         return self.directions == "both" or (self.directions == "both_first" and number == 0)
 
     def input_width(self, number: int, annotation: int) -> int:
@@ -80,7 +80,7 @@ class Recurrent(BaseModelSpec):
         return self.d_model + (annotation if bottom else self.d_model) * reads_attention
 
     def multiplications(self, length: int) -> tuple[int | float, int | float]:
-        """As `BaseModelSpec.multiplications`."""
+        """Counts the multiplications as `BaseModelSpec.multiplications`."""
         source, inputs, d_model = 0, self.d_model, self.d_model
         for number in range(self.encoder_layers):
             cells = 2 if self.is_bidirectional(number) else 1
@@ -97,13 +97,13 @@ class Recurrent(BaseModelSpec):
 
 
 class RecurrentEncoderLayer(nn.Module):
-    """One cell that reads forwards, or two, the second of which reads backwards."""
+    """A cell that reads forwards, and with `bidirectional` a second cell that reads backwards."""
 
-    def __init__(self, cell: Cell, inputs: int, d_model: int, both: bool) -> None:
+    def __init__(self, cell: Cell, inputs: int, d_model: int, bidirectional: bool) -> None:
         super().__init__()
         self.forwards = cell.build(inputs, d_model)
-        self.backwards = cell.build(inputs, d_model) if both else None
-        self.outputs = d_model * (2 if both else 1)
+        self.backwards = cell.build(inputs, d_model) if bidirectional else None
+        self.outputs = d_model * (2 if bidirectional else 1)
 
     def forward(
         self, states: Float[Tensor, "batch source inputs"], visible: Bool[Tensor, "batch source"]
@@ -120,12 +120,12 @@ class RecurrentEncoderLayer(nn.Module):
 
 
 class SourceAttention(nn.Module):
-    """One head over the encoder's states: returns their weighted mean a, or s̄ = tanh(W_c [a; s] + b_c)."""
+    """One head over the encoder's states: their weighted mean a, or with `combines` s̄ = tanh(W_c [a; s] + b_c)."""
 
     def __init__(self, compatibility: Compatibility, d_model: int, annotation: int, combines: bool) -> None:
         super().__init__()
         self.compatibility = compatibility.build(1, d_model)
-        # A dot product compares the states themselves where both have the same width.
+        # A dot product of states of the same width needs no projections.
         plain = isinstance(compatibility, Dot | Bilinear)
         self.query = nn.Identity() if plain else nn.Linear(d_model, d_model, bias=False)
         self.key = nn.Identity() if plain and annotation == d_model else nn.Linear(annotation, d_model, bias=False)
@@ -133,7 +133,7 @@ class SourceAttention(nn.Module):
         self.outputs = d_model if combines else annotation
 
     def project_key_value(self, encoded: Float[Tensor, "batch source annotation"]) -> Memory:
-        """Returns keys and values, once a sentence."""
+        """Returns keys and values of a sentence."""
         return self.key(encoded), encoded
 
     def forward(
@@ -147,24 +147,21 @@ class SourceAttention(nn.Module):
         query = self.query(states)
         query = query if rows is None else rows.to_rectangle(query)
         scores = self.compatibility(query.unsqueeze(1), memory[0].unsqueeze(1)).squeeze(1)
-        scores = scores.masked_fill(~visible.unsqueeze(1), torch.finfo(scores.dtype).min / 2)
-        attended = scores.softmax(-1) @ memory[1]
+        attended = masked_softmax(scores, visible.unsqueeze(1)) @ memory[1]
         attended = attended if rows is None else rows.from_rectangle(attended)
         if self.combine is None:
             return attended
-        combined: Tensor = torch.tanh(self.combine(torch.cat([attended, states], dim=-1)))
-        return combined
+        return torch.tanh(self.combine(torch.cat([attended, states], dim=-1)))
 
 
 class RecurrentModel(TranslationModel):
-    """Encodes the source to a state a token; decodes with cells that attend to the states."""
+    """Encoder and decoder of recurrent cells; the decoder attends to the encoder's states."""
 
     def __init__(self, spec: Recurrent, vocabulary: Vocabulary) -> None:
         super().__init__()
         self.spec, self.vocabulary = spec, vocabulary
         source, target = embeddings(spec, vocabulary)
-        deviation = spec.d_model**-0.5
-        self.source_embedding, self.target_embedding = TokenVectors(source, deviation), TokenVectors(target, deviation)
+        self.source_embedding, self.target_embedding = TokenVectors(source), TokenVectors(target)
         self.dropout = Dropout(spec.dropout)
         d_model, inputs = spec.d_model, spec.d_model
         layers = []
@@ -185,8 +182,8 @@ class RecurrentModel(TranslationModel):
         """Multiplies the weights that read tokens by √d_model, as if each feature of a token had variance 1.
 
         A fresh token vector has length 1, because the softmax shares its table; the Transformer multiplies it by
-        √d_model (section 3.4). Without this factor cells give nearly the same state after every token, the deeper the
-        more so: four layers did not learn to copy in 800 steps (docs/experiments.md).
+        √d_model (section 3.4). Without this factor the states after different tokens are nearly equal, more so in
+        deeper models: four layers did not learn to copy in 800 steps (docs/experiments.md).
         """
         bottom = next(iter(self.encoder))
         for cell in (bottom.forwards, bottom.backwards, next(iter(self.decoder))):
@@ -199,7 +196,7 @@ class RecurrentModel(TranslationModel):
         visible: Bool[Tensor, "batch source"],
         target_in: Int[Tensor, "batch target"],
     ) -> Decoded:
-        """Returns the decoder's states after each token of `target_in`: s̄, or those of the top layer."""
+        """Returns the decoder's states after each token of `target_in`: s̄, or the states of the top layer."""
         memory, carried = self._encode(source, visible)
         states, _ = self._decode(target_in, memory, visible, carried, None)
         return Decoded(states)
@@ -222,7 +219,7 @@ class RecurrentModel(TranslationModel):
     def _encode(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
     ) -> tuple[Memory, CarriedStates]:
-        """Returns keys and values, and what is carried to the first token: a zero attention output, then states."""
+        """Returns keys and values, and the initial carried tensors: a zero attention output, then the cells' states."""
         states = self.dropout(self.source_embedding(source))
         for number, layer in enumerate(self.encoder):
             outputs, last = layer(states, visible)
@@ -241,11 +238,11 @@ class RecurrentModel(TranslationModel):
         carried: CarriedStates,
         rows: HypothesisRows | None,
     ) -> tuple[Float[Tensor, "rows new d_model"], CarriedStates]:
-        """Returns the states of each new token, and what is carried on."""
+        """Returns the states of each new token, and the carried tensors after the last."""
         inputs = self.dropout(self.target_embedding(tokens))
         below = slice(1 if self.spec.attending == "bottom" else None)
         states, attended = [], []
-        # The attention output is fed to the next step, so steps are sequential up to the attention.
+        # With input feeding each step needs the attention output of the step before.
         for part in inputs.split(1, dim=1) if self.spec.input_feeding else (inputs,):
             fed = torch.cat([part, carried[0].unsqueeze(1)], dim=-1) if self.spec.input_feeding else part
             state, carried = self._run_layers(below, fed, carried)
@@ -264,7 +261,7 @@ class RecurrentModel(TranslationModel):
         carried: CarriedStates,
         attended: Float[Tensor, "rows new annotation"] | None = None,
     ) -> tuple[Float[Tensor, "rows new outputs"], CarriedStates]:
-        """Runs some layers of the decoder over the new tokens; each also reads `attended`, the attention output."""
+        """Runs the decoder's `layers` over the new tokens; each layer also reads `attended`, the attention output."""
         next_carried = list(carried)
         for number, cell in list(enumerate(self.decoder))[layers]:
             part = slice(1 + number * cell.parts, 1 + (number + 1) * cell.parts)

@@ -12,8 +12,8 @@ _reports: list[Callable[[str], None]] = []
 
 
 @contextmanager
-def compilation_reported(report: Callable[[str], None]) -> Iterator[None]:
-    """Calls `report` once with `MESSAGE` if a kernel is compiled, not read from numba's cache, in this context."""
+def report_compilation(report: Callable[[str], None]) -> Iterator[None]:
+    """Calls `report` with `MESSAGE` at the first kernel in this context that is not in numba's cache."""
     _reports.append(report)
     try:
         yield
@@ -23,7 +23,7 @@ def compilation_reported(report: Callable[[str], None]) -> Iterator[None]:
 
 
 def compile_kernel(function: Any, signature: str, options: dict[str, Any]) -> Any:
-    """Compiles `function` for the types of `signature`, or reads the compiled code from numba's cache."""
+    """Compiles `function` for the types of `signature`, or loads it from numba's cache, and returns the kernel."""
     try:
         kernel = njit(signature, cache=True, **options)(function)
     except Exception:  # the cache cannot be written, is full, or is damaged

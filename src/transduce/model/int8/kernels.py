@@ -1,8 +1,7 @@
-"""What stands between two products of a search in int8, each in one pass over its rows; compiled by numba.
+"""Kernels between two int8 products of a search, each one pass over its rows; compiled by numba.
 
-A product comes without the scale of its rows, their `steps`, and without its bias: both are applied where it is read.
-What goes into the next product is left in bytes, 128 standing for 0, with `steps` of its own; `model/narrow.py` says
-what these are. No row looks at another but in attention. What is changed in its place is said to be.
+A kernel reads a product without row scales and bias, and applies both. It writes the input of the next product: a byte
+a feature, where 128 stands for 0, and a scale a row (see `quantise`). Rows are independent except in attention.
 """
 
 import importlib
@@ -18,66 +17,66 @@ from numpy.typing import NDArray
 from transduce.model.int8.compilation import compile_kernel
 
 _CONFIG: Any = numba.config
-try:  # OpenMP's threads may be shared by a process's own; the others that numba may have may not
+try:  # several threads may call kernels on numba's OpenMP layer, but not on its own work queue
     importlib.import_module("numba.np.ufunc.omppool")
     _CONFIG.THREADING_LAYER, THREADED = "omp", True
-    _told = torch.get_num_threads()
-    numba.get_num_threads()  # begins them, and tells OpenMP as many as there are cores: torch would follow
-    torch.set_num_threads(_told)
+    _torch_threads = torch.get_num_threads()
+    numba.get_num_threads()  # starts the threads and sets OpenMP's number, which torch shares, to that of the cores
+    torch.set_num_threads(_torch_threads)
 except ImportError:
     THREADED = False
 
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
-Wholes = NDArray[np.int64]
+Indices = NDArray[np.int64]
 Slots = NDArray[np.int32]
 
-# Infinity and NaN do not come. Sums, which are functions of their own, may be taken in any order, which fills vectors;
-# nothing else may: what has just been compiled would differ in its last bits from what the cache gives later.
+# Infinity and NaN do not occur. Only sums, which are functions of their own, may be reordered, so that they are
+# vectorised: with other code reordered, kernels just compiled and kernels from the cache differ in their last bits.
 _FINITE = {"nnan", "ninf", "nsz", "arcp", "contract", "afn"}
 _inlined = njit(fastmath=_FINITE, error_model="numpy", inline="always")
 _summed = njit(fastmath=_FINITE | {"reassoc"}, error_model="numpy", nogil=True)
 _OPTIONS: Any = {"parallel": THREADED, "fastmath": _FINITE, "error_model": "numpy", "nogil": True}
 
 
-def _pass(signature: str) -> Callable[[Any], Any]:
-    """Compiles a function for the types of `signature`, or reads it from numba's cache."""
+def _kernel(signature: str) -> Callable[[Any], Any]:
+    """Returns a decorator that compiles a function for the types of `signature`, or loads it from numba's cache."""
     return lambda function: compile_kernel(function, signature, _OPTIONS)
 
 
 _float, _int, _index = np.float32, np.int32, np.uint64
 
-LEAST = _float(-60.0)  # e to it is nothing beside 1, and still far from the numbers that a processor is slow with
-SMALLEST = _float(1.2e-38)
+MIN_EXPONENT = _float(-60.0)  # e^−60 is negligible beside 1, and far from the denormal numbers that slow a processor
+MIN_SCALE = _float(1.2e-38)
 
 
 def use_threads(threads: int) -> None:
-    """How many threads share the rows, in what this thread calls from now on."""
+    """Sets the number of threads for the kernels that the calling thread runs."""
     if THREADED:
         numba.set_num_threads(max(1, min(threads, _CONFIG.NUMBA_NUM_THREADS)))
 
 
 @_inlined
 def _exponential(x: np.float32) -> np.float32:
-    """e^x of x ≤ 0, and no less than e^`LEAST`: 2^whole, and a polynomial of what is left.
+    """Returns e^x for x ≤ 0, or e^`MIN_EXPONENT` if that is larger: 2^integer times a polynomial of the fraction.
 
-    Wrong by at most 7e-7 of itself down to −10, and 4e-6 further on, where it adds little to any sum.
+    The relative error is at most 7e-7 for x ≥ −10, and 4e-6 below, where e^x adds little to a sum.
     """
-    scaled = max(x, LEAST) * _float(1.44269504)
-    whole = np.rint(scaled)
-    rest = scaled - whole
-    power = _float(1.5403530e-4) * rest + _float(1.3333558e-3)
-    power = power * rest + _float(9.6181291e-3)
-    power = power * rest + _float(5.5504109e-2)
-    power = power * rest + _float(2.4022651e-1)
-    power = power * rest + _float(6.9314718e-1)
-    power = power * rest + _float(1.0)
-    bits = _int((_int(whole) + 127) << 23)
+    scaled = max(x, MIN_EXPONENT) * _float(1.44269504)
+    integer = np.rint(scaled)
+    fraction = scaled - integer
+    power = _float(1.5403530e-4) * fraction + _float(1.3333558e-3)
+    power = power * fraction + _float(9.6181291e-3)
+    power = power * fraction + _float(5.5504109e-2)
+    power = power * fraction + _float(2.4022651e-1)
+    power = power * fraction + _float(6.9314718e-1)
+    power = power * fraction + _float(1.0)
+    bits = _int((_int(integer) + 127) << 23)
     return power * bits.view(_float)
 
 
 @_summed
-def _total(row: Floats, count: int) -> np.float32:
+def _sum(row: Floats, count: int) -> np.float32:
     total = _float(0)
     for i in range(count):
         total += row[i]
@@ -85,7 +84,7 @@ def _total(row: Floats, count: int) -> np.float32:
 
 
 @_summed
-def _squares(row: Floats, mean: np.float32) -> np.float32:
+def _sum_of_squares(row: Floats, mean: np.float32) -> np.float32:
     total = _float(0)
     for i in range(row.shape[0]):
         total += (row[i] - mean) * (row[i] - mean)
@@ -93,195 +92,206 @@ def _squares(row: Floats, mean: np.float32) -> np.float32:
 
 
 @_summed
-def _exponentials(row: Floats, top: np.float32, step: np.float32) -> np.float32:
+def _sum_of_exponentials(row: Floats, top: np.float32, scale: np.float32) -> np.float32:
     total = _float(0)
     for i in range(row.shape[0]):
-        total += _exponential((row[i] - top) * step)
+        total += _exponential((row[i] - top) * scale)
     return total
 
 
 @_summed
-def _dot(query: Floats, at: int, known: Floats, slot: np.uint64, key: int, width: int) -> np.float32:
+def _dot(query: Floats, query_at: int, key_values: Floats, slot: np.uint64, key_at: int, width: int) -> np.float32:
     total = _float(0)
     for i in range(width):
-        total += query[_index(at + i)] * known[slot, _index(key + i)]
+        total += query[_index(query_at + i)] * key_values[slot, _index(key_at + i)]
     return total
 
 
 @_inlined
 def _ordered(bits: np.int32) -> np.int32:
-    """The bits of a number as a whole number that is as great among others of its kind, and back."""
+    """Maps the bits of a float to an integer of the same order, and that integer back to the bits."""
     return _int(bits ^ ((bits >> 31) & 0x7FFFFFFF))
 
 
 @_inlined
-def _greatest(row: Floats) -> np.float32:
-    """The greatest number, found among bits: numbers themselves would be compared one by one, for fear of NaN."""
+def _maximum(row: Floats) -> np.float32:
+    """Returns the largest number, compared as integers: comparisons of floats are not vectorised because of NaN."""
     bits, top = row.view(_int), _int(-0x7FFFFFFF)
     for i in range(row.shape[0]):
         top = max(top, _ordered(bits[i]))
-    found = _int(_ordered(top))
-    return found.view(_float)
+    top_bits = _int(_ordered(top))
+    return top_bits.view(_float)
 
 
 @_inlined
-def _narrowed(row: Floats, whole: Bytes) -> np.float32:
-    """Leaves the row in bytes in `whole`; gives its step."""
+def _quantise(row: Floats, quantised: Bytes) -> np.float32:
+    """Writes the row in int8 to `quantised` and returns its scale."""
     bits, top = row.view(_int), _int(0)
     for i in range(row.shape[0]):
         top = max(top, _int(bits[i] & 0x7FFFFFFF))
-    farthest = _int(top)
-    step = max(farthest.view(_float) / _float(127), SMALLEST)
-    inverse = _float(1) / step
+    top_bits = _int(top)
+    scale = max(top_bits.view(_float) / _float(127), MIN_SCALE)
+    inverse = _float(1) / scale
     for i in range(row.shape[0]):
-        whole[i] = np.uint8(_int(np.rint(row[i] * inverse)) + 128)
-    return step
+        quantised[i] = np.uint8(_int(np.rint(row[i] * inverse)) + 128)
+    return scale
 
 
 @_inlined
-def _normalised(row: Floats, gain: Floats, shift: Floats, epsilon: np.float32, out: Floats) -> None:
-    mean = _total(row, row.shape[0]) / _float(row.shape[0])
-    inverse = _float(1) / np.sqrt(_squares(row, mean) / _float(row.shape[0]) + epsilon)
+def _normalise(row: Floats, gain: Floats, shift: Floats, epsilon: np.float32, out: Floats) -> None:
+    mean = _sum(row, row.shape[0]) / _float(row.shape[0])
+    inverse = _float(1) / np.sqrt(_sum_of_squares(row, mean) / _float(row.shape[0]) + epsilon)
     for i in range(row.shape[0]):
         out[i] = (row[i] - mean) * inverse * gain[i] + shift[i]
 
 
-@_pass("void(f4[:,::1], u1[:,::1], f4[::1])")
-def narrowed(states: Floats, whole: Bytes, steps: Floats) -> None:
-    """States [rows features] for a product."""
+@_kernel("void(f4[:,::1], u1[:,::1], f4[::1])")
+def quantise_rows(states: Floats, quantised: Bytes, scales: Floats) -> None:
+    """Quantises states [rows features]."""
     for r in prange(states.shape[0]):
-        steps[r] = _narrowed(states[r], whole[r])
+        scales[r] = _quantise(states[r], quantised[r])
 
 
-@_pass("void(f4[:,::1], f4[::1], f4[::1], f4, u1[:,::1], f4[::1])")
-def normalised(states: Floats, gain: Floats, shift: Floats, epsilon: np.float32, whole: Bytes, steps: Floats) -> None:
-    """LayerNorm(states) for a product."""
+@_kernel("void(f4[:,::1], f4[::1], f4[::1], f4, u1[:,::1], f4[::1])")
+def normalise_rows(
+    states: Floats, gain: Floats, shift: Floats, epsilon: np.float32, quantised: Bytes, scales: Floats
+) -> None:
+    """Quantises LayerNorm(states)."""
     for r in prange(states.shape[0]):
         row = np.empty(states.shape[1], _float)
-        _normalised(states[r], gain, shift, epsilon, row)
-        steps[r] = _narrowed(row, whole[r])
+        _normalise(states[r], gain, shift, epsilon, row)
+        scales[r] = _quantise(row, quantised[r])
 
 
-@_pass("void(f4[:,::1], f4[::1], f4[::1])")
-def scaled(product: Floats, steps: Floats, bias: Floats) -> None:
-    """x Wᵀ + b itself, in the place of the product."""
+@_kernel("void(f4[:,::1], f4[::1], f4[::1])")
+def scale_rows(product: Floats, scales: Floats, bias: Floats) -> None:
+    """Turns an unscaled product into x Wᵀ + b, in place."""
     for r in prange(product.shape[0]):
-        row, step = product[r], steps[r]
+        row, scale = product[r], scales[r]
         for i in range(row.shape[0]):
-            row[i] = row[i] * step + bias[i]
+            row[i] = row[i] * scale + bias[i]
 
 
-@_pass("void(f4[:,::1], f4[::1], f4[::1], u1[:,::1], f4[::1])")
-def rectified(product: Floats, steps: Floats, bias: Floats, whole: Bytes, next_steps: Floats) -> None:
-    """max(0, x W1 + b1) for the product with W2 (equation 2); the first product is lost."""
+@_kernel("void(f4[:,::1], f4[::1], f4[::1], u1[:,::1], f4[::1])")
+def rectify_rows(product: Floats, scales: Floats, bias: Floats, quantised: Bytes, next_scales: Floats) -> None:
+    """Quantises max(0, x W1 + b1) for the product with W2 (equation 2); overwrites `product`."""
     for r in prange(product.shape[0]):
-        row, step = product[r], steps[r]
+        row, scale = product[r], scales[r]
         for i in range(row.shape[0]):
-            row[i] = max(row[i] * step + bias[i], _float(0))
-        next_steps[r] = _narrowed(row, whole[r])
+            row[i] = max(row[i] * scale + bias[i], _float(0))
+        next_scales[r] = _quantise(row, quantised[r])
 
 
-@_pass("void(f4[:,::1], f4[::1], f4[::1], f4[:,::1], b1, f4[::1], f4[::1], f4, u1[:,::1], f4[::1])")
-def joined(
+@_kernel("void(f4[:,::1], f4[::1], f4[::1], f4[:,::1], b1, f4[::1], f4[::1], f4, u1[:,::1], f4[::1])")
+def add_and_normalise(
     product: Floats,
-    steps: Floats,
+    scales: Floats,
     bias: Floats,
     states: Floats,
-    before: bool,
+    pre_norm: bool,
     gain: Floats,
     shift: Floats,
     epsilon: np.float32,
-    whole: Bytes,
-    next_steps: Floats,
+    quantised: Bytes,
+    next_scales: Floats,
 ) -> None:
-    """LayerNorm(x + Sublayer(x)) in the place of x, `states`, and for the next product; of a sub-layer's last product.
+    """Adds a sub-layer's output, whose last product is `product`, to its input x, and quantises the next input.
 
-    With the norm `before` the next sub-layer, x + Sublayer(x) in the place of x, and its norm only for the product.
+    Post-norm: `states` become LayerNorm(x + Sublayer(x)). With `pre_norm`, `states` become x + Sublayer(x), `product`
+    is overwritten, and the norm is that of the next sub-layer. The next input is the normalised sum in both.
     """
     for r in prange(product.shape[0]):
-        row, state, step = product[r], states[r], steps[r]
+        row, state, scale = product[r], states[r], scales[r]
         for i in range(row.shape[0]):
-            state[i] += row[i] * step + bias[i]
-        out = row if before else state
-        _normalised(state, gain, shift, epsilon, out)
-        next_steps[r] = _narrowed(out, whole[r])
+            state[i] += row[i] * scale + bias[i]
+        out = row if pre_norm else state
+        _normalise(state, gain, shift, epsilon, out)
+        next_scales[r] = _quantise(out, quantised[r])
 
 
-@_pass("void(f4[:,::1], f4[::1])")
-def log_probabilities(logits: Floats, steps: Floats) -> None:
-    """log softmax of each row, in the place of the product that gives the logits."""
+@_kernel("void(f4[:,::1], f4[::1])")
+def log_softmax_rows(logits: Floats, scales: Floats) -> None:
+    """Turns the unscaled product of the logits into log-probabilities, in place."""
     for r in prange(logits.shape[0]):
-        row, step = logits[r], steps[r]
-        top = _greatest(row)
-        total = _float(np.log(_exponentials(row, top, step)))
+        row, scale = logits[r], scales[r]
+        top = _maximum(row)
+        total = _float(np.log(_sum_of_exponentials(row, top, scale)))
         for i in range(row.shape[0]):
-            row[i] = (row[i] - top) * step - total
+            row[i] = (row[i] - top) * scale - total
 
 
 @_inlined
-def _weighted(scores: Floats, count: int) -> None:
-    """The softmax of the first `count` scores, in their place."""
+def _softmax(scores: Floats, count: int) -> None:
+    """Replaces the first `count` scores by their softmax."""
     top = scores[0]
     for t in range(1, count):
         top = max(top, scores[t])
     for t in range(count):
         scores[t] = _exponential(scores[t] - top)
-    inverse = _float(1) / _total(scores, count)
+    inverse = _float(1) / _sum(scores, count)
     for t in range(count):
         scores[t] *= inverse
 
 
 @_inlined
-def _scored(
-    query: Floats, known: Floats, own: Slots, count: int, at: int, key: int, d_k: int, scale: np.float32, scores: Floats
+def _score(
+    query: Floats,
+    key_values: Floats,
+    visible: Slots,
+    count: int,
+    query_at: int,
+    key_at: int,
+    d_k: int,
+    scale: np.float32,
+    scores: Floats,
 ) -> None:
     for t in range(count):
-        scores[t] = _dot(query, at, known, _index(own[t]), key, d_k) * scale
+        scores[t] = _dot(query, query_at, key_values, _index(visible[t]), key_at, d_k) * scale
 
 
 @_inlined
-def _gathered(
-    weights: Floats, known: Floats, own: Slots, count: int, at: int, value: int, d_v: int, out: Floats
+def _add_values(
+    weights: Floats, key_values: Floats, visible: Slots, count: int, out_at: int, value_at: int, d_v: int, out: Floats
 ) -> None:
     for t in range(count):
-        slot, weight = _index(own[t]), weights[t]
+        slot, weight = _index(visible[t]), weights[t]
         for i in range(d_v):
-            out[_index(at + i)] += weight * known[slot, _index(value + i)]
+            out[_index(out_at + i)] += weight * key_values[slot, _index(value_at + i)]
 
 
-@_pass("void(f4[:,::1], f4[:,::1], i8, i4[:,::1], i8[::1], i8[::1], i8, i8, i8, f4, u1[:,::1], f4[::1])")
-def attended(
+@_kernel("void(f4[:,::1], f4[:,::1], i8, i4[:,::1], i8[::1], i8[::1], i8, i8, i8, f4, u1[:,::1], f4[::1])")
+def attend(
     queries: Floats,
-    known: Floats,
+    key_values: Floats,
     first: int,
     slots: Slots,
-    owners: Wholes,
-    counts: Wholes,
+    groups: Indices,
+    counts: Indices,
     heads: int,
     d_k: int,
     d_v: int,
     scale: np.float32,
-    whole: Bytes,
-    steps: Floats,
+    quantised: Bytes,
+    scales: Floats,
 ) -> None:
-    """Equation 1, head by head: what the queries at the beginning of each row gather, for the next product.
+    """Computes equation 1 head by head and quantises the concatenated heads; row r begins with the queries of r.
 
-    Row r looks at `counts[owners[r]]` tokens, whose places among what is `known` are the first of `slots[owners[r]]`.
-    There stand, from feature `first` on, every head's keys and then every head's values.
+    Row r attends to the first `counts[groups[r]]` of `slots[groups[r]]`. A slot is a row of `key_values`: from feature
+    `first` on it has the keys of all heads, then the values of all heads.
     """
     for r in prange(queries.shape[0]):
-        scores, gathered = np.empty(slots.shape[1], _float), np.zeros(heads * d_v, _float)
-        row, own, count = queries[r], slots[owners[r]], counts[owners[r]]
+        scores, out = np.empty(slots.shape[1], _float), np.zeros(heads * d_v, _float)
+        row, visible, count = queries[r], slots[groups[r]], counts[groups[r]]
         for h in range(heads):
-            at, key, value = h * d_k, first + h * d_k, first + heads * d_k + h * d_v
-            # Vectors are laid out for a width that is known: twice as fast.
+            query_at, key_at, value_at = h * d_k, first + h * d_k, first + heads * d_k + h * d_v
+            # A constant width is vectorised better: twice as fast.
             if d_k == 64:
-                _scored(row, known, own, count, at, key, 64, scale, scores)
+                _score(row, key_values, visible, count, query_at, key_at, 64, scale, scores)
             else:
-                _scored(row, known, own, count, at, key, d_k, scale, scores)
-            _weighted(scores, count)
+                _score(row, key_values, visible, count, query_at, key_at, d_k, scale, scores)
+            _softmax(scores, count)
             if d_v == 64:
-                _gathered(scores, known, own, count, h * d_v, value, 64, gathered)
+                _add_values(scores, key_values, visible, count, h * d_v, value_at, 64, out)
             else:
-                _gathered(scores, known, own, count, h * d_v, value, d_v, gathered)
-        steps[r] = _narrowed(gathered, whole[r])
+                _add_values(scores, key_values, visible, count, h * d_v, value_at, d_v, out)
+        scales[r] = _quantise(out, quantised[r])

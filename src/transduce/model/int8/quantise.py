@@ -1,9 +1,8 @@
-"""Matrix products in int8 (dynamic quantisation), for translating on a CPU: a quarter of the bytes, and much faster.
+"""Matrix products in int8 (dynamic quantisation) for translation on a CPU: a quarter of the bytes, and much faster.
 
-A matrix W is kept as whole numbers from −127 to 127 and a scale for each of its rows; the states are narrowed at each
-product, with a scale for each of theirs. No scale looks at more than one row, so that a sentence's translation does
-not depend on its companions. Sums are exact, in int32: where a processor's are not with weights of eight bits, they
-have seven.
+A matrix W is stored as integers from −127 to 127 with a scale a row; states are quantised at each product, with a scale
+a row too. No scale depends on more than one row, so a sentence's translation does not depend on the other sentences of
+its batch. Sums are exact, in int32: on processors where sums of 8-bit weights are not, weights have 7 bits.
 """
 
 import copy
@@ -24,14 +23,14 @@ from transduce.model.translation_model import TranslationModel
 
 Module = TypeVar("Module", bound=nn.Module)
 
-LARGEST = 127
+LARGEST = 127  # of an int8 weight
 LARGEST_OF_SEVEN_BITS = 64  # 2 · 255 · 64 is less than 2¹⁵
-ZERO = 128
-ROUNDING = 1.5 * 2**23  # of float32, which has 24 bits
+ZERO = 128  # unsigned byte that stands for 0
+ROUNDING = 1.5 * 2**23  # float32 numbers of this size have no bits for fractions
 
 
 class Int8Linear(nn.Module):
-    """x Wᵀ + b with x and W in int8."""
+    """x Wᵀ + b with x and W in int8; the largest weight of a row becomes `largest`, by default `largest_weight()`."""
 
     def __init__(
         self,
@@ -39,59 +38,56 @@ class Int8Linear(nn.Module):
         bias: Float[Tensor, " outputs"] | None,
         largest: int | None = None,
     ) -> None:
-        """The greatest weight of each row becomes `largest`; if not given, what this processor is exact with."""
         super().__init__()
         scales = weight.abs().amax(1).clamp(min=torch.finfo(weight.dtype).tiny) / (largest or largest_weight())
-        whole = (weight / scales.unsqueeze(1)).round().to(torch.int8)
+        quantised = (weight / scales.unsqueeze(1)).round().to(torch.int8)
         self.inputs, self.outputs = weight.shape[1], weight.shape[0]
-        self.weight = torch.ops.onednn.qlinear_prepack(whole, None)
+        self.weight = torch.ops.onednn.qlinear_prepack(quantised, None)
         self.scales = scales.float()
         self.zeros = torch.zeros(self.outputs, dtype=torch.int64)
         self.bias = None if bias is None else bias.detach()
 
     def forward(self, states: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
-        """The product of states in float32, in float32."""
+        """Returns x Wᵀ + b in float32 for states x in float32."""
         rows = states.reshape(-1, self.inputs)
-        farthest = torch.maximum(rows.amax(1, keepdim=True), -rows.amin(1, keepdim=True))
-        steps = farthest.div_(LARGEST).clamp_(min=torch.finfo(rows.dtype).tiny)
-        # Bytes without a sign, ZERO standing for 0, are what processors multiply with signed ones. A sum as large as
-        # ROUNDING has no bits left for fractions: it is rounded, and its last byte is the number wanted.
-        whole = (rows * steps.reciprocal()).add_(ROUNDING + ZERO)
-        quantise = whole.view(torch.int32).to(torch.uint8)
-        scaled = self.product(quantise).mul_(steps)
+        largest = torch.maximum(rows.amax(1, keepdim=True), -rows.amin(1, keepdim=True))
+        scales = largest.div_(LARGEST).clamp_(min=torch.finfo(rows.dtype).tiny)
+        # Processors multiply unsigned bytes by signed ones. Adding ROUNDING rounds to integers, and the lowest byte of
+        # the sum is the quantised number.
+        shifted = (rows * scales.reciprocal()).add_(ROUNDING + ZERO)
+        scaled = self.product(shifted.view(torch.int32).to(torch.uint8)).mul_(scales)
         if self.bias is not None:
-            scaled.add_(self.bias)  # two passes over whole vectors: torch's one takes numbers one by one
+            scaled.add_(self.bias)  # a second call: torch's fused one is not vectorised
         return scaled.view(*states.shape[:-1], self.outputs)
 
-    def product(self, quantise: UInt8[Tensor, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
-        """The product of states in bytes, `ZERO` standing for 0, without the steps of their rows and the bias."""
+    def product(self, quantised: UInt8[Tensor, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
+        """Returns the product of quantised states, `ZERO` standing for 0; the caller applies row scales and bias."""
         return torch.ops.onednn.qlinear_pointwise(
-            quantise, 1.0, ZERO, self.weight, self.scales, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
+            quantised, 1.0, ZERO, self.weight, self.scales, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
         )
 
 
 @cache
 def largest_weight() -> int:
-    """`LARGEST` where products with such weights are exact, which is tried; else that of seven bits.
+    """Returns `LARGEST` where this processor's products with such weights are exact, else `LARGEST_OF_SEVEN_BITS`.
 
-    An x86 processor without instructions for it (VNNI) adds two products in 16 bits, and cuts what is greater.
+    A trial product decides. An x86 processor without VNNI adds two products in 16 bits, and saturates.
     """
     size = 64
-    tried = Int8Linear(torch.ones(size, size), None, LARGEST).product(torch.full((size, size), 255).to(torch.uint8))
-    return LARGEST if float((tried - (255 - ZERO) * size).abs().max()) < 1 else LARGEST_OF_SEVEN_BITS
+    product = Int8Linear(torch.ones(size, size), None, LARGEST).product(torch.full((size, size), 255).to(torch.uint8))
+    return LARGEST if float((product - (255 - ZERO) * size).abs().max()) < 1 else LARGEST_OF_SEVEN_BITS
 
 
 class Int8Readout(nn.Module):
-    """Log-probabilities of the next token from int8 products; the exact readout's loss is not for it."""
+    """Log-probabilities of the next token from int8 products; has no loss."""
 
     def __init__(self, weight: Float[Tensor, "vocabulary d_model"]) -> None:
         super().__init__()
         self.project = Int8Linear(weight, None)
 
     def forward(self, states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows vocabulary"]:
-        """Log-probabilities, in float32."""
-        logits: Tensor = self.project(states)
-        return logits.log_softmax(-1)
+        """Returns log-probabilities in float32."""
+        return self.project(states).log_softmax(-1)
 
 
 @torch.no_grad()
@@ -99,17 +95,18 @@ def quantise(model: TranslationModel, report: Callable[[str], None] = lambda _me
     """Returns a stepper with the linear maps and the readout of `model` in int8; `model` does not change.
 
     A Transformer whose parts `Int8Stepper` covers gets that stepper, where numba is installed. Any other model gets a
-    copy of its modules, which shares all parameters that stay in float32. `report` gets a line about slow first use.
+    copy that shares the parameters that stay in float32. `report` is called with a message where numba is missing, and
+    where it compiles.
     """
     if isinstance(model, TransformerModel) and _is_covered(model):
         try:
-            import numba  # noqa: F401  # here: it takes half a second
+            import numba  # noqa: F401  # imported here because it takes half a second
         except ImportError:  # not installed, or older than the installed NumPy
             report("numba is missing, so int8 is slower than it could be: install transduce[int8]")
         else:
-            from transduce.model.int8.compilation import compilation_reported
+            from transduce.model.int8.compilation import report_compilation
 
-            with compilation_reported(report):
+            with report_compilation(report):
                 from transduce.model.int8.stepper import Int8Stepper
             return Int8Stepper(model)
     return _quantised_copy(model)
@@ -134,7 +131,7 @@ def _quantised_copy(model: TranslationModel) -> TranslationModel:
 
 
 def _is_covered(model: TransformerModel) -> bool:
-    """Whether `Int8Stepper` has every part of the model."""
+    """Returns whether `Int8Stepper` has kernels for every part of the model."""
     network, attentions = model.spec.feed_forward, (model.spec.mixer, model.spec.cross)
     dot_products = all(
         isinstance(part, Attention) and isinstance(part.compatibility, ScaledDot | Dot) for part in attentions

@@ -1,4 +1,4 @@
-"""Mixers, which move information between the positions of a layer: self-attention and its rivals of section 4.
+"""Mixers, which move information between the positions of a layer: self-attention and its alternatives (section 4).
 
 The module of a mixer has `mix` for whole sentences and `step` for the new tokens of a search.
 """

@@ -44,7 +44,7 @@ class SeparableConvolution(Spec):
 
 
 class ConvolutionMixer(nn.Module):
-    """A convolution along the sentence; padding counts as zeros."""
+    """A convolution along the sentence; padding is zeros."""
 
     def __init__(self, kernel: int, d_model: int, *, separable: bool) -> None:
         super().__init__()
@@ -60,13 +60,12 @@ class ConvolutionMixer(nn.Module):
             states = states * visible.transpose(1, 2).to(states.dtype)
         before = self.kernel - 1 if causal else (self.kernel - 1) // 2
         padded = functional.pad(states.transpose(1, 2), (before, self.kernel - 1 - before))
-        mixed: Tensor = self.point(self.convolution(padded).transpose(1, 2))
-        return mixed
+        return self.point(self.convolution(padded).transpose(1, 2))
 
     def step(
         self, states: Float[Tensor, "rows new d_model"], context: DecodingContext
     ) -> Float[Tensor, "rows new d_model"]:
-        """Convolves each new token with the earlier tokens of its hypothesis, and extends the cache."""
+        """Convolves each new token with the earlier tokens of its hypothesis; appends the new tokens to the cache."""
         (cached,) = context.cache.extend(context.rows.to_rectangle(states).unsqueeze(1))
         slots = _last_slots(context.visible, self.kernel)
         inputs = functional.pad(cached.squeeze(1), (0, 0, 1, 0))  # slot 0 is before the sentence
@@ -74,8 +73,7 @@ class ConvolutionMixer(nn.Module):
         windows = selected.unflatten(1, slots.shape[1:]).transpose(2, 3)
         batch, target = windows.shape[:2]
         mixed = self.convolution(windows.flatten(0, 1)).view(batch, target, -1)
-        output: Tensor = self.point(context.rows.from_rectangle(mixed))
-        return output
+        return self.point(context.rows.from_rectangle(mixed))
 
 
 def _last_slots(visible: Slots, count: int) -> Int[Tensor, "batch target count"]:

@@ -37,7 +37,7 @@ class NeighbourAttention(MultiHeadAttention):
     def mix(
         self, states: Float[Tensor, "batch length d_model"], visible: Visible | None, causal: bool
     ) -> Float[Tensor, "batch length d_model"]:
-        """Attends within whole sentences, in blocks of `neighbours`: a block sees itself and adjacent blocks."""
+        """Computes attention in whole sentences, by blocks of `neighbours`: a block sees itself and adjacent blocks."""
         length, reach = states.shape[1], self.spec.neighbours
         if reach >= length:
             return super().mix(states, visible, causal)
@@ -52,26 +52,26 @@ class NeighbourAttention(MultiHeadAttention):
         attended = self.attend(
             query.unflatten(2, (blocks, reach)).transpose(1, 2).flatten(0, 1),
             (_windows(keys, width, reach), _windows(values, width, reach)),
-            present & self._band(width, after, states.device) | self._itself(width, states.device),
+            present & self._band(width, after, states.device) | self._diagonal(width, states.device),
         )
         return self.join(attended.unflatten(0, (len(states), blocks)).flatten(1, 2)[:, :length])
 
     def step(
         self, states: Float[Tensor, "rows new d_model"], context: DecodingContext
     ) -> Float[Tensor, "rows new d_model"]:
-        """Attends from each new token to itself and the last `neighbours` tokens before it."""
-        from_the_end = context.visible.flip(-1).cumsum(-1).flip(-1)
-        visible = context.visible & (from_the_end <= self.spec.neighbours + 1)
+        """Computes attention of each new token to itself and the last `neighbours` tokens before it."""
+        place_from_end = context.visible.flip(-1).cumsum(-1).flip(-1)
+        visible = context.visible & (place_from_end <= self.spec.neighbours + 1)
         return super().step(states, context._replace(visible=visible))
 
     def _band(self, width: int, after: int, device: torch.device) -> Tensor:
-        """Returns [neighbours, width]: which positions of its window each position of a block may look at."""
+        """Returns a mask [neighbours width] of the window positions that each position of a block may attend to."""
         reach = self.spec.neighbours
         distance = torch.arange(width, device=device) - reach - torch.arange(reach, device=device).unsqueeze(1)
         return (distance >= -reach) & (distance <= after)
 
-    def _itself(self, width: int, device: torch.device) -> Tensor:
-        """Returns [neighbours, width]: each position itself, visible even to padding: every query has a key."""
+    def _diagonal(self, width: int, device: torch.device) -> Tensor:
+        """Returns a mask [neighbours width] of each position itself, visible even in padding: every query has a key."""
         reach = self.spec.neighbours
         return functional.pad(torch.eye(reach, width - reach, dtype=torch.bool, device=device), (reach, 0))
 
