@@ -149,7 +149,7 @@ def test_a_preset_has_the_published_number_of_parameters(preset, vocabulary, dif
 
 
 def test_experts_add_many_parameters_and_little_arithmetic():
-    base, experts = summarise_model("base"), described("experts")
+    base, experts = summarise_model("base"), summarise_model("experts")
     network = 2 * 512 * 2048 + 2048 + 512
     assert experts["parameters"] - base["parameters"] == 12 * (15 * network + 2 * 16 * 512)
     assert experts["flops_per_target_token"] / base["flops_per_target_token"] < 1.6  # two of sixteen experts a token
@@ -475,7 +475,7 @@ def test_restricted_attention_is_linear_in_the_length():
             return tensor
 
         with torch.autograd.graph.saved_tensors_hooks(record_size, lambda tensor: tensor):
-            arithmetic = counted(lambda states=states: module.mix(states.requires_grad_(), None, causal=False))
+            arithmetic = count_operations(lambda states=states: module.mix(states.requires_grad_(), None, causal=False))
         costs[n] = (arithmetic, sum(saved_sizes))
     assert costs[65536][0] == pytest.approx(16 * costs[4096][0], rel=0.01)
     assert costs[65536][1] == pytest.approx(16 * costs[4096][1], rel=0.01)
