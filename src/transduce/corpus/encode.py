@@ -113,8 +113,8 @@ def encode_corpus(
             state = _written(_at(done.corpus, state, data), done, writer)
             pace.done = state.report.read
             progress.update(pace.done)
-            if pace.told(OFTEN):
-                say(f"{pace.done:,} of {total:,} pairs, {pace.rate:,.0f} a second{pace.left}")
+            if pace.is_report_due(OFTEN):
+                say(f"{pace.done:,} of {total:,} pairs, {pace.rate:,.0f} a second{pace.time_left}")
             if count % SETTLED == 0:
                 state = state.settle(making, files)
         state = _at(len(data.train), state, data).settle(making, files)

@@ -23,7 +23,7 @@ class Meter:
     def add(self, count: int) -> None:
         """Notes `count` bytes more, and shows them if it is time to."""
         self.pace.done += count
-        if not self.pace.told(OFTEN if self._live else SELDOM):
+        if not self.pace.is_report_due(OFTEN if self._live else SELDOM):
             return
         if self._live:
             print(f"\r\x1b[K  {self}", end="", file=sys.stderr, flush=True)
@@ -33,7 +33,7 @@ class Meter:
     def __str__(self) -> str:
         pace = self.pace
         done = f"{pace.done / pace.total:.0%} of {readable(pace.total)}" if pace.total else readable(pace.done)
-        return f"{done}, {readable(pace.rate)} a second{pace.left}"
+        return f"{done}, {readable(pace.rate)} a second{pace.time_left}"
 
     def __enter__(self) -> Self:
         return self
