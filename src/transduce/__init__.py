@@ -4,15 +4,15 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-# Idle OpenMP threads may spin for some tens of microseconds, which bridges the gaps between the operations of a small
-# model, and must sleep after that: by default they spin a hundred times as long, and two trainings side by side on two
-# cores then take ten times as long. The variable is read when torch is first imported, so it is set before that.
+# GNU OpenMP reads this variable when torch is first imported. Some tens of microseconds of spinning bridge the gaps
+# between the operations of a small model. The default spins a hundred times as long; two trainings side by side on two
+# cores then take ten times as long.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "5000")
 
 __version__ = "0.1.0"
 
-# The names of the Python interface and their modules, which are imported at first use: torch takes a second.
+# The modules of the public names, imported at first use because importing torch takes a second.
 _MODULES = {
     "Decoding": "transduce.search",
     "Recipe": "transduce.recipe",

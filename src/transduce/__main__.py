@@ -1,4 +1,4 @@
-"""`python -m transduce` is `transduce`."""
+"""Runs the command line: `python -m transduce` is `transduce`."""
 
 from transduce.commands import main
 

@@ -1,4 +1,4 @@
-"""Everything once, with nothing to download: train on the embedded corpus, measure, translate, draw."""
+"""The demo: trains on the embedded corpus, measures, translates and draws, without a download."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -25,8 +25,8 @@ RECIPE: Values = {
         "target_language": "de",
     },
     "subwords": {"kind": "bpe", "size": 4000},
-    # Five epochs of a grammar cannot be overfitted, so nothing is dropped or smoothed; and pre-norm needs no long
-    # warm-up, for which five minutes are too short.
+    # Without dropout and label smoothing: five epochs of a grammar do not overfit. Pre-norm: it trains without the
+    # long warm-up that five minutes have no time for.
     "model": {"preset": "tiny", "norm": "pre", "dropout": 0.0},
     "training": {
         "steps": None,
@@ -43,36 +43,39 @@ Say = Callable[[str], None]
 
 
 def demo_recipe(minutes: float) -> Recipe:
-    """The demo's recipe; it trains for so many minutes."""
+    """Returns the recipe of the demo, which trains for `minutes`."""
     return from_values(RECIPE, [f"training.minutes={minutes}"], place="the demo")
 
 
 def demo(out: Path, minutes: float, options: TrainOptions, say: Say) -> dict[str, dict[str, Score]]:
-    """Trains into `out`, says how good it is on unseen text, shows it; gives the scores by test set and system."""
+    """Trains into `out`, then prints scores, translations and the path of a picture; returns scores[test set][system].
+
+    Both test sets, `test` and `novel`, are unseen in training.
+    """
     began = time.monotonic()
     say(f"training for {minutes:g} minutes on 40,000 embedded sentence pairs, into {out}")
     run_training(demo_recipe(minutes), out, options, say)
     translator = Translator.load(out, device=str(choose_device(options.device)))
     training = list(split("train"))
-    found = {name: _measured(translator, training, name) for name in ("test", "novel")}
-    say(f"\nsacreBLEU ({found['test']['model'].signature})")
+    results = {name: _scores_on(name, translator, training) for name in ("test", "novel")}
+    say(f"\nsacreBLEU ({results['test']['model'].signature})")
     say(f"{'':24}{'unseen test':>14}{'novel pairs':>14}")
-    for system in found["test"]:
-        say(f"{system:24}{found['test'][system].score:14.2f}{found['novel'][system].score:14.2f}")
+    for system in results["test"]:
+        say(f"{system:24}{results['test'][system].score:14.2f}{results['novel'][system].score:14.2f}")
     say("")
     for example in list(split("novel"))[:5]:
         say(f"  {example.source}\n  {translator.translate(example.source).text}\n")
     picture = out / "attention.html"
     sentence = next(iter(split("test"))).source
     pictures.draw(translator.explain(sentence), picture)
-    say(f"a picture of its attention: {picture}")
-    say(f"all of it in {(time.monotonic() - began) / 60:.1f} minutes; now type")
+    say(f"picture of the attention: {picture}")
+    say(f"done in {(time.monotonic() - began) / 60:.1f} minutes; now type")
     say(f'\n    echo "{sentence}" | transduce translate {out}\n')
-    return found
+    return results
 
 
-def _measured(translator: Translator, training: Sequence[Example], name: str) -> dict[str, Score]:
-    """The model and two systems that need no learning, on one test set."""
+def _scores_on(name: str, translator: Translator, training: Sequence[Example]) -> dict[str, Score]:
+    """Returns the BLEU of the model and of two baselines without training on a test set."""
     examples = list(split(name))
     sources, references = [example.source for example in examples], [example.target for example in examples]
     outputs = {

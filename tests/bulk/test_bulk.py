@@ -503,7 +503,7 @@ def test_two_at_once_are_refused(job, text, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["TEXT"], "name that with --out"),
+        (["TEXT"], "name the output with --out"),
         (["--out", "OUT"], "name it after the model"),
         (["RUN", "--out", "OUT"], "is a model; with --engine the last path is the text"),
         (["nowhere", "--out", "OUT"], "nowhere: no such file"),

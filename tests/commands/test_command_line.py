@@ -1,4 +1,4 @@
-"""What holds for every verb: its help, its exit codes, where it prints."""
+"""Every command: help, exit codes, standard output and standard error."""
 
 import importlib
 import inspect
@@ -27,7 +27,7 @@ for slow in ("torch", "numpy", "tokenizers", "matplotlib", "sacrebleu", "rich"):
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_a_module_with_its_function(verb):
+def test_every_command_has_a_module_with_its_function(verb):
     function = getattr(importlib.import_module(f"transduce.commands.{verb}"), verb)
     assert inspect.isfunction(function)
     assert function.__doc__
@@ -35,15 +35,15 @@ def test_every_verb_has_a_module_with_its_function(verb):
     assert lines[0].startswith(f'"""`transduce {verb}`')
 
 
-def test_help_and_usage_errors_wait_for_no_library():
+def test_help_and_usage_errors_import_no_slow_library():
     began = os.times()
     ended = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, timeout=60)
-    took = os.times()
+    finished = os.times()
     assert ended.returncode == 0, ended.stderr
     for verb in VERBS:
         assert f"transduce {verb} [OPTIONS]" in ended.stdout or f"-c {verb} [OPTIONS]" in ended.stdout
-    # Seconds of work, which others on the machine do not change.
-    assert took.children_user - began.children_user < 2
+    # Processor time, which does not depend on the load of the machine.
+    assert finished.children_user - began.children_user < 2
 
 
 def code_of(*arguments):
@@ -60,7 +60,7 @@ def test_the_version(capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["trian"], "no command `trian`; did you mean `train`?"),
         (["frobnicate"], "no command `frobnicate`"),
@@ -82,17 +82,17 @@ def test_the_version(capsys):
         (["paper", "table2", "--repeats", "9"], "--repeats 9: only Table 1 repeats its times"),
     ],
 )
-def test_what_the_user_must_mend_is_code_2(arguments, said, capsys, monkeypatch):
-    # Whoever waits for text at a terminal has not been told yet what is wrong.
+def test_faulty_input_has_a_message_and_code_2(arguments, message, capsys, monkeypatch):
+    # A command that reads standard input before it checks its arguments fails here with another message.
     monkeypatch.setattr("sys.stdin", None)
     assert code_of(*arguments) == 2
     out, error = capsys.readouterr()
     assert out == ""
-    assert said in error
+    assert message in error
     assert "Traceback" not in error
 
 
-def test_a_folder_a_file_or_nothing_instead_of_a_model(tmp_path, capsys):
+def test_a_model_directory_that_is_none_is_code_2(tmp_path, capsys):
     (tmp_path / "file").write_text("text")
     for verb in (["verify"], ["evaluate", "--source", "a", "--reference", "b"], ["info"], ["draw", "--out", "a.html"]):
         for place in (tmp_path, tmp_path / "file", tmp_path / "nothing"):
@@ -104,7 +104,7 @@ def test_a_folder_a_file_or_nothing_instead_of_a_model(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "said"),
+    ("error", "code", "message"),
     [
         (ValueError("name, place and remedy"), 2, "transduce: name, place and remedy\n"),
         (
@@ -119,20 +119,20 @@ def test_a_folder_a_file_or_nothing_instead_of_a_model(tmp_path, capsys):
         (KeyboardInterrupt(), 130, ""),
     ],
 )
-def test_exit_codes_and_messages(monkeypatch, capsys, error, code, said):
+def test_exit_codes_and_messages(monkeypatch, capsys, error, code, message):
     def failing(*arguments, **options):
         raise error
 
     monkeypatch.setattr("transduce.recipe.model_summary.summarise_model", failing)
     monkeypatch.delenv("TRANSDUCE_DEBUG", raising=False)
     assert code_of("info", "base") == code
-    assert capsys.readouterr() == ("", said)
+    assert capsys.readouterr() == ("", message)
     monkeypatch.setenv("TRANSDUCE_DEBUG", "1")
     assert code_of("info", "base") == code
     assert ("Traceback" in capsys.readouterr().err) == (code in (1, 2))
 
 
-def test_a_reader_that_has_enough_is_no_error():
+def test_a_closed_pipe_is_no_error():
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     read, write = os.pipe()
     os.close(read)
@@ -156,7 +156,7 @@ def test_a_diverged_training_is_code_1(micro, tmp_path):
     assert "Traceback" not in ended.error
 
 
-def test_interrupted_where_nothing_can_be_saved(micro, tmp_path):
+def test_an_interrupt_before_the_training(micro, tmp_path):
     ended = forked(
         "train", micro / "recipe.yaml", "--out", tmp_path, moment=Moment("encoding the corpus", signal.SIGINT)
     )

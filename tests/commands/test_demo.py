@@ -1,4 +1,4 @@
-"""The demo, of two hundred pairs and for half a second: everything that it promises is there."""
+"""The demo on two hundred pairs for half a second."""
 
 import itertools
 import re
@@ -20,7 +20,7 @@ SYSTEMS = ["model", "translation memory", "word by word"]
 
 @pytest.fixture
 def split(monkeypatch):
-    """The splits, small, and all of one draw: making the grammar of each takes longer than the rest."""
+    """Small splits, all of one draw, because each draw builds the grammar, which takes longer than the rest."""
     drawn = iter(splits.split("test", count=220))
     small = {name: list(itertools.islice(drawn, size)) for name, size in SIZES.items()}
     for place in ("transduce.embedded", "transduce.demo"):
@@ -31,15 +31,15 @@ def split(monkeypatch):
     return small.__getitem__
 
 
-def test_all_that_the_demo_promises(tmp_path, split, monkeypatch, capsys):
-    out, said = tmp_path / "demo", []
-    found = demo(out, 0.01, TrainOptions("cpu"), said.append)
-    text = "\n".join(said)
+def test_the_demo_prints_scores_translations_a_picture_and_a_command(tmp_path, split, monkeypatch, capsys):
+    out, printed = tmp_path / "demo", []
+    results = demo(out, 0.01, TrainOptions("cpu"), printed.append)
+    text = "\n".join(printed)
 
     translator, training = Translator.load(out), split("train")
     for name in ("test", "novel"):
-        assert list(found[name]) == SYSTEMS
-        sources, references = ([getattr(one, side) for one in split(name)] for side in ("source", "target"))
+        assert list(results[name]) == SYSTEMS
+        sources, references = ([getattr(example, side) for example in split(name)] for side in ("source", "target"))
         assert len(sources) == SIZES[name]
         outputs = [
             [translation.text for translation in translator.translate(sources)],
@@ -47,51 +47,52 @@ def test_all_that_the_demo_promises(tmp_path, split, monkeypatch, capsys):
             word_by_word(training, sources),
         ]
         for system, lines in zip(SYSTEMS, outputs, strict=True):
-            assert found[name][system] == scores(lines, [references])["bleu"]
-    assert f"sacreBLEU ({found['test']['model'].signature})\n" in text
+            assert results[name][system] == scores(lines, [references])["bleu"]
+    assert f"sacreBLEU ({results['test']['model'].signature})\n" in text
 
     rows = re.findall(r"^(\S.*\S|) {2,}(\S.*?) {2,}(\S.*)$", text, flags=re.MULTILINE)
-    figures = [(system, *(f"{found[name][system].score:.2f}" for name in ("test", "novel"))) for system in SYSTEMS]
+    figures = [(system, *(f"{results[name][system].score:.2f}" for name in ("test", "novel"))) for system in SYSTEMS]
     assert rows[-4:] == [("", "unseen test", "novel pairs"), *figures]
-    assert len({score for _, *both in figures[1:] for score in both}) == 4  # else columns could change places
+    assert len({score for _, *row in figures[1:] for score in row}) == 4  # else columns could change places
 
-    shown = [(one.source, translator.translate(one.source).text) for one in split("novel")[:5]]
-    assert [line for line in said if line.endswith("\n") and line.startswith("  ")] == [
-        f"  {source}\n  {written}\n" for source, written in shown
+    shown = [(example.source, translator.translate(example.source).text) for example in split("novel")[:5]]
+    assert [line for line in printed if line.endswith("\n") and line.startswith("  ")] == [
+        f"  {source}\n  {translation}\n" for source, translation in shown
     ]
 
-    assert f"a picture of its attention: {out / 'attention.html'}\n" in text
+    assert f"picture of the attention: {out / 'attention.html'}\n" in text
     page = (out / "attention.html").read_text("utf-8")
     assert page.startswith("<!")
     sentence = split("test")[0].source
     assert sentence in page
 
-    said_last, (echo, given, pipe, *command) = said[-2], shlex.split(said[-1])
-    assert re.fullmatch(r"all of it in \d+\.\d minutes; now type", said_last)
-    assert (echo, given, pipe, command[0]) == ("echo", sentence, "|", "transduce")
-    (tmp_path / "input.txt").write_text(f"{given}\n")
-    with (tmp_path / "input.txt").open() as text_in:
-        monkeypatch.setattr("sys.stdin", text_in)
+    duration, (echo, text_in, pipe, *command) = printed[-2], shlex.split(printed[-1])
+    assert re.fullmatch(r"done in \d+\.\d minutes; now type", duration)
+    assert (echo, text_in, pipe, command[0]) == ("echo", sentence, "|", "transduce")
+    (tmp_path / "input.txt").write_text(f"{text_in}\n")
+    with (tmp_path / "input.txt").open() as file:
+        monkeypatch.setattr("sys.stdin", file)
         with pytest.raises(SystemExit) as leaving:
             main(command[1:])
     assert (leaving.value.code, capsys.readouterr().out) == (0, f"{translator.translate(sentence).text}\n")
 
 
-def test_the_size_that_the_demo_tells(tmp_path, monkeypatch):
-    """It is written into what is said before anything is made."""
+def test_the_demo_names_the_size_of_its_corpus(tmp_path, monkeypatch):
+    """The number is a constant, because it is printed before the corpus is made."""
     monkeypatch.setattr("transduce.demo.run_training", lambda *arguments: 1 / 0)
-    said = []
+    printed = []
     with pytest.raises(ZeroDivisionError):
-        demo(tmp_path, 2.5, TrainOptions(), said.append)
-    assert said == [f"training for 2.5 minutes on {splits.SPLITS['train']:,} embedded sentence pairs, into {tmp_path}"]
+        demo(tmp_path, 2.5, TrainOptions(), printed.append)
+    pairs = f"{splits.SPLITS['train']:,} embedded sentence pairs"
+    assert printed == [f"training for 2.5 minutes on {pairs}, into {tmp_path}"]
 
 
-def test_the_verb_hands_on_what_it_is_told(tmp_path, monkeypatch, capsys):
-    given = []
-    monkeypatch.setattr("transduce.demo.demo", lambda *arguments: given.extend(arguments))
+def test_the_command_passes_its_options_on(tmp_path, monkeypatch, capsys):
+    passed = []
+    monkeypatch.setattr("transduce.demo.demo", lambda *arguments: passed.extend(arguments))
     with pytest.raises(SystemExit) as leaving:
         main(["demo", "--minutes", "0.5", "--out", str(tmp_path), "--device", "cpu", "--threads", "1"])
-    *rest, say = given
-    assert (leaving.value.code, rest) == (0, [tmp_path, 0.5, TrainOptions("cpu", 1)])
+    *options, say = passed
+    assert (leaving.value.code, options) == (0, [tmp_path, 0.5, TrainOptions("cpu", 1)])
     say("a line")
     assert capsys.readouterr().out == "a line\n"

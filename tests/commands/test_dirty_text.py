@@ -1,4 +1,4 @@
-"""The command line with dirty text and odd streams: a line for a line, or a message and code 2."""
+"""Dirty text and closed streams: one line in gives one line out, or there is a message and code 2."""
 
 import os
 import subprocess
@@ -22,37 +22,37 @@ TEXT = st.lists(st.sampled_from([*PIECES, "owl", "pig "]), max_size=12).map("".j
 
 @pytest.fixture(scope="module")
 def translator(fluent):
-    found = Translator.load(fluent)
-    assert found.translate("owl").text.strip()  # where all is blank, little is seen
-    return found
+    loaded = Translator.load(fluent)
+    assert loaded.translate("owl").text.strip()  # a model of blank translations would prove little
+    return loaded
 
 
 @given(text=TEXT)
 @settings(max_examples=12)
-def test_every_line_comes_out_as_one(translator, text, tmp_path_factory):
+def test_every_line_has_one_translation(translator, text, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "dirty"
     path.write_bytes(text.encode())
     text = text.removeprefix("\ufeff")
     lines = read_lines(str(path))
     assert len(lines) == text.count("\n") + (text != "" and not text.endswith("\n"))
-    found = translator.translate_lines(lines, SearchMethod(Decoding(beam=1, extra_length=0)))
-    assert [len(best) for best in found] == [1] * len(lines)
-    assert not any("\n" in best.text for (best,) in found)
-    assert all(best.text == "" for line, (best,) in zip(lines, found, strict=True) if not line.strip())
+    translations = translator.translate_lines(lines, SearchMethod(Decoding(beam=1, extra_length=0)))
+    assert [len(best) for best in translations] == [1] * len(lines)
+    assert not any("\n" in best.text for (best,) in translations)
+    assert all(best.text == "" for line, (best,) in zip(lines, translations, strict=True) if not line.strip())
 
 
 def test_dirty_text_through_the_command_line(fluent):
     lines = ["owl\0pig", "", "\ufeff", "\u202eowl", "\r", "a\rb", "x" * 200, "\u2028", "⟨s⟩", " "]
-    for form in ([], ["--scores"], ["--json"], ["--alignments"]):
-        ended = forked("translate", fluent, "--beam=1", *form, given="\n".join(lines).encode())
+    for options in ([], ["--scores"], ["--json"], ["--alignments"]):
+        ended = forked("translate", fluent, "--beam=1", *options, given="\n".join(lines).encode())
         assert (ended.code, ended.error) == (0, "")
         assert ended.out.count("\n") == len(lines)
-        if not form:
-            written = [line.strip() != "" for line in ended.out.split("\n")[:-1]]
-            assert written == [line.strip() != "" for line in lines]
+        if not options:
+            is_translated = [line.strip() != "" for line in ended.out.split("\n")[:-1]]
+            assert is_translated == [line.strip() != "" for line in lines]
 
 
-def test_the_line_that_is_no_utf8_is_named_after_a_byte_order_mark_too(tmp_path):
+def test_the_line_that_is_not_utf8_is_named_also_after_a_byte_order_mark(tmp_path):
     (tmp_path / "text").write_bytes(b"\xef\xbb\xbfone\ntwo\n\xff\n")
     with pytest.raises(ValueError, match=r"text: line 3 is not UTF-8"):
         read_lines(str(tmp_path / "text"))
@@ -61,7 +61,7 @@ def test_the_line_that_is_no_utf8_is_named_after_a_byte_order_mark_too(tmp_path)
         read_lines(str(tmp_path / "text"))
 
 
-def test_a_line_that_would_fill_the_memory_is_named(translator):
+def test_a_line_that_is_too_long_is_named(translator):
     huge = "x" * (2 * MAX_LINE_TOKENS)
     for call, side in (
         (lambda: translator.translate(["owl", huge]), ""),
@@ -72,39 +72,39 @@ def test_a_line_that_would_fill_the_memory_is_named(translator):
 
 
 @pytest.mark.parametrize(
-    ("source", "said"), [("", "there is no line to validate or test on"), ("a", "line 1 of the source has")]
+    ("source", "message"), [("", "there is no line to validate or test on"), ("a", "line 1 of the source has")]
 )
-def test_a_validation_that_cannot_be_is_told_before_the_training(micro, tmp_path, source, said):
-    """It was told after the first 500 steps, by a division by zero or by the memory's end."""
+def test_a_faulty_validation_corpus_is_reported_before_the_training(micro, tmp_path, source, message):
+    """It once ended the training after 500 steps, by a division by zero or by too little memory."""
     (tmp_path / "v").write_text(source * 2 * MAX_LINE_TOKENS)
     corpus = f"data.validation={{source: {tmp_path / 'v'}, target: {tmp_path / 'v'}}}"
     ended = forked("train", micro / "recipe.yaml", "--out", tmp_path / "run", "--set", corpus)
     assert ended.code == 2
-    assert said in ended.error
+    assert message in ended.error
     assert "step " not in ended.error
 
 
-ODD = [
+CLOSED = [
     ("translate RUN <&-", 2, "standard input is closed"),
     ("info tiny >&-", 2, "standard output is closed"),
     ("info tiny >/dev/full", 2, "no space left on device"),
 ]
 
 
-@pytest.mark.parametrize(("line", "code", "said"), ODD)
-def test_streams_that_are_none(fluent, line, code, said):
+@pytest.mark.parametrize(("line", "code", "message"), CLOSED)
+def test_closed_and_full_streams(fluent, line, code, message):
     command = f"exec {sys.executable} -m transduce {line.replace('RUN', str(fluent))}"
     ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
-    assert (ended.returncode, said in ended.stderr, ended.stderr.count("\n")) == (code, True, 1), ended.stderr
+    assert (ended.returncode, message in ended.stderr, ended.stderr.count("\n")) == (code, True, 1), ended.stderr
 
 
-def test_what_is_said_to_nobody_is_not_said_on_standard_output(tmp_path):
+def test_messages_never_go_to_standard_output(tmp_path):
     command = f"exec {sys.executable} -m transduce info {tmp_path}/none 2>&-"
     ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stdout) == (2, "")
 
 
-def test_output_is_utf8_whatever_the_terminals_language(tmp_path):
+def test_output_is_utf8_in_every_locale(tmp_path):
     (tmp_path / "naïve").mkdir()
     run = os.fsencode(tmp_path) + b"/na\xefve \xc3\xbc"
     command = [sys.executable, "-m", "transduce", "embedded", "--split=test", b"--out=" + run]
@@ -114,7 +114,7 @@ def test_output_is_utf8_whatever_the_terminals_language(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--beam=9999999999"], "`beam` is 9999999999"),
         (["--length-penalty=1e9"], "`length_penalty` is"),
@@ -123,9 +123,9 @@ def test_output_is_utf8_whatever_the_terminals_language(tmp_path):
         (["--sample", f"--seed={'9' * 30}"], "--seed"),
     ],
 )
-def test_options_beyond_all_measure_are_told(fluent, options, said, capsys, tmp_path):
+def test_options_out_of_range_are_refused(fluent, options, message, capsys, tmp_path):
     (tmp_path / "text").write_text("owl\n")
     with pytest.raises(SystemExit) as leaving:
         main(["translate", str(fluent), str(tmp_path / "text"), *options])
     assert leaving.value.code == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The verbs that read a model: what they print, and where."""
+"""The commands that read a model: their standard output and standard error."""
 
 import errno
 import json
@@ -37,7 +37,7 @@ def translations(translator, lines):
 
 @pytest.fixture
 def command(capfd):
-    """The command line, in this process: its exit code, what it prints, what it says."""
+    """Runs the command line in this process; returns exit code, standard output and standard error."""
 
     def called(*arguments):
         with pytest.raises(SystemExit) as ended:
@@ -49,7 +49,7 @@ def command(capfd):
 
 @pytest.fixture(scope="module")
 def ensemble(fluent, tmp_path_factory):
-    """The fluent run, and what it was after half of its steps."""
+    """The fluent run, and its checkpoint after half of the steps."""
     out = tmp_path_factory.mktemp("ensemble") / "half"
     average(fluent, out, None, [75])
     return [fluent, out]
@@ -62,13 +62,13 @@ def run(*arguments, given=b""):
 
 
 def test_one_line_in_is_one_line_out(fluent, lines, translations, tmp_path):
-    """A line ends at a newline only; a carriage return before it is none of the line's, nor is the last one needed."""
-    odd = [*lines[:2], "", "owl\u0085pig\u2028hen\x0cgnu", *lines[2:]]
-    plain = run("translate", fluent, given="\n".join(odd).encode() + b"\n").split("\n")
-    assert len(plain) == len(odd) + 1
+    """A line ends only at a newline; a carriage return before it is dropped; the last newline may be missing."""
+    texts = [*lines[:2], "", "owl\u0085pig\u2028hen\x0cgnu", *lines[2:]]
+    plain = run("translate", fluent, given="\n".join(texts).encode() + b"\n").split("\n")
+    assert len(plain) == len(texts) + 1
     assert plain[2] == plain[-1] == ""
     assert [*plain[:2], *plain[4:-1]] == [translation.text for translation in translations]
-    (tmp_path / "windows.txt").write_bytes("\r\n".join(odd).encode())
+    (tmp_path / "windows.txt").write_bytes("\r\n".join(texts).encode())
     assert run("translate", fluent, tmp_path / "windows.txt", "--batch-tokens", 1).split("\n") == plain
 
 
@@ -78,10 +78,10 @@ def test_to_a_file(fluent, micro, translations, tmp_path):
     assert (tmp_path / "new" / "out.txt").read_bytes() == expected.encode()
 
 
-def table(text):
-    """Rows of line number, text, log-probability, penalised score."""
-    rows = [row.split("\t") for row in text.rstrip("\n").split("\n")]
-    return [(int(number), found, float(probability), float(score)) for number, found, probability, score in rows]
+def table(printed):
+    """Parses rows of line number, text, log-probability, penalised score."""
+    rows = [row.split("\t") for row in printed.rstrip("\n").split("\n")]
+    return [(int(number), text, float(probability), float(score)) for number, text, probability, score in rows]
 
 
 def test_scores_are_tsv(fluent, micro, translations):
@@ -101,9 +101,9 @@ def test_n_best_are_tsv_best_first(fluent, micro, translations):
         assert scores == sorted(scores, reverse=True)
 
 
-def test_a_tab_in_a_translation_is_no_column():
-    found = [[Translation("a\tb", -1.0, -0.5, [])]]
-    shown = [OutputFormat(scores=scores).lines(None, ["x"], found)[0].split("\t") for scores in (True, False)]
+def test_a_tab_in_a_translation_starts_no_column():
+    translations = [[Translation("a\tb", -1.0, -0.5, [])]]
+    shown = [OutputFormat(scores=scores).lines(None, ["x"], translations)[0].split("\t") for scores in (True, False)]
     assert shown == [["1", "a b", "-1.000000", "-0.500000"], ["a", "b"]]
 
 
@@ -122,7 +122,7 @@ def test_json_and_alignments(fluent, micro, lines, translations):
     records = [json.loads(line) for line in printed.rstrip("\n").split("\n")]
     for number, (record, translation) in enumerate(zip(records, translations, strict=True), start=1):
         assert record["line"] == number
-        assert [one["text"] for one in record["translations"]] == [translation.text]
+        assert [entry["text"] for entry in record["translations"]] == [translation.text]
         pairs = [tuple(map(int, pair.split("-"))) for pair in record["alignment"].split()]
         assert [target for _, target in pairs] == list(range(len(translation.text.split())))
         assert {source for source, _ in pairs} <= set(range(len(lines[number - 1].split())))
@@ -143,11 +143,11 @@ def test_prefixes_samples_greedy_and_ensembles(fluent, lines, tmp_path):
     assert run("translate", fluent, fluent, given=text) == run("translate", fluent, given=text)
 
 
-def test_the_mass_that_is_drawn_from(fluent, micro, command):
-    """Of next to nothing the most probable word alone is left, of half of it less than of all."""
-    drawn = ["translate", fluent, micro / "test.en", "--sample", "--seed", 3]
-    assert command(*drawn, "--top-p", 1e-6) == command("translate", fluent, micro / "test.en", "--greedy")
-    sampled = [command(*drawn, *options)[1] for options in ([], ["--top-p", 0.5], ["--top-p", 1.0])]
+def test_top_p_limits_the_tokens_that_are_drawn(fluent, micro, command):
+    """With next to no mass only the most probable token is left; half of the mass gives another result than all."""
+    sample = ["translate", fluent, micro / "test.en", "--sample", "--seed", 3]
+    assert command(*sample, "--top-p", 1e-6) == command("translate", fluent, micro / "test.en", "--greedy")
+    sampled = [command(*sample, *options)[1] for options in ([], ["--top-p", 0.5], ["--top-p", 1.0])]
     assert sampled[0] == sampled[2] != sampled[1]
 
 
@@ -160,32 +160,32 @@ def test_the_mass_that_is_drawn_from(fluent, micro, command):
         ("--margin=0.1", {"margin": 0.1}),
     ],
 )
-def test_the_search_is_as_asked(fluent, micro, lines, translator, translations, command, option, changed):
+def test_options_change_the_search(fluent, micro, lines, translator, translations, command, option, changed):
     expected = translator.translate_lines(lines, SearchMethod(translator.decoding.model_copy(update=changed)))
     code, printed, _ = command("translate", fluent, micro / "test.en", "--scores", option)
-    found = [(text, score) for _, text, _, score in table(printed)]
+    actual = [(text, score) for _, text, _, score in table(printed)]
     assert code == 0
-    assert found == [(best[0].text, pytest.approx(best[0].score, abs=1e-4)) for best in expected]
-    assert found != [(one.text, pytest.approx(one.score, abs=1e-4)) for one in translations]
+    assert actual == [(best[0].text, pytest.approx(best[0].score, abs=1e-4)) for best in expected]
+    assert actual != [(default.text, pytest.approx(default.score, abs=1e-4)) for default in translations]
 
 
-def test_several_models_are_an_ensemble_in_every_verb(ensemble, micro, lines, command, tmp_path):
+def test_several_models_are_an_ensemble_in_every_command(ensemble, micro, lines, command, tmp_path):
     both, source, target = Translator.load(*ensemble), micro / "test.en", micro / "test.de"
     expected = [translation.text for translation in both.translate(lines)]
-    alone = [Translator.load(one) for one in ensemble]
-    assert all([translation.text for translation in one.translate(lines)] != expected for one in alone)
+    members = [Translator.load(run) for run in ensemble]
+    assert all([translation.text for translation in member.translate(lines)] != expected for member in members)
     assert command("translate", *ensemble, source)[1].split("\n")[:-1] == expected
     code, printed, _ = command("evaluate", *ensemble, "--test", "spare", "--json", "--out", tmp_path / "out")
     assert (code, (tmp_path / "out").read_text().split("\n")[:-1]) == (0, expected)
     code, printed, _ = command("score", *ensemble, "--source", source, "--target", target)
     scores = [float(line) for line in printed.split("\n")[:-1]]
     assert (code, scores) == (0, pytest.approx(both.score(lines, target.read_text().split("\n")[:-1]), abs=1e-5))
-    for one in alone:
-        assert scores != pytest.approx(one.score(lines, target.read_text().split("\n")[:-1]), abs=1e-3)
+    for member in members:
+        assert scores != pytest.approx(member.score(lines, target.read_text().split("\n")[:-1]), abs=1e-3)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--n-best", "5"], "use --beam 5"),
         (["--prefix", "PREFIX"], "has 1 lines, the text has 2"),
@@ -202,12 +202,12 @@ def test_several_models_are_an_ensemble_in_every_verb(ensemble, micro, lines, co
         (["--alignments", "--n-best", "2"], "add --json"),
     ],
 )
-def test_options_that_do_not_fit(fluent, tmp_path, options, said):
+def test_options_that_exclude_each_other_are_refused(fluent, tmp_path, options, message):
     (tmp_path / "prefix").write_text("one\n")
     options = [str(tmp_path / "prefix") if option == "PREFIX" else option for option in options]
     ended = forked("translate", fluent, *options, given=b"owl\npig\n")
     assert (ended.code, ended.out) == (2, "")
-    assert said in ended.error
+    assert message in ended.error
 
 
 def test_evaluating(fluent, micro, translations, tmp_path):
@@ -228,7 +228,7 @@ def test_evaluating(fluent, micro, translations, tmp_path):
     assert "5 sentences in" in ended.error
 
 
-def test_evaluating_what_is_not_there(fluent, micro):
+def test_evaluating_an_unknown_test_set(fluent, micro):
     ended = forked("evaluate", fluent, "--test", "spear")
     assert (ended.code, ended.out) == (2, "")
     assert "names spare, validation" in ended.error
@@ -238,39 +238,39 @@ def test_evaluating_what_is_not_there(fluent, micro):
     assert "5 lines and" in ended.error
 
 
-def test_evaluating_in_a_language_that_the_model_does_not_say(fluent, command):
+def test_evaluating_in_a_given_language(fluent, command):
     options = ["--test", "spare", "--metric", "bleu-paper", "--language", "en"]
     code, printed, _ = command("evaluate", fluent, *options)
     assert code == 0
     assert "paper-en-" in printed
 
 
-def test_a_folder_of_text_wants_an_engine(fluent, tmp_path, command):
+def test_a_folder_of_text_needs_an_engine(fluent, tmp_path, command):
     (tmp_path / "texts").mkdir()
-    code, printed, told = command("translate", fluent, tmp_path / "texts")
+    code, printed, error = command("translate", fluent, tmp_path / "texts")
     assert (code, printed) == (2, "")
-    assert f"{tmp_path / 'texts'} is no model; for a folder of text add --engine local" in told
+    assert f"{tmp_path / 'texts'} is no model; for a folder of text add --engine local" in error
 
 
 @pytest.mark.parametrize("verb", [["evaluate", "RUN", "--test", "spare"], ["bench", "train", "RUN"]])
-def test_a_run_that_is_not_there_is_no_missing_recipe(tmp_path, command, verb):
+def test_a_missing_run_is_not_reported_as_a_missing_recipe(tmp_path, command, verb):
     missing = tmp_path / "missing"
-    code, printed, told = command(*(str(missing) if word == "RUN" else word for word in verb))
+    code, printed, error = command(*(str(missing) if word == "RUN" else word for word in verb))
     assert (code, printed) == (2, "")
-    assert f"there is no model directory {missing}" in told
+    assert f"there is no model directory {missing}" in error
 
 
-def test_no_margin_is_asked_for_as_an_infinite_one(fluent, micro, translations, command):
+def test_an_infinite_margin_switches_it_off(fluent, micro, translations, command):
     code, printed, _ = command("translate", fluent, micro / "test.en", "--margin", "inf")
     assert (code, printed) == (0, "".join(f"{translation.text}\n" for translation in translations))
 
 
-def test_a_model_may_be_read_by_whoever_may_read_its_recipe(fluent):
+def test_weights_have_the_permissions_of_the_recipe(fluent):
     modes = {(fluent / name).stat().st_mode for name in ("model.safetensors", "recipe.yaml")}
     assert len(modes) == 1
 
 
-def test_a_metric_that_does_not_exist_is_told_before_anything_is_translated(fluent, tmp_path):
+def test_an_unknown_metric_is_refused_before_translating(fluent, tmp_path):
     ended = forked("evaluate", fluent, "--test", "spare", "--metric", "bleu,blue", "--out", tmp_path / "new" / "out")
     assert (ended.code, ended.out) == (2, "")
     assert "'blue' is unknown" in ended.error
@@ -278,18 +278,18 @@ def test_a_metric_that_does_not_exist_is_told_before_anything_is_translated(flue
 
 
 @pytest.mark.parametrize("verb", ["translate", "evaluate"])
-def test_a_place_that_takes_no_file_is_told_before_anything_is_translated(
+def test_an_output_that_cannot_be_written_is_refused_before_translating(
     fluent, micro, tmp_path, command, verb, monkeypatch
 ):
     monkeypatch.setattr(Translator, "load", lambda *arguments, **options: pytest.fail("read"))
-    given = [micro / "test.en"] if verb == "translate" else ["--test", "spare"]
-    code, printed, told = command(verb, fluent, *given, "--out", tmp_path)
+    text = [micro / "test.en"] if verb == "translate" else ["--test", "spare"]
+    code, printed, error = command(verb, fluent, *text, "--out", tmp_path)
     assert (code, printed) == (2, "")
-    assert f"--out {tmp_path}: that is a folder" in told
+    assert f"--out {tmp_path}: that is a folder" in error
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["train", "--precision", "int8"], "--precision int8: it is for translating"),
         (["train", "RUN", "--preset", "base"], "--preset base: it is another model than that of the run"),
@@ -298,17 +298,17 @@ def test_a_place_that_takes_no_file_is_told_before_anything_is_translated(
         (["translate", "RUN", "--data", "EMPTY"], "a text without a word"),
     ],
 )
-def test_a_benchmark_takes_no_option_that_does_nothing(fluent, tmp_path, options, said):
+def test_a_benchmark_refuses_options_without_effect(fluent, tmp_path, options, message):
     (tmp_path / "empty").write_text("\n \n")
-    named = {"RUN": str(fluent), "EMPTY": str(tmp_path / "empty")}
-    ended = forked("bench", *(named.get(option, option) for option in options))
+    paths = {"RUN": str(fluent), "EMPTY": str(tmp_path / "empty")}
+    ended = forked("bench", *(paths.get(option, option) for option in options))
     assert (ended.code, ended.out) == (2, "")
-    assert said in ended.error
+    assert message in ended.error
 
 
-def test_a_benchmark_of_a_run_is_of_its_recipe(fluent):
-    found = json.loads(forked("bench", "train", fluent, "--steps", 1, "--json").out)
-    assert (found["settings"]["what"], found["settings"]["batch_tokens"]) == (str(fluent), 1024)
+def test_a_benchmark_of_a_run_trains_its_recipe(fluent):
+    report = json.loads(forked("bench", "train", fluent, "--steps", 1, "--json").out)
+    assert (report["settings"]["what"], report["settings"]["batch_tokens"]) == (str(fluent), 1024)
 
 
 def test_averaging(trained, tmp_path):
@@ -328,7 +328,7 @@ def test_averaging(trained, tmp_path):
     assert both.out == f"{tmp_path / 'both'}: average of steps 8, 12\n"
 
 
-def test_an_average_is_written_over_no_model(trained, tmp_path):
+def test_an_average_does_not_overwrite_a_model(trained, tmp_path):
     before = {path: path.read_bytes() for path in trained.iterdir() if path.is_file()}
     ended = forked("average", trained, "--last", 2, "--out", trained)
     assert (ended.code, ended.out) == (2, "")
@@ -341,7 +341,7 @@ def test_an_average_is_written_over_no_model(trained, tmp_path):
     assert (other / "config.json").read_text() == "{}"
 
 
-def test_an_average_is_of_as_many_as_were_asked_for_each_once(trained, tmp_path):
+def test_an_average_has_as_many_checkpoints_as_named_each_once(trained, tmp_path):
     ended = forked("average", trained, "--last", 20, "--out", tmp_path / "mean")
     assert (ended.code, ended.out) == (2, "")
     assert "has no 20 checkpoints; it has 8, 12" in ended.error
@@ -350,25 +350,25 @@ def test_an_average_is_of_as_many_as_were_asked_for_each_once(trained, tmp_path)
 
 
 def test_info(trained):
-    found = json.loads(run("info", trained, "--json"))
-    assert found.keys() == {"parameters", "parameters_by_part", "flops_per_target_token", "vocabulary", "spec"}
-    assert found["vocabulary"] == {"source": 320, "target": 320}
+    summary = json.loads(run("info", trained, "--json"))
+    assert summary.keys() == {"parameters", "parameters_by_part", "flops_per_target_token", "vocabulary", "spec"}
+    assert summary["vocabulary"] == {"source": 320, "target": 320}
     model = Model.read(trained)
-    assert found["parameters"] == sum(parameter.numel() for parameter in model.module.parameters())
-    assert found["spec"] == model.config.model.as_dictionary()
+    assert summary["parameters"] == sum(parameter.numel() for parameter in model.module.parameters())
+    assert summary["spec"] == model.config.model.as_dictionary()
     assert json.loads(run("info", trained, "--vocabulary", 1000, "--json"))["vocabulary"]["source"] == 1000
-    table = run("info", trained).split("\n\n")[0].split("\n")
-    assert table[0].split() == ["parameters", "at", "320", "subwords", f"{found['parameters']:,}"]
-    assert len({len(line) for line in table[:-1]}) == 1  # numbers end in one column
+    rows = run("info", trained).split("\n\n")[0].split("\n")
+    assert rows[0].split() == ["parameters", "at", "320", "subwords", f"{summary['parameters']:,}"]
+    assert len({len(line) for line in rows[:-1]}) == 1  # numbers end in one column
 
 
 def test_info_of_a_recipe(micro):
-    found = json.loads(run("info", micro / "recipe.yaml", "--json"))
-    assert (found["spec"]["d_model"], found["vocabulary"]["source"]) == (24, 320)
+    summary = json.loads(run("info", micro / "recipe.yaml", "--json"))
+    assert (summary["spec"]["d_model"], summary["vocabulary"]["source"]) == (24, 320)
 
 
 def test_verifying(trained, tmp_path):
-    assert run("verify", trained) == f"{trained}: every file is as it was written\n"
+    assert run("verify", trained) == f"{trained}: every file matches its checksum\n"
     damaged = shutil.copytree(trained, tmp_path / "damaged")
     content = bytearray((damaged / "model.safetensors").read_bytes())
     content[-1] ^= 1
@@ -409,13 +409,13 @@ def test_preparing_is_what_training_does_first(micro, trained, tmp_path):
     assert (tmp_path / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
 
 
-def test_training_begins_with_another_model(micro, trained, command, tmp_path):
+def test_training_starts_from_another_model(micro, trained, command, tmp_path):
     changes = ["steps=1", "schedule.peak=1e-30", "average=null", "validate_every=null"]
     settings = [f"--set=training.{change}" for change in changes]
     code, printed, _ = command("train", micro / "recipe.yaml", "--out", tmp_path, "--from", trained, *settings)
     assert (code, printed) == (0, f"{tmp_path}: 1 steps are done; weights: last of step 1\n")
-    begun, other = load_file(tmp_path / "model.safetensors"), load_file(trained / "model.safetensors")
-    assert all(torch.allclose(begun[name], other[name], atol=1e-12) for name in other)
+    started, original = load_file(tmp_path / "model.safetensors"), load_file(trained / "model.safetensors")
+    assert all(torch.allclose(started[name], original[name], atol=1e-12) for name in original)
 
 
 def test_scores_are_finite_numbers(fluent, tmp_path):
@@ -429,7 +429,7 @@ def test_scores_are_finite_numbers(fluent, tmp_path):
     assert "has 3 lines" in ended.error
 
 
-def test_an_output_stays_until_the_next_is_whole(tmp_path, monkeypatch):
+def test_an_output_stays_until_the_next_is_complete(tmp_path, monkeypatch):
     out = tmp_path / "out"
     out.write_text("before\n")
 
@@ -446,7 +446,7 @@ def test_an_output_stays_until_the_next_is_whole(tmp_path, monkeypatch):
     assert (out.read_text(), (tmp_path / "link").is_symlink()) == ("after\n", True)
 
 
-def test_a_corpus_that_was_fetched_is_no_model(tmp_path):
+def test_a_fetched_corpus_is_not_a_model(tmp_path):
     (tmp_path / "manifest.json").write_text(json.dumps({"version": 1, "parts": {"train": {"files": {}}}}))
     ended = forked("info", tmp_path)
     assert (ended.code, ended.out) == (2, "")

@@ -1,4 +1,4 @@
-"""`transduce translate` of lines that come slowly, and what it leaves when it is stopped."""
+"""`transduce translate` of a pipe and a terminal, and the lines that a stopped command leaves."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from micro_run import forked
 
 
 def read_until(descriptor, end, seconds=60):
-    """Returns what can be read until it ends with `end`."""
+    """Reads until the content ends with `end`; returns it."""
     content = b""
     while not content.endswith(end):
         assert select.select([descriptor], [], [], seconds)[0], content
@@ -33,7 +33,7 @@ def start(*arguments, **streams):
     return subprocess.Popen(command, **({"stdin": subprocess.PIPE, "stdout": subprocess.PIPE} | streams))
 
 
-def test_a_pipe_is_answered_line_by_line(fluent, micro):
+def test_a_pipe_is_translated_line_by_line(fluent, micro):
     lines = (micro / "test.en").read_bytes().splitlines(keepends=True)
     with start(fluent, "--json") as process:
         answers = ""

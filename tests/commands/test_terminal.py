@@ -1,4 +1,4 @@
-"""The command line on a terminal: help, completion, files that stay, control characters that do not get through."""
+"""The command line on a terminal: help, completion, --overwrite, control characters, progress bars, log records."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ def test_help(arguments, capsys):
     assert printed.out.lstrip().startswith("Usage: ")
 
 
-def test_completion_of_verbs():
+def test_completion_of_commands():
     environment = {"_TRANSDUCE_COMPLETE": "complete_bash", "COMP_WORDS": "transduce tra", "COMP_CWORD": "1"}
     code = "import sys; sys.argv[0] = 'transduce'; from transduce.commands import main; main()"
     ended = subprocess.run(
@@ -38,7 +38,7 @@ def test_control_characters_are_escaped():
     assert escape_control_characters(text) == "a\\x1b[31m\\x07\\x9b\\u202eb\\x0d\tü\n\\udcff"
 
 
-def test_control_characters_reach_a_pipe_and_no_terminal(tmp_path):
+def test_control_characters_are_escaped_only_on_a_terminal(tmp_path):
     run = tmp_path / "a\x1b]0;title\x07"
     command = [sys.executable, "-m", "transduce", "embedded", "--split=test", "--count=1", f"--out={run}"]
     piped = subprocess.run(command, capture_output=True, timeout=60)

@@ -57,7 +57,7 @@ def test_json_has_the_parts_of_the_manifest(world, command):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["multi30k"], "no folder to put the data into: add `--out DIR`, or name one for the recipes too"),
+        (["multi30k"], "no folder for the data: add `--out DIR`, or set the folder for the recipes too"),
         (
             ["wmt14-en-d", "--out", "x"],
             "there is no corpus `wmt14-en-d`; did you mean `wmt14-en-de`? corpora: wmt14-en-de",

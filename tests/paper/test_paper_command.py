@@ -124,7 +124,7 @@ def test_all_writes_one_page_without_network_requests(tmp_path, monkeypatch):
         monkeypatch.setitem(EXPERIMENTS, name, lambda options, name=name: _result(name))
     result = invoke("all", "--out", tmp_path, "--work", tmp_path / "work")
     assert result.exit_code == 0
-    assert f"all of it on one page: {tmp_path / 'all.html'}" in result.stderr
+    assert f"all tables on one page: {tmp_path / 'all.html'}" in result.stderr
     text = (tmp_path / "all.html").read_text("utf-8")
     assert re.findall(r'<section id="(\w+)">', text) == list(EXPERIMENTS)
     assert text.count("<svg") == len(EXPERIMENTS)

@@ -89,7 +89,7 @@ LAUGHS = "".join(f"{name}: &{name} [{', '.join([f'*{other}'] * 10)}]\n" for othe
         ("x: " + "[" * 5000 + "]" * 5000, "is nested too deep: settings have at most 50 levels"),
         ("".join(" " * level + "a:\n" for level in range(400)), "is nested"),
         ("x: " + "- " * 40_000 + "\n" * 30_000, "has more than 100,000 bytes"),
-        ("? [a, b]\n: 3\n", "the top level has the key ('a', 'b'); a key is a text"),
+        ("? [a, b]\n: 3\n", "the top level has the key ('a', 'b'); a key is a string"),
         ("data: {train: {tsv: a, 3: 1, '3': 2}}\n", "`data.train` has the key `3` twice"),
         ("x: !!binary aGVsbG8=\n", "binary' (line 2"),
         ("x: !!set {a, b}\n", "set' (line 2"),
@@ -99,7 +99,7 @@ LAUGHS = "".join(f"{name}: &{name} [{', '.join([f'*{other}'] * 10)}]\n" for othe
         ("training: {minutes: .inf}\n", "`training.minutes` is Infinity: input should be a finite number"),
         ("decoding: {length_penalty: .nan}\n", "`decoding.length_penalty` is NaN: input should be a finite number"),
         ('data: {train: {tsv: "a\\0b"}}\n', "`data.train.tsv` holds a NUL character"),
-        ('data: {train: {tsv: "a\\ud800"}}\n', "`data.train.tsv` holds what is no UTF-8"),
+        ('data: {train: {tsv: "a\\ud800"}}\n', "`data.train.tsv` holds a character that UTF-8 cannot encode"),
         ("model: {preset: [tiny]}\n", "there is no preset `['tiny']`"),
         ("model: {preset: tiny, encoder_layers: 1000000}\n", "`model.encoder_layers` is 1000000: input should be less"),
         ("data: {train: {tsv: a, weight: 1e300}}\n", "`data.train.weight` is 1e+300: input should be less"),
@@ -145,7 +145,8 @@ def test_anchors_and_merge_keys_are_accepted(path):
 
 
 @pytest.mark.parametrize(
-    ("value", "message"), [(b"/\xff", "`data.train.tsv` holds what is no UTF-8"), (b"", None), (b"${X}: [*", None)]
+    ("value", "message"),
+    [(b"/\xff", "`data.train.tsv` holds a character that UTF-8 cannot encode"), (b"", None), (b"${X}: [*", None)],
 )
 def test_variables_with_unusual_contents_are_strings(path, value, message, monkeypatch):
     monkeypatch.setitem(os.environb, b"ODD", value)

@@ -1,4 +1,4 @@
-"""How settings are merged, and what is said of the wrong ones."""
+"""Merging of settings, and the messages about faulty ones."""
 
 from typing import Annotated, Any, Literal
 
@@ -70,28 +70,28 @@ class Drawing(Spec):
         ({"a": 1}, {}, {"a": 1}),
     ],
 )
-def test_a_change_is_laid_over_key_by_key(base: Any, change: Any, expected: Any) -> None:
+def test_settings_are_merged_key_by_key(base: Any, change: Any, expected: Any) -> None:
     assert merged(base, change) == expected
 
 
-def test_another_kind_replaces_and_the_same_kind_mixes() -> None:
+def test_another_kind_replaces_a_mapping_and_the_same_kind_is_merged() -> None:
     base = {"shape": {"kind": "circle", "radius": 2.0, "filled": True}, "title": "one"}
     another = {"shape": {"kind": "square", "side": 3.0}}
     assert merged(base, another) == {"shape": {"kind": "square", "side": 3.0}, "title": "one"}
     same = {"kind": "circle", "radius": 5.0, "filled": True}
     assert merged(base, {"shape": {"kind": "circle", "radius": 5.0}})["shape"] == same
     assert merged(base, {"shape": {"radius": 5.0}})["shape"] == same
-    # Naming a kind where none was named replaces too: whose keys those were is not known.
+    # A kind also replaces a mapping without a kind, whose variant is unknown.
     assert merged({"shape": {"radius": 2.0}}, another)["shape"] == another["shape"]
 
 
-def test_merging_leaves_what_it_merges_as_it_was() -> None:
+def test_merging_changes_neither_argument() -> None:
     base, change = {"a": {"x": 1}}, {"a": {"y": 2}}
     assert merged(base, change) == {"a": {"x": 1, "y": 2}}
     assert (base, change) == ({"a": {"x": 1}}, {"a": {"y": 2}})
 
 
-def test_what_is_right_becomes_a_frozen_record_and_comes_back_whole() -> None:
+def test_valid_settings_become_a_frozen_record_and_a_dictionary_again() -> None:
     values = {"title": "one", "shape": {"kind": "square", "side": 2}, "frames": [{"width": 3}]}
     drawing = validated(Drawing, values, place="here")
     assert drawing == Drawing(title="one", shape=Square(side=2.0), frames=(Frame(width=3),))
@@ -103,10 +103,10 @@ def test_what_is_right_becomes_a_frozen_record_and_comes_back_whole() -> None:
     assert validated(Drawing, dictionary, place="here") == drawing
 
 
-def test_a_record_made_in_python_is_as_strict() -> None:
-    for wrong in [{"width": "4"}, {"width": 1.0}, {"widht": 4}]:
+def test_a_record_that_python_makes_is_strict_too() -> None:
+    for values in [{"width": "4"}, {"width": 1.0}, {"widht": 4}]:
         with pytest.raises(ValidationError):
-            Frame(**wrong)
+            Frame(**values)
 
 
 def message(values: dict[str, Any]) -> str:
@@ -141,7 +141,7 @@ def message(values: dict[str, Any]) -> str:
         ({"title": "one", "shape": {"kind": "square"}}, "picture.yaml: `shape.side` is missing"),
     ],
 )
-def test_a_wrong_or_missing_value_is_named_with_its_place(values: dict[str, Any], expected: str) -> None:
+def test_messages_name_the_path_of_a_faulty_or_missing_value(values: dict[str, Any], expected: str) -> None:
     assert message(values).startswith(expected)
 
 
@@ -160,34 +160,34 @@ def test_a_wrong_or_missing_value_is_named_with_its_place(values: dict[str, Any]
         ({"frame": {"zzz": 2.0}}, "unknown key `frame.zzz`; keys here: width, colour"),
     ],
 )
-def test_an_unknown_key_is_told_where_it_belongs(values: dict[str, Any], expected: str) -> None:
+def test_messages_name_the_place_of_an_unknown_key(values: dict[str, Any], expected: str) -> None:
     assert message({"title": "one", **values}) == f"picture.yaml: {expected}"
 
 
-def test_a_key_of_another_variant_is_no_key_of_this_one() -> None:
-    said = message({"title": "one", "shape": {"kind": "circle", "side": 2.0}})
-    assert said == "picture.yaml: unknown key `shape.side`; `side` belongs to kind `square`"
-    # Nor is one offered for a slip of the pen.
-    said = message({"title": "one", "shape": {"kind": "circle", "sid": 2.0}})
-    assert "did you mean" not in said
+def test_messages_name_the_kind_of_an_unknown_key() -> None:
+    text = message({"title": "one", "shape": {"kind": "circle", "side": 2.0}})
+    assert text == "picture.yaml: unknown key `shape.side`; `side` belongs to kind `square`"
+    # Keys of another kind are not suggested for a misspelt key.
+    text = message({"title": "one", "shape": {"kind": "circle", "sid": 2.0}})
+    assert "did you mean" not in text
 
 
-def test_a_key_of_another_form_is_no_key_of_this_one() -> None:
-    said = message({"title": "one", "medium": {"ink": "blue", "soft": True}}).removeprefix("picture.yaml: ")
-    assert "unknown key `medium.soft`; `soft` belongs to another form of `medium`" in said.split("\n")
+def test_a_key_may_belong_to_a_variant_without_a_kind() -> None:
+    text = message({"title": "one", "medium": {"ink": "blue", "soft": True}}).removeprefix("picture.yaml: ")
+    assert "unknown key `medium.soft`; `soft` belongs to another variant of `medium`" in text.split("\n")
 
 
-def test_an_unknown_kind_names_those_there_are() -> None:
-    said = message({"title": "one", "shape": {"kind": "triangle"}})
-    assert "`shape`" in said
-    assert "triangle" in said
-    assert "'square'" in said
-    assert "'circle'" in said
+def test_messages_name_the_kinds_instead_of_an_unknown_one() -> None:
+    text = message({"title": "one", "shape": {"kind": "triangle"}})
+    assert "`shape`" in text
+    assert "triangle" in text
+    assert "'square'" in text
+    assert "'circle'" in text
 
 
-def test_every_fault_is_told_once() -> None:
-    said = message({"copies": "4", "frame": {"widht": 1}})
-    assert said.split("\n") == [
+def test_every_fault_has_one_line() -> None:
+    text = message({"copies": "4", "frame": {"widht": 1}})
+    assert text.split("\n") == [
         "picture.yaml: `title` is missing",
         '`copies` is "4": input should be a valid integer',
         "unknown key `frame.widht`; did you mean `width`?",

@@ -1,8 +1,8 @@
-"""Under `torchrun` or alone: some steps of a training, of which the first process writes down gradients and weights.
+"""Trains some steps, under `torchrun` or alone; rank 0 saves gradients and weights.
 
-    python probe.py RECIPE STORE OUT STEPS PIECES PARALLEL [mean]
+    python probe.py RECIPE STORE OUT STEPS MICRO_BATCHES PARALLEL [mean]
 
-`mean` plants a bug: the processes' gradients are averaged where they have to be added.
+`mean` plants a bug: gradients are averaged over the processes instead of added.
 """
 
 import sys
@@ -20,7 +20,7 @@ from transduce.training import training_steps
 
 
 class Constant(NamedTuple):
-    """A rate that stays."""
+    """A constant rate."""
 
     value: float = 1e-3
 
@@ -32,7 +32,7 @@ def whole(gradient):
     return gradient.full_tensor() if isinstance(gradient, DTensor) else gradient
 
 
-def mine(parameter):
+def local_part(parameter):
     return parameter.to_local() if isinstance(parameter, DTensor) else parameter
 
 
@@ -41,12 +41,12 @@ def main(recipe: str, store: str, out: str, steps: str, micro_batches: str, para
     if bug == "mean":
         all_reduce = ProcessGroup.all_reduce
 
-        def averaged(self, *tensors):
+        def all_reduce_mean(self, *tensors):
             all_reduce(self, *tensors)
             for tensor in tensors:
                 tensor.div_(self.size)
 
-        ProcessGroup.all_reduce = averaged
+        ProcessGroup.all_reduce = all_reduce_mean
     changes = [f"training.micro_batches={micro_batches}", f"training.parallel={parallel}"]
     loaded = load(Path(recipe), [*changes, "training.batch_tokens=2048", "model.dropout=0.3"])
     training = loaded.training.model_copy(update={"schedule": Constant()})
@@ -60,9 +60,9 @@ def main(recipe: str, store: str, out: str, steps: str, micro_batches: str, para
         if record.step == int(steps):
             break
     weights = run.optimiser.weights()
-    kept = sum(mine(parameter).numel() for parameter in names.values())
+    local_size = sum(local_part(parameter).numel() for parameter in names.values())
     if group.is_rank_zero:
-        torch.save({"first": first, "norms": norms, "weights": weights, "kept": kept}, out)
+        torch.save({"first": first, "norms": norms, "weights": weights, "local_size": local_size}, out)
     group.close()
 
 

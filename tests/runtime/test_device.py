@@ -1,4 +1,4 @@
-"""What the machine is told."""
+"""Device, threads, memory and numerics."""
 
 import os
 import platform
@@ -20,7 +20,7 @@ from transduce.runtime.device import (
 )
 
 
-def test_repeatable_bits_fill_no_memory():
+def test_deterministic_mode_does_not_fill_new_tensors():
     use_deterministic_algorithms(torch.device("cuda"))
     assert not torch.are_deterministic_algorithms_enabled()
     use_deterministic_algorithms(torch.device("cpu"))
@@ -29,13 +29,6 @@ def test_repeatable_bits_fill_no_memory():
     assert not torch.utils.deterministic.fill_uninitialized_memory
 
 
-@pytest.fixture
-def cudnn_again():
-    yield
-    torch.backends.cuda.enable_cudnn_sdp(True)
-
-
-@pytest.mark.usefixtures("cudnn_again")
 def test_auto_is_a_gpu_where_there_is_one(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
@@ -46,69 +39,69 @@ def test_auto_is_a_gpu_where_there_is_one(monkeypatch):
     monkeypatch.setattr("torch.cuda.set_device", used.append)
     assert choose_device("cuda:1") == torch.device("cuda", 1)
     assert used == [1]
-    with pytest.raises(ValueError, match="there is no GPU 2 here: they are counted from 0, and there are 2"):
+    with pytest.raises(ValueError, match="--device cuda:2: there are 2 GPUs here, and the first is cuda:0"):
         choose_device("cuda:2")
 
 
-@pytest.mark.usefixtures("cudnn_again")
 class Compiled:
-    """A model that remembers whether it was compiled."""
+    """A model that records whether it was compiled."""
 
-    done = False
+    is_compiled = False
 
     def compile(self):
-        self.done = True
+        self.is_compiled = True
 
 
-def test_a_model_is_compiled_on_a_gpu_alone_and_only_with_a_compiler(monkeypatch, tmp_path):
-    said = []
+def test_a_model_is_compiled_only_on_a_gpu_with_a_compiler(monkeypatch, tmp_path):
+    messages = []
     monkeypatch.setenv("CC", "cc")
     monkeypatch.setattr("transduce.runtime.device.sysconfig.get_path", lambda name: str(tmp_path))
     monkeypatch.setattr("torch.utils._triton.has_triton", lambda: True)
     (tmp_path / "Python.h").touch()
     for device, compiled in (("cpu", False), ("cuda", True)):
         model = Compiled()
-        compile_on_gpu(model, torch.device(device), said.append)
-        assert (model.done, said) == (compiled, [])
+        compile_on_gpu(model, torch.device(device), messages.append)
+        assert (model.is_compiled, messages) == (compiled, [])
     (tmp_path / "Python.h").unlink()
     model = Compiled()
-    compile_on_gpu(model, torch.device("cuda"), said.append)
+    compile_on_gpu(model, torch.device("cuda"), messages.append)
     (tmp_path / "Python.h").touch()
-    monkeypatch.setattr("torch.utils._triton.has_triton", lambda: False)  # as on a GPU that it does not know
-    compile_on_gpu(model, torch.device("cuda"), said.append)
-    assert not model.done
-    assert len(said) == 2
-    assert all(line.startswith("slower than it could be: torch fuses operations for a GPU with") for line in said)
+    monkeypatch.setattr("torch.utils._triton.has_triton", lambda: False)  # a GPU that Triton does not support
+    compile_on_gpu(model, torch.device("cuda"), messages.append)
+    assert not model.is_compiled
+    assert len(messages) == 2
+    assert all(message.startswith("training is slower than it could be") for message in messages)
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
-def test_memory_is_left_alone_where_the_library_is_another(monkeypatch, platform):
+def test_another_c_library_is_not_loaded(monkeypatch, platform):
     monkeypatch.setattr("transduce.runtime.device.sys.platform", platform)
     monkeypatch.setattr("transduce.runtime.device.ctypes.CDLL", lambda name: pytest.fail(f"loads {name}"))
     keep_freed_memory()
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("variables", "expected"),
     [({}, "5000"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "None"), ({"GOMP_SPINCOUNT": "7"}, "7")],
 )
-def test_idle_threads_do_not_spin_for_long(given, found):
-    """The variable counts only if it is set before torch is first imported, and is the user's where they set one."""
+def test_idle_threads_do_not_spin_for_long(variables, expected):
+    """The variable counts only if it is set before torch is imported; a value of the user stays."""
     script = "import os, sys, transduce; assert 'torch' not in sys.modules; print(os.environ.get('GOMP_SPINCOUNT'))"
     own = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
-    printed = subprocess.check_output([sys.executable, "-c", script], timeout=60, env={**own, **given}, text=True)
-    assert printed == f"{found}\n"
+    printed = subprocess.check_output([sys.executable, "-c", script], timeout=60, env={**own, **variables}, text=True)
+    assert printed == f"{expected}\n"
 
 
-def test_the_environment_is_told_whole():
-    found = describe_environment(torch.device("cpu"))
-    assert found.keys() == {"torch", "threads", "device", "processor", "machine"}
-    assert (found["torch"], found["device"]) == (torch.__version__, "cpu")
-    assert (found["processor"], found["machine"]) == (torch.backends.cpu.get_cpu_capability(), processor_name())
+def test_the_environment_has_every_key():
+    environment = describe_environment(torch.device("cpu"))
+    assert environment.keys() == {"torch", "threads", "device", "processor", "machine"}
+    assert (environment["torch"], environment["device"]) == (torch.__version__, "cpu")
+    assert environment["processor"] == torch.backends.cpu.get_cpu_capability()
+    assert environment["machine"] == processor_name()
 
 
 @pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="the system has no /proc/cpuinfo")
-def test_the_processor_is_called_by_its_name():
+def test_the_name_of_the_processor():
     assert processor_name()
     assert processor_name() in Path("/proc/cpuinfo").read_text("utf-8") or processor_name() == platform.machine()
 
@@ -122,11 +115,11 @@ print(int((torch.full((2, 1_000_000), 1e-30) * 1e-10).count_nonzero()))
 """
 
 
-@pytest.mark.parametrize(("before", "left"), [("", 2_000_000), ("flush_subnormals()", 0)])
-def test_subnormal_numbers_are_zero_in_all_threads(before, left):
+@pytest.mark.parametrize(("before", "nonzero"), [("", 2_000_000), ("flush_subnormals()", 0)])
+def test_subnormal_numbers_are_zero_in_all_threads(before, nonzero):
     script = SUBNORMAL.format(before=before)
-    found = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=120)
-    assert int(found.stdout) == left
+    ended = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=120)
+    assert int(ended.stdout) == nonzero
 
 
 @pytest.mark.parametrize(
@@ -139,5 +132,5 @@ def test_subnormal_numbers_are_zero_in_all_threads(before, left):
         (RuntimeError("The size of tensor a (3) must match the size of tensor b (4)"), False),
     ],
 )
-def test_memory_that_is_refused_is_known_whoever_refuses_it(error, is_memory):
+def test_errors_of_too_little_memory_are_recognised(error, is_memory):
     assert is_out_of_memory(error) == is_memory

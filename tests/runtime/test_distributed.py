@@ -1,4 +1,4 @@
-"""Several processes train as one: the same micro-batches, gradient and files; and go on as another number."""
+"""Several processes train like one: same micro-batches, gradients and files; another number of processes resumes."""
 
 import functools
 import json
@@ -21,41 +21,41 @@ from transduce.runtime.distributed import PREPARE_TIMEOUT, REPLY_TIMEOUT, SINGLE
 from transduce.runtime.signals import OtherProcessError
 
 
-class Alike:
-    """What `torch.distributed` does for several processes, for one that plays them, the first of them first."""
+class FakeDistributed:
+    """Replaces `torch.distributed` in a process that plays several processes, rank 0 first."""
 
     def __init__(self, parts=()):
-        self.parts, self.told = parts, []
+        self.parts, self.broadcasts = parts, []
 
     def new_group(self, *, backend, timeout):
         return timeout
 
-    def all_gather_object(self, found, mine, group):
-        assert mine in self.parts
+    def all_gather_object(self, parts, items, group):
+        assert items in self.parts
         assert group == REPLY_TIMEOUT
-        found[:] = self.parts
+        parts[:] = self.parts
 
-    def broadcast_object_list(self, told, source, group):
-        self.told = self.told or [pickle.dumps((told, source, group))]
-        told[:], first, used = pickle.loads(self.told[0])
-        assert (first, used) == (0, group)
+    def broadcast_object_list(self, objects, source, group):
+        self.broadcasts = self.broadcasts or [pickle.dumps((objects, source, group))]
+        objects[:], first_source, first_group = pickle.loads(self.broadcasts[0])
+        assert (first_source, first_group) == (0, group)
 
 
-@pytest.mark.parametrize("many", [7, 6, 2, 0])
-def test_what_each_has_made_comes_in_the_order_of_the_things(many, monkeypatch):
-    parts = [list(range(rank, many, 3)) for rank in range(3)]
-    monkeypatch.setattr(together, "distributed", Alike(parts))
-    for rank, mine in enumerate(parts):
-        assert ProcessGroup(rank, 3).all_gather(tuple(mine)) == list(range(many))
+@pytest.mark.parametrize("count", [7, 6, 2, 0])
+def test_gathered_items_are_in_order(count, monkeypatch):
+    parts = [list(range(rank, count, 3)) for rank in range(3)]
+    monkeypatch.setattr(together, "distributed", FakeDistributed(parts))
+    for rank, items in enumerate(parts):
+        assert ProcessGroup(rank, 3).all_gather(tuple(items)) == list(range(count))
     assert SINGLE_PROCESS.all_gather(("a", "b")) == ["a", "b"]
 
 
 @pytest.mark.parametrize("slow", [False, True])
-def test_what_the_first_finds_all_have(slow, monkeypatch):
-    monkeypatch.setattr(together, "distributed", Alike())
-    assert ProcessGroup(0, 2).on_rank_zero(lambda: ["found"], slow=slow) == ["found"]
-    assert ProcessGroup(1, 2).on_rank_zero(lambda: pytest.fail("acts"), slow=slow) == ["found"]
-    ((_, _, group),) = map(pickle.loads, together.distributed.told)
+def test_the_result_of_rank_zero_is_returned_on_all_processes(slow, monkeypatch):
+    monkeypatch.setattr(together, "distributed", FakeDistributed())
+    assert ProcessGroup(0, 2).on_rank_zero(lambda: ["result"], slow=slow) == ["result"]
+    assert ProcessGroup(1, 2).on_rank_zero(lambda: pytest.fail("acts"), slow=slow) == ["result"]
+    ((_, _, group),) = map(pickle.loads, together.distributed.broadcasts)
     assert group == (PREPARE_TIMEOUT if slow else REPLY_TIMEOUT)
 
 
@@ -67,13 +67,13 @@ def test_what_the_first_finds_all_have(slow, monkeypatch):
         (RuntimeError("diverged"), OtherProcessError),
     ],
 )
-def test_what_goes_wrong_in_the_first_goes_wrong_in_all(error, elsewhere, monkeypatch):
-    """An `OSError` may be lived with; all else is told by the first, and the others leave in silence."""
+def test_an_error_of_rank_zero_is_raised_on_all_processes(error, elsewhere, monkeypatch):
+    """An OSError stays an OSError, which the training may survive; other errors become OtherProcessError."""
 
     def failing():
         raise error
 
-    monkeypatch.setattr(together, "distributed", Alike())
+    monkeypatch.setattr(together, "distributed", FakeDistributed())
     with pytest.raises(type(error)) as own:
         ProcessGroup(0, 2).on_rank_zero(failing)
     with pytest.raises(elsewhere) as other:
@@ -92,11 +92,11 @@ class Ended(NamedTuple):
 
 
 def started(processes, recipe, out, *changes, elastic=0):
-    """`transduce train` under `torchrun`, or alone."""
-    alone = [sys.executable, "-m", "transduce"]
+    """Starts `transduce train`, under `torchrun` where there are several processes."""
+    single = [sys.executable, "-m", "transduce"]
     torchrun = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}", "--master-port=0"]
     torchrun += [f"--max-restarts={elastic}", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "-m", "transduce"]
-    command = [*(alone if processes == 1 else torchrun), "train", str(recipe), "--out", str(out), "--device", "cpu"]
+    command = [*(single if processes == 1 else torchrun), "train", str(recipe), "--out", str(out), "--device", "cpu"]
     command += [f"--set={change}" for change in (*CHANGES, *changes)]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
@@ -113,12 +113,12 @@ def weights(run):
     return (run / "model.safetensors").read_bytes()
 
 
-def close(one, other, tolerance):
-    one, other = load_file(one / "model.safetensors"), load_file(other / "model.safetensors")
-    assert one.keys() == other.keys()
-    for name, weight in one.items():
+def assert_close(run, expected_run, tolerance):
+    actual, expected = load_file(run / "model.safetensors"), load_file(expected_run / "model.safetensors")
+    assert actual.keys() == expected.keys()
+    for name, weight in actual.items():
         torch.testing.assert_close(
-            weight, other[name], rtol=0, atol=tolerance, msg=lambda text, name=name: f"{name}: {text}"
+            weight, expected[name], rtol=0, atol=tolerance, msg=lambda text, name=name: f"{name}: {text}"
         )
 
 
@@ -140,22 +140,22 @@ def validations(run):
     return [line for line in lines if "bleu" in line]
 
 
-def test_as_many_processes_as_one_likes_train_the_same_model(runs):
+def test_any_number_of_processes_trains_the_same_model(runs):
     for processes in (2, 4):
-        close(runs[processes], runs[1], 2e-5)
-        mine, theirs = validations(runs[processes]), validations(runs[1])
-        assert [line["step"] for line in mine] == [line["step"] for line in theirs]
-        for one, other in zip(mine, theirs, strict=True):
-            assert one["validation_loss"] == pytest.approx(other["validation_loss"], abs=1e-4)
-            assert one["accuracy"] == pytest.approx(other["accuracy"], abs=0.03)
+        assert_close(runs[processes], runs[1], 2e-5)
+        records, expected = validations(runs[processes]), validations(runs[1])
+        assert [line["step"] for line in records] == [line["step"] for line in expected]
+        for record, single in zip(records, expected, strict=True):
+            assert record["validation_loss"] == pytest.approx(single["validation_loss"], abs=1e-4)
+            assert record["accuracy"] == pytest.approx(single["accuracy"], abs=0.03)
 
 
-def test_the_bits_repeat_for_the_same_number(runs, micro, tmp_path):
+def test_the_same_number_of_processes_is_bit_identical(runs, micro, tmp_path):
     assert trained(2, micro / "recipe.yaml", tmp_path / "again").code == 0
     assert weights(tmp_path / "again") == weights(runs[2])
 
 
-def test_stopped_in_all_processes_at_once_and_gone_on_with_the_undisturbed_bits(runs, micro, tmp_path):
+def test_a_stopped_training_resumes_bit_identically(runs, micro, tmp_path):
     with started(2, micro / "recipe.yaml", tmp_path / "run") as process:
         for line in process.stderr:
             if line.startswith("step 6/12"):
@@ -168,34 +168,34 @@ def test_stopped_in_all_processes_at_once_and_gone_on_with_the_undisturbed_bits(
 
 
 @pytest.mark.parametrize(("before", "after"), [(4, 2), (2, 1), (1, 2)])
-def test_what_so_many_have_saved_others_go_on_from(runs, micro, tmp_path, before, after):
+def test_another_number_of_processes_resumes(runs, micro, tmp_path, before, after):
     out = tmp_path / "run"
     assert trained(before, micro / "recipe.yaml", out, "training.steps=6").code == 0
     ended = trained(after, micro / "recipe.yaml", out)
     assert ended.code == 0, ended.error
     assert "going on after step 6" in ended.error
     assert f"processes was {before} and is {after}" in ended.error
-    close(out, runs[1], 2e-5)
+    assert_close(out, runs[1], 2e-5)
 
 
 SHARDED = "training.parallel=sharded"
 
 
-def test_in_shards_the_same_model_is_trained_and_resumed_with_its_bits(runs, micro, tmp_path):
-    """By three processes, which get four micro-batches a step; and what they saved one process goes on from, whole."""
+def test_sharded_training_gives_the_same_model_and_resumes_bit_identically(runs, micro, tmp_path):
+    """Three processes share four micro-batches a step; one process resumes their checkpoint without shards."""
     assert trained(3, micro / "recipe.yaml", tmp_path / "whole", SHARDED).code == 0
-    close(tmp_path / "whole", runs[1], 2e-5)
+    assert_close(tmp_path / "whole", runs[1], 2e-5)
     assert trained(3, micro / "recipe.yaml", tmp_path / "run", SHARDED, "training.steps=6").code == 0
     shutil.copytree(tmp_path / "run", tmp_path / "alone")
     assert trained(3, micro / "recipe.yaml", tmp_path / "run", SHARDED).code == 0
     assert weights(tmp_path / "run") == weights(tmp_path / "whole")
     ended = trained(1, micro / "recipe.yaml", tmp_path / "alone")
     assert ended.code == 0, ended.error
-    close(tmp_path / "alone", runs[1], 2e-5)
+    assert_close(tmp_path / "alone", runs[1], 2e-5)
 
 
-def test_a_process_that_dies_ends_all_and_a_restart_ends_with_the_undisturbed_bits(runs, micro, tmp_path):
-    """Under `--max-restarts` the job begins again by itself."""
+def test_a_restart_after_a_dead_process_is_bit_identical(runs, micro, tmp_path):
+    """With `--max-restarts`, torchrun restarts all processes."""
     with started(2, micro / "recipe.yaml", tmp_path / "run", elastic=1) as process:
         for line in process.stderr:
             if line.startswith("step 8/12"):
@@ -208,23 +208,23 @@ def test_a_process_that_dies_ends_all_and_a_restart_ends_with_the_undisturbed_bi
 
 
 def _kill_one(parent):
-    """Kills the second process that `torchrun` has started."""
+    """Kills the second process of `torchrun`."""
     for _ in range(100):
         children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
         if len(children) >= 2:
             os.kill(int(children[1]), signal.SIGKILL)
             return
         time.sleep(0.05)
-    raise AssertionError("there are no processes")
+    raise AssertionError("torchrun has started no second process")
 
 
-def test_too_few_pieces_are_told_once(micro, tmp_path):
+def test_too_few_micro_batches_are_reported_once(micro, tmp_path):
     ended = trained(2, micro / "recipe.yaml", tmp_path / "run", "training.micro_batches=1")
     assert ended.code != 0
     assert ended.error.count("a step has 1 micro-batches for 2 processes: set training.micro_batches: 2") == 1
 
 
-def test_what_the_user_has_to_mend_is_told_once(micro, runs, tmp_path):
+def test_a_changed_recipe_is_reported_once(micro, runs, tmp_path):
     copied = shutil.copytree(runs[2], tmp_path / "copied")
     ended = trained(2, micro / "recipe.yaml", copied, "model.dropout=0.2")
     assert ended.code != 0
@@ -233,7 +233,7 @@ def test_what_the_user_has_to_mend_is_told_once(micro, runs, tmp_path):
 
 @functools.cache
 def probed(micro, processes, *arguments):
-    """What `probe.py` writes down in so many processes."""
+    """Runs `probe.py` in several processes and returns what it saves."""
     out = micro / f"probe-{processes}-{'-'.join(arguments)}.pt"
     store = micro / "together-1" / "training" / "store"
     launcher = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}", "--master-port=0"]
@@ -247,29 +247,29 @@ def probed(micro, processes, *arguments):
     return torch.load(out)
 
 
-def assert_the_same_training(found, alone):
-    """Gradients of the first step within 1e-6 of their size, tensor by tensor; norms; weights after 50 steps, 1e-5."""
-    for name, gradient in alone["first"].items():
-        assert float((found["first"][name] - gradient).norm()) <= 1e-6 * float(gradient.norm()), name
-    torch.testing.assert_close(torch.tensor(found["norms"]), torch.tensor(alone["norms"]), rtol=1e-4, atol=0)
-    assert found["norms"][0] == pytest.approx(alone["norms"][0], rel=1e-6)
-    for name, weight in alone["weights"].items():
-        assert float((found["weights"][name] - weight).abs().max()) <= 1e-5, name
+def assert_the_same_training(actual, single):
+    """Compares gradients of the first step, relative to their norm, all gradient norms, and weights after 50 steps."""
+    for name, gradient in single["first"].items():
+        assert float((actual["first"][name] - gradient).norm()) <= 1e-6 * float(gradient.norm()), name
+    torch.testing.assert_close(torch.tensor(actual["norms"]), torch.tensor(single["norms"]), rtol=1e-4, atol=0)
+    assert actual["norms"][0] == pytest.approx(single["norms"][0], rel=1e-6)
+    for name, weight in single["weights"].items():
+        assert float((actual["weights"][name] - weight).abs().max()) <= 1e-5, name
 
 
 @pytest.mark.parametrize("parallel", ["replicated", "sharded"])
 @pytest.mark.parametrize("processes", [2, 4])
-def test_many_processes_are_one_with_as_many_pieces(runs, micro, processes, parallel):
+def test_several_processes_equal_one_with_as_many_micro_batches(runs, micro, processes, parallel):
     """50 steps at a constant rate of 1e-3, with dropout."""
     micro_batches = str(processes)
-    alone = probed(micro, 1, "50", micro_batches, "replicated")
-    found = probed(micro, processes, "50", micro_batches, parallel)
-    assert_the_same_training(found, alone)
-    share = found["kept"] / alone["kept"]
+    single = probed(micro, 1, "50", micro_batches, "replicated")
+    actual = probed(micro, processes, "50", micro_batches, parallel)
+    assert_the_same_training(actual, single)
+    share = actual["local_size"] / single["local_size"]
     assert share == 1 if parallel == "replicated" else share == pytest.approx(1 / processes, rel=0.1)
 
 
-def test_a_mean_in_the_place_of_a_sum_is_found(runs, micro):
-    alone = probed(micro, 1, "50", "2", "replicated")
+def test_the_test_detects_a_mean_instead_of_a_sum(runs, micro):
+    single = probed(micro, 1, "50", "2", "replicated")
     with pytest.raises(AssertionError):
-        assert_the_same_training(probed(micro, 2, "50", "2", "replicated", "mean"), alone)
+        assert_the_same_training(probed(micro, 2, "50", "2", "replicated", "mean"), single)

@@ -1,4 +1,4 @@
-"""Progress is counted everywhere, and displayed only where a display was chosen."""
+"""Progress is counted everywhere, and displayed only where a display is set."""
 
 from contextlib import contextmanager
 
@@ -13,7 +13,7 @@ def test_a_library_displays_nothing(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_display_that_was_chosen_is_used_and_given_back():
+def test_a_display_is_used_within_its_context():
     opened = []
 
     @contextmanager

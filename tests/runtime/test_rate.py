@@ -1,40 +1,40 @@
-"""Rates and times left, by a clock of the test's own."""
+"""Rates and remaining times, by a fake clock."""
 
 from types import SimpleNamespace
 
 import pytest
 
-from transduce.runtime import rate as pace
+from transduce.runtime import rate as rate_module
 from transduce.runtime.rate import ProgressRate
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    made = SimpleNamespace(now=100.0)
-    made.monotonic = lambda: made.now
-    monkeypatch.setattr(pace, "time", made)
-    return made
+    fake = SimpleNamespace(now=100.0)
+    fake.monotonic = lambda: fake.now
+    monkeypatch.setattr(rate_module, "time", fake)
+    return fake
 
 
-def test_what_was_done_before_is_not_counted_as_fast(clock: SimpleNamespace) -> None:
-    going = ProgressRate(1000, 400)
+def test_units_of_an_earlier_call_do_not_count_for_the_rate(clock: SimpleNamespace) -> None:
+    progress = ProgressRate(1000, 400)
     clock.now += 10
-    going.done += 100
-    assert going.rate == 10
-    assert going.left == ", 0:00:50 left"
+    progress.done += 100
+    assert progress.rate == 10
+    assert progress.time_left == ", 0:00:50 left"
 
 
 @pytest.mark.parametrize(("total", "done"), [(None, 5), (10, 10), (10, 0)])
-def test_where_nobody_knows_no_time_is_told(clock: SimpleNamespace, total: int | None, done: int) -> None:
-    going = ProgressRate(total)
+def test_an_unknown_time_is_empty(clock: SimpleNamespace, total: int | None, done: int) -> None:
+    progress = ProgressRate(total)
     clock.now += 10
-    going.done = done
-    assert not going.left
+    progress.done = done
+    assert not progress.time_left
 
 
-def test_a_word_is_due_every_so_often(clock: SimpleNamespace) -> None:
-    going, told = ProgressRate(None), []
+def test_a_report_is_due_every_three_seconds(clock: SimpleNamespace) -> None:
+    progress, is_due = ProgressRate(None), []
     for _ in range(7):
         clock.now += 1
-        told.append(going.told(3))
-    assert told == [False, False, True, False, False, True, False]
+        is_due.append(progress.is_report_due(3))
+    assert is_due == [False, False, True, False, False, True, False]

@@ -1,7 +1,6 @@
-"""Measuring speed: of training and of translating, beside the matrix products that the same machine manages."""
+"""Benchmarks: the speed of training and of translating, beside the rate of the machine's matrix products."""
 
-from transduce.bench.measured import Settings, matrix_rate, peak_memory
 from transduce.bench.training import bench_training
 from transduce.bench.translating import bench_translating
 
-__all__ = ["Settings", "bench_training", "bench_translating", "matrix_rate", "peak_memory"]
+__all__ = ["bench_training", "bench_translating"]

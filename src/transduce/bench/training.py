@@ -1,4 +1,4 @@
-"""The speed of training steps on real sentences, dropout and smoothing on."""
+"""The speed of training steps on sentence pairs, with dropout and label smoothing."""
 
 import statistics
 import tempfile
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from transduce.bench.measured import Laps, Settings, matrix_rate, peak_memory
+from transduce.bench.measurement import BenchSettings, StepTimer, matrix_rate, peak_memory
 from transduce.corpus import PlannedStep, Planner, Prepared, prepare
 from transduce.model import Vocabulary
 from transduce.model.flops import flops
@@ -24,8 +24,8 @@ __all__ = ["bench_training"]
 WARM_UP = 3  # steps that do not count
 
 
-class Measured(NamedTuple):
-    """The steps that counted, what went into them, and what each took."""
+class TimedSteps(NamedTuple):
+    """The steps that count: their records, plans and times, and the padding of the corpus."""
 
     records: list[StepRecord]
     planned: list[PlannedStep]
@@ -39,13 +39,13 @@ def bench_training(
     device: torch.device,
     runs: int,
     say: Callable[[str], None],
-    tokens: int | None = None,
+    vocabulary_size: int | None = None,
 ) -> dict[str, Any]:
-    """Trains `recipe` for a few steps to warm up and `runs` more that count; figures by the keys of `bench --json`.
+    """Trains `recipe` for a few steps to warm up and for `runs` steps that count; returns the values of `bench --json`.
 
-    Tokens and the share are of all these steps together, the milliseconds of a step their median. 25,000 target
-    tokens, and about as many of the source, are a step of the paper (section 5.1). With `words` a side, embeddings and
-    softmax are as large as if the text had so many; a `ValueError` where it has more.
+    Tokens a second and the share of the matrix rate are over all steps that count, milliseconds are medians. A step of
+    the paper has about 25,000 source and 25,000 target tokens (section 5.1). With `vocabulary_size`, embeddings and
+    softmax are as large as if each side had so many subwords; raises ValueError where a side has more.
     """
     flush_subnormals()
     keep_freed_memory()
@@ -53,39 +53,39 @@ def bench_training(
     precision = Precision(recipe.training.precision, device)
     with tempfile.TemporaryDirectory() as folder:
         prepared = prepare(recipe.data, recipe.subwords, Path(folder), threads=2, say=say)
-        vocabulary = _vocabulary(prepared, tokens)
+        vocabulary = _vocabulary(prepared, vocabulary_size)
         dtype = torch.float32 if precision.name == "float32" else getattr(torch, precision.name)
-        before = matrix_rate(device, dtype)
-        measured = _measured(recipe, prepared, vocabulary, precision, runs, say)
-    rate = (before + matrix_rate(device, dtype)) / 2  # a machine with neighbours is not always as fast
-    read, written = flops(recipe.model, vocabulary, _length(measured.planned))
-    work = sum(3 * (read * _source_tokens(planned) + written * planned.tokens) for planned in measured.planned)
+        rate_before = matrix_rate(device, dtype)
+        steps = _time_steps(recipe, prepared, vocabulary, precision, runs, say)
+    rate = (rate_before + matrix_rate(device, dtype)) / 2  # the speed of a shared machine changes
+    source_flops, target_flops = flops(recipe.model, vocabulary, _mean_length(steps.planned))
+    total_flops = sum(3 * (source_flops * _source_tokens(step) + target_flops * step.tokens) for step in steps.planned)
     return {
-        **_speed(measured),
+        **_speed(steps),
         "matrix_rate": rate,
-        "share_of_peak": work / sum(measured.seconds) / rate,
+        "share_of_peak": total_flops / sum(steps.seconds) / rate,
         "peak_memory": peak_memory(device),
-        "padding": measured.padding,
+        "padding": steps.padding,
         "settings": _settings(recipe, name, precision, runs, vocabulary).as_dictionary(),
     }
 
 
-def _vocabulary(prepared: Prepared, tokens: int | None) -> Vocabulary:
-    """The text's own, or as many words a side as are wanted."""
+def _vocabulary(prepared: Prepared, size: int | None) -> Vocabulary:
+    """Returns the vocabulary of the corpus, or one of `size` subwords a side."""
     largest = max(prepared.source.size, prepared.target.size)
-    if tokens is not None and tokens < largest:
-        raise ValueError(f"--vocabulary {tokens}: the text has {largest:,} subwords; ask for as many or more")
-    return Vocabulary(source=tokens or prepared.source.size, target=tokens or prepared.target.size)
+    if size is not None and size < largest:
+        raise ValueError(f"--vocabulary {size}: the text has {largest:,} subwords; ask for as many or more")
+    return Vocabulary(source=size or prepared.source.size, target=size or prepared.target.size)
 
 
-def _measured(
+def _time_steps(
     recipe: Recipe,
     prepared: Prepared,
     vocabulary: Vocabulary,
     precision: Precision,
     runs: int,
     say: Callable[[str], None],
-) -> Measured:
+) -> TimedSteps:
     """Times `runs` steps after the warm-up."""
     training, device = recipe.training, precision.device
     torch.manual_seed(training.seed)
@@ -107,33 +107,33 @@ def _measured(
         compile_shapes(objective, optimiser, planner, precision)
     steps = training_steps(objective, optimiser, planner, training, precision)
     list(islice(steps, WARM_UP))
-    laps, records = Laps(device), []
-    laps.mark()
+    timer, records = StepTimer(device), []
+    timer.mark()
     for record in islice(steps, runs):
-        laps.mark()
+        timer.mark()
         records.append(record)
     planned = list(islice(planner.steps(), WARM_UP, WARM_UP + runs))
-    return Measured(records, planned, laps.seconds(), planner.padding)
+    return TimedSteps(records, planned, timer.seconds(), planner.padding)
 
 
-def _speed(measured: Measured) -> dict[str, Any]:
+def _speed(steps: TimedSteps) -> dict[str, Any]:
     """Returns tokens and sentences a second, and the milliseconds of a step, of waiting and of the paper's step."""
-    tokens, seconds = sum(record.tokens for record in measured.records), sum(measured.seconds)
+    tokens, seconds = sum(record.tokens for record in steps.records), sum(steps.seconds)
     return {
         "tokens_per_second": tokens / seconds,
-        "sentences_per_second": _sentence_count(measured.planned) / seconds,
+        "sentences_per_second": _sentence_count(steps.planned) / seconds,
         "milliseconds": {
-            "step": 1000 * statistics.median(measured.seconds),
-            "waiting": 1000 * statistics.median(record.waiting for record in measured.records),
+            "step": 1000 * statistics.median(steps.seconds),
+            "waiting": 1000 * statistics.median(record.waiting for record in steps.records),
             "25,000 target tokens": 1000 * 25_000 * seconds / tokens,
         },
     }
 
 
-def _settings(recipe: Recipe, name: str, precision: Precision, runs: int, vocabulary: Vocabulary) -> Settings:
-    """What the benchmark ran with."""
+def _settings(recipe: Recipe, name: str, precision: Precision, runs: int, vocabulary: Vocabulary) -> BenchSettings:
+    """Returns the settings of the benchmark, which its report names."""
     corpora = [corpus.model_dump(exclude={"weight", "languages"}, exclude_none=True) for corpus in recipe.data.train]
-    return Settings(
+    return BenchSettings(
         what=name,
         data=" ".join(str(value) for corpus in corpora for value in corpus.values()),
         device=str(precision.device),
@@ -156,11 +156,11 @@ def _sentence_count(planned: Sequence[PlannedStep]) -> int:
     return sum(len(micro_batch.source) for step in planned for micro_batch in step.micro_batches)
 
 
-def _length(planned: Sequence[PlannedStep]) -> int:
-    """Returns the mean number of target tokens a sentence, END included."""
+def _mean_length(planned: Sequence[PlannedStep]) -> int:
+    """Returns the mean number of target tokens a sentence, end symbols included."""
     return round(sum(step.tokens for step in planned) / _sentence_count(planned))
 
 
-def _source_tokens(planned: PlannedStep) -> int:
-    """Counts the source tokens of a step, END included, padding not."""
-    return sum(int((micro_batch.source != 0).sum()) for micro_batch in planned.micro_batches)
+def _source_tokens(step: PlannedStep) -> int:
+    """Counts the source tokens of a step, end symbols included, padding excluded."""
+    return sum(int((micro_batch.source != 0).sum()) for micro_batch in step.micro_batches)

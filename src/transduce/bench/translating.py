@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from transduce.bench.measured import Settings, matrix_rate, peak_memory, waited
+from transduce.bench.measurement import BenchSettings, matrix_rate, peak_memory, synchronised_time
 from transduce.translation.line_translator import BATCH_TOKENS
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
 
 __all__ = ["bench_translating"]
 
-ALONE = 100  # of the lines, at most, are translated one by one too
+MAX_SINGLE_LINES = 100  # that are also translated one by one
 
 
 def bench_translating(
@@ -25,25 +25,29 @@ def bench_translating(
     method: SearchMethod,
     batch_tokens: int = BATCH_TOKENS,
 ) -> dict[str, Any]:
-    """Translates `lines` once to warm up and `runs` times that count; medians, by the keys of `bench --json`."""
+    """Translates `lines` once to warm up and `runs` times that count; returns medians, with the keys of `bench --json`.
+
+    Raises ValueError where all lines are blank.
+    """
     if not any(line.strip() for line in lines):
         raise ValueError("there is nothing to translate: --data names a text without a word")
     device, times, translations = translator.device, [], []
-    for number in range(runs + 1):
-        began = waited(device)
+    for run in range(runs + 1):
+        began = synchronised_time(device)
         translations = translator.translate_lines(lines, method, batch_tokens=batch_tokens)
-        if number:
-            times.append(waited(device) - began)
+        if run:
+            times.append(synchronised_time(device) - began)
     seconds, lengths = statistics.median(times), [len(best[0].tokens) + 1 for best in translations]
-    tokens, alone = sum(lengths), _alone(translator, lines[:: -(-len(lines) // ALONE)], method)
+    tokens = sum(lengths)
+    single_seconds = _single_line_seconds(translator, lines[:: -(-len(lines) // MAX_SINGLE_LINES)], method)
     return {
         "tokens_per_second": tokens / seconds,
         "sentences_per_second": len(lines) / seconds,
         "milliseconds": {
             "whole": 1000 * seconds,
             "sentence": 1000 * seconds / len(lines),
-            "alone, median": 1000 * float(np.percentile(alone, 50)),
-            "alone, 99 %": 1000 * float(np.percentile(alone, 99)),
+            "alone, median": 1000 * float(np.percentile(single_seconds, 50)),
+            "alone, 99 %": 1000 * float(np.percentile(single_seconds, 99)),
         },
         "lengths": {"mean": tokens / len(lines), "longest": max(lengths)},
         "matrix_rate": matrix_rate(device, torch.bfloat16 if translator.precision == "bfloat16" else torch.float32),
@@ -56,9 +60,9 @@ def bench_translating(
 
 def _settings(
     translator: Translator, name: str, line_count: int, runs: int, method: SearchMethod, batch_tokens: int
-) -> Settings:
+) -> BenchSettings:
     """Returns the settings of the benchmark, which its report names."""
-    return Settings(
+    return BenchSettings(
         what=name,
         data=f"{line_count} lines",
         device=str(translator.device),
@@ -71,12 +75,12 @@ def _settings(
     )
 
 
-def _alone(translator: Translator, lines: Sequence[str], method: SearchMethod) -> list[float]:
-    """Seconds of each line by itself, as a service would be asked for it; the first twice, once to warm up."""
+def _single_line_seconds(translator: Translator, lines: Sequence[str], method: SearchMethod) -> list[float]:
+    """Returns the seconds of each line in a batch of its own; the first line is translated once more to warm up."""
     times = []
     translator.translate_lines(lines[:1], method)
     for line in lines:
-        began = waited(translator.device)
+        began = synchronised_time(translator.device)
         translator.translate_lines([line], method)
-        times.append(waited(translator.device) - began)
+        times.append(synchronised_time(translator.device) - began)
     return times

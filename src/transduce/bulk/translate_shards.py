@@ -91,8 +91,9 @@ class _BulkProgress:
             self._rate = ProgressRate(self._lines, shard.source.lines)
             return
         self._rate.done += shard.source.lines
-        if self.shards < self._total and self._rate.told(PROGRESS_SECONDS):
-            self._say(f"{self.shards:,} of {self._total:,} shards, {self._rate.rate:,.1f} lines/s{self._rate.left}")
+        if self.shards < self._total and self._rate.is_report_due(PROGRESS_SECONDS):
+            rate = f"{self._rate.rate:,.1f} lines/s{self._rate.time_left}"
+            self._say(f"{self.shards:,} of {self._total:,} shards, {rate}")
 
     def end(self) -> None:
         """Reports the end and the time taken."""

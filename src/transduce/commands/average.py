@@ -1,4 +1,4 @@
-"""`transduce average`."""
+"""`transduce average`: averages the weights of checkpoints."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,21 +10,21 @@ from transduce.commands.console import say
 
 def average(
     run: Annotated[Path, typer.Argument(help="The run whose checkpoints are averaged.")],
-    more: Annotated[
+    more_steps: Annotated[
         list[int], typer.Argument(metavar="[STEP]...", help="Steps after the first of --checkpoints.")
     ] = [],  # noqa: B006
     *,
     out: Annotated[Path, typer.Option(help="The model directory to write.")],
-    last: Annotated[int | None, typer.Option(min=1, help="Average the last so many checkpoints.")] = None,
+    last: Annotated[int | None, typer.Option(min=1, help="Average this many of the last checkpoints.")] = None,
     checkpoints: Annotated[
         list[int], typer.Option(metavar="STEP", help="Average the checkpoints of these steps.")
     ] = [],  # noqa: B006
 ) -> None:
-    """Averages weights, and writes them as a model directory of their own."""
+    """Averages the weights of checkpoints into a new model directory."""
     from transduce.trainer.publishing import average
 
-    if (last is None) == (not checkpoints) or (more and not checkpoints):
-        raise ValueError("say which checkpoints to average: either --last N, or --checkpoints and their steps")
-    weights = average(run, out, last, [*checkpoints, *more])
+    if (last is None) == (not checkpoints) or (more_steps and not checkpoints):
+        raise ValueError("name the checkpoints to average: either --last N, or --checkpoints and their steps")
+    weights = average(run, out, last, [*checkpoints, *more_steps])
     print(f"{out}: average of steps {', '.join(map(str, weights.steps))}")
     say(f"measure it with `transduce evaluate {out} --source FILE --reference FILE`")

@@ -11,12 +11,12 @@ from transduce.runtime.progress import Progress
 
 __all__ = ["show_bar"]
 
-FIRST_SECONDS = 0.5  # what ends sooner has no bar
+FIRST_SECONDS = 0.5  # a shorter task has no bar
 REFRESH_SECONDS = 0.1
 
 
 class CursorConsole(Console):
-    """A console that never hides the cursor, which would stay hidden where the process is killed."""
+    """A console that never hides the cursor, which would stay hidden after a kill of the process."""
 
     def show_cursor(self, show: bool = True) -> bool:
         """Leaves the cursor as it is."""
@@ -24,7 +24,7 @@ class CursorConsole(Console):
 
 
 class Bars:
-    """The bars of all tasks that are open; drawn only when a task counts, by no thread."""
+    """The bars of all running tasks. They are drawn when a task counts; rich's refreshing thread is off."""
 
     def __init__(self) -> None:
         self.display = rich_progress.Progress(
@@ -41,11 +41,11 @@ class Bars:
         self.drawn = 0.0
 
     def draw(self, task: rich_progress.TaskID | None, progress: Progress) -> rich_progress.TaskID:
-        """Draws the bar of `task`, a new one where it is None, and gives the task."""
+        """Draws the bar of `task`, or a new bar where it is None; returns the task."""
         total = "" if progress.total is None else f"/{progress.total:,.0f}"
         count = f"{progress.done:,.0f}{total}"
         if task is None:
-            # What an earlier call has done is not counted as fast.
+            # Units that an earlier call has finished do not count for the rate.
             done = int(progress.done)
             task = self.display.add_task(
                 progress.description, total=progress.total, completed=done, count=count, note=progress.note
@@ -58,14 +58,14 @@ class Bars:
         return task
 
     def remove(self, task: rich_progress.TaskID) -> None:
-        """Removes a bar; with the last one the display ends."""
+        """Removes a bar, and with the last bar the display."""
         self.display.remove_task(task)
         if not self.display.tasks:
             self.display.stop()
 
 
 class BarProgress(Progress):
-    """Counts what is done of a task and draws its bar."""
+    """Counts the finished units of a task and draws its bar."""
 
     def __init__(self, bars: Bars, description: str, total: float | None) -> None:
         super().__init__(description, total)
@@ -73,7 +73,7 @@ class BarProgress(Progress):
         self.task: rich_progress.TaskID | None = None
 
     def update(self, done: float, note: str = "") -> None:
-        """Sets what is done; draws the bar where that is due."""
+        """Sets the number of finished units, and draws the bar at most every REFRESH_SECONDS."""
         super().update(done, note)
         now = time.monotonic()
         if now - self.began > FIRST_SECONDS and now - self.bars.drawn > REFRESH_SECONDS:
@@ -85,7 +85,7 @@ _bars: list[Bars] = []
 
 @contextmanager
 def show_bar(description: str, total: float | None) -> Iterator[Progress]:
-    """Gives a Progress whose bar is shown on standard error until the context ends."""
+    """Yields a Progress whose bar is shown on standard error until the context ends."""
     if not _bars:
         _bars.append(Bars())
     progress = BarProgress(_bars[0], description, total)

@@ -1,4 +1,4 @@
-"""`transduce bench`."""
+"""`transduce bench`: measures the speed of training or of translating."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.commands.console import aligned_table, say
-from transduce.commands.options import PrecisionOption, refuse_options
+from transduce.commands.options import DeviceOption, JsonOption, PrecisionName, SetOption, ThreadsOption, refuse_options
 
 if TYPE_CHECKING:
     import torch
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from transduce.recipe import Recipe
 
 
-STEPS = {"cpu": 20, "cuda": 200}  # of training that count
+STEPS = {"cpu": 20, "cuda": 200}  # of training, by device
+TRANSLATIONS = 5  # of the whole text
 
 
 class Work(StrEnum):
@@ -30,7 +31,7 @@ class Work(StrEnum):
 def bench(
     work: Annotated[Work, typer.Argument(help="What to measure.")],
     run: Annotated[
-        Path | None, typer.Argument(help="A model directory: to translate with, or whose recipe is trained.")
+        Path | None, typer.Argument(help="A model directory: the model that translates, or whose recipe is trained.")
     ] = None,
     preset: Annotated[str | None, typer.Option(help="The model to train; tiny if neither it nor RUN is given.")] = None,
     data: Annotated[
@@ -41,38 +42,39 @@ def bench(
         ),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="That count: steps, 20, on a GPU 200, or translations of the whole, 5.")
+        int | None, typer.Option(min=1, help="Steps of training (20, on a GPU 200) or translations of the text (5).")
     ] = None,
     vocabulary: Annotated[
-        int | None, typer.Option(min=1, help="Subwords a side of the model that is trained; as many as the text has.")
+        int | None, typer.Option(min=1, help="Subwords a side of the model to train; as in the text if not given.")
     ] = None,
-    change: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")] = [],  # noqa: B006
-    batch_tokens: Annotated[int | None, typer.Option(min=1, help="Source positions translated at once; 8192.")] = None,
-    precision: Annotated[PrecisionOption | None, typer.Option(help="Of products while translating; float32.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, or one of several: cuda:1.")] = "auto",
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    change: SetOption = [],  # noqa: B006
+    batch_tokens: Annotated[int | None, typer.Option(min=1, help="Source positions translated at once (8192).")] = None,
+    precision: Annotated[PrecisionName | None, typer.Option(help="Of products in translating (float32).")] = None,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Measures the speed of training steps, or of translating with a trained model."""
-    from transduce.runtime.device import choose_device, keep_freed_memory, set_threads
+    from transduce.runtime.device import set_up_device
 
-    set_threads(threads)
-    keep_freed_memory()
-    chosen = choose_device(device)
+    chosen = set_up_device(device, threads)
     if work == Work.TRAIN:
         refuse_options({"--precision": precision}, "is for translating; --set training.precision=… is for training")
         refuse_options(
             {"--batch-tokens": batch_tokens}, "is for translating; --set training.batch_tokens=… is for training"
         )
+        from transduce.bench import bench_training
+
         recipe, name = _recipe(run, preset, data, change, chosen)
-        found = _training(recipe, name, steps or STEPS[chosen.type], chosen, vocabulary)
+        figures = bench_training(recipe, name, chosen, steps or STEPS[chosen.type], say, vocabulary)
     else:
         refuse_options({"--preset": preset, "--set": change or None, "--vocabulary": vocabulary}, "is for training")
-        found = _translating(run, data, steps or 5, chosen, precision or PrecisionOption.FLOAT32, batch_tokens)
+        chosen_precision = precision or PrecisionName.FLOAT32
+        figures = _bench_translating(run, data, steps or TRANSLATIONS, chosen, chosen_precision, batch_tokens)
     if as_json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(figures, indent=2))
     else:
-        _print(found)
+        _print(figures)
 
 
 def _print(figures: dict[str, Any]) -> None:
@@ -97,7 +99,7 @@ def _print(figures: dict[str, Any]) -> None:
 def _recipe(
     run: Path | None, preset: str | None, data: str | None, changes: list[str], device: "torch.device"
 ) -> tuple["Recipe", str]:
-    """What is trained, and its name: the recipe of a run, or a preset on the embedded corpus; or on two files."""
+    """Returns the recipe to train, of a run or a preset, and its name; `data` replaces its training corpus."""
     from transduce.model_directory import RECIPE, Model
     from transduce.recipe import from_values, read_resolved_recipe
 
@@ -106,11 +108,11 @@ def _recipe(
         raise ValueError(f"--data {data}: name both sides, SOURCE,TARGET")
     if run is not None:
         refuse_options({"--preset": preset}, "is another model than that of the run")
-        Model.read_config(run)  # a folder that is no model is told as one
+        Model.read_config(run)  # raises ValueError where `run` is no model directory
         values: dict[str, Any] = read_resolved_recipe(run / RECIPE).as_dictionary()
     else:
-        values = {"data": {"train": _usual_text()}, "model": {"preset": preset or "tiny"}}
-        if device.type == "cuda":  # which holds a whole step, and idles between small pieces
+        values = {"data": {"train": _default_corpus()}, "model": {"preset": preset or "tiny"}}
+        if device.type == "cuda":  # a GPU holds a whole step, and idles between small micro-batches
             values["training"] = {"micro_batches": 1}
     if data:
         values = {**values, "data": {**values["data"], "train": {"source": source, "target": target}}}
@@ -118,27 +120,18 @@ def _recipe(
     return from_values(values, changes, place=f"bench of {name}"), name
 
 
-def _usual_text() -> dict[str, Any]:
-    """Multi30k where it is at hand, and else the corpus that comes with the package."""
+def _default_corpus() -> dict[str, Any]:
+    """Returns the corpus entry of Multi30k where it has been fetched, else of the embedded corpus."""
     folder = Path(os.environ.get("TRANSDUCE_DATA", "")).resolve() / "multi30k"
     if "TRANSDUCE_DATA" in os.environ and folder.is_dir():
         return {"source": str(folder / "train.en"), "target": str(folder / "train.de")}
     return {"embedded": "train"}
 
 
-def _training(
-    recipe: "Recipe", name: str, steps: int, device: "torch.device", vocabulary: int | None
+def _bench_translating(
+    run: Path | None, data: str | None, runs: int, device: Any, precision: PrecisionName, batch_tokens: int | None
 ) -> dict[str, Any]:
-    """Steps of training."""
-    from transduce.bench import bench_training
-
-    return bench_training(recipe, name, device, steps, say, vocabulary)
-
-
-def _translating(
-    run: Path | None, data: str | None, runs: int, device: Any, precision: PrecisionOption, batch_tokens: int | None
-) -> dict[str, Any]:
-    """Translating with a trained model; random weights never end a sentence and would measure something else."""
+    """Measures translating with a trained model; one with random weights would never end a sentence."""
     from transduce.bench import bench_translating
     from transduce.embedded import split
     from transduce.text.lines import read_lines

@@ -1,4 +1,4 @@
-"""`transduce draw`: where every layer and head looks, while a sentence is translated."""
+"""`transduce draw`: draws the attention of every layer and head."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,16 +13,16 @@ __all__ = ["draw"]
 
 
 def draw(
-    run: Annotated[Path, typer.Argument(help="A model directory, as `transduce train` writes it.")],
+    run: Annotated[Path, typer.Argument(help="A model directory.")],
     sentence: Annotated[str, typer.Argument(help="The sentence to translate.")],
-    out: Annotated[Path, typer.Option(help="The picture: a name that ends in .html, .png or .svg.")],
+    out: Annotated[Path, typer.Option(help="The picture: a file name that ends in .html, .png or .svg.")],
     target: Annotated[str | None, typer.Option(help="The translation to explain, instead of the model's own.")] = None,
     overwrite: OverwriteOption = False,
 ) -> None:
-    """Draw the attention of every layer and head while SENTENCE is translated."""
+    """Draws the attention of every layer and head while SENTENCE is translated."""
     from transduce import pictures
 
-    # A wrong name is told before the model is read.
+    # Checked before the model is read.
     pictures.picture_format(out)
     check_writable(out, overwrite=overwrite)
 

@@ -1,4 +1,4 @@
-"""`transduce embedded`: writes the corpus we carry."""
+"""`transduce embedded`: writes the English–German corpus that comes with the package."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,13 +7,13 @@ import typer
 
 
 def embedded(
-    split: Annotated[str, typer.Option(help="Which part: train, validation, test or novel.")] = "train",
+    split: Annotated[str, typer.Option(help="The part of the corpus: train, validation, test or novel.")] = "train",
     out: Annotated[Path | None, typer.Option(help="The directory to write into.")] = None,
     seed: Annotated[int, typer.Option(help="Another seed gives other sentences.")] = 1,
-    count: Annotated[int | None, typer.Option(help="How many sentences; by default the whole split.")] = None,
-    count_derivations: Annotated[bool, typer.Option(help="Only say how many derivations the grammar has.")] = False,
+    count: Annotated[int | None, typer.Option(help="Number of sentences; the whole split if not given.")] = None,
+    count_derivations: Annotated[bool, typer.Option(help="Only print the grammar's number of derivations.")] = False,
 ) -> None:
-    """Write source.en, target.de, trees.en and alignments of the English–German corpus that comes with transduce."""
+    """Writes `source.en`, `target.de`, `trees.en` and `alignments` of a split; prints their paths."""
     from transduce import embedded as corpus
 
     if count_derivations:

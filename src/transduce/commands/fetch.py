@@ -1,4 +1,4 @@
-"""`transduce fetch`: gets the corpora that the recipes name."""
+"""`transduce fetch`: downloads the corpora that the recipes use."""
 
 import json
 import os
@@ -8,27 +8,28 @@ from typing import Annotated
 import typer
 
 from transduce.commands.console import say
+from transduce.commands.options import JsonOption
 
 
 def fetch(
     name: Annotated[str, typer.Argument(help="A corpus: wmt14-en-de, wmt14-en-fr or multi30k.")],
     out: Annotated[
-        Path | None, typer.Option(help="Where the corpus goes; by default the folder that TRANSDUCE_DATA names.")
+        Path | None, typer.Option(help="The folder for the corpus; the folder TRANSDUCE_DATA if not given.")
     ] = None,
     origin: Annotated[
         str | None,
         typer.Option(
             "--from",
             metavar="DIR|hub",
-            help="A folder of yours that has the archives or the texts, or `hub`; by default mirrors are asked.",
+            help="A local folder with the archives or the texts, or `hub`; mirrors if not given.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Downloads a corpus, unpacks and cleans it; the same command again goes on where it stopped."""
+    """Downloads, unpacks and cleans a corpus; the same command resumes a stopped download."""
     from transduce.fetch import fetch
 
-    folder = out or _folder_of_the_recipes()
+    folder = out or _data_folder()
     parts = fetch(name, folder, origin, say)
     if as_json:
         print(json.dumps({"corpus": name, "folder": str(folder / name), "parts": parts}, indent=2))
@@ -37,12 +38,13 @@ def fetch(
         for file, entry in part["files"].items():
             print(f"{folder / name / file}: {part['kept']:,} lines, {entry['bytes']:,} bytes")
     if not os.environ.get("TRANSDUCE_DATA") or folder.resolve() != Path(os.environ["TRANSDUCE_DATA"]).resolve():
-        say(f"the recipes look for it by TRANSDUCE_DATA: export TRANSDUCE_DATA={folder.resolve()}")
+        say(f"the recipes look for it in TRANSDUCE_DATA: export TRANSDUCE_DATA={folder.resolve()}")
 
 
-def _folder_of_the_recipes() -> Path:
+def _data_folder() -> Path:
+    """Returns the folder TRANSDUCE_DATA; raises ValueError where it is not set."""
     if folder := os.environ.get("TRANSDUCE_DATA"):
         return Path(folder)
     raise ValueError(
-        "no folder to put the data into: add `--out DIR`, or name one for the recipes too: `export TRANSDUCE_DATA=DIR`"
+        "no folder for the data: add `--out DIR`, or set the folder for the recipes too: `export TRANSDUCE_DATA=DIR`"
     )

@@ -1,4 +1,4 @@
-"""`transduce info`."""
+"""`transduce info`: shows the shape, the parameters and the arithmetic of a model."""
 
 import json
 from typing import Annotated
@@ -6,19 +6,20 @@ from typing import Annotated
 import typer
 
 from transduce.commands.console import aligned_table
+from transduce.commands.options import JsonOption
 
 
 def info(
-    what: Annotated[str, typer.Argument(metavar="PRESET|RECIPE|RUN", help="A preset's name, a recipe, or a run.")],
+    model: Annotated[str, typer.Argument(metavar="PRESET|RECIPE|RUN", help="A preset's name, a recipe, or a run.")],
     vocabulary: Annotated[
-        int | None, typer.Option(min=4, max=10**9, help="Subwords a side; else its own, a preset's 37,000.")
+        int | None, typer.Option(min=4, max=10**9, help="Subwords a side; else the model's own, a preset's 37,000.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Shows the shape, the parameters and the arithmetic of a model."""
     from transduce.recipe.model_summary import summarise_model
 
-    summary = summarise_model(what, vocabulary)
+    summary = summarise_model(model, vocabulary)
     if as_json:
         print(json.dumps(summary, indent=2))
         return

@@ -1,4 +1,4 @@
-"""Choices that commands offer, and the refusal of options that would do nothing."""
+"""Options that several commands share, and the checks of options."""
 
 import math
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from transduce.search import Decoding
 
 
-class PrecisionOption(StrEnum):
+class PrecisionName(StrEnum):
     """The precision of matrix products while translating."""
 
     FLOAT32 = "float32"
@@ -21,20 +21,15 @@ class PrecisionOption(StrEnum):
 
 
 class Engine(StrEnum):
-    """Who translates in bulk."""
+    """What runs a bulk translation: this process, or the actors of Ray."""
 
     LOCAL = "local"
     RAY = "ray"
 
 
-def refuse_options(options: Mapping[str, Any], why: str) -> None:
-    """A `ValueError` for the first option that is given."""
-    for name, value in options.items():
-        if value is not None:
-            shown = " ".join(map(str, value)) if isinstance(value, list) else value
-            raise ValueError(f"{name} {shown}: it {why}; leave it out")
-
-
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda, or a certain GPU, such as cuda:1.")]
+ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Threads on the CPU; one a core if not given.")]
+PrecisionOption = Annotated[PrecisionName, typer.Option(help="Of products: int8 is fast on a CPU, bfloat16 on a GPU.")]
 MarginOption = Annotated[
     float | None,
     typer.Option(
@@ -43,6 +38,16 @@ MarginOption = Annotated[
     ),
 ]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace the file of --out if it exists.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+SetOption = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")]
+
+
+def refuse_options(options: Mapping[str, Any], reason: str) -> None:
+    """Raises ValueError with `reason` for the first option whose value is not None."""
+    for name, value in options.items():
+        if value is not None:
+            shown = " ".join(map(str, value)) if isinstance(value, list) else value
+            raise ValueError(f"{name} {shown}: it {reason}; leave it out")
 
 
 def decoding_settings(run: Path, changes: Mapping[str, Any]) -> "Decoding":

@@ -1,4 +1,4 @@
-"""Where the result of a verb goes: a file that is known to take it before hours are spent, or standard output."""
+"""The output of a command: standard output, or a file that is checked before hours of work."""
 
 import contextlib
 import functools
@@ -19,7 +19,7 @@ __all__ = ["check_no_partial", "check_writable", "open_output", "write_output"]
 def check_writable(out: Path | None, *, overwrite: bool = False) -> None:
     """Makes the folder of `out`; raises ValueError where no file can be written there.
 
-    A file that holds something is refused unless `overwrite`; pipes and devices are written to.
+    Also raises ValueError where `out` is a file with content, unless `overwrite`. Pipes and devices pass.
     """
     if out is None:
         return
@@ -27,20 +27,17 @@ def check_writable(out: Path | None, *, overwrite: bool = False) -> None:
     if out.is_dir():
         raise ValueError(f"--out {out}: that is a folder; name a file in it")
     if not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise ValueError(f"--out {out}: you may not write there; choose another place")
+        raise ValueError(f"--out {out}: no permission to write there; choose another place")
     if not overwrite and out.is_file() and out.stat().st_size:
-        raise ValueError(f"--out {out}: there is such a file already; add --overwrite to replace it")
+        raise ValueError(f"--out {out}: the file exists already; add --overwrite to replace it")
 
 
-def write_output(text: str, out: Path | None) -> None:
-    """To the file, or to standard output."""
-    if out is None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    elif _is_replaceable(out):
-        atomic_write(out.resolve(), lambda aside: _fill(aside, text, out))  # what was there stays until all of this is
+def write_output(text: str, out: Path) -> None:
+    """Writes a text to `out`: atomically if it is a file, directly if it is a pipe or a device."""
+    if _is_replaceable(out):
+        atomic_write(out.resolve(), lambda aside: _fill(aside, text, out))
     else:
-        out.write_text(text, "utf-8")  # a pipe or a device, or a file in a folder that takes no other
+        out.write_text(text, "utf-8")
 
 
 def check_no_partial(out: Path | None, *, overwrite: bool = False) -> None:
@@ -50,24 +47,24 @@ def check_no_partial(out: Path | None, *, overwrite: bool = False) -> None:
 
 
 def _partial_path(out: Path) -> Path:
-    """Returns the path of the lines that are finished before all of `out` is."""
+    """Returns the path of the finished lines while `out` is incomplete."""
     return out.resolve().with_name(f"{out.name}.partial")
 
 
 @contextlib.contextmanager
 def open_output(out: Path | None) -> Iterator[Callable[[str], None]]:
-    """Gives the function that writes whole lines to `out` or to standard output, each time flushed.
+    """Yields a function that writes and flushes whole lines to `out`, or to standard output where it is None.
 
     A file is written as OUT.partial and becomes OUT at the end. Where an error, Ctrl-C or SIGTERM ends the context,
     OUT.partial stays if it holds lines, and a message names it. Pipes and devices are written to directly.
     """
     if out is None:
-        yield functools.partial(_write_at_once, sys.stdout)
+        yield functools.partial(_write_and_flush, sys.stdout)
         return
     path = _partial_path(out) if _is_replaceable(out) else out
     try:
         with raise_on_signals(), path.open("w", encoding="utf-8") as file:
-            yield functools.partial(_write_at_once, file)
+            yield functools.partial(_write_and_flush, file)
     except BaseException:
         if path != out:
             _keep_partial(path)
@@ -80,14 +77,14 @@ def open_output(out: Path | None) -> Iterator[Callable[[str], None]]:
         flush_to_disk(out.resolve().parent)
 
 
-def _write_at_once(file: TextIO, text: str) -> None:
-    """Writes and flushes."""
+def _write_and_flush(file: TextIO, text: str) -> None:
+    """Writes a text and flushes the file."""
     file.write(text)
     file.flush()
 
 
 def _keep_partial(partial: Path) -> None:
-    """Names the file of the finished lines; removes it where there is none."""
+    """Prints the path of a file of finished lines; removes the file if it has none."""
     with contextlib.suppress(OSError):
         if partial.stat().st_size:
             say(f"transduce: finished lines are kept in {partial}")
@@ -96,12 +93,12 @@ def _keep_partial(partial: Path) -> None:
 
 
 def _is_replaceable(out: Path) -> bool:
-    """Whether `out` is a file, or will be, in a folder that takes other files: no pipe and no device."""
+    """Returns whether `out` is a file or a new name, and its folder is writable."""
     return os.access(out.resolve().parent, os.W_OK) and (out.is_file() or not out.exists())
 
 
 def _fill(aside: Path, text: str, out: Path) -> None:
-    """Writes the text; whoever may read what is to be replaced may read this."""
+    """Writes a text to `aside`, with the permissions of the file that it replaces."""
     aside.write_text(text, "utf-8")
     if out.exists():
         shutil.copymode(out, aside)

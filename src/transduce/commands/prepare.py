@@ -1,4 +1,4 @@
-"""`transduce prepare`."""
+"""`transduce prepare`: learns the subwords of a recipe and writes its token store."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,14 +6,15 @@ from typing import Annotated
 import typer
 
 from transduce.commands.console import say
+from transduce.commands.options import SetOption
 
 
 def prepare(
     recipe: Annotated[Path, typer.Argument(help="A recipe (YAML).")],
-    out: Annotated[Path, typer.Option(help="The directory of the run that will be trained.")],
-    change: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")] = [],  # noqa: B006
+    out: Annotated[Path, typer.Option(help="The run directory that will be trained.")],
+    change: SetOption = [],  # noqa: B006
 ) -> None:
-    """Learns the subwords and writes the store; `train --out` the same directory finds them there."""
+    """Learns the subwords and writes the token store, which `train` with the same `--out` reads."""
     from transduce.recipe import load
     from transduce.storage.locks import exclusive_lock
     from transduce.trainer.train import prepare

@@ -1,29 +1,31 @@
-"""`transduce score`."""
+"""`transduce score`: prints the log-probability of each given translation."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from transduce.commands.options import DeviceOption
+
 
 def score(
     run: Annotated[list[Path], typer.Argument(help="Model directories; several are an ensemble.")],
-    source: Annotated[str, typer.Option(help="The text.")],
-    target: Annotated[str, typer.Option(help="Its translation, a line a line.")],
+    source: Annotated[str, typer.Option(help="The source text.")],
+    target: Annotated[str, typer.Option(help="Its translation; line n translates line n.")],
     batch_tokens: Annotated[int, typer.Option(min=1, help="Positions scored at once.")] = 4096,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, or one of several: cuda:1.")] = "auto",
+    device: DeviceOption = "auto",
 ) -> None:
     """Prints the log-probability of each given translation, the end symbol included."""
-    from transduce.runtime.device import choose_device, keep_freed_memory
+    from transduce.runtime.device import set_up_device
     from transduce.text.lines import read_texts
     from transduce.translation.translator import Translator
 
-    keep_freed_memory()
+    chosen = set_up_device(device)
     sources, targets = read_texts(source, target)
     if len(sources) != len(targets):
         raise ValueError(
             f"{source} has {len(sources)} lines and {target} has {len(targets)}: they must be equally many"
         )
-    translator = Translator.load(*run, device=str(choose_device(device)))
-    for value in translator.score(sources, targets, batch_tokens=batch_tokens):
-        print(f"{value:.6f}")
+    translator = Translator.load(*run, device=str(chosen))
+    for log_probability in translator.score(sources, targets, batch_tokens=batch_tokens):
+        print(f"{log_probability:.6f}")

@@ -1,4 +1,4 @@
-"""`transduce train`."""
+"""`transduce train`: trains a recipe, or resumes its training."""
 
 import os
 from pathlib import Path
@@ -7,26 +7,26 @@ from typing import Annotated
 import typer
 
 from transduce.commands.console import say
+from transduce.commands.options import DeviceOption, SetOption, ThreadsOption
 
 
 def train(
     recipe: Annotated[Path, typer.Argument(help="A recipe (YAML).")],
-    out: Annotated[Path, typer.Option(help="The model directory.")],
-    change: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")] = [],  # noqa: B006
+    out: Annotated[Path, typer.Option(help="The run directory.")],
+    change: SetOption = [],  # noqa: B006
     start_from: Annotated[
-        Path | None, typer.Option("--from", help="Begin with this model: its weights and subwords.")
+        Path | None, typer.Option("--from", help="Start with the weights and subwords of this model.")
     ] = None,
-    restart: Annotated[bool, typer.Option(help="Begin anew; what is there is kept aside.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, or one of several: cuda:1.")] = "auto",
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
+    restart: Annotated[bool, typer.Option(help="Train anew; the earlier run is moved aside.")] = False,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
 ) -> None:
-    """Trains; the same command again goes on where it stopped."""
+    """Trains a recipe; the same command resumes a stopped training."""
     from transduce.recipe import load
     from transduce.trainer.train import TrainOptions, run_training
 
     outcome = run_training(load(recipe, change), out, TrainOptions(device, threads, restart, start_from), say)
-    if os.environ.get("RANK", "0") != "0":  # under torchrun, one of many that end alike
+    if os.environ.get("RANK", "0") != "0":  # under torchrun only rank 0 prints
         return
-    print(
-        f"{out}: {outcome.reason}; weights: {outcome.weights.kind} of step {', '.join(map(str, outcome.weights.steps))}"
-    )
+    steps = ", ".join(map(str, outcome.weights.steps))
+    print(f"{out}: {outcome.reason}; weights: {outcome.weights.kind} of step {steps}")

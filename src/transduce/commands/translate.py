@@ -1,4 +1,4 @@
-"""`transduce translate`."""
+"""`transduce translate`: translates lines of text."""
 
 import contextlib
 import functools
@@ -14,10 +14,13 @@ import typer
 
 from transduce.commands.console import say
 from transduce.commands.options import (
+    DeviceOption,
     Engine,
     MarginOption,
     OverwriteOption,
+    PrecisionName,
     PrecisionOption,
+    ThreadsOption,
     decoding_settings,
     refuse_options,
 )
@@ -37,39 +40,31 @@ SHARD_LINES = 2000
 
 def translate(
     run: Annotated[list[Path], typer.Argument(metavar="RUN... [TEXT]", help="Model directories, then a file.")],
-    out: Annotated[Path | None, typer.Option(help="Write here instead of standard output.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")] = None,
     overwrite: OverwriteOption = False,
     beam: Annotated[int | None, typer.Option(min=1, help="Width of the beam; the model's own if not given.")] = None,
     length_penalty: Annotated[float | None, typer.Option(min=0, help="α of the length penalty.")] = None,
     margin: MarginOption = None,
-    greedy: Annotated[bool, typer.Option(help="The most probable word at each step.")] = False,
-    n_best: Annotated[int, typer.Option(min=1, help="At most so many translations a line, as TSV.")] = 1,
-    scores: Annotated[bool, typer.Option(help="TSV: line, text, log-probability, the score it was chosen by.")] = False,
-    alignments: Annotated[
-        bool, typer.Option(help="TSV: text, then source-target pairs of words, by the first run.")
-    ] = False,
-    sample: Annotated[bool, typer.Option(help="Draw from the model's distribution.")] = False,
-    temperature: Annotated[float | None, typer.Option(help="Of the draw, 1 if not given; lower is sharper.")] = None,
-    top_k: Annotated[int | None, typer.Option(min=1, help="Draw from the k most probable words.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Draw from the most probable words of this mass.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Of the draw, 1 if not given.")] = None,
-    prefix: Annotated[Path | None, typer.Option(help="A file with what each translation must begin with.")] = None,
+    greedy: Annotated[bool, typer.Option(help="Take the most probable token at each step.")] = False,
+    n_best: Annotated[int, typer.Option(min=1, help="Most translations of a line, as TSV.")] = 1,
+    scores: Annotated[bool, typer.Option(help="TSV: line number, text, log-probability, penalised score.")] = False,
+    alignments: Annotated[bool, typer.Option(help="TSV: text, source-target word pairs, by the first run.")] = False,
+    sample: Annotated[bool, typer.Option(help="Draw tokens from the model's distribution.")] = False,
+    temperature: Annotated[float | None, typer.Option(help="Of --sample, 1 if not given; lower is sharper.")] = None,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Draw from the k most probable tokens.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Draw from the most probable tokens of this mass.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Of --sample, 1 if not given.")] = None,
+    prefix: Annotated[Path | None, typer.Option(help="A file with the beginning of each translation.")] = None,
     batch_tokens: Annotated[int | None, typer.Option(min=1, help="Most source positions translated at once.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, or one of several: cuda:1.")] = "auto",
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads that compute.")] = None,
-    precision: Annotated[
-        PrecisionOption, typer.Option(help="Of products: int8 is fast on a CPU, bfloat16 on a GPU.")
-    ] = PrecisionOption.FLOAT32,
-    engine: Annotated[
-        Engine | None, typer.Option(help="In bulk: a file or a folder, shard by shard, in one process or many.")
-    ] = None,
-    shard_lines: Annotated[
-        int | None, typer.Option(min=1, help=f"Lines a shard, with --engine; {SHARD_LINES} if not given.")
-    ] = None,
-    actors: Annotated[int | None, typer.Option(min=1, help="Models at work at once, with --engine ray.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each line.")] = False,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+    precision: PrecisionOption = PrecisionName.FLOAT32,
+    engine: Annotated[Engine | None, typer.Option(help="Translate a file or folder in bulk, shard by shard.")] = None,
+    shard_lines: Annotated[int | None, typer.Option(min=1, help=f"With --engine; {SHARD_LINES} if not given.")] = None,
+    actors: Annotated[int | None, typer.Option(min=1, help="Models that work at once, with --engine ray.")] = None,
 ) -> None:
-    """Translates lines; one line in is one line out, and an empty line stays empty."""
+    """Translates lines; one line in gives one line out, and an empty line stays empty."""
     from transduce.translation.line_translator import BATCH_TOKENS
     from transduce.translation.output_format import OutputFormat
 
@@ -81,32 +76,32 @@ def translate(
         refuse_options(
             {"--temperature": temperature, "--top-k": top_k, "--top-p": top_p, "--seed": seed}, "is for --sample"
         )
-    drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    method = _method(decoding, n_best, greedy, drawn if sample else None, seed)
+    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    method = _search_method(decoding, n_best, greedy, sampling if sample else None, seed)
     if alignments and (scores or n_best > 1) and not as_json:
-        raise ValueError("--alignments: it is a table of its own beside that of --scores and --n-best; add --json")
-    form = OutputFormat(scores=scores or n_best > 1, alignments=alignments, json=as_json)
+        raise ValueError("--alignments: its table has no columns for --scores and --n-best; add --json")
+    output_format = OutputFormat(scores=scores or n_best > 1, alignments=alignments, json=as_json)
     batch_tokens = batch_tokens or BATCH_TOKENS
     if engine is None:
         refuse_options({"--shard-lines": shard_lines, "--actors": actors}, "is for --engine")
         check_writable(out, overwrite=overwrite)
         check_no_partial(out, overwrite=overwrite)
-        translator = _load(runs, form, device, threads, precision)
+        translator = _load(runs, output_format, device, threads, precision)
         translate_lines = functools.partial(translator.translate_lines, method=method, batch_tokens=batch_tokens)
         windows, prefixes = _windows(text, prefix)
-        _translate_windows(translator, translate_lines, form, windows, prefixes, out)
+        _translate_windows(translator, translate_lines, output_format, windows, prefixes, out)
     else:
         from transduce.bulk.job import TranslationJob
 
         refuse_options({"--overwrite": overwrite or None}, "is not for --engine")
-        job = TranslationJob.of(runs, method, form, precision.value, batch_tokens, device, threads)
-        _in_bulk(job, text, prefix, out, engine, shard_lines or SHARD_LINES, actors)
+        job = TranslationJob.of(runs, method, output_format, precision.value, batch_tokens, device, threads)
+        _translate_in_bulk(job, text, prefix, out, engine, shard_lines or SHARD_LINES, actors)
 
 
 def _runs_and_text(paths: list[Path], engine: Engine | None) -> tuple[list[Path], Path | None]:
-    """The model directories, and the text; None for standard input.
+    """Splits the paths into model directories and the text, None for standard input.
 
-    In bulk the last path is the text, else where it is no directory.
+    The last path is the text if it is not a directory; with an engine always.
     """
     from transduce.model_directory import CONFIG, MANIFEST
 
@@ -117,52 +112,51 @@ def _runs_and_text(paths: list[Path], engine: Engine | None) -> tuple[list[Path]
             raise ValueError(f"{last} is no model; for a folder of text add --engine local and --out")
         return (paths[:-1], last) if len(paths) > 1 and not last.is_dir() else (paths, None)
     if len(paths) == 1:
-        raise ValueError("--engine translates a file or a folder and no standard input: name it after the model")
+        raise ValueError("--engine translates a file or a folder, not standard input: name it after the model")
     if is_model:
         raise ValueError(f"{last} is a model; with --engine the last path is the text, a file or a folder")
     return paths[:-1], last
 
 
-def _method(
-    decoding: "Decoding", n_best: int, greedy: bool, drawn: dict[str, Any] | None, seed: int | None
+def _search_method(
+    decoding: "Decoding", n_best: int, greedy: bool, sampling_options: dict[str, Any] | None, seed: int | None
 ) -> "SearchMethod":
-    """How to search; `drawn` is how to sample, where that was asked for."""
+    """Returns the search of the options; samples where `sampling_options` is not None."""
     from transduce.search import Sampling
     from transduce.settings import validated
     from transduce.translation.search_method import SearchMethod
 
-    if greedy and drawn is not None:
-        raise ValueError("--greedy and --sample: each is a way of its own; choose one")
-    if n_best > 1 and (greedy or drawn is not None):
+    if greedy and sampling_options is not None:
+        raise ValueError("--greedy and --sample exclude each other: choose one")
+    if n_best > 1 and (greedy or sampling_options is not None):
         raise ValueError(f"--n-best {n_best}: only a beam has several translations; leave --greedy and --sample out")
     if n_best > decoding.beam:
         raise ValueError(f"--n-best {n_best}: a beam of {decoding.beam} gives at most as many; use --beam {n_best}")
     sampling = None
-    if drawn is not None:
-        given = {name: value for name, value in drawn.items() if value is not None}
-        sampling = validated(Sampling, given, place="options")
+    if sampling_options is not None:
+        values = {name: value for name, value in sampling_options.items() if value is not None}
+        sampling = validated(Sampling, values, place="options")
     return SearchMethod(decoding, n_best, greedy, sampling, 1 if seed is None else seed)
 
 
 def _load(
-    runs: list[Path], form: "OutputFormat", device: str, threads: int | None, precision: PrecisionOption
+    runs: list[Path], output_format: "OutputFormat", device: str, threads: int | None, precision: PrecisionName
 ) -> "Translator":
-    """Loads the models; raises ValueError where alignments are to be written and the first model has none."""
-    from transduce.runtime.device import choose_device, keep_freed_memory, set_threads
+    """Loads the models; raises ValueError where the output has alignments and the first model does not."""
+    from transduce.runtime.device import set_up_device
     from transduce.translation.translator import Translator
 
-    set_threads(threads)
-    keep_freed_memory()
-    translator = Translator.load(*runs, device=str(choose_device(device)), precision=precision.value)
-    if form.alignments:
+    chosen = set_up_device(device, threads)
+    translator = Translator.load(*runs, device=str(chosen), precision=precision.value)
+    if output_format.alignments:
         translator.check_explicable()
     return translator
 
 
 def _windows(text: Path | None, prefix: Path | None) -> tuple[Iterable[list[str]], list[str] | None]:
-    """Returns the text in windows of lines, each translated and written at once, and the prefixes.
+    """Returns the text as windows of lines, which are translated and written one after another, and the prefixes.
 
-    A pipe or a terminal gives the lines that wait. With prefixes the whole text is one window.
+    A window of a pipe or a terminal has the lines that are waiting. With prefixes the whole text is one window.
     """
     from transduce.text.line_stream import LineStream
     from transduce.text.lines import read_lines, read_texts
@@ -184,13 +178,13 @@ def _windows(text: Path | None, prefix: Path | None) -> tuple[Iterable[list[str]
 
 
 def _until_end(stream: Iterable[list[str]]) -> Iterator[list[str]]:
-    """Yields the windows of a stream; ends the line of the last prompt."""
+    """Yields the windows of a stream, then ends the line of the last prompt."""
     yield from stream
     _prompt("\n")
 
 
 def _prompt(text: str) -> None:
-    """Prints `text` on standard error where a person types the lines."""
+    """Prints `text` on standard error if standard input is a terminal."""
     if sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty():
         print(text, end="", file=sys.stderr, flush=True)
 
@@ -198,40 +192,40 @@ def _prompt(text: str) -> None:
 def _translate_windows(
     translator: "Translator",
     translate_lines: "Callable[..., list[list[Translation]]]",
-    form: "OutputFormat",
+    output_format: "OutputFormat",
     windows: Iterable[list[str]],
     prefixes: list[str] | None,
     out: Path | None,
 ) -> None:
-    """Translates and writes window after window; says at the end which lines seem to hold several sentences."""
+    """Translates and writes window after window; at the end prints how many lines seem to hold several sentences."""
     from transduce.text.sentences import has_several_sentences
 
-    lines_before, several = 0, []
+    lines_before, suspects = 0, []
     with open_output(out) as write, _text_progress(windows, out) as progress:
         for lines in windows:
             translations = translate_lines(lines, prefixes=prefixes, lines_before=lines_before)
-            output = form.lines(translator, lines, translations, lines_before)
+            output = output_format.lines(translator, lines, translations, lines_before)
             write("".join(f"{line}\n" for line in output))
-            several += [number for number, line in enumerate(lines, lines_before + 1) if has_several_sentences(line)]
+            suspects += [number for number, line in enumerate(lines, lines_before + 1) if has_several_sentences(line)]
             lines_before += len(lines)
             progress.update(lines_before)
-    if several:
-        subject = "1 line seems" if len(several) == 1 else f"{len(several):,} lines seem"
+    if suspects:
+        subject = "1 line seems" if len(suspects) == 1 else f"{len(suspects):,} lines seem"
         say(
-            f"{subject} to hold several sentences (the first: line {several[0]:,}); "
+            f"{subject} to hold several sentences (the first: line {suspects[0]:,}); "
             "a line is translated as one sentence"
         )
 
 
 def _text_progress(windows: Iterable[list[str]], out: Path | None) -> AbstractContextManager[Progress]:
-    """Tracks the lines of a text of several windows, unless a bar would be drawn among the lines on a terminal."""
+    """Tracks the lines of a text of several windows, unless the translations are printed on a terminal."""
     total = sum(map(len, windows)) if isinstance(windows, list) and len(windows) > 1 else None
     if total is None or (out is None and sys.stdout.isatty()):
         return contextlib.nullcontext(Progress("text"))
     return track("text", total)
 
 
-def _in_bulk(
+def _translate_in_bulk(
     job: "TranslationJob",
     text: Path | None,
     prefix: Path | None,
@@ -240,7 +234,7 @@ def _in_bulk(
     shard_lines: int,
     actors: int | None,
 ) -> None:
-    """Shard by shard, going on where an earlier call was stopped; what is told goes to standard error."""
+    """Translates shard by shard, or resumes a stopped bulk translation."""
     from transduce.bulk.job import translate_locally
     from transduce.bulk.ray_engine import translate_on_ray
     from transduce.bulk.shards import cut_texts
@@ -249,15 +243,13 @@ def _in_bulk(
 
     assert text is not None
     if out is None:
-        raise ValueError("--engine keeps what is finished beside the output: name that with --out")
+        raise ValueError("--engine saves finished shards beside the output: name the output with --out")
     if out.name in ("", ".."):
         raise ValueError(f"--out {out}: name the file or the folder itself, such as translated/")
     if engine is Engine.LOCAL:
         refuse_options({"--actors": actors}, "is for --engine ray")
-    out = out.resolve()  # what a link leads to is written, and not the link
+    out = out.resolve()  # the target of a link is written, the link stays
     with raise_on_signals():
         texts = cut_texts(text, out, prefix, shard_lines)
-        work = (
-            translate_locally if engine is Engine.LOCAL else functools.partial(translate_on_ray, actors=actors, say=say)
-        )
-        translate_texts(job, texts, out, work, say)
+        on_ray = functools.partial(translate_on_ray, actors=actors, say=say)
+        translate_texts(job, texts, out, translate_locally if engine is Engine.LOCAL else on_ray, say)

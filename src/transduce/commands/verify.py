@@ -1,4 +1,4 @@
-"""`transduce verify`."""
+"""`transduce verify`: checks every file of a model directory against its checksum."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,17 +7,17 @@ import typer
 
 
 def verify(run: Annotated[Path, typer.Argument(help="A model directory.")]) -> None:
-    """Checks a model directory, its checkpoints and its prepared corpus; exit code 2 where a file has changed."""
+    """Checks a model directory, its checkpoints and its prepared corpus; raises ValueError where a file has changed."""
     from transduce.corpus import verify_store
     from transduce.model_directory import verify
     from transduce.trainer.checkpoints import Checkpoints
 
-    checkpoints, found = Checkpoints(run / "training"), verify(run)
+    checkpoints, faults = Checkpoints(run / "training"), verify(run)
     for step in checkpoints.steps():
-        faults = checkpoints.find_damage(step)
-        if step in checkpoints.steps():  # a training at work removes its oldest
-            found += [f"checkpoint {step}: {fault}" for fault in faults]
-    found += [f"prepared corpus: {fault}" for fault in verify_store(run / "training" / "store")]
-    if found:
-        raise ValueError("\n  ".join([f"{run} is damaged:", *found]))
-    print(f"{run}: every file is as it was written")
+        damage = checkpoints.find_damage(step)
+        if step in checkpoints.steps():  # else a running training has removed the checkpoint
+            faults += [f"checkpoint {step}: {fault}" for fault in damage]
+    faults += [f"prepared corpus: {fault}" for fault in verify_store(run / "training" / "store")]
+    if faults:
+        raise ValueError("\n  ".join([f"{run} is damaged:", *faults]))
+    print(f"{run}: every file matches its checksum")

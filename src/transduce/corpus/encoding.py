@@ -110,8 +110,8 @@ def encode_corpus(
             state = _append_batch(_advance(state, batch.corpus, data), batch, writer)
             pace.done = state.report.read
             progress.update(pace.done)
-            if pace.told(PROGRESS_SECONDS):
-                say(f"{pace.done:,} of {total:,} pairs, {pace.rate:,.0f} a second{pace.left}")
+            if pace.is_report_due(PROGRESS_SECONDS):
+                say(f"{pace.done:,} of {total:,} pairs, {pace.rate:,.0f} a second{pace.time_left}")
             if count % SAVE_EVERY == 0:
                 state = state.save(staging, files)
         state = _advance(state, len(data.train), data).save(staging, files)

@@ -29,7 +29,7 @@ class Meter:
     def add(self, count: int) -> None:
         """Adds `count` bytes, and shows the sum if a report is due."""
         self.pace.done += count
-        if not self.pace.told(OFTEN if self._on_terminal else SELDOM):
+        if not self.pace.is_report_due(OFTEN if self._on_terminal else SELDOM):
             return
         if self._on_terminal:
             print(f"\r\x1b[K  {self}", end="", file=sys.stderr, flush=True)
@@ -39,7 +39,7 @@ class Meter:
     def __str__(self) -> str:
         pace = self.pace
         done = f"{pace.done / pace.total:.0%} of {format_bytes(pace.total)}" if pace.total else format_bytes(pace.done)
-        return f"{done}, {format_bytes(pace.rate)} a second{pace.left}"
+        return f"{done}, {format_bytes(pace.rate)} a second{pace.time_left}"
 
     def __enter__(self) -> Self:
         return self

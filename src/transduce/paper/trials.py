@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from transduce.bench.measured import matrix_rate
+from transduce.bench.measurement import matrix_rate
 from transduce.corpus import CorpusSpec, Planner, Prepared, open_store, prepare
 from transduce.measure import scores
 from transduce.model import Vocabulary

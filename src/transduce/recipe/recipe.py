@@ -16,7 +16,7 @@ from transduce.model import ModelSpec, Symbols
 from transduce.recipe.presets import PRESETS
 from transduce.recipe.yaml_reader import LARGEST, parse_yaml, read_yaml
 from transduce.search import Decoding
-from transduce.settings import LONGEST_SHOWN, Spec, check_plain, merged, validated
+from transduce.settings import MAX_SHOWN_LENGTH, Spec, check_plain, merged, validated
 from transduce.storage.migrations import migrate_recipe
 from transduce.text.subwords import BEGIN, END, PAD, Bpe, SubwordsSpec
 from transduce.training import Training
@@ -207,7 +207,7 @@ def _without_corpora(values: Mapping[str, Any], change: str) -> Mapping[str, Any
 def _parse_change(change: str) -> dict[str, Any]:
     """Returns `a.b=value` as {a: {b: value}}, the value read as YAML."""
     key, equals, text = change.partition("=")
-    place = f"--set {change}" if len(change) < LONGEST_SHOWN else f"--set {change[:LONGEST_SHOWN]}…"
+    place = f"--set {change}" if len(change) < MAX_SHOWN_LENGTH else f"--set {change[:MAX_SHOWN_LENGTH]}…"
     if not equals or not all(key.split(".")):
         raise ValueError(f"{place}: write KEY=VALUE, such as --set training.steps=2000")
     if not text.strip():

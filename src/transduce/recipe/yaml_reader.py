@@ -8,7 +8,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.constructor import DuplicateKeyError, SafeConstructor
 
-from transduce.settings import DEEPEST, check_plain
+from transduce.settings import MAX_DEPTH, check_plain
 
 __all__ = ["LARGEST", "parse_yaml", "read_yaml"]
 
@@ -51,13 +51,13 @@ def parse_yaml(content: bytes, *, place: str) -> Any:
     try:
         text = content.decode("utf-8-sig")
         # Deep brackets take the parser minutes, deep indentation more than Python's stack.
-        if max(accumulate((letter in "[{") - (letter in "]}") for letter in text), default=0) > DEEPEST:
+        if max(accumulate((letter in "[{") - (letter in "]}") for letter in text), default=0) > MAX_DEPTH:
             raise RecursionError
         values = yaml.load(text)
     except DuplicateKeyError as error:
         raise ValueError(f"{place}: {error.problem}: keep one of them") from None
     except RecursionError:
-        raise ValueError(f"{place} is nested too deep: settings have at most {DEEPEST} levels") from None
+        raise ValueError(f"{place} is nested too deep: settings have at most {MAX_DEPTH} levels") from None
     except Exception as error:  # the library raises errors of many classes
         reason = f"{(str(error).splitlines() or [''])[0]} {_line_of(error, content)}".rstrip()
         raise ValueError(f"{place} is no YAML: {reason}") from None

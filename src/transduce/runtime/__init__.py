@@ -1,1 +1,1 @@
-"""What a process runs on: device and threads, the other processes of its training, signals, and rates of progress."""
+"""The machine: device and threads, the processes of a training, signals, and progress."""

@@ -1,4 +1,4 @@
-"""What the machine is told before work begins: device, threads, memory, repeatable bits."""
+"""Settings of device, threads and memory, and of the numerics that make training fast and bit-identical."""
 
 import contextlib
 import ctypes
@@ -24,9 +24,9 @@ __all__ = [
     "keep_freed_memory",
     "processor_name",
     "set_threads",
+    "set_up_device",
     "training_numerics",
     "use_deterministic_algorithms",
-    "use_gpu",
 ]
 
 OUT_OF_MEMORY = (
@@ -39,14 +39,17 @@ OUT_OF_MEMORY = (
     "Failed to CUDA calloc",  # NCCL
 )
 
-AMPERE = (8, 0)  # the first of NVIDIA's to multiply bfloat16
+AMPERE = (8, 0)  # compute capability of the first NVIDIA GPUs that multiply bfloat16
 
 # Parameters of glibc's mallopt.
 ONE_ARENA, NEVER_MAP, NEVER_TRIM = (-8, 1), (-4, 0), (-1, 2**31 - 1)
 
 
 def choose_device(name: str) -> torch.device:
-    """`auto` is a GPU where there is one, and `cuda:1` the second from now on; a `ValueError` for what is not there."""
+    """Returns the device of a name: `auto` is a GPU where there is one; `cuda:1` also becomes torch's current GPU.
+
+    Raises ValueError for a device that does not exist.
+    """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -55,27 +58,27 @@ def choose_device(name: str) -> torch.device:
         raise ValueError(f"--device {name}: choose auto, cpu or cuda, or cuda:1 for the second GPU") from None
     if device.type not in ("cpu", "cuda"):
         raise ValueError(f"--device {name}: choose auto, cpu or cuda")
-    if device.type == "cuda":
-        if not torch.cuda.is_available():
-            raise ValueError(f"--device {name}: torch {torch.__version__} sees no GPU here; use --device cpu")
-        if device.index is not None:
-            use_gpu(device.index)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"--device {name}: torch {torch.__version__} sees no GPU here; use --device cpu")
+    if device.type == "cuda" and device.index is not None:
+        if device.index >= (count := torch.cuda.device_count()):
+            raise ValueError(f"--device {name}: there are {count} GPUs here, and the first is cuda:0")
+        torch.cuda.set_device(device.index)
     return device
 
 
-def use_gpu(number: int) -> None:
-    """Makes a GPU the one that this process works on; a `ValueError` where there are not so many."""
-    if number >= torch.cuda.device_count():
-        raise ValueError(
-            f"there is no GPU {number} here: they are counted from 0, and there are {torch.cuda.device_count()}"
-        )
-    torch.cuda.set_device(number)
+def set_up_device(name: str, threads: int | None = None) -> torch.device:
+    """Sets threads and memory for computing, and returns the device of a name."""
+    set_threads(threads)
+    keep_freed_memory()
+    return choose_device(name)
 
 
 def has_fast_bfloat16(device: torch.device) -> bool:
-    """Whether products in bfloat16 are faster there than in float32: on a processor without them, they are slower.
+    """Returns whether matrix products in bfloat16 are faster than in float32.
 
-    With AVX-512 alone, as where a virtual machine hides AMX, they are half as fast on Intel's processors.
+    A CPU needs AVX512-BF16 or AMX. Intel's processors need AMX, which a virtual machine may hide: with AVX-512 alone
+    their products in bfloat16 are half as fast as in float32.
     """
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= AMPERE
@@ -86,21 +89,21 @@ def has_fast_bfloat16(device: torch.device) -> bool:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Returns whether memory was refused: by torch, or by one of the libraries that raise a plain RuntimeError."""
+    """Returns whether an error means too little memory, also where a library raises a plain RuntimeError."""
     return isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in OUT_OF_MEMORY)
 
 
 def set_threads(threads: int | None) -> None:
-    """How many threads compute; None leaves it to torch: one a core."""
+    """Sets the number of torch's threads; None keeps torch's choice, one a core."""
     if threads is not None:
         torch.set_num_threads(threads)
 
 
 def keep_freed_memory() -> None:
-    """Has the C library keep freed memory instead of handing it back to the system.
+    """Makes glibc keep freed memory instead of returning it to the system; does nothing with another C library.
 
-    By default it maps each large block anew and the kernel clears every page of it, at each step again: a tenth to a
-    half of a small model's training on a CPU. Where the library is not glibc, nothing happens.
+    By default glibc maps each large block anew, and the kernel clears its pages at every step: a tenth to a half of
+    the time of training a small model on a CPU.
     """
     if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
         return
@@ -110,57 +113,58 @@ def keep_freed_memory() -> None:
 
 
 def flush_subnormals() -> None:
-    """Has a CPU take numbers below 1e-38 for 0: it is slow with them.
+    """Makes the CPU treat numbers below 1e-38, with which it is slow, as 0.
 
-    In force in this thread, and in those that torch starts from it later: to be called before it computes anything.
+    Must be called before torch computes: it holds for this thread and for threads that torch starts later.
     """
     torch.set_flush_denormal(True)
 
 
 @contextlib.contextmanager
 def training_numerics(device: torch.device, threads: int | None) -> Iterator[None]:
-    """Sets what bit-identical and fast training needs, and restores what was set before.
+    """Sets up bit-identical and fast training within the context, and restores the earlier settings after it.
 
-    Deterministic algorithms, subnormal numbers as 0 and, where given, the number of threads.
+    Sets deterministic algorithms, subnormal numbers as 0 and the number of threads, unless `threads` is None.
     """
     fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
-    mode, before = torch.get_deterministic_debug_mode(), torch.get_num_threads()
-    flushed = float(torch.tensor(1e-40) * 1.0) == 0
+    mode, thread_count = torch.get_deterministic_debug_mode(), torch.get_num_threads()
+    is_flushed = float(torch.tensor(1e-40) * 1.0) == 0
     flush_subnormals()
     set_threads(threads)
     use_deterministic_algorithms(device)
     try:
         yield
     finally:
-        torch.set_flush_denormal(flushed)
-        torch.set_num_threads(before)
+        torch.set_flush_denormal(is_flushed)
+        torch.set_num_threads(thread_count)
         torch.set_deterministic_debug_mode(mode)
         torch.utils.deterministic.fill_uninitialized_memory = fill  # type: ignore[attr-defined]
 
 
 def count_cores() -> int:
-    """The processor's cores that this process may use."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def compile_on_gpu(model: torch.nn.Module, device: torch.device, say: Callable[[str], None]) -> None:
-    """Has torch fuse what is between the matrix products, on a GPU, where launching each alone would cost the most.
+    """Makes torch fuse the operations between the matrix products on a GPU, where single launches cost the most.
 
-    The second shape makes the compiled code general: it is compiled twice and not for each shape.
+    torch compiles twice: the second shape makes the compiled code general. Where torch cannot compile, `say` gets a
+    message and the model stays as it is.
     """
     if device.type != "cuda":
         return
     if not _can_compile():
         say(
-            "slower than it could be: torch fuses operations for a GPU with a C compiler, Python's headers and Triton, "
-            "on GPUs that Triton knows"
+            "training is slower than it could be: to fuse operations for a GPU, torch needs a C compiler, "
+            "Python's headers, Triton and a GPU that Triton supports"
         )
         return
     model.compile()
 
 
 def _can_compile() -> bool:
-    """Whether what torch generates for a GPU can be built: its launcher is C and includes Python.h, the rest Triton."""
+    """Returns whether torch can build code for a GPU: a launcher in C that includes Python.h, and Triton kernels."""
     from torch.utils._triton import has_triton
 
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
@@ -169,29 +173,29 @@ def _can_compile() -> bool:
 
 
 def use_deterministic_algorithms(device: torch.device) -> None:
-    """The same input gives the same bits on a CPU, on the same machine with the same threads.
+    """Makes results on a CPU bit-identical on the same machine with the same number of threads.
 
-    Nothing is asked of a GPU: the gradients of its attention add up in any order whatever is asked, and those of
-    embeddings, which could be had in order, would take much longer.
+    Does nothing on a GPU: the gradients of attention there are summed in no fixed order in any mode, and summing those
+    of embeddings in order would take much longer.
     """
     if device.type == "cuda":
         return
-    # As use_deterministic_algorithms(True, warn_only=True), which also imports the compiler: a second and more.
+    # Like use_deterministic_algorithms(True, warn_only=True), without importing the compiler for a second and more.
     torch.set_deterministic_debug_mode("warn")
-    # The flag would also fill all fresh memory with NaN, to show reads of it, at each allocation.
+    # Deterministic mode would also fill each new tensor with NaN, to expose reads of uninitialised memory.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def processor_name() -> str:
-    """What the processor is called."""
+    """Returns the model name of the processor."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text("utf-8", "replace").splitlines() if path.exists() else []
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 def describe_environment(device: torch.device) -> dict[str, Any]:
-    """What the bits of a training depend on besides its recipe and data."""
+    """Returns what the exact result of a training depends on besides its recipe and data."""
     return {
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),

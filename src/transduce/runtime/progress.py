@@ -1,4 +1,4 @@
-"""Progress of long work: counted where the work is done, displayed as the command line chooses, else not at all."""
+"""Progress of long work: libraries count it, the command line may display it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -7,7 +7,7 @@ __all__ = ["Progress", "ProgressDisplay", "display_progress", "track"]
 
 
 class Progress:
-    """Counts what is done of one task, of `total` units; `total` is None where it is unknown. Displays nothing."""
+    """Counts the finished units of a task and displays nothing; `total` is None where it is unknown."""
 
     def __init__(self, description: str, total: float | None = None) -> None:
         self.description, self.total = description, total
@@ -15,23 +15,23 @@ class Progress:
         self.note = ""
 
     def advance(self, count: float = 1, note: str = "") -> None:
-        """Adds `count` units to what is done."""
+        """Adds `count` finished units."""
         self.update(self.done + count, note)
 
     def update(self, done: float, note: str = "") -> None:
-        """Sets what is done; an empty `note` keeps the last one."""
+        """Sets the number of finished units; an empty `note` keeps the last one."""
         self.done, self.note = done, note or self.note
 
 
 ProgressDisplay = Callable[[str, float | None], AbstractContextManager[Progress]]
-"""Makes the Progress of a task, by its description and total, and displays it until the context ends."""
+"""Returns the Progress of a task from its description and total, and displays it until the context ends."""
 
 _displays: list[ProgressDisplay] = []
 
 
 @contextmanager
 def display_progress(display: ProgressDisplay) -> Iterator[None]:
-    """Has `track` use `display` within the context."""
+    """Makes `track` use `display` within the context."""
     _displays.append(display)
     try:
         yield
@@ -41,7 +41,7 @@ def display_progress(display: ProgressDisplay) -> Iterator[None]:
 
 @contextmanager
 def track(description: str, total: float | None = None) -> Iterator[Progress]:
-    """Gives the Progress of a task such as "translating", displayed as the command line has chosen."""
+    """Yields the Progress of a task such as "translating", displayed where a display is set."""
     if not _displays:
         yield Progress(description, total)
         return

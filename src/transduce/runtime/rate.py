@@ -1,4 +1,4 @@
-"""How far something long has come, how fast it goes, and how long it will take."""
+"""The rate of long work and the time it has left."""
 
 import time
 from datetime import timedelta
@@ -7,28 +7,31 @@ __all__ = ["ProgressRate"]
 
 
 class ProgressRate:
-    """`done` of `total` (None where that is unknown); what was done before the beginning is not counted as fast."""
+    """Measures how fast `done` approaches `total`; the units of the initial `done` do not count for the rate.
+
+    `total` is None where it is unknown.
+    """
 
     def __init__(self, total: int | None, done: int = 0) -> None:
         self.total, self.done, self._before = total, done, done
-        self._began = self._told = time.monotonic()
+        self._began = self._reported = time.monotonic()
 
-    def told(self, seconds: float) -> bool:
-        """Whether a word about it is due, `seconds` after the last; if so, it is taken to be given."""
+    def is_report_due(self, seconds: float) -> bool:
+        """Returns whether `seconds` have passed since the last report; if so, counts them from now."""
         now = time.monotonic()
-        if now - self._told < seconds:
+        if now - self._reported < seconds:
             return False
-        self._told = now
+        self._reported = now
         return True
 
     @property
     def rate(self) -> float:
-        """So many a second."""
+        """The units a second."""
         return (self.done - self._before) / max(time.monotonic() - self._began, 1e-3)
 
     @property
-    def left(self) -> str:
-        """A clause, ", 0:12:05 left"; empty where nobody knows."""
+    def time_left(self) -> str:
+        """The time left as a clause, such as ", 0:12:05 left"; empty where it is unknown."""
         if not self.total or not self.rate or self.done >= self.total:
             return ""
         return f", {timedelta(seconds=round((self.total - self.done) / self.rate))} left"

@@ -1,4 +1,4 @@
-"""Being asked to stop: the step at hand is finished, and what was done is saved."""
+"""SIGINT and SIGTERM: ended at once, or after the current step, with the work saved."""
 
 import contextlib
 import signal
@@ -11,7 +11,7 @@ __all__ = ["Interrupted", "OtherProcessError", "collect_signals", "raise_on_sign
 
 
 class Interrupted(BaseException):
-    """A signal, `number`, asked to stop; what was done is saved. No fault, as `KeyboardInterrupt` is none."""
+    """Raised where signal `number` ended the work, which is saved. Not an Exception, like KeyboardInterrupt."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -19,49 +19,53 @@ class Interrupted(BaseException):
 
 
 class OtherProcessError(Exception):
-    """Another process of the same training has failed, and says itself why."""
+    """Raised where another process of the training has failed; that process reports the reason."""
 
 
 @contextlib.contextmanager
 def collect_signals() -> Iterator[list[int]]:
-    """Collects SIGINT and SIGTERM, so that the step at hand can be finished; a second one acts at once.
+    """Collects SIGINT and SIGTERM in the list that it yields; the second signal has its usual effect.
 
-    One that is ignored stays so: a shell has what it starts in the background ignore SIGINT, which is for another.
+    Ignored signals stay ignored: a shell makes its background jobs ignore SIGINT.
     """
     caught: list[int] = []
 
-    def note(number: int, _frame: FrameType | None) -> None:
+    def collect(number: int, _frame: FrameType | None) -> None:
         caught.append(number)
-        signal.signal(number, before[number])
+        signal.signal(number, handlers[number])
 
-    before: dict[int, Any] = {}
-    for asked in _heeded():
-        before[asked] = signal.signal(asked, note)
+    handlers: dict[int, Any] = {}
+    for number in _signals_to_handle():
+        handlers[number] = signal.signal(number, collect)
     try:
         yield caught
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        _set_handlers(handlers)
 
 
 @contextlib.contextmanager
 def raise_on_signals() -> Iterator[None]:
-    """Has SIGINT and SIGTERM end what is at work by an `Interrupted`; while that clears up, a second one kills."""
+    """Raises Interrupted on SIGINT and SIGTERM within the context; the second signal kills the process."""
 
-    def end(number: int, _frame: FrameType | None) -> None:
+    def interrupt(number: int, _frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)
         raise Interrupted(number)
 
-    before = {asked: signal.signal(asked, end) for asked in _heeded()}
+    handlers = {number: signal.signal(number, interrupt) for number in _signals_to_handle()}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        _set_handlers(handlers)
 
 
-def _heeded() -> list[int]:
-    """Returns the signals to handle: neither ignored ones, nor any outside of the main thread, which alone may."""
+def _set_handlers(handlers: dict[int, Any]) -> None:
+    """Sets the handler of each signal."""
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def _signals_to_handle() -> list[int]:
+    """Returns SIGINT and SIGTERM without ignored ones; none outside the main thread, where Python sets no handler."""
     if threading.current_thread() is not threading.main_thread():
         return []
-    return [asked for asked in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(asked) is not signal.SIG_IGN]
+    return [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]

@@ -1,0 +1,89 @@
+"""Measurements of all benchmarks: time, the rate of matrix products, memory."""
+
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import torch
+
+from transduce.settings import Spec
+
+__all__ = ["BenchSettings", "StepTimer", "matrix_rate", "median_seconds", "peak_memory", "synchronised_time"]
+
+
+MATRIX_SIZES = {"cpu": 2048, "cuda": 8192}  # on a GPU so large that launching takes no time beside the product
+
+
+class BenchSettings(Spec):
+    """The settings of a benchmark, printed with its result."""
+
+    what: str
+    data: str
+    device: str
+    threads: int
+    precision: str
+    torch: str
+    runs: int
+    batch_tokens: int
+    details: dict[str, Any]  # of the model and its training, or of the search
+
+
+def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
+    """Returns the operations a second of a product of two square matrices, the median of ten products."""
+    size = MATRIX_SIZES[device.type]
+    left, right = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+    return 2 * size**3 / median_seconds(lambda: left @ right, device, runs=10)
+
+
+def median_seconds(call: Callable[[], Any], device: torch.device, runs: int, warm_up: int = 2) -> float:
+    """Returns the median time of `call`, device synchronisation included; the first `warm_up` calls do not count."""
+    times = []
+    for run in range(warm_up + runs):
+        began = time.perf_counter()
+        call()
+        ended = synchronised_time(device)
+        if run >= warm_up:
+            times.append(ended - began)
+    return statistics.median(times)
+
+
+class StepTimer:
+    """Measures the times between marks without device synchronisation at the marks."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._marks: list[Any] = []
+
+    def mark(self) -> None:
+        """Marks the moment at which the device has finished all work that is queued now."""
+        if self._device.type == "cuda":
+            self._marks.append(torch.cuda.Event(enable_timing=True))
+            self._marks[-1].record()
+        else:
+            self._marks.append(time.perf_counter())
+
+    def seconds(self) -> list[float]:
+        """Waits for the device and returns the seconds from each mark to the next."""
+        synchronised_time(self._device)
+        if self._device.type == "cuda":
+            return [before.elapsed_time(after) / 1000 for before, after in pairwise(self._marks)]
+        return [after - before for before, after in pairwise(self._marks)]
+
+
+def synchronised_time(device: torch.device) -> float:
+    """Returns the time in seconds after device synchronisation."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def peak_memory(device: torch.device) -> int:
+    """Returns the peak of allocated memory in bytes: of a GPU, else of the process."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
