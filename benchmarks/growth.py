@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from transduce.model import Attention, FeedForward, Transformer, Vocabulary
-from transduce.model.readout import Smoothing
+from transduce.model.cross_entropy import Smoothing
 from transduce.runtime.device import keep_freed_memory
 from transduce.search import Decoding, SearchProblem, beam_search
 from transduce.training import FlatAdam, LabelSmoothing

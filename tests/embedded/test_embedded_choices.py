@@ -9,8 +9,8 @@ from transduce.embedded import count_derivations
 from transduce.embedded.grammar.adverbials import direction, time
 from transduce.embedded.grammar.choices import Choice, Combine, OneOf, Pick, evenly, maybe
 from transduce.embedded.grammar.clauses import Setting, clause
+from transduce.embedded.grammar.held_out_pairs import Pairs
 from transduce.embedded.grammar.nominals import Nominal, determination, phrase_around, possessor
-from transduce.embedded.grammar.pairs import Pairs
 from transduce.embedded.lexicon import (
     ADJECTIVES,
     ADVERBS,

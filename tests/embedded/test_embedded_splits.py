@@ -15,7 +15,7 @@ from transduce.embedded import SPLITS, Example, split, write
 from transduce.embedded.baselines import translation_memory, word_by_word
 from transduce.embedded.english import morphology
 from transduce.embedded.grammar.clauses import Setting, any_clause, relative
-from transduce.embedded.grammar.pairs import Pairs, is_held_out, pairs_in
+from transduce.embedded.grammar.held_out_pairs import Pairs, is_held_out, pairs_in
 from transduce.embedded.grammar.sentences import sentence
 from transduce.embedded.lexicon import ADJECTIVES, NOUNS, VERBS
 from transduce.embedded.splits import COMMON, HELD_OUT

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from transduce.model import readout as readout_module
-from transduce.model.readout import Loss, Readout, Smoothing
+from transduce.model import cross_entropy as cross_entropy_module
+from transduce.model.cross_entropy import Loss, Smoothing
+from transduce.model.readout import Readout
 
 BATCH, TARGET, D_MODEL, VOCABULARY, PAD = 5, 9, 6, 11, 3  # a pad that is not 0, and 45 rows: three chunks of 16
 
@@ -62,7 +63,7 @@ def close(actual: Tensor | tuple[Tensor, ...], expected: Tensor | tuple[Tensor, 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.3])
 @pytest.mark.parametrize("chunk", [1, 2**22])
 def test_the_loss_and_its_gradients_are_torchs(epsilon: float, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readout_module, "CHUNK", chunk)
+    monkeypatch.setattr(cross_entropy_module, "CHUNK", chunk)
     readout, inner, target = built(), states(), targets()
     loss = readout.loss(inner, target, Smoothing(epsilon=epsilon))
     logits = (inner @ readout.weight.T).flatten(0, 1)
@@ -81,7 +82,7 @@ def test_the_loss_and_its_gradients_are_torchs(epsilon: float, chunk: int, monke
 def test_the_loss_and_its_gradients_are_the_formulas(
     smoothing: Smoothing, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readout_module, "CHUNK", chunk)
+    monkeypatch.setattr(cross_entropy_module, "CHUNK", chunk)
     readout, inner, target = built(), states(), targets()
     loss = readout.loss(inner, target, smoothing)
     expected = reference_loss(torch.log_softmax(inner @ readout.weight.T, -1), target, smoothing)

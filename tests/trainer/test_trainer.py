@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 import transduce.trainer.publishing
 from transduce.corpus import Planner, open_store
 from transduce.measure import Score
-from transduce.model.readout import Smoothing
+from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import Model, Weights
 from transduce.recipe import load
 from transduce.storage.checksums import checksums_of_files

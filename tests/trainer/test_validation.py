@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from transduce.corpus import Files, Tmx, Tsv
-from transduce.model.readout import Smoothing
+from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import Model
 from transduce.trainer.validation import ParallelText, Validation, named_test_set, perplexity, read_parallel_text
 

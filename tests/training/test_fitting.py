@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from transduce.model import Transformer, Vocabulary
-from transduce.model.readout import Smoothing
+from transduce.model.cross_entropy import Smoothing
 from transduce.training import FlatAdam, LabelSmoothing, Precision, check_memory, compile_shapes
 from transduce.training.optimiser import Adam
 

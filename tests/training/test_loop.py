@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from transduce.corpus import DataSpec, Files, MicroBatch, PlannedStep, Planner, Position, prepare
 from transduce.model import Transformer, Vocabulary
-from transduce.model.readout import Smoothing
+from transduce.model.cross_entropy import Smoothing
 from transduce.text.subwords import Bpe
 from transduce.trainer.checkpoints import Checkpoint, Checkpoints
 from transduce.training import FlatAdam, LabelSmoothing, Precision, Training, training_steps

@@ -5,8 +5,8 @@ import torch
 from torch.nn import functional
 
 from transduce.model import Transformer, Vocabulary
+from transduce.model.cross_entropy import Smoothing
 from transduce.model.experts import MixtureOfExperts
-from transduce.model.readout import Smoothing
 from transduce.settings import validated
 from transduce.training import LabelSmoothing
 

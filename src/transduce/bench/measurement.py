@@ -1,4 +1,4 @@
-"""Measurements of all benchmarks: time, the rate of matrix products, memory."""
+"""Measurements of all benchmarks: time and memory."""
 
 import resource
 import statistics
@@ -12,10 +12,7 @@ import torch
 
 from transduce.settings import Spec
 
-__all__ = ["BenchSettings", "StepTimer", "matrix_rate", "median_seconds", "peak_memory", "synchronised_time"]
-
-
-MATRIX_SIZES = {"cpu": 2048, "cuda": 8192}  # on a GPU so large that launching takes no time beside the product
+__all__ = ["BenchSettings", "StepTimer", "median_seconds", "peak_memory", "synchronised_time"]
 
 
 class BenchSettings(Spec):
@@ -30,13 +27,6 @@ class BenchSettings(Spec):
     runs: int
     batch_tokens: int
     details: dict[str, Any]  # of the model and its training, or of the search
-
-
-def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
-    """Returns the operations a second of a product of two square matrices, the median of ten products."""
-    size = MATRIX_SIZES[device.type]
-    left, right = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
-    return 2 * size**3 / median_seconds(lambda: left @ right, device, runs=10)
 
 
 def median_seconds(call: Callable[[], Any], device: torch.device, runs: int, warm_up: int = 2) -> float:

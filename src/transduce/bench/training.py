@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from transduce.bench.measurement import BenchSettings, StepTimer, matrix_rate, peak_memory
+from transduce.bench.matrix_rate import matrix_rate
+from transduce.bench.measurement import BenchSettings, StepTimer, peak_memory
 from transduce.corpus import PlannedStep, Planner, Prepared, prepare
 from transduce.model import Vocabulary
+from transduce.model.cross_entropy import Smoothing
 from transduce.model.flops import flops
-from transduce.model.readout import Smoothing
 from transduce.recipe import Recipe
 from transduce.runtime.device import compile_on_gpu, flush_subnormals, keep_freed_memory, use_deterministic_algorithms
 from transduce.training import FlatAdam, LabelSmoothing, Precision, StepRecord, compile_shapes, training_steps

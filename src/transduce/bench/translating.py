@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from transduce.bench.measurement import BenchSettings, matrix_rate, peak_memory, synchronised_time
+from transduce.bench.matrix_rate import matrix_rate
+from transduce.bench.measurement import BenchSettings, peak_memory, synchronised_time
 from transduce.translation.line_translator import BATCH_TOKENS
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator

@@ -1,14 +1,10 @@
 """The command line: one module for each command, imported only when the command is called, so that it starts fast."""
 
 import difflib
-import functools
 import importlib
 import io
 import os
-import signal
 import sys
-import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +13,8 @@ from typer.core import TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
-from transduce.commands.console import escape_on_terminal, flush_or_discard, progress_on_terminal, say, show_log_records
-from transduce.runtime.signals import Interrupted, OtherProcessError
+from transduce.commands.console import escape_on_terminal, flush_or_discard
+from transduce.commands.exit_codes import with_exit_codes
 
 VERBS = {
     "demo": "Train on the embedded corpus, measure, translate and draw, in ten minutes.",
@@ -59,7 +55,7 @@ class _Commands(TyperGroup):
             nearest = difflib.get_close_matches(cmd_name, VERBS, n=1)
             ctx.fail(f"there is no command `{cmd_name}`" + (f"; did you mean `{nearest[0]}`?" if nearest else ""))
         function = getattr(importlib.import_module(f"transduce.commands.{cmd_name}"), cmd_name)
-        info = CommandInfo(name=cmd_name, callback=_with_exit_codes(function), help=VERBS[cmd_name])
+        info = CommandInfo(name=cmd_name, callback=with_exit_codes(function), help=VERBS[cmd_name])
         info.context_settings = HELP_OPTIONS
         return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
 
@@ -99,49 +95,3 @@ def main(arguments: list[str] | None = None) -> None:
     finally:
         flush_or_discard(sys.stdout)
         flush_or_discard(sys.stderr)
-
-
-def _with_exit_codes(command: Callable[..., None]) -> Callable[..., None]:
-    """Returns `command` with a message and an exit code for every error."""
-
-    @functools.wraps(command)
-    def wrapper(*arguments: Any, **options: Any) -> None:
-        try:
-            if sys.stdout is None:
-                raise OSError("standard output is closed; send it to a file, or to /dev/null")
-            show_log_records()
-            with progress_on_terminal():
-                command(*arguments, **options)
-            sys.stdout.flush()  # now, because at exit a closed pipe would be an error
-        except (typer.Exit, SystemExit):
-            raise
-        except BaseException as error:
-            raise typer.Exit(_report(error)) from None
-
-    return wrapper
-
-
-def _report(error: BaseException) -> int:
-    """Prints the message of an error, with a traceback where TRANSDUCE_DEBUG is 1; returns the exit code."""
-    match error:
-        case KeyboardInterrupt():
-            return 128 + signal.SIGINT
-        case Interrupted():
-            return 128 + error.number
-        case BrokenPipeError():
-            return 0  # the reader of the output needs no more
-        case OtherProcessError():
-            return 1
-        case OSError() if error.strerror:
-            where = f"{error.filename}: " if error.filename else ""
-            message, code = f"{where}{error.strerror.lower()}", 2
-        case ValueError() | OSError():
-            message, code = str(error), 2
-        case RuntimeError():
-            message, code = str(error), 1
-        case _:
-            message, code = f"{type(error).__name__}: {error}", 1
-    if os.environ.get("TRANSDUCE_DEBUG") == "1":
-        traceback.print_exception(error)
-    say(f"transduce: {message}")
-    return code

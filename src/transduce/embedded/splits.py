@@ -6,7 +6,7 @@ from itertools import islice
 from random import Random
 from zlib import crc32
 
-from transduce.embedded.grammar.pairs import Pairs, pairs_in
+from transduce.embedded.grammar.held_out_pairs import Pairs, pairs_in
 from transduce.embedded.grammar.sentences import sentence
 from transduce.embedded.realise import Example, realise_english, realise_pair
 

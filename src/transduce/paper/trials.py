@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from transduce.bench.measurement import matrix_rate
+from transduce.bench.matrix_rate import matrix_rate
 from transduce.corpus import CorpusSpec, Planner, Prepared, open_store, prepare
 from transduce.measure import scores
 from transduce.model import Vocabulary
+from transduce.model.cross_entropy import Smoothing
 from transduce.model.flops import flops
-from transduce.model.readout import Smoothing
 from transduce.model_directory import RECIPE, Model, fingerprint
 from transduce.paper.provenance import program_version
 from transduce.paper.recipe_identity import is_same_recipe, recipe_identity

@@ -7,7 +7,7 @@ import torch
 
 from transduce.corpus import Planner, Prepared, subwords_files
 from transduce.model import ModelSpec, TranslationModel, Vocabulary
-from transduce.model.readout import Smoothing
+from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import Config
 from transduce.recipe import Recipe
 from transduce.runtime.device import compile_on_gpu, describe_environment

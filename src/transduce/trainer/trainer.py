@@ -14,7 +14,7 @@ import torch
 
 from transduce.corpus import Planner, Prepared
 from transduce.model import TranslationModel, Vocabulary, build_without_weights
-from transduce.model.readout import Smoothing
+from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import Model, Weights, weights_of
 from transduce.recipe import Recipe
 from transduce.runtime.device import is_out_of_memory

@@ -12,7 +12,7 @@ from torch import Tensor
 from transduce.corpus import CorpusSpec, DataSpec, Files, Hub, Tmx, Tsv, files_of, name_of, read_pairs
 from transduce.measure import Score, metric_named, scores
 from transduce.model import TranslationModel
-from transduce.model.readout import Smoothing
+from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import RECIPE
 from transduce.recipe import read_yaml
 from transduce.runtime.device import is_out_of_memory

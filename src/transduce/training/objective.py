@@ -4,7 +4,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from transduce.model import TranslationModel
-from transduce.model.readout import Loss, Smoothing
+from transduce.model.cross_entropy import Loss, Smoothing
 
 
 class LabelSmoothing(nn.Module):

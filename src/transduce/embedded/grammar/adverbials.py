@@ -5,8 +5,8 @@ from functools import cache
 from typing import NamedTuple
 
 from transduce.embedded.grammar.choices import Choice, Combine, OneOf, Pick, evenly, maybe
+from transduce.embedded.grammar.held_out_pairs import Pairs
 from transduce.embedded.grammar.nominals import Nominal, noun_phrase
-from transduce.embedded.grammar.pairs import Pairs
 from transduce.embedded.lexicon import ADVERBS, NAMES, NOUNS, NUMERALS, TIMES, select_nouns
 from transduce.embedded.lexicon_entries import Adverb, Case
 from transduce.embedded.syntax import (

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from transduce.embedded.grammar.adverbials import WHEN, WHERE, WHITHER, AdverbialSlots, direction, place
 from transduce.embedded.grammar.choices import Choice, Combine, OneOf, Pick, evenly
+from transduce.embedded.grammar.held_out_pairs import Pairs
 from transduce.embedded.grammar.nominals import (
     PEOPLE,
     Nominal,
@@ -16,7 +17,6 @@ from transduce.embedded.grammar.nominals import (
     pronoun,
     subject,
 )
-from transduce.embedded.grammar.pairs import Pairs
 from transduce.embedded.grammar.predicates import Predicate, PredicateOptions, predicates
 from transduce.embedded.lexicon import ADJECTIVES, VERBS
 from transduce.embedded.lexicon_entries import Adjective, Noun, Verb

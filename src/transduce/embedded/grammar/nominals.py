@@ -4,7 +4,7 @@ from functools import cache
 from typing import NamedTuple
 
 from transduce.embedded.grammar.choices import Choice, Combine, OneOf, Pick, evenly, maybe
-from transduce.embedded.grammar.pairs import Pairs
+from transduce.embedded.grammar.held_out_pairs import Pairs
 from transduce.embedded.lexicon import (
     ADJECTIVES,
     ATTRIBUTES,

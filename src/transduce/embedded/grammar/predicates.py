@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from transduce.embedded.grammar.adverbials import AdverbialSlots, adjuncts
 from transduce.embedded.grammar.choices import Choice, Combine, OneOf, Pick
-from transduce.embedded.grammar.pairs import Pairs
+from transduce.embedded.grammar.held_out_pairs import Pairs
 from transduce.embedded.lexicon import MODALS
 from transduce.embedded.syntax import Adjuncts, Tense, VerbForm
 

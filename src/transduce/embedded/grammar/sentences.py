@@ -6,8 +6,8 @@ from itertools import product
 from transduce.embedded.grammar.adverbials import WHEN, WHERE, WHITHER, WHY
 from transduce.embedded.grammar.choices import Choice, Combine, OneOf, Pick
 from transduce.embedded.grammar.clauses import SUBJECT, Setting, any_clause, clause
+from transduce.embedded.grammar.held_out_pairs import Pairs
 from transduce.embedded.grammar.nominals import PEOPLE
-from transduce.embedded.grammar.pairs import Pairs
 from transduce.embedded.lexicon import CONJUNCTIONS, VERBS
 from transduce.embedded.lexicon_entries import Conjunction, Verb
 from transduce.embedded.syntax import Clause, InterrogativeAdverb, Sentence, SubordinateClause

@@ -1,0 +1,62 @@
+"""Exit codes of the command line, and the message that each error prints."""
+
+import functools
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from transduce.commands.console import progress_on_terminal, say, show_log_records
+from transduce.runtime.signals import Interrupted, OtherProcessError
+
+__all__ = ["with_exit_codes"]
+
+
+def with_exit_codes(command: Callable[..., None]) -> Callable[..., None]:
+    """Returns `command` with a message and an exit code for every error."""
+
+    @functools.wraps(command)
+    def wrapper(*arguments: Any, **options: Any) -> None:
+        try:
+            if sys.stdout is None:
+                raise OSError("standard output is closed; send it to a file, or to /dev/null")
+            show_log_records()
+            with progress_on_terminal():
+                command(*arguments, **options)
+            sys.stdout.flush()  # now, because at exit a closed pipe would be an error
+        except (typer.Exit, SystemExit):
+            raise
+        except BaseException as error:
+            raise typer.Exit(_report(error)) from None
+
+    return wrapper
+
+
+def _report(error: BaseException) -> int:
+    """Prints the message of an error, with a traceback where TRANSDUCE_DEBUG is 1; returns the exit code."""
+    match error:
+        case KeyboardInterrupt():
+            return 128 + signal.SIGINT
+        case Interrupted():
+            return 128 + error.number
+        case BrokenPipeError():
+            return 0  # the reader of the output needs no more
+        case OtherProcessError():
+            return 1
+        case OSError() if error.strerror:
+            where = f"{error.filename}: " if error.filename else ""
+            message, code = f"{where}{error.strerror.lower()}", 2
+        case ValueError() | OSError():
+            message, code = str(error), 2
+        case RuntimeError():
+            message, code = str(error), 1
+        case _:
+            message, code = f"{type(error).__name__}: {error}", 1
+    if os.environ.get("TRANSDUCE_DEBUG") == "1":
+        traceback.print_exception(error)
+    say(f"transduce: {message}")
+    return code
