@@ -1,4 +1,4 @@
-"""Model directories that somebody has changed: refused by name, whatever stands in the place of a file."""
+"""Changed model directories are refused, and the message names the file."""
 
 import json
 import os
@@ -37,28 +37,28 @@ def refusal(read, *arguments):
     return str(caught.value)
 
 
-def resealed(run, name, content):
-    """Puts a file into a model directory as if it had been written with it."""
+def write_with_checksum(run, name, content):
+    """Writes a file into a model directory and its checksum into the manifest."""
     (run / name).write_bytes(content)
     manifest = json.loads((run / "manifest.json").read_text())
     manifest["files"][name] = checksum_of(content)
     (run / "manifest.json").write_text(json.dumps(manifest))
 
 
-def edited(run, name, path, value):
-    """The same with one value of a JSON file replaced, or taken out where it is None."""
+def edit_json(run, name, path, value):
+    """Replaces one value of a JSON file, or removes it where the value is None, and updates the manifest."""
     values = json.loads((run / name).read_text())
     *sections, key = path
     section = values
     for step in sections:
         section = section[step]
     section.pop(key) if value is None else section.update({key: value})
-    resealed(run, name, json.dumps(values).encode())
+    write_with_checksum(run, name, json.dumps(values).encode())
 
 
 @pytest.mark.parametrize("name", [*FILES, "manifest.json"])
 @pytest.mark.parametrize("kind", ["folder", "pipe", "device", "loop", "dangling", "swapped"])
-def test_what_stands_in_the_place_of_a_file_is_not_read(run, name, kind):
+def test_anything_else_in_the_place_of_a_file_is_refused(run, name, kind):
     path = run / name
     path.unlink()
     match kind:
@@ -93,12 +93,12 @@ def test_a_manifest_with_odd_files_is_damaged(run, files):
     assert f"{run / 'manifest.json'} is damaged" in refusal(write_recipe, run, "{}")
 
 
-def test_a_damaged_manifest_is_named_by_who_writes_too(run):
+def test_writing_refuses_a_damaged_manifest(run):
     model = Model.read(run)
     (run / "manifest.json").write_text("[]")
-    said = refusal(write_model, run, model.config, {}, (model.source, model.target), {"README.md": "mine"})
+    message = refusal(write_model, run, model.config, {}, (model.source, model.target), {"README.md": "mine"})
     remedy = "take it from a backup, or delete it if a run is to go on"
-    assert said == f"{run / 'manifest.json'} is damaged: it is no manifest; {remedy}"
+    assert message == f"{run / 'manifest.json'} is damaged: it is no manifest; {remedy}"
 
 
 @given(
@@ -114,14 +114,14 @@ def test_any_bytes_for_a_manifest_are_refused(shared, content):
 
 
 @pytest.mark.parametrize("name", FILES)
-@given(where=st.floats(0, 1, exclude_max=True), cut=st.booleans(), put=st.binary(max_size=3))
+@given(where=st.floats(0, 1, exclude_max=True), cut=st.booleans(), inserted=st.binary(max_size=3))
 @settings(max_examples=6)
-def test_any_damage_is_refused_by_name(trained, shared, name, where, cut, put):
+def test_any_damage_is_refused_by_name(trained, shared, name, where, cut, inserted):
     for file in (*FILES, "manifest.json"):
         shutil.copy(trained / file, shared / file)
     content = (shared / name).read_bytes()
     place = int(where * len(content))
-    damaged = content[:place] + put + (b"" if cut else content[place + 1 :])
+    damaged = content[:place] + inserted + (b"" if cut else content[place + 1 :])
     (shared / name).write_bytes(damaged)
     if damaged == content:
         Model.read(shared)
@@ -131,7 +131,7 @@ def test_any_damage_is_refused_by_name(trained, shared, name, where, cut, put):
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "said"),
+    ("path", "value", "message"),
     [
         (["model", "d_model"], 26, "model.safetensors does not hold the weights"),
         (["model", "d_model"], "24", '`model.d_model` is "24"'),
@@ -143,28 +143,28 @@ def test_any_damage_is_refused_by_name(trained, shared, name, where, cut, put):
         (["weights"], None, "`weights` is missing"),
     ],
 )
-def test_a_configuration_that_fits_nothing_is_told(run, path, value, said):
-    edited(run, "config.json", path, value)
-    assert said in refusal(Model.read, run)
+def test_a_wrong_configuration_is_refused(run, path, value, message):
+    edit_json(run, "config.json", path, value)
+    assert message in refusal(Model.read, run)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"[" * 5000, b"3"])
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
-def test_contents_that_are_none_are_named(run, name, content):
-    resealed(run, name, content)
+def test_files_without_valid_content_are_refused(run, name, content):
+    write_with_checksum(run, name, content)
     assert str(run / name) in refusal(Model.read, run)
 
 
 def test_subwords_of_another_model_are_refused(run):
-    """They gave ids that the model has no row for, and an error in the middle of a translation."""
+    """Their ids exceed the embeddings, which would be an error in the middle of a translation."""
     other = Subwords.learn(["some other words than those of the run"] * 3, Bpe(size=270))
-    resealed(run, "tokenizer.json", other.as_json().encode())
-    assert "config.json and the subwords are of different models: the one has 320 and 320 ids" in refusal(
+    write_with_checksum(run, "tokenizer.json", other.as_json().encode())
+    assert "config.json and the subwords are of different models: config.json has 320 and 320 ids" in refusal(
         Model.read, run
     )
 
 
-def test_subwords_that_the_manifest_does_not_list_are_missed(run):
+def test_a_manifest_without_subwords_is_refused(run):
     manifest = json.loads((run / "manifest.json").read_text())
     del manifest["files"]["tokenizer.json"]
     (run / "manifest.json").write_text(json.dumps(manifest))
@@ -174,7 +174,7 @@ def test_subwords_that_the_manifest_does_not_list_are_missed(run):
 @pytest.mark.parametrize("dtype", [torch.int32, torch.float64])
 def test_weights_of_another_type_are_refused(run, dtype):
     weights = {name: tensor.to(dtype) for name, tensor in load_file(run / "model.safetensors").items()}
-    resealed(run, "model.safetensors", save(weights))
+    write_with_checksum(run, "model.safetensors", save(weights))
     assert "does not hold the weights that config.json describes" in refusal(Model.read, run)
 
 
@@ -183,7 +183,7 @@ def test_a_recipe_without_data_names_no_test_set(run):
     assert f"{run / 'recipe.yaml'}: `train` is missing" in refusal(named_test_set, run, "validation")
 
 
-def test_a_checkpoint_that_somebody_has_copied_is_none_of_the_runs(trained, tmp_path):
+def test_a_copied_checkpoint_does_not_belong_to_the_run(trained, tmp_path):
     folder = shutil.copytree(trained / "training", tmp_path / "training")
     steps = Checkpoints(folder, keep=2).steps()
     shutil.copytree(folder / "step-00000012", folder / "step-00000012.old")

@@ -26,14 +26,14 @@ training: {pieces: 2, steps: 7}
 
 @pytest.fixture
 def run(tmp_path):
-    """A run of version 0.1.0 of eight steps, with its corpus in another place."""
+    """A run of version 0.1.0 after eight steps, whose corpus has moved."""
     for name, count in (("train", 60), ("validation", 4)):
         write_corpus(tmp_path, name, count)
     return shutil.copytree(GOLDEN, tmp_path / "run")
 
 
 def recipe_of(run, steps):
-    """The recipe of the run, as a user of version 0.1.0 has it."""
+    """Returns the recipe of the run, written with the keys of version 0.1.0."""
     values = json.loads((run / "recipe.yaml").read_text())
     assert "pieces" in values["training"]
     for corpus, name in ((values["data"]["train"][0], "train"), (values["data"]["validation"], "validation")):
@@ -43,7 +43,7 @@ def recipe_of(run, steps):
     return load(run.parent / "recipe.yaml", warn=lambda line: None)
 
 
-def test_a_model_directory_of_version_0_1_translates_as_it_did(run):
+def test_a_model_directory_of_version_0_1_translates(run):
     assert json.loads((run / "config.json").read_text())["version"] == 1
     assert verify(run) == []
     assert Model.read_config(run) == Model.read(run).config
@@ -51,7 +51,7 @@ def test_a_model_directory_of_version_0_1_translates_as_it_did(run):
     assert ended.out.splitlines() == TRANSLATIONS
 
 
-def test_a_run_of_version_0_1_goes_on(run):
+def test_a_run_of_version_0_1_resumes(run):
     lines: list[str] = []
     run_training(recipe_of(run, 12), run, TrainOptions("cpu", 1), lines.append)
     assert any("going on after step 8" in line for line in lines)
@@ -61,9 +61,10 @@ def test_a_run_of_version_0_1_goes_on(run):
     state = json.loads((run / "training" / "step-00000012" / "state.json").read_text())
     old = json.loads((GOLDEN / "training" / "step-00000008" / "state.json").read_text())
     assert state["tokens"] > old["words"]
+    assert state["log_bytes"] > old["journal"]
     recipe = load(run.parent / "recipe.yaml", warn=lines.append)
     run_training(recipe, run.parent / "fresh", TrainOptions("cpu", 1), lines.append)
-    resumed, fresh = (load_file(each / "model.safetensors") for each in (run, run.parent / "fresh"))
+    resumed, fresh = (load_file(folder / "model.safetensors") for folder in (run, run.parent / "fresh"))
     assert resumed.keys() == fresh.keys()
     assert all(torch.allclose(resumed[name], fresh[name], atol=1e-4) for name in fresh)
 
@@ -97,4 +98,5 @@ def test_migrations_leave_their_argument_and_other_values_alone():
         assert migrate_recipe(odd) == (odd, [])
     assert migrate_config({"version": 2, "a": 1}) == {"version": 2, "a": 1}
     assert migrate_config({"version": 1, "a": 1}) == {"version": 2, "a": 1}
-    assert migrate_state({"words": 3, "step": 1}) == {"tokens": 3, "step": 1}
+    old = {"words": 3, "journal": 930, "judge": ["bleu", "sum"], "step": 1}
+    assert migrate_state(old) == {"tokens": 3, "log_bytes": 930, "scored_by": ["bleu", "sum"], "step": 1}

@@ -1,4 +1,4 @@
-"""A model directory: read only as it was written, and every change told by name."""
+"""Writing and reading a model directory; every change of a file is reported by its name."""
 
 import errno
 import json
@@ -18,7 +18,7 @@ CHECKED = ["config.json", "model.safetensors", "recipe.yaml", "tokenizer.json"]
 
 @pytest.fixture
 def run(trained, tmp_path):
-    """A model directory to damage; a run without its training folder is one."""
+    """A model directory to damage: a copy of a run without its training folder."""
     return shutil.copytree(trained, tmp_path / "model", ignore=shutil.ignore_patterns("training"))
 
 
@@ -28,13 +28,13 @@ def refusal(directory):
     return str(caught.value)
 
 
-def test_the_manifest_names_every_file_that_is_no_journal_and_no_card(run):
+def test_the_manifest_lists_every_file_but_the_metrics_log_and_the_card(run):
     files = {path.name for path in run.iterdir()} - {"README.md", "metrics.jsonl", "manifest.json"}
     assert files == set(CHECKED)
     assert list(json.loads((run / "manifest.json").read_text())["files"]) == CHECKED
 
 
-def test_what_is_read_is_what_was_trained(trained):
+def test_reading_returns_the_trained_model(trained):
     model = Model.read(trained)
     stored = load_file(trained / "model.safetensors")
     assert {name: tuple(weight.shape) for name, weight in model.module.named_parameters()} == {
@@ -49,7 +49,7 @@ def test_what_is_read_is_what_was_trained(trained):
     assert Model.read_config(trained) == model.config
 
 
-def test_config_is_whole(trained):
+def test_the_config_has_every_setting(trained):
     values = json.loads((trained / "config.json").read_text())
     assert values == Model.read(trained).config.as_dictionary()
     assert values["version"] == 2
@@ -76,7 +76,7 @@ def config(embeddings, source, target):
     )
 
 
-def test_separate_subwords_come_back_to_their_sides(tmp_path):
+def test_separate_subwords_are_read_for_their_sides(tmp_path):
     source = Subwords.learn(["hello hello hello world"] * 9, Bpe(size=262))
     target = Subwords.learn(["guten guten Tag guten Tag"] * 9, Bpe(size=265))
     written = config("separate", source.size, target.size)
@@ -91,7 +91,7 @@ def test_separate_subwords_come_back_to_their_sides(tmp_path):
     assert (tmp_path / "a" / "b" / "README.md").read_text() == "mine"
 
 
-def test_the_card_belongs_to_its_owner(run):
+def test_an_edited_card_is_not_replaced(run):
     (run / "README.md").write_text("# What I say")
     assert verify(run) == []
     model = Model.read(run)
@@ -103,7 +103,7 @@ def test_the_card_belongs_to_its_owner(run):
     assert verify(run) == []
 
 
-def test_a_card_that_nobody_edited_goes_with_the_weights(run):
+def test_an_unedited_card_is_replaced_with_the_weights(run):
     model = Model.read(run)
     for card in ("first", "second"):
         (run / "README.md").unlink()
@@ -112,7 +112,7 @@ def test_a_card_that_nobody_edited_goes_with_the_weights(run):
         assert (run / "README.md").read_text() == card
 
 
-def test_weights_that_could_not_be_written_leave_the_card_of_those_that_are_there(run, monkeypatch):
+def test_a_failed_write_leaves_the_old_card(run, monkeypatch):
     model = Model.read(run)
 
     def write(card):
@@ -128,13 +128,13 @@ def test_weights_that_could_not_be_written_leave_the_card_of_those_that_are_ther
     assert (run / "README.md").read_text() == "first"
     with monkeypatch.context() as cut_short:
         cut_short.setattr("transduce.model_directory.writing.flush_to_disk", Mock(side_effect=OSError))
-        with pytest.raises(OSError):  # noqa: PT011 - once everything is in its place but for the manifest
+        with pytest.raises(OSError):  # noqa: PT011 - after all files but the manifest were replaced
             write("third")
     write("fourth")
     assert (run / "README.md").read_text() == "fourth"
 
 
-def test_the_recipe_of_a_run_that_goes_on_is_no_damage(run):
+def test_a_rewritten_recipe_is_no_damage(run):
     write_recipe(run, "{}")
     assert (run / "recipe.yaml").read_text() == "{}"
     assert verify(run) == []
@@ -143,7 +143,7 @@ def test_the_recipe_of_a_run_that_goes_on_is_no_damage(run):
 
 @pytest.mark.parametrize("name", CHECKED)
 @pytest.mark.parametrize("place", [0, 0.5, -1])
-def test_a_flipped_bit_is_found(run, name, place):
+def test_a_flipped_bit_is_reported(run, name, place):
     content = bytearray((run / name).read_bytes())
     content[int(place * len(content)) if place > 0 else place] ^= 4
     (run / name).write_bytes(content)
@@ -154,7 +154,7 @@ def test_a_flipped_bit_is_found(run, name, place):
 
 
 @pytest.mark.parametrize("name", CHECKED)
-def test_a_file_cut_short_or_gone_is_found(run, name):
+def test_a_truncated_or_missing_file_is_reported(run, name):
     content = (run / name).read_bytes()
     (run / name).write_bytes(content[:-1])
     assert verify(run) == [f"{name} has {len(content) - 1:,} bytes where the manifest says {len(content):,}"]
@@ -164,14 +164,14 @@ def test_a_file_cut_short_or_gone_is_found(run, name):
     assert f"is damaged: {name};" in refusal(run)
 
 
-def test_all_that_is_wrong_is_told(run):
+def test_every_fault_is_reported(run):
     (run / "config.json").unlink()
     (run / "recipe.yaml").write_text("")
     assert [fault.split()[0] for fault in verify(run)] == ["config.json", "recipe.yaml"]
     assert "config.json, recipe.yaml" in refusal(run)
 
 
-def test_what_is_no_model_directory(tmp_path, trained):
+def test_a_folder_that_is_no_model_directory_is_refused(tmp_path, trained):
     assert f"there is no model directory {tmp_path / 'x'}" in refusal(tmp_path / "x")
     assert "transduce train" in refusal(tmp_path / "x")
     assert f"{trained / 'README.md'} is a file" in refusal(trained / "README.md")
@@ -183,12 +183,12 @@ def test_what_is_no_model_directory(tmp_path, trained):
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"files": 3', "\udcff".encode("utf-8", "surrogateescape")])
-def test_a_manifest_that_is_none(run, content):
+def test_an_invalid_manifest_is_refused(run, content):
     (run / "manifest.json").write_bytes(content if isinstance(content, bytes) else content.encode())
     assert f"{run / 'manifest.json'} is damaged" in refusal(run)
 
 
-def test_another_version_is_not_guessed_at(run):
+def test_another_version_is_refused(run):
     manifest = json.loads((run / "manifest.json").read_text())
     (run / "manifest.json").write_text(json.dumps({**manifest, "version": 7}))
     assert "version 7; this program reads version 1" in refusal(run)
@@ -205,7 +205,7 @@ def test_weights_of_another_model_are_refused(run):
     assert "does not hold the weights that config.json describes" in refusal(run)
 
 
-def test_nothing_of_a_write_that_fails_is_seen(run, monkeypatch):
+def test_a_failed_write_leaves_the_old_model(run, monkeypatch):
     before = {path.name: path.read_bytes() for path in run.iterdir()}
     model = Model.read(run)
     monkeypatch.setattr("safetensors.torch.save_file", lambda weights, path: path.write_bytes(b"half") / 0)

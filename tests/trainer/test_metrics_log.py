@@ -1,4 +1,4 @@
-"""What the journal makes of the steps and validations that it is given."""
+"""Records and console lines of the metrics log."""
 
 import json
 import math
@@ -14,41 +14,41 @@ from transduce.training import StepRecord
 from transduce.training.loop import DeferredMetrics
 
 
-def step(number, loss, unsmoothed, norm, words, seconds, waiting):
-    figures = DeferredMetrics(torch.tensor([loss, unsmoothed, norm], dtype=torch.float64))
-    return StepRecord(number, figures, number / 1000, words, seconds, waiting, number // 5, Position(), False)
+def step(number, loss, unsmoothed, norm, tokens, seconds, waiting):
+    metrics = DeferredMetrics(torch.tensor([loss, unsmoothed, norm], dtype=torch.float64))
+    return StepRecord(number, metrics, number / 1000, tokens, seconds, waiting, number // 5, Position(), False)
 
 
-SKIPPED = step(5, math.nan, math.nan, math.inf, words=900, seconds=50.0, waiting=40.0)
+SKIPPED = step(5, math.nan, math.nan, math.inf, tokens=900, seconds=50.0, waiting=40.0)
 STEPS = [
-    step(4, loss=5.0, unsmoothed=4.0, norm=0.5, words=300, seconds=1.5, waiting=0.5),
+    step(4, loss=5.0, unsmoothed=4.0, norm=0.5, tokens=300, seconds=1.5, waiting=0.5),
     SKIPPED,
-    step(6, loss=3.0, unsmoothed=1.0, norm=2.5, words=100, seconds=0.5, waiting=0.25),
+    step(6, loss=3.0, unsmoothed=1.0, norm=2.5, tokens=100, seconds=0.5, waiting=0.25),
 ]
 
 
 @pytest.fixture
-def said():
+def lines():
     return []
 
 
 @pytest.fixture
-def journal(tmp_path, said):
-    kept = MetricsLog(tmp_path, said.append, total=9)
-    yield kept
-    kept.close()
+def metrics_log(tmp_path, lines):
+    log = MetricsLog(tmp_path, lines.append, total=9)
+    yield log
+    log.close()
 
 
-def written(journal):
-    return [json.loads(line) for line in journal.path.read_text().splitlines()]
+def records(metrics_log):
+    return [json.loads(line) for line in metrics_log.path.read_text().splitlines()]
 
 
-def test_a_report_is_of_words_and_not_of_steps(journal, said):
-    """A step that was skipped has taught nothing, and no time of it counts."""
+def test_a_report_weights_steps_by_their_tokens(metrics_log, lines):
+    """Neither loss nor time of a skipped step counts."""
     for record in STEPS:
-        journal.note(record)
-    journal.report()
-    (report,) = written(journal)
+        metrics_log.add_step(record)
+    metrics_log.report()
+    (report,) = records(metrics_log)
     assert report == {
         "step": 6,
         "epoch": 1,
@@ -60,40 +60,42 @@ def test_a_report_is_of_words_and_not_of_steps(journal, said):
         "tokens_per_second": 200.0,
         "waiting": 0.375,
     }
-    assert said == ["step 6/9  loss 4.500  perplexity 25.79  rate 6.00e-03  gradient 2.50  200 tokens/s  waiting 37.5%"]
+    assert lines == [
+        "step 6/9  loss 4.500  perplexity 25.79  rate 6.00e-03  gradient 2.50  200 tokens/s  waiting 37.5%"
+    ]
 
 
-def test_each_step_is_in_one_report(journal):
-    journal.report()
+def test_each_step_is_in_one_report(metrics_log):
+    metrics_log.report()
     for record in STEPS:
-        journal.note(record)
-        journal.report()
-        journal.report()
-    assert [(report["step"], report["loss"]) for report in written(journal)] == [(4, 5.0), (6, 3.0)]
+        metrics_log.add_step(record)
+        metrics_log.report()
+        metrics_log.report()
+    assert [(report["step"], report["loss"]) for report in records(metrics_log)] == [(4, 5.0), (6, 3.0)]
 
 
-def test_what_happens_comes_after_the_steps_before_it(journal, said):
-    journal.note(STEPS[0])
-    journal.log_event(5, "skipped: its gradient was no number")
-    report, event = written(journal)
-    assert (report["step"], event) == (4, {"step": 5, "event": "skipped: its gradient was no number"})
-    assert said[1] == "step 5: skipped: its gradient was no number"
+def test_an_event_is_logged_after_the_steps_before_it(metrics_log, lines):
+    metrics_log.add_step(STEPS[0])
+    metrics_log.log_event(5, "skipped: its gradient was not finite")
+    report, event = records(metrics_log)
+    assert (report["step"], event) == (4, {"step": 5, "event": "skipped: its gradient was not finite"})
+    assert lines[1] == "step 5: skipped: its gradient was not finite"
 
 
-def test_a_validation_is_written_whole_and_shows_three_translations(journal, said):
+def test_a_validation_logs_its_result_and_three_translations(metrics_log, lines):
     corpus = ParallelText([f"source {place}" for place in range(8)], [f"reference {place}" for place in range(8)])
     outputs = [f"output {place}" for place in range(8)]
-    found = ValidationResult(2.5, 7.25, 0.625, Score(12.345, "nrefs:1", None, None), outputs)
-    journal.log_validation(6, 90.04, found, corpus)
-    journal.log_validation(9, 120.0, found._replace(loss=math.inf, bleu=None, outputs=[]), corpus)
+    result = ValidationResult(2.5, 7.25, 0.625, Score(12.345, "nrefs:1", None, None), outputs)
+    metrics_log.log_validation(6, 90.04, result, corpus)
+    metrics_log.log_validation(9, 120.0, result._replace(loss=math.inf, bleu=None, outputs=[]), corpus)
     first = {"step": 6, "validation_loss": 2.5, "validation_perplexity": 7.25, "accuracy": 0.625}
-    assert written(journal) == [
+    assert records(metrics_log) == [
         {**first, "bleu": 12.345, "signature": "nrefs:1", "elapsed": 90.0},
         # JSON knows no infinite number.
         {**first, "step": 9, "validation_loss": None, "elapsed": 120.0},
     ]
-    assert said == [
+    assert lines == [
         "validation after step 6: loss 2.500  perplexity 7.25  accuracy 62.5%  BLEU 12.35  (1.5 min)",
-        *(f"  {what:11}{what} {place}" for place in (2, 4, 6) for what in ("source", "reference", "output")),
+        *(f"  {kind:11}{kind} {place}" for place in (2, 4, 6) for kind in ("source", "reference", "output")),
         "validation after step 9: loss inf  perplexity 7.25  accuracy 62.5%  (2.0 min)",
     ]

@@ -1,8 +1,8 @@
-"""After a power cut a run ends with the bits of an undisturbed one: whatever had not been synced is lost.
+"""A run that resumes after a power cut ends bit-identical to an uninterrupted one.
 
-`kill −9` never loses what the system holds in memory, so the operations on files are recorded, and the disk is made
-what it would be had the power failed after each of them: files have the content that they were last flushed with, and
-the folders either all entries (journalled metadata) or those of their last flush.
+`kill −9` does not lose what the operating system has in memory. So the test records the operations on files and
+rebuilds the disk as a power cut after each would leave it: files have their content at the last flush, folders have
+either all entries (journalled metadata) or those of their last flush.
 """
 
 import os
@@ -36,7 +36,7 @@ class Disk(NamedTuple):
 
 
 class Recorder:
-    """What the disk would be after each operation below `root`, with entries of folders kept or lost."""
+    """The disk that a power cut after each operation below `root` leaves, with entries of folders kept or lost."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -47,7 +47,7 @@ class Recorder:
         self.lost: list[Disk] = []
 
     def note(self, descriptor: int | None) -> None:
-        """After an operation; a flush gives its descriptor."""
+        """Records the disk after an operation; a flush gives its descriptor."""
         if descriptor is not None:
             path, number = Path(f"/proc/self/fd/{descriptor}").readlink(), os.fstat(descriptor).st_ino
             if path.is_relative_to(self.root):
@@ -61,27 +61,27 @@ class Recorder:
                 states.append(state)
 
     def _kept(self) -> Disk:
-        """Every name is there; of a file what it was flushed with, nothing if it never was."""
-        found = []
+        """Returns all names, and each file with its content at the last flush, empty without one."""
+        entries = []
         for path in sorted(self.root.rglob("*")):
             content = None if path.is_dir() else self.synced.get(path.stat().st_ino, b"")
-            found.append((str(path.relative_to(self.root)), content))
-        return Disk(tuple(found))
+            entries.append((str(path.relative_to(self.root)), content))
+        return Disk(tuple(entries))
 
     def _lost(self) -> Disk:
-        """A folder has the names of its last flush; one that was never flushed is empty."""
-        found: list[tuple[str, bytes | None]] = []
+        """Returns the names that each folder had at its last flush, none without one."""
+        entries: list[tuple[str, bytes | None]] = []
 
         def walk(folder: int, prefix: str) -> None:
             for name, (number, is_folder) in sorted(self.entries.get(folder, {}).items()):
                 if is_folder:
-                    found.append((prefix + name, None))
+                    entries.append((prefix + name, None))
                     walk(number, f"{prefix}{name}/")
                 else:
-                    found.append((prefix + name, self.synced.get(number, b"")))
+                    entries.append((prefix + name, self.synced.get(number, b"")))
 
         walk(self.root.stat().st_ino, "")
-        return Disk(tuple(found))
+        return Disk(tuple(entries))
 
     def close(self) -> None:
         for descriptor in self.opened:
@@ -95,7 +95,7 @@ def recipe(micro):
 
 @pytest.fixture(scope="module")
 def recorded(recipe, tmp_path_factory):
-    """The disks of a whole run, from its first operation to its last."""
+    """The disks after each operation of a run."""
     out = tmp_path_factory.mktemp("recorded")
     recorder = Recorder(out)
     with pytest.MonkeyPatch.context() as patch:
@@ -103,9 +103,9 @@ def recorded(recipe, tmp_path_factory):
             call = getattr(os, name)
 
             def noted(*arguments, call=call, name=name, **options):
-                given = call(*arguments, **options)
+                result = call(*arguments, **options)
                 recorder.note(arguments[0] if name == "fsync" else None)
-                return given
+                return result
 
             patch.setattr(os, name, noted)
         run_training(recipe, out, TrainOptions("cpu", 1), lambda line: None)
@@ -113,7 +113,7 @@ def recorded(recipe, tmp_path_factory):
     return recorder
 
 
-def assert_ends_as_undisturbed(recipe, trained, disk, out):
+def assert_ends_bit_identical(recipe, trained, disk, out):
     disk.restore(out)
     run_training(recipe, out, TrainOptions("cpu", 1), lambda line: None)
     assert (out / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
@@ -121,17 +121,17 @@ def assert_ends_as_undisturbed(recipe, trained, disk, out):
     shutil.rmtree(out)
 
 
-def thinned(states, many):
-    """So many of them, evenly, the first and the last among them."""
-    return [states[round(place * (len(states) - 1) / (many - 1))] for place in range(many)]
+def evenly_spaced(states, count):
+    """Returns `count` of the states, evenly spaced, with the first and the last."""
+    return [states[round(place * (len(states) - 1) / (count - 1))] for place in range(count)]
 
 
 @pytest.mark.parametrize("metadata", ["kept", "lost"])
-def test_some_power_cuts(recipe, trained, recorded, tmp_path, metadata):
+def test_eight_power_cuts(recipe, trained, recorded, tmp_path, metadata):
     states = getattr(recorded, metadata)
     assert len(states) > 25
-    for disk in thinned(states, 8):
-        assert_ends_as_undisturbed(recipe, trained, disk, tmp_path / "run")
+    for disk in evenly_spaced(states, 8):
+        assert_ends_bit_identical(recipe, trained, disk, tmp_path / "run")
 
 
 @pytest.mark.slow
@@ -139,12 +139,12 @@ def test_some_power_cuts(recipe, trained, recorded, tmp_path, metadata):
 @pytest.mark.parametrize("metadata", ["kept", "lost"])
 def test_every_power_cut(recipe, trained, recorded, tmp_path, metadata):
     for disk in dict.fromkeys(getattr(recorded, metadata)):
-        assert_ends_as_undisturbed(recipe, trained, disk, tmp_path / "run")
+        assert_ends_bit_identical(recipe, trained, disk, tmp_path / "run")
 
 
 @pytest.mark.parametrize("metadata", ["kept", "lost"])
-def test_a_model_that_was_there_is_there_after_every_power_cut(recorded, tmp_path, metadata):
-    """From the first whole model on, a reader finds one on every disk: the old one or the new one."""
+def test_a_written_model_survives_every_power_cut(recorded, tmp_path, metadata):
+    """From the first model on, every disk has a readable model: the old one or the new one."""
     begun = False
     for disk in getattr(recorded, metadata):
         disk.restore(tmp_path / "run")

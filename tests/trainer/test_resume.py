@@ -1,4 +1,4 @@
-"""Killed, stopped, and told the same again, a run ends with the bits of one that was never stopped."""
+"""A run that is killed or stopped and started again ends bit-identical to an uninterrupted one."""
 
 import json
 import random
@@ -30,7 +30,7 @@ def weights(run):
 
 
 def records(run):
-    """The journal without what the clock says."""
+    """Returns the records of the metrics log without times."""
     lines = (run / "metrics.jsonl").read_text().rstrip("\n").split("\n")
     return [{name: value for name, value in json.loads(line).items() if name not in TIMES} for line in lines]
 
@@ -40,7 +40,7 @@ def checkpoints(run):
 
 
 def files(run):
-    """Every file of a run but TensorBoard's, by name."""
+    """Returns the content of every file of a run, by name, except for TensorBoard's."""
     return {
         str(path.relative_to(run)): path.read_bytes()
         for path in run.rglob("*")
@@ -50,7 +50,7 @@ def files(run):
 
 @pytest.fixture
 def copied(trained, tmp_path):
-    """A run of one's own that is finished."""
+    """A copy of the finished run."""
     return shutil.copytree(trained, tmp_path / "copied")
 
 
@@ -62,12 +62,12 @@ def assert_as_if_never_killed(micro, trained, out, moments):
     assert weights(out) == weights(trained)
     assert records(out) == records(trained)
     assert checkpoints(out) == [8, 12]
-    # What stays behind of a write that was cut short would stay for ever.
+    # A temporary file that an interrupted write leaves is removed.
     assert files(out).keys() == files(trained).keys()
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_killed_again_and_again(micro, trained, tmp_path, seed):
+def test_killed_several_times(micro, trained, tmp_path, seed):
     drawn = random.Random(seed)
     moments = [Moment(drawn.randint(1, 90)) for _ in range(3)]
     assert train(micro, tmp_path / "first", moment=moments[0]).code == -signal.SIGKILL
@@ -78,9 +78,9 @@ def test_killed_again_and_again(micro, trained, tmp_path, seed):
     "line",
     [
         "learning subwords",
-        "validation after step 3",  # before there is any checkpoint, with a record in the journal already
+        "validation after step 3",  # before there is any checkpoint, with a record in the metrics log already
         "step 12/12",
-        "average of",  # all is trained and saved, and nothing averaged
+        "average of",  # after the last checkpoint, before averaging
     ],
 )
 def test_killed_at_a_line(micro, trained, tmp_path, line):
@@ -112,7 +112,7 @@ def test_killed_from_outside(micro, trained, tmp_path):
 
 
 @pytest.mark.parametrize(("number", "code", "step"), [(signal.SIGTERM, 143, 9), (signal.SIGINT, 130, 6)])
-def test_a_signal_saves_between_the_steps_that_save(micro, trained, tmp_path, number, code, step):
+def test_a_signal_saves_a_checkpoint_between_those_of_the_schedule(micro, trained, tmp_path, number, code, step):
     out = tmp_path / "run"
     ended = train(micro, out, moment=Moment(f"step {step}/12", number))
     assert (ended.code, ended.out) == (code, "")
@@ -129,7 +129,7 @@ def test_a_signal_saves_between_the_steps_that_save(micro, trained, tmp_path, nu
 
 
 def test_a_second_signal_acts_at_once(micro, trained, tmp_path):
-    """Both come while one validation is told, before its step could be saved."""
+    """Both signals arrive while a validation is printed, before its step is saved."""
     ended = train(micro, tmp_path / "run", moment=Moment("  source", signal.SIGINT))
     assert (ended.code, ended.out) == (130, "")
     assert ended.error.count("  source") == 2
@@ -138,7 +138,7 @@ def test_a_second_signal_acts_at_once(micro, trained, tmp_path):
     assert_as_if_never_killed(micro, trained, tmp_path / "run", [])
 
 
-def test_a_finished_run_says_so_and_stays_as_it_is(micro, copied):
+def test_a_finished_run_stays_unchanged(micro, copied):
     before = files(copied)
     ended = train(micro, copied)
     assert ended.code == 0
@@ -173,7 +173,7 @@ def test_a_changed_recipe_is_refused(micro, copied, change, difference):
     assert files(copied) == before
 
 
-def test_what_has_moved_is_no_difference_to_name(micro, copied, tmp_path):
+def test_a_moved_corpus_is_no_difference(micro, copied, tmp_path):
     for side in ("en", "de"):
         shutil.copy(micro / f"train.{side}", tmp_path / f"moved.{side}")
     moved = f"data.train={{source: {tmp_path}/moved.en, target: {tmp_path}/moved.de}}"
@@ -182,7 +182,7 @@ def test_what_has_moved_is_no_difference_to_name(micro, copied, tmp_path):
     assert "data.train" not in ended.error
 
 
-def test_what_may_change(micro, copied, tmp_path):
+def test_keys_that_may_change(micro, copied, tmp_path):
     write_corpus(tmp_path, "other", 4)
     free = {
         "steps": 14,
@@ -230,7 +230,7 @@ def test_other_data_under_the_same_name_is_refused(micro, tmp_path):
     assert train(tmp_path, out, "--set", "training.steps=4").code == 0
 
 
-def test_checkpoints_without_a_recipe_are_not_gone_on_with_and_are_kept_by_a_restart(micro, copied):
+def test_checkpoints_without_a_recipe_are_refused_and_kept_by_a_restart(micro, copied):
     (copied / "recipe.yaml").unlink()
     ended = train(micro, copied)
     assert (ended.code, ended.out) == (2, "")
@@ -239,7 +239,7 @@ def test_checkpoints_without_a_recipe_are_not_gone_on_with_and_are_kept_by_a_res
     assert checkpoints(copied / "before-restart-1") == [8, 12]
 
 
-def test_restarting_keeps_what_was_there(micro, copied):
+def test_a_restart_keeps_the_earlier_run(micro, copied):
     before = files(copied)
     ended = train(micro, copied, "--restart", "--set", "training.seed=2", "--set", "training.steps=4")
     assert ended.code == 0, ended.error
@@ -258,21 +258,21 @@ def test_other_threads_are_a_warning(micro, copied):
     assert "warning: threads was 1 and is 2" in ended.error
 
 
-def test_shards_in_the_place_of_replicas_are_a_warning(copied):
-    recipe, said = load(copied / "recipe.yaml"), []
-    run = Trainer(recipe, copied, prepare(recipe, copied, said.append), torch.device("cpu"), said.append)
+def test_sharding_a_replicated_run_is_a_warning(copied):
+    recipe, lines = load(copied / "recipe.yaml"), []
+    run = Trainer(recipe, copied, prepare(recipe, copied, lines.append), torch.device("cpu"), lines.append)
     before = {**run.environment.environment, "parallel": "sharded"}
     assert "parallel was sharded and is replicated" in run.environment.warning(before)
 
 
 def test_another_precision_is_a_warning(copied, monkeypatch):
-    """As `precision: auto` comes to be on a machine of another kind."""
-    recipe, said = load(copied / "recipe.yaml"), []
+    """`precision: auto` depends on the machine."""
+    recipe, lines = load(copied / "recipe.yaml"), []
     monkeypatch.setattr("transduce.training.precision.has_fast_bfloat16", lambda device: True)
     wider = recipe.model_copy(update={"training": recipe.training.model_copy(update={"precision": "auto"})})
-    run = Trainer(wider, copied, prepare(recipe, copied, said.append), torch.device("cpu"), said.append)
-    run.checkpointer.resume(run.environment, said.append)
-    assert any("precision was float32 and is bfloat16" in line for line in said)
+    run = Trainer(wider, copied, prepare(recipe, copied, lines.append), torch.device("cpu"), lines.append)
+    run.checkpointer.resume(run.environment, lines.append)
+    assert any("precision was float32 and is bfloat16" in line for line in lines)
 
 
 def test_without_its_training_folder_a_model_is_not_trained_over(micro, copied):
@@ -284,7 +284,7 @@ def test_without_its_training_folder_a_model_is_not_trained_over(micro, copied):
     assert files(copied) == before
 
 
-def test_a_folder_of_something_else_is_left_alone(micro, tmp_path):
+def test_a_folder_that_is_no_run_is_left_unchanged(micro, tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
     ended = train(micro, tmp_path)
     assert ended.code == 2
@@ -293,8 +293,8 @@ def test_a_folder_of_something_else_is_left_alone(micro, tmp_path):
 
 
 @pytest.mark.parametrize("more", [(), ("--restart",)])
-def test_a_recipe_that_no_run_has_written_is_left_as_it_is(micro, tmp_path, more):
-    """`train mine/recipe.yaml --out mine`: comments and relative paths would be gone."""
+def test_a_recipe_that_no_run_has_written_is_left_unchanged(micro, tmp_path, more):
+    """`train mine/recipe.yaml --out mine`: comments and relative paths would be lost."""
     (tmp_path / "recipe.yaml").write_text("# mine\n" + (micro / "recipe.yaml").read_text())
     before = files(tmp_path)
     ended = train(micro, tmp_path, *more)
@@ -303,7 +303,7 @@ def test_a_recipe_that_no_run_has_written_is_left_as_it_is(micro, tmp_path, more
     assert files(tmp_path) == before
 
 
-def test_the_recipe_of_a_run_that_was_edited_is_not_taken_for_what_it_was_begun_with(copied):
+def test_an_edited_recipe_of_a_run_is_refused(copied):
     text = (copied / "recipe.yaml").read_text()
     (copied / "recipe.yaml").write_text(text.replace('"label_smoothing": 0.1', '"label_smoothing": 0.2'))
     before = files(copied)
@@ -323,7 +323,7 @@ def test_a_restart_moves_nothing_where_its_corpus_is_missing(micro, copied):
     assert files(copied) == before
 
 
-def test_nothing_is_prepared_into_a_folder_of_something_else(micro, tmp_path):
+def test_nothing_is_prepared_into_a_folder_that_is_no_run(micro, tmp_path):
     (tmp_path / "training").mkdir()
     (tmp_path / "training" / "slides.txt").write_text("dear")
     for verb in ("prepare", "train"):
@@ -333,8 +333,8 @@ def test_nothing_is_prepared_into_a_folder_of_something_else(micro, tmp_path):
     assert files(tmp_path) == {"training/slides.txt": b"dear"}
 
 
-def test_the_outcome_names_the_weights_that_are_there(micro, tmp_path):
-    """Killed after a validation that published; resumed from the checkpoint before it and ended as if never killed."""
+def test_the_result_names_the_published_weights(micro, tmp_path):
+    """A run is killed after a validation that published, and resumed from the checkpoint before that validation."""
     changes = {"average": "null", "validate_by": "loss", "validate_every": 2, "log_every": 1}
     changes = [f"--set=training.{key}={value}" for key, value in changes.items()]
     train(micro, tmp_path, *changes, moment=Moment("step 11"))
@@ -345,7 +345,7 @@ def test_the_outcome_names_the_weights_that_are_there(micro, tmp_path):
     assert Model.read(tmp_path).config.weights.steps == (8,)
 
 
-def test_neither_saving_nor_validating_nor_logging_touches_the_bits(micro, trained, tmp_path):
+def test_saving_validating_and_logging_do_not_change_the_weights(micro, trained, tmp_path):
     changes = ["save_every=3", "validate_every=5", "log_every=1", "keep=5"]
     assert train(micro, tmp_path, *(f"--set=training.{change}" for change in changes)).code == 0
     name = "training/step-00000012/model.safetensors"
@@ -358,7 +358,7 @@ def test_another_seed_is_another_training(micro, trained, tmp_path):
     assert weights(tmp_path) != weights(trained)
 
 
-def test_two_trainings_are_kept_out_of_one_directory_and_a_dead_one_keeps_nobody_out(micro, trained, tmp_path):
+def test_two_trainings_cannot_share_a_directory_and_a_dead_one_releases_it(micro, trained, tmp_path):
     out = tmp_path / "run"
     command = [sys.executable, "-m", "transduce", "train", micro / "recipe.yaml", "--out", out]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
@@ -380,7 +380,7 @@ def test_two_trainings_are_kept_out_of_one_directory_and_a_dead_one_keeps_nobody
     assert_as_if_never_killed(micro, trained, out, [])
 
 
-def test_a_damaged_checkpoint_is_told_and_the_one_before_it_gone_on_from(micro, trained, copied):
+def test_a_run_resumes_from_the_checkpoint_before_a_damaged_one(micro, trained, copied):
     place = copied / "training" / "step-00000012" / "optimiser.safetensors"
     content = place.read_bytes()
     place.write_bytes(content[:-1] + bytes([content[-1] ^ 4]))
@@ -402,14 +402,14 @@ def test_a_damaged_checkpoint_is_left_out_of_the_average(micro, copied):
     assert Model.read(copied).config.weights.steps == (12,)
 
 
-def test_preparing_keeps_out_of_a_directory_in_which_one_trains(micro, tmp_path):
+def test_preparing_is_refused_while_a_training_runs_in_the_directory(micro, tmp_path):
     with exclusive_lock(tmp_path / "run", "training"):
         ended = forked("prepare", micro / "recipe.yaml", "--out", tmp_path / "run")
     assert (ended.code, ended.out) == (2, "")
     assert "another training is at work" in ended.error
 
 
-def test_who_watches_may_leave(micro, trained, tmp_path):
+def test_a_closed_standard_error_does_not_stop_a_training(micro, trained, tmp_path):
     command = [sys.executable, "-m", "transduce", "train", micro / "recipe.yaml", "--out", tmp_path / "run"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as training:
         training.stderr.readline()

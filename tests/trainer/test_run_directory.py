@@ -1,4 +1,4 @@
-"""What a recipe may change between one start of a run and the next."""
+"""The keys of a recipe that may change when a run is resumed."""
 
 import re
 from pathlib import Path
@@ -14,33 +14,33 @@ PAGE = Path(__file__).parents[2] / "docs" / "recipe.md"
 SECTIONS = {"training": Training, "data": DataSpec, "decoding": Decoding}
 
 
-def promised():
-    """The keys that the page says may differ, each with its section."""
+def documented_keys():
+    """Returns the keys that the page says may differ, each with its section."""
     text = " ".join(PAGE.read_text("utf-8").split())
     sentence = re.search(r"its recipe may differ from before only in (.*?), and in where the files", text)[1]
-    section, found = "", set()
+    section, keys = "", set()
     for name in re.findall(r"`([a-z_.]+)`", sentence):
         before, _, key = name.rpartition(".")
         section = before or section  # a name alone is of the section named last
-        found.add((section, key))
-    return found
+        keys.add((section, key))
+    return keys
 
 
-def test_the_page_names_keys_that_there_are():
-    assert len(promised()) == 9
-    assert all(key in SECTIONS[section].model_fields for section, key in promised())
+def test_the_page_names_existing_keys():
+    assert len(documented_keys()) == 9
+    assert all(key in SECTIONS[section].model_fields for section, key in documented_keys())
 
 
 @pytest.mark.parametrize(
     ("section", "key"), [(section, key) for section, spec in SECTIONS.items() for key in spec.model_fields]
 )
-def test_what_the_page_does_not_name_is_refused(section, key):
-    found = list(_differences({section: {key: 1, "other": 3}}, {section: {key: 2, "other": 3}}))
-    assert found == ([] if (section, key) in promised() else [f"`{section}.{key}` was 1 and is 2"])
+def test_a_change_of_any_other_key_is_refused(section, key):
+    differences = list(_differences({section: {key: 1, "other": 3}}, {section: {key: 2, "other": 3}}))
+    assert differences == ([] if (section, key) in documented_keys() else [f"`{section}.{key}` was 1 and is 2"])
 
 
 @pytest.mark.parametrize("path", ["model.d_model", "subwords.size", "model.steps", "training.optimiser.steps", "steps"])
-def test_a_free_key_is_free_at_its_own_place_alone(path):
+def test_a_changeable_key_is_changeable_in_its_own_section_only(path):
     old, new = 1, 2
     for name in reversed(path.split(".")):
         old, new = {name: old}, {name: new}

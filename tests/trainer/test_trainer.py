@@ -1,4 +1,4 @@
-"""When a run stops, and which weights it leaves."""
+"""When a training ends, and which weights it publishes."""
 
 import gc
 import itertools
@@ -43,7 +43,7 @@ def recipe(micro):
 
 @pytest.fixture
 def losses(monkeypatch):
-    """What each validation is to find, instead of what it would."""
+    """Losses or results that the validations return in turn, instead of their own."""
     scripted = []
 
     def validated(validation, model, translate=True):
@@ -62,7 +62,7 @@ def measured(loss, bleu):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """What a run takes for the time: every look at it takes so many seconds."""
+    """A clock for the training, which advances by `look` seconds at each reading."""
     time = SimpleNamespace(now=1e6, look=60.0)
 
     def monotonic():
@@ -81,35 +81,35 @@ def weights_after(out, step):
     return Checkpoints(out / "training", keep=1).weights(step)
 
 
-def same(one, other):
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+def are_equal(first, second):
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_patience_counts_validations_without_a_better_score(recipe, tmp_path, losses):
     losses += [5.0, 6.0, 4.0, 4.5, 4.0, 3.9]
     settings = {"validate_every": 1, "patience": 2, "validate_by": "loss", "save_every": 1, "keep": 9, "average": None}
-    outcome = run_training(recipe(**settings), tmp_path, say=silent)
-    assert (outcome.step, outcome.reason) == (5, "no better validation since step 3")
-    assert outcome.weights == Weights(kind="best", steps=(3,))
-    assert same(load_file(tmp_path / "model.safetensors"), weights_after(tmp_path, 3))
-    assert Model.read(tmp_path).config.weights == outcome.weights
+    result = run_training(recipe(**settings), tmp_path, say=silent)
+    assert (result.step, result.reason) == (5, "no better validation since step 3")
+    assert result.weights == Weights(kind="best", steps=(3,))
+    assert are_equal(load_file(tmp_path / "model.safetensors"), weights_after(tmp_path, 3))
+    assert Model.read(tmp_path).config.weights == result.weights
 
 
-def test_patience_is_not_lost_by_a_stop(recipe, tmp_path, losses):
+def test_patience_counts_over_a_stop(recipe, tmp_path, losses):
     losses += [5.0, 4.0, 4.5, 4.0]
     settings = {"validate_every": 1, "patience": 2, "validate_by": "loss", "save_every": 1, "average": None}
     run_training(recipe(steps=3, **settings), tmp_path, say=silent)
-    outcome = run_training(recipe(steps=9, **settings), tmp_path, say=silent)
-    assert (outcome.step, outcome.weights.steps) == (4, (2,))
+    result = run_training(recipe(steps=9, **settings), tmp_path, say=silent)
+    assert (result.step, result.weights.steps) == (4, (2,))
 
 
-def test_a_loss_that_is_no_number_is_never_the_best(recipe, tmp_path, losses):
+def test_a_loss_of_nan_is_never_the_best(recipe, tmp_path, losses):
     losses += [math.nan, 5.0, math.nan, 4.0]
-    outcome = run_training(recipe(validate_every=3, validate_by="loss", average=None), tmp_path, say=silent)
-    assert outcome.weights == Weights(kind="best", steps=(12,))
+    result = run_training(recipe(validate_every=3, validate_by="loss", average=None), tmp_path, say=silent)
+    assert result.weights == Weights(kind="best", steps=(12,))
 
 
-def test_every_better_score_is_published_and_no_worse_one(recipe, tmp_path, losses, monkeypatch):
+def test_only_better_scores_are_published(recipe, tmp_path, losses, monkeypatch):
     losses += [5.0, 6.0, 4.0, 4.0]
     published = []
     monkeypatch.setattr(
@@ -118,18 +118,18 @@ def test_every_better_score_is_published_and_no_worse_one(recipe, tmp_path, loss
     )
     settings = {"validate_every": 3, "validate_by": "loss", "average": None, "keep": 9}
     with pytest.raises(ValueError, match="no model directory"):
-        run_training(recipe(**settings), tmp_path, say=silent)  # nothing was written, which is told
+        run_training(recipe(**settings), tmp_path, say=silent)  # because `publish` wrote nothing
     assert published == [(3,), (9,)]
 
 
-def test_by_bleu_more_is_better(recipe, tmp_path, losses):
-    """The loss falls all the time, which would be no reason to stop."""
+def test_a_higher_bleu_is_better(recipe, tmp_path, losses):
+    """The loss falls at every validation and does not count."""
     losses += [measured(9.0 - step, bleu) for step, bleu in enumerate([3.0, 5.0, 4.0, 6.0, 6.0, 5.5, 2.0, 7.0])]
     settings = {"validate_every": 1, "patience": 3, "average": None, "save_every": 1, "keep": 9}
-    outcome = run_training(recipe(**settings), tmp_path, say=silent)
-    assert (outcome.step, outcome.reason) == (7, "no better validation since step 4")
-    assert outcome.weights == Weights(kind="best", steps=(4,))
-    assert same(load_file(tmp_path / "model.safetensors"), weights_after(tmp_path, 4))
+    result = run_training(recipe(**settings), tmp_path, say=silent)
+    assert (result.step, result.reason) == (7, "no better validation since step 4")
+    assert result.weights == Weights(kind="best", steps=(4,))
+    assert are_equal(load_file(tmp_path / "model.safetensors"), weights_after(tmp_path, 4))
 
 
 def test_the_average_is_of_the_last_checkpoints(trained):
@@ -141,17 +141,17 @@ def test_the_average_is_of_the_last_checkpoints(trained):
 
 
 @pytest.mark.parametrize(
-    ("keep", "average", "averaged", "kept"), [(5, 2, (6, 8), [2, 4, 6, 8]), (1, 3, (4, 6, 8), [4, 6, 8])]
+    ("keep", "average", "averaged", "steps"), [(5, 2, (6, 8), [2, 4, 6, 8]), (1, 3, (4, 6, 8), [4, 6, 8])]
 )
-def test_as_many_checkpoints_are_kept_as_wished_and_as_are_averaged(recipe, tmp_path, keep, average, averaged, kept):
+def test_enough_checkpoints_are_kept_to_average(recipe, tmp_path, keep, average, averaged, steps):
     settings = {"steps": 8, "save_every": 2, "keep": keep, "average": average, "validate_every": None}
-    assert recipe(**settings).training.kept == max(keep, average)
-    outcome = run_training(recipe(**settings), tmp_path, say=silent)
-    assert outcome.weights == Weights(kind="averaged", steps=averaged)
-    assert Checkpoints(tmp_path / "training", keep=1).steps() == kept
+    assert recipe(**settings).training.checkpoints_to_keep == max(keep, average)
+    result = run_training(recipe(**settings), tmp_path, say=silent)
+    assert result.weights == Weights(kind="averaged", steps=averaged)
+    assert Checkpoints(tmp_path / "training", keep=1).steps() == steps
 
 
-def test_what_the_recipe_says_reaches_those_who_do_it(recipe, trained, tmp_path):
+def test_settings_of_the_recipe_reach_the_parts_of_the_training(recipe, trained, tmp_path):
     settings = {
         "seed": 7,
         "batch_tokens": 300,
@@ -180,28 +180,28 @@ def test_what_the_recipe_says_reaches_those_who_do_it(recipe, trained, tmp_path)
     assert [float(state[name].max()) for name in ("exp_avg", "exp_avg_sq")] == pytest.approx([0.5, 0.4])
     assert run.precision.name == "bfloat16"
     planner = Planner(prepared.train, batch_tokens=300, micro_batches=3, seed=7)
-    for planned, other in zip(itertools.islice(planner.steps(), 5), run.planner.steps()):
+    for expected_step, planned in zip(itertools.islice(planner.steps(), 5), run.planner.steps()):
         assert len(planned.micro_batches) == 3
-        for micro_batch, same_piece in zip(planned.micro_batches, other.micro_batches, strict=True):
-            assert all(map(np.array_equal, micro_batch, same_piece))
+        for micro_batch, expected_batch in zip(planned.micro_batches, expected_step.micro_batches, strict=True):
+            assert all(map(np.array_equal, micro_batch, expected_batch))
     assert (run.selection.checkpoints.keep, run.selection.checkpoints.every, run.metrics_log.total) == (4, 6, 12)
 
 
 def test_minutes_over_all_starts(recipe, tmp_path, clock):
-    """A step looks at the clock once; what lies between two starts does not count."""
+    """A step reads the clock once; time between two starts does not count."""
     changes = {"minutes": 30, "steps": None, "validate_every": None, "save_every": 99, "average": None}
     straight = run_training(recipe(**changes), tmp_path / "straight", say=silent)
     out = tmp_path / "stopped"
     for steps in (3, 8):
         assert run_training(recipe(**{**changes, "steps": steps}), out, say=silent).seconds == 60 * steps
         clock.now += 60_000
-    outcome = run_training(recipe(**changes), out, say=silent)
-    for found in (straight, outcome):
-        assert (found.step, found.seconds, found.reason) == (30, 1800, "30 minutes are over, after 30 steps")
+    resumed = run_training(recipe(**changes), out, say=silent)
+    for result in (straight, resumed):
+        assert (result.step, result.seconds, result.reason) == (30, 1800, "30 minutes are over, after 30 steps")
 
 
 def test_saving_by_the_clock(recipe, tmp_path, clock):
-    """A step takes a minute; the clock starts anew at each checkpoint and each start; a stop leaves no checkpoint."""
+    """A step takes a minute. The interval begins again at each checkpoint and at each start."""
     changes = {"save_every": "5 min", "keep": 99, "validate_every": None}
     for steps, saved in ((7, [5, 7]), (24, [5, 12, 17, 22, 24])):
         run_training(recipe(steps=steps, **changes), tmp_path, say=silent)
@@ -211,17 +211,17 @@ def test_saving_by_the_clock(recipe, tmp_path, clock):
 @pytest.mark.parametrize(
     "validation", ["data.validation=null", "training.validate_every=null", "training.validate_every=50"]
 )
-def test_without_a_validation_the_last_weights_stay(recipe, tmp_path, validation):
-    outcome = run_training(recipe(validation, average=None, steps=6, save_every=4), tmp_path, say=silent)
-    assert outcome.weights == Model.read(tmp_path).config.weights == Weights(kind="last", steps=(6,))
-    assert same(load_file(tmp_path / "model.safetensors"), weights_after(tmp_path, 6))
+def test_without_a_validation_the_last_weights_are_published(recipe, tmp_path, validation):
+    result = run_training(recipe(validation, average=None, steps=6, save_every=4), tmp_path, say=silent)
+    assert result.weights == Model.read(tmp_path).config.weights == Weights(kind="last", steps=(6,))
+    assert are_equal(load_file(tmp_path / "model.safetensors"), weights_after(tmp_path, 6))
 
 
 BEST = Weights(kind="best", steps=(4,))
 
 
 @pytest.mark.parametrize("changes", [["training.validate_by=loss"], ["data.validation=null"], []])
-def test_the_best_weights_of_a_finished_run_are_not_written_over(recipe, tmp_path, monkeypatch, changes):
+def test_the_best_weights_of_a_finished_run_are_not_replaced(recipe, tmp_path, monkeypatch, changes):
     def publish_as_best(self, state):
         self.selection.publish(BEST, self.optimiser.weights(), None)
         return BEST
@@ -229,22 +229,22 @@ def test_the_best_weights_of_a_finished_run_are_not_written_over(recipe, tmp_pat
     monkeypatch.setattr("transduce.trainer.trainer.Trainer._select_weights", publish_as_best)
     run_training(recipe(average=None, steps=6), tmp_path, say=silent)
     monkeypatch.undo()
-    before, said = (tmp_path / "model.safetensors").read_bytes(), []
-    outcome = run_training(recipe(*changes, average=None, steps=6), tmp_path, say=said.append)
-    assert (outcome.weights, (tmp_path / "model.safetensors").read_bytes()) == (BEST, before)
-    assert any("is finished" in line for line in said)
+    before, lines = (tmp_path / "model.safetensors").read_bytes(), []
+    result = run_training(recipe(*changes, average=None, steps=6), tmp_path, say=lines.append)
+    assert (result.weights, (tmp_path / "model.safetensors").read_bytes()) == (BEST, before)
+    assert any("is finished" in line for line in lines)
 
 
-def test_a_run_that_validates_no_more_ends_with_its_last_weights_and_says_so(recipe, tmp_path):
+def test_a_run_that_stops_validating_publishes_its_last_weights(recipe, tmp_path):
     first = run_training(recipe(average=None, steps=4, validate_every=2, save_every=2), tmp_path, say=silent)
     assert first.weights.kind == "best"
     changes = ["training.validate_every=null", "training.steps=8"]
-    outcome = run_training(recipe(*changes, average=None, save_every=2), tmp_path, say=silent)
-    assert outcome.weights == Model.read(tmp_path).config.weights == Weights(kind="last", steps=(8,))
+    result = run_training(recipe(*changes, average=None, save_every=2), tmp_path, say=silent)
+    assert result.weights == Model.read(tmp_path).config.weights == Weights(kind="last", steps=(8,))
 
 
-def test_the_loss_scale_of_float16_goes_on_where_it_was(recipe, tmp_path, monkeypatch):
-    monkeypatch.setattr(Precision, "grows_after", 3)
+def test_a_resumed_run_keeps_the_loss_scale_of_float16(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr(Precision, "growth_interval", 3)
     changes = {"precision": "float16", "validate_every": None, "average": None, "save_every": 1}
     for steps, scale in ((2, [2**15, 2]), (4, [2**16, 4])):
         run_training(recipe(steps=steps, **changes), tmp_path, say=silent)
@@ -252,39 +252,39 @@ def test_the_loss_scale_of_float16_goes_on_where_it_was(recipe, tmp_path, monkey
         assert state["loss_scale"] == scale
 
 
-def test_a_recipe_that_could_not_be_read_again_is_not_begun(recipe, tmp_path):
+def test_a_recipe_too_large_to_be_read_again_is_refused(recipe, tmp_path):
     loaded = recipe()
-    many = loaded.model_copy(update={"data": loaded.data.model_copy(update={"train": loaded.data.train * 1200})})
+    large = loaded.model_copy(update={"data": loaded.data.model_copy(update={"train": loaded.data.train * 1200})})
     with pytest.raises(ValueError, match="name fewer corpora"):
-        run_training(many, tmp_path / "run", say=silent)
+        run_training(large, tmp_path / "run", say=silent)
     assert not (tmp_path / "run" / "recipe.yaml").exists()
 
 
-def test_patience_wants_validations(recipe):
+def test_patience_requires_validations(recipe):
     with pytest.raises(ValueError, match="`patience` counts validations"):
         recipe(patience=3, validate_every=None)
 
 
-def test_patience_wants_a_validation(recipe):
+def test_patience_requires_a_validation_corpus(recipe):
     with pytest.raises(ValueError, match=r"`training.patience`.*`data.validation`"):
         recipe("data.validation=null", patience=3)
 
 
-def test_two_vocabularies_want_two_tables(recipe):
+def test_two_vocabularies_require_separate_embeddings(recipe):
     with pytest.raises(ValueError, match=r"two vocabularies: set `model.embeddings: separate`"):
         recipe("subwords.shared=false")
     assert not recipe("subwords.shared=false", "model.embeddings=separate").subwords.shared
 
 
-def test_a_missing_validation_is_told_before_anything_is_prepared(recipe, tmp_path):
-    said = []
+def test_a_missing_validation_corpus_is_reported_before_the_preparation(recipe, tmp_path):
+    lines = []
     with pytest.raises(OSError, match="nowhere"):
-        run_training(recipe("data.validation={source: nowhere.en, target: nowhere.de}"), tmp_path, say=said.append)
-    assert said == []
+        run_training(recipe("data.validation={source: nowhere.en, target: nowhere.de}"), tmp_path, say=lines.append)
+    assert lines == []
 
 
-def test_a_training_that_has_ended_leaves_nothing_in_memory(recipe, tmp_path, monkeypatch):
-    """What a cycle holds stays until it is looked for: a model, its gradient and two moments a training."""
+def test_a_finished_training_is_freed_without_garbage_collection(recipe, tmp_path, monkeypatch):
+    """A reference cycle would keep a model, its gradient and two moments in memory."""
     runs = []
 
     def watched(self, *arguments, begin=Trainer.__init__):
@@ -300,43 +300,43 @@ def test_a_training_that_has_ended_leaves_nothing_in_memory(recipe, tmp_path, mo
         gc.enable()
 
 
-def test_the_best_stays_the_best_where_the_validation_has_moved(micro, recipe, tmp_path, losses):
+def test_the_best_score_stays_where_the_validation_corpus_has_moved(micro, recipe, tmp_path, losses):
     settings = {"validate_every": 1, "validate_by": "loss", "save_every": 1, "average": None}
     for side in ("en", "de"):
         shutil.copy(micro / f"validation.{side}", tmp_path / f"moved.{side}")
     losses += [3.0, 4.0]
     run_training(recipe(steps=1, **settings), tmp_path / "run", say=silent)
     moved = f"data.validation={{source: {tmp_path}/moved.en, target: {tmp_path}/moved.de}}"
-    outcome = run_training(recipe(moved, steps=2, **settings), tmp_path / "run", say=silent)
-    assert outcome.weights == Weights(kind="best", steps=(1,))
+    result = run_training(recipe(moved, steps=2, **settings), tmp_path / "run", say=silent)
+    assert result.weights == Weights(kind="best", steps=(1,))
     (tmp_path / "moved.en").write_text((tmp_path / "moved.en").read_text().replace("ant", "bee").replace("owl", "pig"))
-    said, losses[:] = [], [5.0]
-    outcome = run_training(recipe(moved, steps=3, **settings), tmp_path / "run", say=said.append)
-    assert outcome.weights == Weights(kind="best", steps=(3,))
-    assert any("the best score is forgotten" in line for line in said)
+    lines, losses[:] = [], [5.0]
+    result = run_training(recipe(moved, steps=3, **settings), tmp_path / "run", say=lines.append)
+    assert result.weights == Weights(kind="best", steps=(3,))
+    assert any("the best score is forgotten" in line for line in lines)
 
 
-def test_a_restart_is_one_however_often_torchrun_begins_again(recipe, tmp_path, monkeypatch):
+def test_torchrun_restarts_do_not_repeat_a_restart(recipe, tmp_path, monkeypatch):
     run_training(recipe(steps=4), tmp_path, say=silent)
     run_training(recipe(steps=4), tmp_path, TrainOptions(restart=True), silent)
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
-    said = []
-    run_training(recipe(steps=6), tmp_path, TrainOptions(restart=True), said.append)
-    assert "going on after step 4" in said
+    lines = []
+    run_training(recipe(steps=6), tmp_path, TrainOptions(restart=True), lines.append)
+    assert "going on after step 4" in lines
     assert [path.name for path in tmp_path.glob("before-restart-*")] == ["before-restart-1"]
 
 
-def test_a_run_needs_the_model_it_was_begun_with_no_more(recipe, trained, tmp_path):
+def test_a_resumed_run_does_not_need_the_model_of_from(recipe, trained, tmp_path):
     begun = shutil.copytree(trained, tmp_path / "begun")
-    tuned = ["data.longest=9"]  # other pairs, so that the subwords are those of no store of this text
+    tuned = ["data.longest=9"]  # another selection of pairs, from which other subwords would be learnt
     run_training(recipe(*tuned, steps=4, average=None), tmp_path / "run", TrainOptions(start_from=begun), silent)
     shutil.rmtree(begun)
-    said = []
-    assert run_training(recipe(*tuned, steps=6, average=None), tmp_path / "run", say=said.append).step == 6
-    assert "going on after step 4" in said
+    lines = []
+    assert run_training(recipe(*tuned, steps=6, average=None), tmp_path / "run", say=lines.append).step == 6
+    assert "going on after step 4" in lines
 
 
-def test_a_finished_average_stays_where_older_checkpoints_were_deleted(recipe, tmp_path):
+def test_a_published_average_stays_when_older_checkpoints_are_deleted(recipe, tmp_path):
     settings = {"steps": 6, "save_every": 2, "keep": 3, "average": 3}
     before = run_training(recipe(**settings), tmp_path, say=silent).weights
     shutil.rmtree(tmp_path / "training" / "step-00000002")
@@ -345,12 +345,12 @@ def test_a_finished_average_stays_where_older_checkpoints_were_deleted(recipe, t
     )
 
 
-def test_weights_do_not_go_on_with_other_subwords(recipe, tmp_path):
+def test_a_run_does_not_resume_with_other_subwords(recipe, tmp_path):
     run_training(recipe(steps=2, save_every=2), tmp_path, say=silent)
     state = tmp_path / "training" / "step-00000002" / "state.json"
-    known = json.loads(state.read_text())
-    known["subwords"]["tokenizer.json"]["sha256"] = "of another"
-    state.write_text(json.dumps(known))
+    values = json.loads(state.read_text())
+    values["subwords"]["tokenizer.json"]["sha256"] = "of another"
+    state.write_text(json.dumps(values))
     manifest = state.with_name("manifest.json")
     listed = json.loads(manifest.read_text())
     manifest.write_text(json.dumps({**listed, **checksums_of_files([state])}))
@@ -358,8 +358,8 @@ def test_weights_do_not_go_on_with_other_subwords(recipe, tmp_path):
         run_training(recipe(steps=4, save_every=2), tmp_path, say=silent)
 
 
-def test_a_model_that_cannot_be_written_on_the_way_is_no_checkpoint_that_failed(recipe, tmp_path, monkeypatch):
-    publish, said, times = transduce.trainer.publishing.publish, [], itertools.count(1)
+def test_a_model_that_cannot_be_written_does_not_stop_a_training(recipe, tmp_path, monkeypatch):
+    publish, lines, times = transduce.trainer.publishing.publish, [], itertools.count(1)
 
     def refused(*arguments):
         if next(times) == 1:
@@ -367,23 +367,23 @@ def test_a_model_that_cannot_be_written_on_the_way_is_no_checkpoint_that_failed(
         publish(*arguments)
 
     monkeypatch.setattr("transduce.trainer.publishing.publish", refused)
-    run_training(recipe(validate_every=None, average=None, save_every=4), tmp_path, say=said.append)
-    told = [line for line in said if "could not" in line]
-    assert told == ["step 4: could not write the model: no space left; the one before it stays"]
+    run_training(recipe(validate_every=None, average=None, save_every=4), tmp_path, say=lines.append)
+    failures = [line for line in lines if "could not" in line]
+    assert failures == ["step 4: could not write the model: no space left; the earlier one stays"]
     assert Model.read(tmp_path).config.weights == Weights(kind="last", steps=(12,))
 
 
-def test_beginning_with_the_weights_of_another(recipe, trained, tmp_path):
+def test_a_training_begins_with_the_weights_of_another_model(recipe, trained, tmp_path):
     run_training(
         recipe(steps=1, average=None, **{"schedule.peak": 1e-30}), tmp_path, TrainOptions(start_from=trained), silent
     )
-    begun, other = weights_after(tmp_path, 1), load_file(trained / "model.safetensors")
-    assert all(torch.allclose(begun[name], other[name], atol=1e-12) for name in other)
+    begun, base = weights_after(tmp_path, 1), load_file(trained / "model.safetensors")
+    assert all(torch.allclose(begun[name], base[name], atol=1e-12) for name in base)
     with pytest.raises(ValueError, match=r"--from: that model has another shape"):
         run_training(recipe("model.d_model=20"), tmp_path / "wide", TrainOptions(start_from=trained), silent)
 
 
-def test_other_text_is_trained_on_with_the_subwords_of_the_model_begun_with(recipe, trained, tmp_path):
+def test_a_training_begins_with_the_subwords_of_another_model(recipe, trained, tmp_path):
     (tmp_path / "other.en").write_text("quite other words zzz\n" * 30)
     (tmp_path / "other.de").write_text("ganz andere Wörter zzz\n" * 30)
     corpus = f"{{source: {tmp_path / 'other.en'}, target: {tmp_path / 'other.de'}}}"
@@ -393,7 +393,7 @@ def test_other_text_is_trained_on_with_the_subwords_of_the_model_begun_with(reci
     assert (out / "tokenizer.json").read_bytes() == (trained / "tokenizer.json").read_bytes()
 
 
-def test_a_device_that_is_not_there(recipe, tmp_path, monkeypatch):
+def test_a_missing_device_is_refused(recipe, tmp_path, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(ValueError, match=r"--device cuda: .* --device cpu"):
         run_training(recipe(), tmp_path / "a", TrainOptions(device="cuda"), silent)
@@ -401,7 +401,7 @@ def test_a_device_that_is_not_there(recipe, tmp_path, monkeypatch):
         run_training(recipe(), tmp_path / "b", TrainOptions(device="tpu"), silent)
 
 
-def test_what_the_journal_says(trained, micro):
+def test_records_of_the_metrics_log(trained, micro):
     records = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().rstrip("\n").split("\n")]
     reports = [record for record in records if "loss" in record]
     assert [record["step"] for record in reports] == [2, 3, 4, 6, 8, 9, 10, 12]
@@ -416,7 +416,7 @@ def test_what_the_journal_says(trained, micro):
     assert list((trained / "training" / "tensorboard").glob("events*"))
 
 
-def test_what_people_see(trained, micro):
+def test_lines_on_the_console(trained, micro):
     log = (micro / "trained.log").read_text()
     assert "step 6/12  loss " in log
     for shown in ("perplexity ", "rate ", "gradient ", " tokens/s", "waiting "):
@@ -427,7 +427,7 @@ def test_what_people_see(trained, micro):
     assert "parameters on cpu in float32; 300 pairs" in log
 
 
-def test_the_card_says_what_was_measured(trained):
+def test_the_model_card_has_the_validation_score(trained):
     card = (trained / "README.md").read_text()
     assert card.startswith("# en → de\n")
     assert "averaged, of step 8, 12" in card
@@ -436,18 +436,18 @@ def test_the_card_says_what_was_measured(trained):
     assert str(Path(trained).parent) not in card
 
 
-def test_without_validations_there_is_a_model_from_the_first_checkpoint_on(recipe, tmp_path, monkeypatch):
+def test_without_validations_every_checkpoint_publishes_its_weights(recipe, tmp_path, monkeypatch):
     monkeypatch.setattr("transduce.trainer.trainer.Trainer._select_weights", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         run_training(recipe(validate_every=None, save_every=4, steps=6), tmp_path, say=silent)
     assert Model.read(tmp_path).config.weights == Weights(kind="last", steps=(6,))
 
 
-def test_a_run_that_goes_on_without_a_validation_has_no_best_weights(recipe, tmp_path):
+def test_a_run_resumed_without_a_validation_publishes_its_last_weights(recipe, tmp_path):
     settings = {"validate_every": 1, "save_every": 1, "average": None}
     assert run_training(recipe(steps=2, **settings), tmp_path, say=silent).weights.kind == "best"
-    outcome = run_training(recipe("data.validation=null", steps=4, **settings), tmp_path, say=silent)
-    assert outcome.weights == Model.read(tmp_path).config.weights == Weights(kind="last", steps=(4,))
+    result = run_training(recipe("data.validation=null", steps=4, **settings), tmp_path, say=silent)
+    assert result.weights == Model.read(tmp_path).config.weights == Weights(kind="last", steps=(4,))
 
 
 def test_scores_of_another_measure_are_not_compared(recipe, tmp_path, losses):

@@ -1,4 +1,4 @@
-"""What breaks while a run is at work: gradients that are no numbers, a disk that refuses, memory that is refused."""
+"""Failures during a training: gradients of NaN, failing disks, too little memory."""
 
 import errno
 import itertools
@@ -17,11 +17,9 @@ from torch.utils.tensorboard import SummaryWriter
 from transduce.model_directory import Model
 from transduce.recipe import load
 from transduce.runtime.signals import Interrupted
-from transduce.trainer import checkpointing as saving
-from transduce.trainer import train as training
-from transduce.trainer import trainer as running
+from transduce.trainer import checkpointing, trainer
 from transduce.trainer.metrics_log import MetricsLog
-from transduce.trainer.train import TrainOptions, run_training
+from transduce.trainer.train import TrainOptions, prepare, run_training
 from transduce.training import DivergedError, LabelSmoothing
 
 CPU = TrainOptions("cpu", 1)
@@ -33,27 +31,27 @@ def recipe(micro):
 
 
 @pytest.fixture(scope="module")
-def straight(recipe, tmp_path_factory):
-    """A run that nothing disturbs."""
-    out = tmp_path_factory.mktemp("straight")
+def uninterrupted(recipe, tmp_path_factory):
+    """An uninterrupted run."""
+    out = tmp_path_factory.mktemp("uninterrupted")
     run_training(recipe, out, CPU, lambda line: None)
     return out
 
 
 @pytest.fixture
-def undisturbed(straight):
-    return (straight / "model.safetensors").read_bytes()
+def expected_model(uninterrupted):
+    return (uninterrupted / "model.safetensors").read_bytes()
 
 
-def poisoned(monkeypatch, bad):
-    """Every call of the objective whose number, from 1, is in `bad` gives a loss that is no number."""
+def inject_nan(monkeypatch, steps):
+    """Makes the loss NaN at the training steps whose number, from 1, is in `steps`."""
     forward, calls = LabelSmoothing.forward, []
 
     def injected(self, *batch):
         loss = forward(self, *batch)
-        # The largest shapes are tried before the first step: two calls.
+        # The memory check makes two calls before the first step.
         calls.append(None)
-        if len(calls) - 2 in bad:
+        if len(calls) - 2 in steps:
             return loss._replace(smoothed=loss.smoothed * float("nan"))
         return loss
 
@@ -65,39 +63,39 @@ def events(out):
     return [(line["step"], line["event"]) for line in lines if "event" in line]
 
 
-def test_a_step_without_a_gradient_is_skipped_counted_and_told(recipe, tmp_path, monkeypatch, undisturbed):
-    poisoned(monkeypatch, {6})
-    outcome = run_training(recipe, tmp_path / "run", CPU, lambda line: None)
-    assert outcome.step == 12
+def test_a_step_with_a_gradient_of_nan_is_skipped_and_logged(recipe, tmp_path, monkeypatch, expected_model):
+    inject_nan(monkeypatch, {6})
+    result = run_training(recipe, tmp_path / "run", CPU, lambda line: None)
+    assert result.step == 12
     assert events(tmp_path / "run") == [(6, "skipped: its gradient was not finite")]
     state = json.loads((tmp_path / "run" / "training" / "step-00000012" / "state.json").read_text())
     assert state["skips"] == [1, 0, 0]
     weights = Model.read(tmp_path / "run").module.state_dict()
     assert all(bool(weight.isfinite().all()) for weight in weights.values())
-    assert (tmp_path / "run" / "model.safetensors").read_bytes() != undisturbed
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() != expected_model
     assert "NaN" not in (tmp_path / "run" / "metrics.jsonl").read_text()
 
 
-def test_after_several_it_goes_back_and_on_with_other_data(recipe, tmp_path, monkeypatch):
+def test_several_skipped_steps_roll_back_and_continue_on_other_data(recipe, tmp_path, monkeypatch):
     seen = []
-    loop = running.training_steps
+    loop = trainer.training_steps
 
     def watched(*arguments, after, position, **rest):
         seen.append((after, position))
         return loop(*arguments, after=after, position=position, **rest)
 
-    monkeypatch.setattr(running, "training_steps", watched)
-    poisoned(monkeypatch, set(range(6, 11)))
-    outcome = run_training(recipe, tmp_path / "run", CPU, lambda line: None)
-    assert outcome.step == 12
+    monkeypatch.setattr(trainer, "training_steps", watched)
+    inject_nan(monkeypatch, set(range(6, 11)))
+    result = run_training(recipe, tmp_path / "run", CPU, lambda line: None)
+    assert result.step == 12
     assert events(tmp_path / "run") == [
         *((step, "skipped: its gradient was not finite") for step in range(6, 11)),
         (10, "went back to the weights of step 4, on other data"),
     ]
     (first, begun), (second, moved) = seen
     assert (first, second) == (0, 4)
-    steps = running.Planner(
-        training.prepare(recipe, tmp_path / "run", print).train,
+    steps = trainer.Planner(
+        prepare(recipe, tmp_path / "run", print).train,
         batch_tokens=512,
         micro_batches=1,
         seed=recipe.training.seed,
@@ -105,55 +103,55 @@ def test_after_several_it_goes_back_and_on_with_other_data(recipe, tmp_path, mon
     assert [next(steps) for _ in range(10)][-1].position == moved
 
 
-def test_what_diverges_on_any_data_ends_and_leaves_what_was_saved(recipe, tmp_path, monkeypatch):
-    poisoned(monkeypatch, set(range(6, 1000)))
+def test_divergence_on_any_data_ends_the_training_and_keeps_its_checkpoint(recipe, tmp_path, monkeypatch):
+    inject_nan(monkeypatch, set(range(6, 1000)))
     with pytest.raises(DivergedError, match="and again after 3 returns to the last checkpoint"):
         run_training(recipe, tmp_path / "run", CPU, lambda line: None)
     assert [path.name for path in (tmp_path / "run" / "training").glob("step-*")] == ["step-00000004"]
     assert sum("went back" in event for _, event in events(tmp_path / "run")) == 3
-    poisoned(monkeypatch, set())
+    inject_nan(monkeypatch, set())
     monkeypatch.undo()
     assert run_training(recipe, tmp_path / "run", CPU, lambda line: None).step == 12
 
 
-def test_a_stop_among_steps_without_a_gradient_saves_no_such_weights(recipe, tmp_path, monkeypatch, undisturbed):
-    """The same command goes on from the last checkpoint, as after a kill, and not from what may be diverging."""
-    poisoned(monkeypatch, {6, 7})
-    said = []
+def test_a_stop_after_skipped_steps_saves_no_checkpoint(recipe, tmp_path, monkeypatch, expected_model):
+    """The same command resumes from the last checkpoint, because later weights may be diverging."""
+    inject_nan(monkeypatch, {6, 7})
+    lines = []
 
     def say(line):
-        said.append(line)
+        lines.append(line)
         if line.startswith("step 7: skipped"):
             signal.raise_signal(signal.SIGTERM)
 
     with pytest.raises(Interrupted):
         run_training(recipe, tmp_path / "run", CPU, say)
-    assert "stopped after step 7; the same command goes on from its last checkpoint" in said
+    assert "stopped after step 7; the same command goes on from its last checkpoint" in lines
     assert [path.name for path in (tmp_path / "run" / "training").glob("step-*")] == ["step-00000004"]
     monkeypatch.undo()
-    assert run_training(recipe, tmp_path / "run", CPU, said.append).step == 12
-    assert (tmp_path / "run" / "model.safetensors").read_bytes() == undisturbed
+    assert run_training(recipe, tmp_path / "run", CPU, lines.append).step == 12
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == expected_model
 
 
-def test_a_loss_beyond_all_numbers_is_none_in_the_journal(tmp_path):
-    journal = MetricsLog(tmp_path, lambda line: None, None)
-    journal._write({"step": 1, "perplexity": float("inf"), "loss": float("nan"), "rate": 0.5})
+def test_an_infinite_loss_is_null_in_the_metrics_log(tmp_path):
+    log = MetricsLog(tmp_path, lambda line: None, None)
+    log._write({"step": 1, "perplexity": float("inf"), "loss": float("nan"), "rate": 0.5})
     assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 1, "perplexity": null, "loss": null, "rate": 0.5}\n'
 
 
-def test_what_diverges_at_once_says_so(recipe, tmp_path, monkeypatch):
-    poisoned(monkeypatch, set(range(1, 1000)))
+def test_divergence_before_the_first_checkpoint(recipe, tmp_path, monkeypatch):
+    inject_nan(monkeypatch, set(range(1, 1000)))
     with pytest.raises(DivergedError, match=r"step 5, before there was a checkpoint"):
         run_training(recipe, tmp_path / "run", CPU, lambda line: None)
 
 
-def refusing(monkeypatch, refused, error=errno.ENOSPC):
-    """The disk refuses the files of weights whose number, from 1, is in `refused`."""
+def fail_writes(monkeypatch, writes, error=errno.ENOSPC):
+    """Makes the writes of tensors whose number, from 1, is in `writes` fail after half the file."""
     save_file, calls = safetensors.torch.save_file, []
 
     def saved(tensors, path):
         calls.append(path)
-        if len(calls) in refused:
+        if len(calls) in writes:
             path.write_bytes(b"half")
             raise safetensors.SafetensorError(f"Error while serializing: I/O error: {error}")
         save_file(tensors, path)
@@ -161,46 +159,46 @@ def refusing(monkeypatch, refused, error=errno.ENOSPC):
     monkeypatch.setattr("safetensors.torch.save_file", saved)
 
 
-def test_a_full_disk_is_told_and_tried_again(recipe, tmp_path, monkeypatch, undisturbed):
-    monkeypatch.setattr(saving, "RETRY", 1)
-    said = []
+def test_a_checkpoint_that_fails_is_logged_and_tried_again(recipe, tmp_path, monkeypatch, expected_model):
+    monkeypatch.setattr(checkpointing, "RETRY", 1)
+    lines = []
     # The model of step 3, the weights of step 4, again after step 5, and those of step 6.
-    refusing(monkeypatch, {1, 2, 3, 4})
-    outcome = run_training(recipe, tmp_path / "run", CPU, said.append)
-    assert outcome.step == 12
-    told = [line for line in said if "could not" in line]
-    assert len(told) == 4
-    assert "step 3: could not write the model" in told[0]
-    assert "step 4: could not save: " in told[1]
-    assert "optimiser.safetensors: I/O error" in told[1] or "model.safetensors: I/O error" in told[1]
-    assert "Errno" not in told[1]
-    assert "there is none yet; trying again after step 5" in told[1]
-    assert (tmp_path / "run" / "model.safetensors").read_bytes() == undisturbed
+    fail_writes(monkeypatch, {1, 2, 3, 4})
+    result = run_training(recipe, tmp_path / "run", CPU, lines.append)
+    assert result.step == 12
+    failures = [line for line in lines if "could not" in line]
+    assert len(failures) == 4
+    assert "step 3: could not write the model" in failures[0]
+    assert "step 4: could not save: " in failures[1]
+    assert "optimiser.safetensors: I/O error" in failures[1] or "model.safetensors: I/O error" in failures[1]
+    assert "Errno" not in failures[1]
+    assert "there is none yet; trying again after step 5" in failures[1]
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == expected_model
 
 
-def test_a_full_disk_is_tried_again_so_many_steps_on_by_the_clock_too(micro, tmp_path, monkeypatch):
-    monkeypatch.setattr(saving, "RETRY", 3)
+def test_a_checkpoint_by_the_clock_that_fails_is_tried_again_some_steps_later(micro, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpointing, "RETRY", 3)
     monkeypatch.setattr("transduce.trainer.training_state.time.monotonic", Mock(side_effect=itertools.count(0, 100)))
     by_the_clock = load(micro / "recipe.yaml", ['training.save_every="1 min"', "training.validate_every=null"])
-    said = []
-    refusing(monkeypatch, {1, 2, 3})
-    run_training(by_the_clock, tmp_path / "run", CPU, said.append)
-    told = [line.partition(":")[0] for line in said if "could not save" in line]
-    assert told == ["step 1", "step 4", "step 7"]
+    lines = []
+    fail_writes(monkeypatch, {1, 2, 3})
+    run_training(by_the_clock, tmp_path / "run", CPU, lines.append)
+    failures = [line.partition(":")[0] for line in lines if "could not save" in line]
+    assert failures == ["step 1", "step 4", "step 7"]
 
 
-def test_a_disk_that_stays_full_ends_with_what_was_saved(recipe, tmp_path, monkeypatch):
-    refusing(monkeypatch, set(range(5, 1000)))
+def test_a_disk_that_stays_full_keeps_the_last_checkpoint(recipe, tmp_path, monkeypatch):
+    fail_writes(monkeypatch, set(range(5, 1000)))
     with pytest.raises(OSError, match="I/O error"):
         run_training(recipe, tmp_path / "run", CPU, lambda line: None)
     monkeypatch.undo()
-    outcome = run_training(recipe, tmp_path / "run", CPU, lambda line: None)
-    assert outcome.step == 12
+    result = run_training(recipe, tmp_path / "run", CPU, lambda line: None)
+    assert result.step == 12
     Model.read(tmp_path / "run")
 
 
-def test_a_limit_that_the_system_sets_on_files(micro, tmp_path, trained):
-    """No mock: the kernel refuses every file above so many bytes, and training goes on to where it has to save."""
+def test_a_file_size_limit_of_the_system(micro, tmp_path, trained):
+    """The kernel refuses files above a size, and the training ends where it must save."""
     size = (trained / "training" / "step-00000012" / "optimiser.safetensors").stat().st_size
 
     def limited():
@@ -218,31 +216,29 @@ def test_a_limit_that_the_system_sets_on_files(micro, tmp_path, trained):
     Model.read(tmp_path / "run")  # the best of a validation, which is smaller than the optimiser's moments
 
 
-def test_tensorboard_that_fails_once_costs_no_record(recipe, tmp_path, monkeypatch, straight, undisturbed):
-    add_scalar, calls, said = SummaryWriter.add_scalar, [], []
+def test_a_failure_of_tensorboard_loses_no_record(recipe, tmp_path, monkeypatch, uninterrupted, expected_model):
+    add_scalar, calls, lines = SummaryWriter.add_scalar, [], []
 
     def refused(writer, *arguments):
         calls.append(writer)
-        if writer is calls[0]:  # as its thread does it: once failed, for ever
+        if writer is calls[0]:  # like the writer's thread, which keeps failing
             raise OSError(errno.ENOSPC, "No space left on device")
         add_scalar(writer, *arguments)
 
     monkeypatch.setattr(SummaryWriter, "add_scalar", refused)
-    run_training(recipe, tmp_path / "run", CPU, said.append)
-    assert sum("could not write for TensorBoard" in line for line in said) == 1
+    run_training(recipe, tmp_path / "run", CPU, lines.append)
+    assert sum("could not write for TensorBoard" in line for line in lines) == 1
     steps = [
         [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
-        for run in (straight, tmp_path / "run")
+        for run in (uninterrupted, tmp_path / "run")
     ]
     assert steps[0] == steps[1]
-    assert (tmp_path / "run" / "model.safetensors").read_bytes() == undisturbed
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == expected_model
 
 
-def test_a_journal_that_cannot_be_flushed_is_a_checkpoint_that_cannot_be_saved(
-    recipe, tmp_path, monkeypatch, undisturbed
-):
-    monkeypatch.setattr(saving, "RETRY", 1)
-    calls, said = [], []
+def test_a_failed_flush_of_the_metrics_log_is_a_failed_checkpoint(recipe, tmp_path, monkeypatch, expected_model):
+    monkeypatch.setattr(checkpointing, "RETRY", 1)
+    calls, lines = [], []
 
     def refused(path):
         calls.append(path)
@@ -250,12 +246,12 @@ def test_a_journal_that_cannot_be_flushed_is_a_checkpoint_that_cannot_be_saved(
             raise OSError(errno.EIO, "Input/output error", str(path))
 
     monkeypatch.setattr("transduce.trainer.metrics_log.flush_to_disk", refused)
-    run_training(recipe, tmp_path / "run", CPU, said.append)
-    assert [line for line in said if "could not save" in line and "Input/output error" in line]
-    assert (tmp_path / "run" / "model.safetensors").read_bytes() == undisturbed
+    run_training(recipe, tmp_path / "run", CPU, lines.append)
+    assert [line for line in lines if "could not save" in line and "Input/output error" in line]
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == expected_model
 
 
-def test_a_journal_that_cannot_be_written_stops_nothing(recipe, tmp_path, monkeypatch, undisturbed):
+def test_a_failed_write_of_the_metrics_log_stops_nothing(recipe, tmp_path, monkeypatch, expected_model):
     opened = type(tmp_path).open
 
     def refused(path, mode="r", *arguments, **options):
@@ -264,24 +260,24 @@ def test_a_journal_that_cannot_be_written_stops_nothing(recipe, tmp_path, monkey
         return opened(path, mode, *arguments, **options)
 
     monkeypatch.setattr(type(tmp_path), "open", refused)
-    said = []
-    run_training(recipe, tmp_path / "run", CPU, said.append)
-    assert any("warning: could not write the journal" in line for line in said)
-    assert (tmp_path / "run" / "model.safetensors").read_bytes() == undisturbed
+    lines = []
+    run_training(recipe, tmp_path / "run", CPU, lines.append)
+    assert any("warning: could not write the metrics log" in line for line in lines)
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == expected_model
 
 
-def test_memory_that_is_refused_is_known_before_the_first_step(recipe, tmp_path, monkeypatch):
+def test_too_little_memory_is_reported_before_the_first_step(recipe, tmp_path, monkeypatch):
     forward = LabelSmoothing.forward
 
-    def narrow(self, source, *rest):
+    def limited(self, source, *rest):
         if source.numel() > 200:
             raise torch.OutOfMemoryError("refused")
         return forward(self, source, *rest)
 
-    monkeypatch.setattr(LabelSmoothing, "forward", narrow)
-    said = []
+    monkeypatch.setattr(LabelSmoothing, "forward", limited)
+    lines = []
     with pytest.raises(RuntimeError, match=r"set training.micro_batches: 4 "):
-        run_training(recipe, tmp_path / "run", CPU, said.append)
-    assert not [line for line in said if line.startswith("step")]
+        run_training(recipe, tmp_path / "run", CPU, lines.append)
+    assert not [line for line in lines if line.startswith("step")]
     smaller = recipe.model_copy(update={"training": recipe.training.model_copy(update={"micro_batches": 4})})
     assert run_training(smaller, tmp_path / "run", CPU, lambda line: None).step == 12

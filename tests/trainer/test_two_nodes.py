@@ -33,8 +33,8 @@ wait $first; wait $second
 """
 
 
-def namespaces():
-    """Why there can be no two nodes here; nothing where there can."""
+def missing_requirement():
+    """Returns why two nodes cannot run here, an empty string where they can."""
     for program in ("unshare", "nsenter", "ip"):
         if shutil.which(program) is None:
             return f"there is no `{program}`"
@@ -55,7 +55,7 @@ def command(recipe, out, *launcher):
     return [sys.executable, "-m", "torch.distributed.run", *launcher], train
 
 
-@pytest.mark.skipif(bool(namespaces()), reason=namespaces())
+@pytest.mark.skipif(bool(missing_requirement()), reason=missing_requirement())
 def test_a_link_that_is_cut_and_healed_changes_nothing(micro, tmp_path):
     variables = {**os.environ, "OMP_NUM_THREADS": "1"}
     local = ("--nproc-per-node=2", "--master-port=0", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0")
@@ -70,5 +70,5 @@ def test_a_link_that_is_cut_and_healed_changes_nothing(micro, tmp_path):
     logs = "".join((tmp_path / f"node-{number}.log").read_text() for number in (0, 1))
     assert ended.returncode == 0, ended.stderr + logs
     assert "lines while the link was cut: 0" in ended.stdout
-    one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two"))
-    assert one == two
+    single, double = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two"))
+    assert single == double

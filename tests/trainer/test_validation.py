@@ -1,4 +1,4 @@
-"""Validation against the same figures made sentence by sentence."""
+"""Validation against losses computed sentence by sentence."""
 
 import math
 
@@ -29,7 +29,7 @@ def validation(model, smoothing=None):
 
 @pytest.mark.parametrize("smoothing", [Smoothing(), Smoothing(epsilon=0.1), Smoothing(epsilon=0.2, over="others")])
 def test_loss_perplexity_and_accuracy(model, smoothing):
-    smoothed = unsmoothed = right = words = 0.0
+    smoothed = unsmoothed = correct = tokens = 0.0
     for source, target in zip(model.source.encode(LINES.source), model.target.encode(LINES.target), strict=True):
         rectangle = torch.tensor([[*source, 2]])
         with torch.no_grad():
@@ -39,29 +39,29 @@ def test_loss_perplexity_and_accuracy(model, smoothing):
         vocabulary = logits.shape[1]
         others = vocabulary if smoothing.over == "all" else vocabulary - 1
         share = torch.full_like(logits, smoothing.epsilon / others)
-        given = smoothing.epsilon / vocabulary if smoothing.over == "all" else 0.0
-        share[range(len(expected)), expected] = 1 - smoothing.epsilon + given
+        target_share = smoothing.epsilon / vocabulary if smoothing.over == "all" else 0.0
+        share[range(len(expected)), expected] = 1 - smoothing.epsilon + target_share
         smoothed -= float((share * logits.log_softmax(-1)).sum())
         unsmoothed += float(functional.cross_entropy(logits, expected, reduction="sum"))
-        right += int((logits.argmax(-1) == expected).sum())
-        words += len(expected)
-    found = validation(model, smoothing)(model.module)
-    assert found.loss == pytest.approx(smoothed / words, rel=1e-5)
-    assert found.perplexity == pytest.approx(math.exp(unsmoothed / words), rel=1e-5)
-    assert found.accuracy == right / words
-    assert 0.2 < found.accuracy < 1
+        correct += int((logits.argmax(-1) == expected).sum())
+        tokens += len(expected)
+    result = validation(model, smoothing)(model.module)
+    assert result.loss == pytest.approx(smoothed / tokens, rel=1e-5)
+    assert result.perplexity == pytest.approx(math.exp(unsmoothed / tokens), rel=1e-5)
+    assert result.accuracy == correct / tokens
+    assert 0.2 < result.accuracy < 1
 
 
 def test_bleu_is_of_the_translations(model):
-    found = validation(model)(model.module)
-    assert len(found.outputs) == 4
-    assert 0 < found.bleu.score < 100
-    silent = validation(model)(model.module, translate=False)
-    assert (silent.bleu, silent.outputs, silent.loss) == (None, [], found.loss)
+    result = validation(model)(model.module)
+    assert len(result.outputs) == 4
+    assert 0 < result.bleu.score < 100
+    untranslated = validation(model)(model.module, translate=False)
+    assert (untranslated.bleu, untranslated.outputs, untranslated.loss) == (None, [], result.loss)
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_the_model_is_left_in_the_mode_it_came_in(model, training, monkeypatch):
+def test_the_mode_of_the_model_stays_unchanged(model, training, monkeypatch):
     model.module.train(training)
     validation(model)(model.module, translate=False)
     assert model.module.training is training
@@ -72,7 +72,7 @@ def test_the_model_is_left_in_the_mode_it_came_in(model, training, monkeypatch):
     model.module.eval()
 
 
-def test_what_is_compiled_for_training_is_left_alone(model, monkeypatch):
+def test_validation_does_not_call_the_compiled_model(model, monkeypatch):
     expected = validation(model)(model.module)
     monkeypatch.setattr(model.module, "_compiled_call_impl", lambda *_: pytest.fail("compiles for validation's shapes"))
     assert validation(model)(model.module) == expected
@@ -80,12 +80,12 @@ def test_what_is_compiled_for_training_is_left_alone(model, monkeypatch):
 
 def test_dropout_is_off_while_validating(trained):
     model = Model.read(trained)
-    calm = validation(model)(model.module, translate=False)
-    excited = validation(model)(model.module.train(), translate=False)
-    assert calm == excited
+    first = validation(model)(model.module, translate=False)
+    second = validation(model)(model.module.train(), translate=False)
+    assert first == second
 
 
-def test_corpora_by_name(trained, micro):
+def test_named_test_sets(trained, micro):
     assert named_test_set(trained, "spare") == Files(source=str(micro / "test.en"), target=str(micro / "test.de"))
     assert len(read_parallel_text(named_test_set(trained, "validation")).target) == 7
     with pytest.raises(ValueError, match=r"--test none: .*recipe.yaml names spare, validation"):
@@ -96,7 +96,7 @@ def test_perplexity_beyond_a_float_is_infinite():
     assert (perplexity(0.0), perplexity(1e6)) == (1.0, math.inf)
 
 
-def test_bleu_cuts_a_language_as_it_is_cut_everywhere(model):
+def test_bleu_uses_the_tokenizer_of_the_language(model):
     chinese = Validation(
         LINES, model.source, model.target, model.config.decoding, Smoothing(epsilon=0.1), language="zh"
     )
@@ -107,7 +107,7 @@ def test_bleu_cuts_a_language_as_it_is_cut_everywhere(model):
 BLANKS = [("owl", "lwo"), ("", "ung"), ("pig", " "), ("", ""), ("hen", "neh")]
 
 
-def test_of_files_and_tables_nothing_is_dropped(tmp_path):
+def test_pairs_that_lack_a_side_stay_in_files_and_tables(tmp_path):
     for side, path in enumerate((tmp_path / "test.en", tmp_path / "test.de")):
         path.write_text("".join(f"{pair[side]}\n" for pair in BLANKS))
     (tmp_path / "test.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in BLANKS))
@@ -115,7 +115,7 @@ def test_of_files_and_tables_nothing_is_dropped(tmp_path):
         assert list(zip(*read_parallel_text(corpus), strict=True)) == BLANKS
 
 
-def test_of_memories_what_lacks_a_side_is_left_out(tmp_path):
+def test_pairs_that_lack_a_side_are_left_out_of_tmx(tmp_path):
     sides = [("en", source, "de", target) for source, target in BLANKS]
     units = [
         "".join(f'<tuv xml:lang="{code}"><seg>{text}</seg></tuv>' for code, text in zip(unit[::2], unit[1::2]))
@@ -127,7 +127,7 @@ def test_of_memories_what_lacks_a_side_is_left_out(tmp_path):
     assert list(zip(*read_parallel_text(corpus), strict=True)) == [BLANKS[0], BLANKS[-1]]
 
 
-def test_markup_is_no_text_to_be_measured_on(tmp_path):
+def test_markup_is_refused(tmp_path):
     for side in ("en", "de"):
         (tmp_path / f"test.{side}").write_text('<seg id="1">An owl.</seg>\n')
     (tmp_path / "test.tsv").write_text('An owl.\t<seg id="1">Eine Eule.</seg>\n')

@@ -1,4 +1,4 @@
-"""When a training goes back, and when it gives up."""
+"""When a training rolls back, and when it gives up."""
 
 import math
 from typing import NamedTuple
@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from transduce.training import DivergedError, DivergenceDetector, Precision, SkippedSteps, count_rollback
-from transduce.training.divergence import RETURNS, TOLERATED
+from transduce.training.divergence import MAX_ROLLBACKS, MAX_SKIPS_IN_A_ROW
 
 
 class Record(NamedTuple):
@@ -19,19 +19,19 @@ class Record(NamedTuple):
     lowers_scale: bool = False
 
 
-def test_several_in_a_row_are_too_many_and_one_good_step_forgives():
+def test_only_several_skips_in_a_row_need_a_rollback():
     skips = SkippedSteps()
-    for _ in range(TOLERATED - 1):
-        skips = skips.noted(skipped=True)
-    assert not skips.too_many
-    assert skips.noted(skipped=True).too_many
-    forgiven = skips.noted(skipped=False).noted(skipped=True)
-    assert (forgiven.total, forgiven.in_a_row, forgiven.too_many) == (TOLERATED, 1, False)
+    for _ in range(MAX_SKIPS_IN_A_ROW - 1):
+        skips = skips.after_step(skipped=True)
+    assert not skips.needs_rollback
+    assert skips.after_step(skipped=True).needs_rollback
+    reset = skips.after_step(skipped=False).after_step(skipped=True)
+    assert (reset.total, reset.in_a_row, reset.needs_rollback) == (MAX_SKIPS_IN_A_ROW, 1, False)
 
 
-def test_so_many_returns_and_then_no_more():
+def test_too_many_rollbacks_are_divergence():
     skips = SkippedSteps(total=5, in_a_row=5)
-    for number in range(RETURNS):
+    for number in range(MAX_ROLLBACKS):
         skips = count_rollback(skips._replace(in_a_row=5), Record(9, True), saved=True)
         assert skips == SkippedSteps(5, 0, number + 1)
     with pytest.raises(DivergedError, match=r"step 9, and again after 3 returns .*training.clip"):
@@ -40,23 +40,23 @@ def test_so_many_returns_and_then_no_more():
         count_rollback(SkippedSteps(), Record(9, True), saved=False)
 
 
-def test_a_gpu_is_looked_at_a_step_late():
+def test_a_skip_on_a_gpu_is_detected_one_step_late():
     precision = Precision("float32", torch.device("cpu"))
     precision.device = torch.device("cuda")
     late = DivergenceDetector(precision)
-    found = [late.skipped(Record(step, step == 2)) for step in (1, 2, 3, 4)]
-    assert [each and each.step for each in found] == [None, None, 2, None]
+    skipped = [late.skipped(Record(step, step == 2)) for step in (1, 2, 3, 4)]
+    assert [record and record.step for record in skipped] == [None, None, 2, None]
     soon = DivergenceDetector(Precision("float32", torch.device("cpu")))
-    found = [soon.skipped(Record(step, step == 2)) for step in (1, 2, 3)]
-    assert [each and each.step for each in found] == [None, 2, None]
+    skipped = [soon.skipped(Record(step, step == 2)) for step in (1, 2, 3)]
+    assert [record and record.step for record in skipped] == [None, 2, None]
 
 
-def test_float16_lowers_its_scale_to_its_least_before_anything_is_said():
+def test_an_overflow_of_float16_counts_only_at_the_lowest_scale():
     precision = Precision("float16", torch.device("cpu"))
-    divergence, told = DivergenceDetector(precision), []
+    detector, skipped = DivergenceDetector(precision), []
     for step in range(1, 21):
-        record = Record(step, True, lowers_scale=precision.lowering)  # decided before the scale moves
-        precision.scale_by(finite=False)
-        told.append(divergence.skipped(record) is not None)
-    assert precision.scale == Precision.least
-    assert told == [False] * 15 + [True] * 5
+        record = Record(step, True, lowers_scale=precision.can_lower_scale)  # before the scale changes
+        precision.update_scale(finite=False)
+        skipped.append(detector.skipped(record) is not None)
+    assert precision.scale == Precision.min_scale
+    assert skipped == [False] * 15 + [True] * 5

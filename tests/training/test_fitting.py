@@ -1,4 +1,4 @@
-"""Whether the largest micro-batches fit is known before the first step, and what would."""
+"""The memory check before the first step, and compiling every shape."""
 
 import copy
 
@@ -22,22 +22,22 @@ SPEC = {
 
 
 class Shapes:
-    """A planner, as far as shapes go."""
+    """A planner with nothing but shapes."""
 
     micro_batches = 2
     shapes = ((64, 8), (24, 24), (8, 60))
 
 
-class Narrow(LabelSmoothing):
-    """An objective that is refused memory for more than `room` positions."""
+class LimitedMemory(LabelSmoothing):
+    """An objective that runs out of memory above `max_positions` positions."""
 
-    room = 10**9
+    max_positions = 10**9
     error: type[RuntimeError] = torch.OutOfMemoryError
     seen: list[tuple[int, int]]
 
     def forward(self, source, target_in, target_out):
         self.seen.append(tuple(source.shape))
-        if source.numel() > self.room:
+        if source.numel() > self.max_positions:
             message = "you tried to allocate: can't allocate memory" if self.error is RuntimeError else "refused"
             raise self.error(message)
         return super().forward(source, target_in, target_out)
@@ -46,22 +46,22 @@ class Narrow(LabelSmoothing):
 @pytest.fixture
 def objective():
     torch.manual_seed(1)
-    narrow = Narrow(Transformer(**SPEC).build(Vocabulary(source=40, target=40)), Smoothing(epsilon=0.1)).train()
-    narrow.seen = []
-    return narrow
+    limited = LimitedMemory(Transformer(**SPEC).build(Vocabulary(source=40, target=40)), Smoothing(epsilon=0.1)).train()
+    limited.seen = []
+    return limited
 
 
-def test_the_largest_shapes_are_tried_and_nothing_is_changed(objective):
+def test_the_memory_check_tries_the_largest_shapes_and_changes_nothing(objective):
     optimiser = FlatAdam(objective, Adam())
     before = copy.deepcopy((optimiser.vector, optimiser.gradient, optimiser.state()))
     check_memory(objective, optimiser, Shapes(), Precision("float32", CPU))
-    assert sorted(objective.seen) == [(8, 60), (24, 24)]  # the longest in its square, and the most positions
+    assert sorted(objective.seen) == [(8, 60), (24, 24)]  # most positions times length, and most positions
     assert torch.equal(optimiser.vector, before[0])
     assert torch.equal(optimiser.gradient, before[1])
     assert all(torch.equal(tensor, before[2][name]) for name, tensor in optimiser.state().items())
 
 
-def test_every_shape_is_met_and_nothing_is_changed(objective):
+def test_compiling_computes_every_shape_and_changes_nothing(objective):
     optimiser = FlatAdam(objective, Adam())
     before = optimiser.vector.clone()
     compile_shapes(objective, optimiser, Shapes(), Precision("float32", CPU))
@@ -71,22 +71,22 @@ def test_every_shape_is_met_and_nothing_is_changed(objective):
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError, RuntimeError])
-@pytest.mark.parametrize(("room", "micro_batches"), [(500, 4), (200, 8), (100, 16)])
-def test_the_setting_that_fits_is_named(objective, room, micro_batches, error):
-    objective.room, objective.error = room, error
+@pytest.mark.parametrize(("max_positions", "micro_batches"), [(500, 4), (200, 8), (100, 16)])
+def test_the_message_names_the_setting_that_fits(objective, max_positions, micro_batches, error):
+    objective.max_positions, objective.error = max_positions, error
     with pytest.raises(
         RuntimeError, match=rf"do not fit into the memory of cpu: set training.micro_batches: {micro_batches} "
     ):
         check_memory(objective, FlatAdam(objective, Adam()), Shapes(), Precision("float32", CPU))
 
 
-def test_where_nothing_fits_that_is_said(objective):
-    objective.room = 5
+def test_the_message_where_not_one_pair_fits(objective):
+    objective.max_positions = 5
     with pytest.raises(RuntimeError, match=r"and not one pair does: set data.longest below"):
         check_memory(objective, FlatAdam(objective, Adam()), Shapes(), Precision("float32", CPU))
 
 
-def test_other_errors_are_their_own(objective):
-    objective.room, objective.error = 5, ZeroDivisionError
+def test_other_errors_are_raised_unchanged(objective):
+    objective.max_positions, objective.error = 5, ZeroDivisionError
     with pytest.raises(ZeroDivisionError):
         check_memory(objective, FlatAdam(objective, Adam()), Shapes(), Precision("float32", CPU))

@@ -1,4 +1,4 @@
-"""The loop: steps, their records, and going on in the middle."""
+"""The training loop: steps, their records, and resuming."""
 
 import itertools
 import math
@@ -17,7 +17,7 @@ from transduce.model.cross_entropy import Smoothing
 from transduce.text.subwords import Bpe
 from transduce.trainer.checkpoints import Checkpoint, Checkpoints
 from transduce.training import FlatAdam, LabelSmoothing, Precision, Training, training_steps
-from transduce.training.loop import _ahead
+from transduce.training.loop import _prefetched
 from transduce.training.optimiser import Adam
 
 CPU = torch.device("cpu")
@@ -38,8 +38,8 @@ def objective(dropout=0.0, vocabulary=320, epsilon=0.1, seed=5):
     return LabelSmoothing(model, Smoothing(epsilon=epsilon)).train()
 
 
-class Given:
-    """A planner of one step, which has these micro-batches."""
+class OneStepPlanner:
+    """A planner that repeats one step of these micro-batches."""
 
     def __init__(self, *micro_batches):
         tokens = sum(int((micro_batch.target_out != 0).sum()) for micro_batch in micro_batches)
@@ -51,7 +51,7 @@ class Given:
 
 
 def micro_batch(pairs):
-    """One rectangle of pairs of sentences."""
+    """Returns a micro-batch of pairs of sentences."""
 
     def rectangle(rows):
         longest = max(map(len, rows))
@@ -68,7 +68,7 @@ PAIRS = [([4, 5, 6], [7, 8]), ([9], [5, 5, 5, 6, 7]), ([8, 3], [3]), ([6, 6, 6, 
 
 
 def one_step(planner, training=None, precision=None, model=None):
-    """(record, gradient, weights after) of one step in float64."""
+    """Returns the record, the gradient and the weights after one step in float64."""
     model = model or objective(vocabulary=10).double()
     optimiser = FlatAdam(model, Adam())
     steps = training_steps(model, optimiser, planner, training or Training(), precision or Precision("float32", CPU))
@@ -76,18 +76,20 @@ def one_step(planner, training=None, precision=None, model=None):
     return record, optimiser.gradient.clone(), optimiser.vector.clone()
 
 
-def test_pieces_are_one_batch():
-    """The loss is over all words of a step, however they are cut; a mean of means would differ."""
-    whole, gradient, weights = one_step(Given(micro_batch(PAIRS)))
-    parts, gathered, same = one_step(Given(micro_batch(PAIRS[:1]), micro_batch(PAIRS[1:4]), micro_batch(PAIRS[4:])))
+def test_micro_batches_accumulate_to_one_batch():
+    """The loss is a mean over all tokens of a step; a mean of the micro-batches' means would differ."""
+    whole, gradient, weights = one_step(OneStepPlanner(micro_batch(PAIRS)))
+    parts, accumulated, same_weights = one_step(
+        OneStepPlanner(micro_batch(PAIRS[:1]), micro_batch(PAIRS[1:4]), micro_batch(PAIRS[4:]))
+    )
     assert (parts.loss, parts.unsmoothed) == pytest.approx((whole.loss, whole.unsmoothed), rel=1e-12)
-    torch.testing.assert_close(gathered, gradient, rtol=1e-9, atol=1e-13)
-    torch.testing.assert_close(same, weights, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(accumulated, gradient, rtol=1e-9, atol=1e-13)
+    torch.testing.assert_close(same_weights, weights, rtol=1e-9, atol=1e-9)
     assert whole.tokens == parts.tokens == sum(len(target) + 1 for _, target in PAIRS)
 
 
-def test_the_record_is_what_torch_says():
-    record, _, _ = one_step(Given(micro_batch(PAIRS[:2]), micro_batch(PAIRS[2:])), Training(log_every=1))
+def test_the_record_agrees_with_torch():
+    record, _, _ = one_step(OneStepPlanner(micro_batch(PAIRS[:2]), micro_batch(PAIRS[2:])), Training(log_every=1))
     model = objective(vocabulary=10).double()
     smoothed = unsmoothed = 0.0
     for pair in PAIRS:
@@ -104,17 +106,17 @@ def test_the_record_is_what_torch_says():
     assert (record.step, record.epoch, record.position) == (1, 3, Position(3, 2))
 
 
-def test_clipping_shortens_a_long_gradient_and_no_other():
-    record, free, _ = one_step(Given(micro_batch(PAIRS)))
-    clipped, short, _ = one_step(Given(micro_batch(PAIRS)), Training(clip=record.gradient_norm / 3))
+def test_clipping_scales_only_a_gradient_above_the_limit():
+    record, free, _ = one_step(OneStepPlanner(micro_batch(PAIRS)))
+    clipped, short, _ = one_step(OneStepPlanner(micro_batch(PAIRS)), Training(clip=record.gradient_norm / 3))
     torch.testing.assert_close(short, free / 3, rtol=1e-12, atol=1e-15)
     assert clipped.gradient_norm == record.gradient_norm
-    _, same, _ = one_step(Given(micro_batch(PAIRS)), Training(clip=record.gradient_norm * 3))
+    _, same, _ = one_step(OneStepPlanner(micro_batch(PAIRS)), Training(clip=record.gradient_norm * 3))
     assert torch.equal(same, free)
 
 
-class Everything:
-    """A training under way, from which a checkpoint can be taken and into which one can be put."""
+class RunningTraining:
+    """A training that can be saved as a checkpoint and loaded from one."""
 
     def __init__(self, store, micro_batches, clip):
         self.objective = objective(dropout=0.2, vocabulary=265)
@@ -141,7 +143,7 @@ class Everything:
         weights = {name: weight.detach() for name, weight in self.objective.named_parameters()}
         return Checkpoint(self.step, weights, self.optimiser.state(), {"position": self.position})
 
-    def restore(self, checkpoint):
+    def load(self, checkpoint):
         self.step, self.position = checkpoint.step, Position(*checkpoint.state["position"])
         with torch.no_grad():
             for name, weight in self.objective.named_parameters():
@@ -162,34 +164,34 @@ def store(tmp_path_factory):
 
 
 @given(k=st.integers(1, 6), n=st.integers(1, 7), micro_batches=st.integers(1, 3), clip=st.sampled_from([None, 0.5]))
-def test_n_steps_are_k_and_a_checkpoint_and_the_rest(store, tmp_path_factory, k, n, micro_batches, clip):
-    """An epoch has 2 to 5 steps here, so some of these cross its end."""
-    assert 2 <= Everything(store, micro_batches, clip).planner.steps_per_epoch <= 5
-    whole = Everything(store, micro_batches, clip).train(max(n, k)).checkpoint()
+def test_a_resumed_training_is_bit_identical(store, tmp_path_factory, k, n, micro_batches, clip):
+    """An epoch has 2 to 5 steps here, so that some of the trainings cross its end."""
+    assert 2 <= RunningTraining(store, micro_batches, clip).planner.steps_per_epoch <= 5
+    whole = RunningTraining(store, micro_batches, clip).train(max(n, k)).checkpoint()
     checkpoints = Checkpoints(tmp_path_factory.mktemp("checkpoints"), keep=1)
-    checkpoints.save(Everything(store, micro_batches, clip).train(k).checkpoint())
+    checkpoints.save(RunningTraining(store, micro_batches, clip).train(k).checkpoint())
     np.random.seed(1)
     torch.manual_seed(1)
-    parts = Everything(store, micro_batches, clip).restore(checkpoints.load(k)).train(max(n, k) - k).checkpoint()
+    parts = RunningTraining(store, micro_batches, clip).load(checkpoints.load(k)).train(max(n, k) - k).checkpoint()
     assert parts.state == whole.state
     assert all(torch.equal(parts.weights[name], whole.weights[name]) for name in whole.weights)
     assert all(torch.equal(parts.optimiser[name], whole.optimiser[name]) for name in whole.optimiser)
 
 
-def test_every_piece_has_randomness_of_its_own():
-    """Two equal micro-batches of a step are thinned differently, and so is the same micro-batch in the next step."""
+def test_every_micro_batch_has_its_own_randomness():
+    """Dropout differs between equal micro-batches of a step, and between steps."""
 
     def losses(seed):
         model = objective(dropout=0.5, vocabulary=10)
         optimiser = FlatAdam(model, Adam())
-        seen = []
-        model.register_forward_hook(lambda *call: seen.append(call[-1].smoothed.item()))
-        planner = Given(micro_batch(PAIRS), micro_batch(PAIRS))
+        losses_of_calls = []
+        model.register_forward_hook(lambda *call: losses_of_calls.append(call[-1].smoothed.item()))
+        planner = OneStepPlanner(micro_batch(PAIRS), micro_batch(PAIRS))
         training = Training(seed=seed, schedule={"kind": "inverse_square_root", "peak": 1e-30})
         steps = training_steps(model, optimiser, planner, training, Precision("float32", CPU))
         next(steps)
         next(steps)
-        return seen
+        return losses_of_calls
 
     assert len(set(losses(1))) == 4
     assert losses(1) == losses(1)
@@ -200,43 +202,45 @@ def test_a_step_in_bfloat16_learns():
     model = objective(vocabulary=10)
     optimiser = FlatAdam(model, Adam())
     training = Training(schedule={"kind": "inverse_square_root", "warmup": 1, "peak": 0.01})
-    steps = training_steps(model, optimiser, Given(micro_batch(PAIRS)), training, Precision("bfloat16", CPU))
-    found = [next(steps).loss for _ in range(8)]
-    exact, _, _ = one_step(Given(micro_batch(PAIRS)), model=objective(vocabulary=10))
-    assert found[0] == pytest.approx(exact.loss, rel=0.02)
-    assert found[0] != exact.loss
-    assert found[-1] < 0.9 * found[0]
+    steps = training_steps(model, optimiser, OneStepPlanner(micro_batch(PAIRS)), training, Precision("bfloat16", CPU))
+    losses = [next(steps).loss for _ in range(8)]
+    exact, _, _ = one_step(OneStepPlanner(micro_batch(PAIRS)), model=objective(vocabulary=10))
+    assert losses[0] == pytest.approx(exact.loss, rel=0.02)
+    assert losses[0] != exact.loss
+    assert losses[-1] < 0.9 * losses[0]
     assert optimiser.vector.dtype == torch.float32
 
 
-def test_float16_leaves_a_step_out_that_overflows():
+def test_float16_skips_a_step_that_overflows():
     model = objective(vocabulary=10)
     optimiser = FlatAdam(model, Adam())
     precision = Precision("float16", CPU)
     precision.scale = 2.0**150
     before = optimiser.vector.clone()
-    record = next(training_steps(model, optimiser, Given(micro_batch(PAIRS)), Training(), precision))
+    record = next(training_steps(model, optimiser, OneStepPlanner(micro_batch(PAIRS)), Training(), precision))
     assert not math.isfinite(record.gradient_norm)
     assert math.isfinite(record.loss)
     assert torch.equal(optimiser.vector, before)
     assert precision.scale == 2.0**149
 
 
-def test_the_scale_of_float16_leaves_the_gradient_as_it_is(monkeypatch):
+def test_the_scale_of_float16_does_not_change_the_gradient(monkeypatch):
     precision = Precision("float16", CPU)
     monkeypatch.setattr(precision, "cast", Precision("float32", CPU).cast)
-    _, free, _ = one_step(Given(micro_batch(PAIRS)))
-    _, scaled, _ = one_step(Given(micro_batch(PAIRS)), precision=precision)
+    _, free, _ = one_step(OneStepPlanner(micro_batch(PAIRS)))
+    _, scaled, _ = one_step(OneStepPlanner(micro_batch(PAIRS)), precision=precision)
     torch.testing.assert_close(scaled, free, rtol=1e-12, atol=1e-15)
 
 
-def test_a_step_without_a_number_for_a_gradient_changes_no_weight_and_says_so():
+def test_a_step_with_a_gradient_of_nan_is_skipped():
     model = objective(vocabulary=10)
     optimiser = FlatAdam(model, Adam())
     with torch.no_grad():
         model.model.decoder[0].feed_forward.inner.bias[2] = math.inf
     before = optimiser.vector.clone()
-    steps = training_steps(model, optimiser, Given(micro_batch(PAIRS)), Training(), Precision("float32", CPU), after=40)
+    steps = training_steps(
+        model, optimiser, OneStepPlanner(micro_batch(PAIRS)), Training(), Precision("float32", CPU), after=40
+    )
     record = next(steps)
     assert (record.step, record.skipped) == (41, True)
     assert torch.equal(optimiser.vector, before)
@@ -246,16 +250,16 @@ def test_a_step_without_a_number_for_a_gradient_changes_no_weight_and_says_so():
     assert not torch.equal(optimiser.vector, before)
 
 
-def test_steps_made_ahead_are_the_same_steps_and_their_errors_arrive():
-    ahead = _ahead(itertools.count())
-    assert list(itertools.islice(ahead, 5)) == [0, 1, 2, 3, 4]
-    ahead.close()
+def test_prefetching_keeps_the_order_of_steps_and_raises_their_errors():
+    prefetched = _prefetched(itertools.count())
+    assert list(itertools.islice(prefetched, 5)) == [0, 1, 2, 3, 4]
+    prefetched.close()
 
     def failing():
         yield 1
         raise ValueError("the store is gone")
 
-    ahead = _ahead(failing())
-    assert next(ahead) == 1
+    prefetched = _prefetched(failing())
+    assert next(prefetched) == 1
     with pytest.raises(ValueError, match="the store is gone"):
-        next(ahead)
+        next(prefetched)

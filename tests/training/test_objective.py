@@ -1,4 +1,4 @@
-"""The loss of a step against one made of torch's own parts, for both definitions of label smoothing."""
+"""The loss against torch's own functions, for both definitions of label smoothing."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ def model():
 
 
 def targets(epsilon, over):
-    """[words, vocabulary]: the smoothed distributions, written out."""
+    """Returns the smoothed target distributions, [tokens, vocabulary]."""
     right = functional.one_hot(TARGET_OUT[TARGET_OUT != 0], 7).double()
     if over == "all":
         return (1 - epsilon) * right + epsilon / 7
@@ -37,33 +37,33 @@ def targets(epsilon, over):
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.3])
 def test_the_loss_and_its_gradient(epsilon, over):
     mine, theirs = model(), model()
-    found = LabelSmoothing(mine, Smoothing(epsilon=epsilon, over=over))(SOURCE, TARGET_IN, TARGET_OUT)
-    found.smoothed.backward()
+    loss = LabelSmoothing(mine, Smoothing(epsilon=epsilon, over=over))(SOURCE, TARGET_IN, TARGET_OUT)
+    loss.smoothed.backward()
 
     states, _ = theirs(SOURCE, SOURCE != 0, TARGET_IN)
     logits = (states @ theirs.target_embedding.weight.T)[TARGET_OUT != 0]
     expected = -(targets(epsilon, over) * logits.log_softmax(-1)).sum()
     expected.backward()
 
-    assert found.smoothed.item() == pytest.approx(expected.item(), rel=1e-12)
+    assert loss.smoothed.item() == pytest.approx(expected.item(), rel=1e-12)
     right = functional.cross_entropy(logits, TARGET_OUT[TARGET_OUT != 0], reduction="sum")
-    assert found.unsmoothed.item() == pytest.approx(right.item(), rel=1e-12)
-    for (name, one), other in zip(mine.named_parameters(), theirs.parameters(), strict=True):
-        torch.testing.assert_close(one.grad, other.grad, rtol=1e-10, atol=1e-12, msg=name)
+    assert loss.unsmoothed.item() == pytest.approx(right.item(), rel=1e-12)
+    for (name, parameter), expected_parameter in zip(mine.named_parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(parameter.grad, expected_parameter.grad, rtol=1e-10, atol=1e-12, msg=name)
 
 
 def test_over_all_words_it_is_torchs_label_smoothing():
     with torch.no_grad():
         mine = model()
-        found = LabelSmoothing(mine, Smoothing(epsilon=0.1))(SOURCE, TARGET_IN, TARGET_OUT)
+        loss = LabelSmoothing(mine, Smoothing(epsilon=0.1))(SOURCE, TARGET_IN, TARGET_OUT)
         logits = mine.readout(mine(SOURCE, SOURCE != 0, TARGET_IN).states)
         expected = functional.cross_entropy(
             logits.flatten(0, 1), TARGET_OUT.flatten(), ignore_index=0, label_smoothing=0.1, reduction="sum"
         )
-    assert float(found.smoothed) == pytest.approx(float(expected), rel=1e-12)
+    assert float(loss.smoothed) == pytest.approx(float(expected), rel=1e-12)
 
 
-def test_what_experts_want_is_added_for_each_word_to_the_smoothed_loss_alone():
+def test_the_penalty_of_experts_is_added_for_each_token_to_the_smoothed_loss_only():
     torch.manual_seed(8)
     spec = SPEC.as_dictionary()
     expert = {"kind": "feed_forward", "d_ff": 20}
@@ -76,19 +76,19 @@ def test_what_experts_want_is_added_for_each_word_to_the_smoothed_loss_alone():
             mixture.noise.weight.normal_(std=0.3)
     smoothing = Smoothing(epsilon=0.1)
 
-    def seeded(called, *given):
+    def seeded(function, *arguments):
         torch.manual_seed(9)
-        return called(*given)
+        return function(*arguments)
 
-    found = seeded(LabelSmoothing(mixed, smoothing), SOURCE, TARGET_IN, TARGET_OUT)
+    loss = seeded(LabelSmoothing(mixed, smoothing), SOURCE, TARGET_IN, TARGET_OUT)
     states, penalty = seeded(mixed, SOURCE, SOURCE != 0, TARGET_IN)
-    plain, wanted = mixed.readout.loss(states, TARGET_OUT, smoothing), float(penalty.detach())
+    plain, expected_penalty = mixed.readout.loss(states, TARGET_OUT, smoothing), float(penalty.detach())
     tokens = 8
-    assert wanted > 0.05
-    assert found.smoothed.item() == pytest.approx(plain.smoothed.item() + wanted * tokens, rel=1e-6)
-    assert found.unsmoothed.item() == plain.unsmoothed.item()
-    (gradient,) = torch.autograd.grad(found.smoothed, mixtures[0].noise.weight)
-    assert gradient.any()  # the penalty alone hears of how large the noise is
+    assert expected_penalty > 0.05
+    assert loss.smoothed.item() == pytest.approx(plain.smoothed.item() + expected_penalty * tokens, rel=1e-6)
+    assert loss.unsmoothed.item() == plain.unsmoothed.item()
+    (gradient,) = torch.autograd.grad(loss.smoothed, mixtures[0].noise.weight)
+    assert gradient.any()  # only the penalty depends on the size of the noise
 
 
 def test_the_targets_of_a_vocabulary_of_seven():

@@ -1,4 +1,4 @@
-"""Adam over one flat buffer against torch's own, parameter by parameter."""
+"""Adam over one flat buffer against torch's Adam over separate parameters."""
 
 import copy
 
@@ -30,12 +30,12 @@ class Twice(nn.Module):
         return functional.cross_entropy(states @ self.readout.T, tokens.flip(0))
 
 
-WORDS = [torch.randint(7, (11,), generator=torch.Generator().manual_seed(step)) for step in range(5)]
+TOKENS = [torch.randint(7, (11,), generator=torch.Generator().manual_seed(step)) for step in range(5)]
 
 
 def trained(model, clip=None):
     optimiser = FlatAdam(model, SPEC)
-    for step, tokens in enumerate(WORDS, start=1):
+    for step, tokens in enumerate(TOKENS, start=1):
         optimiser.zero_gradient()
         model(tokens).backward()
         if clip is not None:
@@ -45,9 +45,9 @@ def trained(model, clip=None):
 
 
 def reference(model, clip=None):
-    """The same with torch's Adam over a list of parameters, unfused."""
+    """Trains with torch's Adam over a list of parameters, unfused."""
     optimiser = torch.optim.Adam(model.parameters(), betas=SPEC.betas, eps=SPEC.epsilon, fused=False, foreach=False)
-    for step, tokens in enumerate(WORDS, start=1):
+    for step, tokens in enumerate(TOKENS, start=1):
         optimiser.zero_grad()
         model(tokens).backward()
         if clip is not None:
@@ -63,8 +63,8 @@ def test_it_is_torchs_adam(clip):
     mine, theirs = Twice().double(), Twice().double()
     trained(mine, clip)
     reference(theirs, clip)
-    for (name, parameter), other in zip(mine.named_parameters(), theirs.parameters(), strict=True):
-        torch.testing.assert_close(parameter, other, rtol=1e-12, atol=1e-12, msg=name)
+    for (name, parameter), expected in zip(mine.named_parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(parameter, expected, rtol=1e-12, atol=1e-12, msg=name)
 
 
 def test_a_shared_parameter_stays_shared_and_gathers_both_gradients():
@@ -72,15 +72,15 @@ def test_a_shared_parameter_stays_shared_and_gathers_both_gradients():
     optimiser = FlatAdam(model, SPEC)
     assert model.readout is model.table
     optimiser.zero_gradient()
-    model(WORDS[0]).backward()
-    untouched(WORDS[0]).backward()
+    model(TOKENS[0]).backward()
+    untouched(TOKENS[0]).backward()
     torch.testing.assert_close(model.table.grad, untouched.table.grad, rtol=1e-12, atol=1e-14)
     optimiser.update(0.1, FINITE)
     assert model.readout.data_ptr() == model.table.data_ptr()
     assert not torch.equal(model.table, untouched.table)
 
 
-def test_laying_out_changes_no_weight():
+def test_the_layout_changes_no_weight():
     model, untouched = Twice(), Twice()
     FlatAdam(model, SPEC)
     assert all(map(torch.equal, model.parameters(), untouched.parameters()))
@@ -89,7 +89,7 @@ def test_laying_out_changes_no_weight():
 def test_every_weight_and_gradient_is_in_the_buffer():
     model = Twice()
     optimiser = FlatAdam(model, SPEC)
-    model(WORDS[0]).backward()
+    model(TOKENS[0]).backward()
     squares = sum(parameter.grad.double().square().sum() for parameter in model.parameters())
     assert float(optimiser.gradient.double().norm()) == pytest.approx(float(squares.sqrt()), rel=1e-6)
     optimiser.vector.fill_(2.0)
@@ -98,24 +98,24 @@ def test_every_weight_and_gradient_is_in_the_buffer():
     assert all(bool((parameter.grad == 0).all()) for parameter in model.parameters())
 
 
-def test_a_restored_optimiser_goes_on_to_the_bit():
+def test_a_loaded_optimiser_continues_bit_identically():
     whole, halves = Twice(), Twice()
     trained(whole)
-    first = trained_some(halves, 2)
-    kept = {name: tensor.clone() for name, tensor in first.state().items()}
+    first = trained_for(halves, 2)
+    saved = {name: tensor.clone() for name, tensor in first.state().items()}
     again = copy.deepcopy(halves)
     second = FlatAdam(again, SPEC)
-    second.load_state(kept)
-    for step, tokens in enumerate(WORDS[2:], start=3):
+    second.load_state(saved)
+    for step, tokens in enumerate(TOKENS[2:], start=3):
         second.zero_gradient()
         again(tokens).backward()
         second.update(0.01 * step, FINITE)
     assert all(map(torch.equal, again.parameters(), whole.parameters()))
 
 
-def trained_some(model, steps):
+def trained_for(model, steps):
     optimiser = FlatAdam(model, SPEC)
-    for step, tokens in enumerate(WORDS[:steps], start=1):
+    for step, tokens in enumerate(TOKENS[:steps], start=1):
         optimiser.zero_gradient()
         model(tokens).backward()
         optimiser.update(0.01 * step, FINITE)
@@ -130,7 +130,7 @@ def test_the_state_of_another_model_is_refused():
 
 def test_an_update_that_is_not_finite_changes_nothing():
     model = Twice()
-    optimiser = trained_some(model, 2)
+    optimiser = trained_for(model, 2)
     weights, state = optimiser.vector.clone(), {name: tensor.clone() for name, tensor in optimiser.state().items()}
     optimiser.gradient.fill_(float("nan"))
     optimiser.update(0.1, ~FINITE)
@@ -142,18 +142,18 @@ def test_an_update_that_is_not_finite_changes_nothing():
 
 
 def test_the_norm_of_many_numbers_is_exact() -> None:
-    many = nn.Linear(2**12, 2**12, bias=False)
-    optimiser = FlatAdam(many, SPEC)
+    model = nn.Linear(2**12, 2**12, bias=False)
+    optimiser = FlatAdam(model, SPEC)
     optimiser.gradient.copy_(torch.rand(optimiser.gradient.shape, generator=torch.Generator().manual_seed(1)))
     exact = float(optimiser.gradient.double().square().sum().sqrt())
     assert float(optimiser.norm()) == pytest.approx(exact, rel=6e-8)
 
 
 def test_a_state_with_other_parameters_or_another_order_is_refused() -> None:
-    optimiser = FlatAdam(nn.Linear(5, 4), SPEC)
-    saved = optimiser.parameter_shapes()
-    optimiser.check_parameters(saved)
-    optimiser.check_parameters(None)  # of a version that did not save them
-    for other in (saved[::-1], saved[:1], [["weight", [4, 6]], saved[1]]):
+    layout = FlatAdam(nn.Linear(5, 4), SPEC).layout
+    saved = layout.parameter_shapes()
+    layout.check_parameter_shapes(saved)
+    layout.check_parameter_shapes(None)  # of a version that did not save them
+    for changed in (saved[::-1], saved[:1], [["weight", [4, 6]], saved[1]]):
         with pytest.raises(ValueError, match="belongs to another model"):
-            optimiser.check_parameters(other)
+            layout.check_parameter_shapes(changed)

@@ -1,4 +1,4 @@
-"""Float16's loss scale, and which precision `auto` is."""
+"""The loss scale of float16, and the precision that `auto` selects."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def test_auto_is_bfloat16_where_the_processor_multiplies_it_faster(capabilities,
     assert Precision("auto", CPU).name == name
 
 
-def test_auto_is_float32_where_torch_does_not_tell_what_the_processor_can(monkeypatch):
+def test_auto_is_float32_where_torch_does_not_know_the_processor(monkeypatch):
     monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
     assert Precision("auto", CPU).name == "float32"
 
@@ -40,12 +40,12 @@ def test_only_float16_scales(name):
     assert Precision(name, CPU).scale == 1
 
 
-def test_the_scale_halves_at_an_overflow_and_grows_when_steady(monkeypatch):
-    monkeypatch.setattr(Precision, "grows_after", 3)
+def test_the_scale_halves_at_an_overflow_and_doubles_after_finite_steps(monkeypatch):
+    monkeypatch.setattr(Precision, "growth_interval", 3)
     precision = Precision("float16", CPU)
     scales = []
     for finite in (True, False, True, True, True, True, True, True, False):
-        precision.scale_by(finite)
+        precision.update_scale(finite)
         scales.append(precision.scale / 2**15)
     assert scales == [1, 0.5, 0.5, 0.5, 1, 1, 1, 2, 1]
 

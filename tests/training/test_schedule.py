@@ -1,4 +1,4 @@
-"""The rates of section 5.3, literally."""
+"""The learning rates of section 5.3."""
 
 import pytest
 
@@ -28,9 +28,9 @@ def test_the_peak_is_at_the_end_of_the_warmup(schedule):
     assert rates.index(max(rates)) + 1 == 7
 
 
-def test_both_are_one_shape():
+def test_both_schedules_have_the_same_shape():
     paper = Paper(warmup=300)
-    other = InverseSquareRoot(warmup=300, peak=paper.rate(300, 80))
-    assert [other.rate(step, 80) for step in (1, 299, 301, 5000)] == pytest.approx(
+    inverse = InverseSquareRoot(warmup=300, peak=paper.rate(300, 80))
+    assert [inverse.rate(step, 80) for step in (1, 299, 301, 5000)] == pytest.approx(
         [paper.rate(step, 80) for step in (1, 299, 301, 5000)], rel=1e-12
     )

@@ -2,7 +2,7 @@
 
 from transduce.model_directory.config import Config, Weights
 from transduce.model_directory.integrity import fingerprint, verify
-from transduce.model_directory.manifest import CARD, CONFIG, MANIFEST, NEXT, RECIPE, WEIGHTS
+from transduce.model_directory.manifest import CARD, CONFIG, MANIFEST, RECIPE, WEIGHTS, has_model
 from transduce.model_directory.model import Model, weights_of
 from transduce.model_directory.writing import recipe_was_edited, write_model, write_recipe
 
@@ -10,13 +10,13 @@ __all__ = [
     "CARD",
     "CONFIG",
     "MANIFEST",
-    "NEXT",
     "RECIPE",
     "WEIGHTS",
     "Config",
     "Model",
     "Weights",
     "fingerprint",
+    "has_model",
     "recipe_was_edited",
     "verify",
     "weights_of",

@@ -20,6 +20,7 @@ __all__ = [
     "Entry",
     "Manifest",
     "files_of_manifest",
+    "has_model",
     "path_aside",
     "read_manifest",
     "require_model",
@@ -74,12 +75,17 @@ def read_manifest(path: Path) -> dict[str, Any]:
     return manifest
 
 
+def has_model(directory: Path) -> bool:
+    """Returns whether the directory has a model, even where a writer was interrupted."""
+    return (directory / MANIFEST).exists() or (directory / NEXT).exists()
+
+
 def require_model(directory: Path) -> None:
     """Raises ValueError where the directory holds no model."""
     if not directory.is_dir():
         fault = f"{directory} is a file" if directory.exists() else f"there is no model directory {directory}"
         raise ValueError(f"{fault}; name one that `transduce train RECIPE --out DIRECTORY` has made")
-    if not (directory / MANIFEST).exists() and not (directory / NEXT).exists():
+    if not has_model(directory):
         training = directory / "training"
         started = "its training has written no model yet" if training.exists() else f"it has no {MANIFEST}"
         raise ValueError(

@@ -36,8 +36,8 @@ class Model(NamedTuple):
         source, target = _sides(contents, directory)
         if config.vocabulary != Vocabulary(source=source.size, target=target.size):
             raise ValueError(
-                f"{directory}: {CONFIG} and the subwords are of different models: the one has "
-                f"{config.vocabulary.source:,} and {config.vocabulary.target:,} ids, the others {source.size:,} and "
+                f"{directory}: {CONFIG} and the subwords are of different models: {CONFIG} has "
+                f"{config.vocabulary.source:,} and {config.vocabulary.target:,} ids, the subwords {source.size:,} and "
                 f"{target.size:,}; take all files from one model"
             )
         return cls(config, module.eval(), source, target)

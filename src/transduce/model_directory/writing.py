@@ -18,6 +18,7 @@ from transduce.model_directory.manifest import (
     RECIPE,
     VERSION,
     WEIGHTS,
+    has_model,
     path_aside,
     read_manifest,
 )
@@ -53,7 +54,7 @@ def write_model(
 
 def write_recipe(directory: Path, text: str) -> None:
     """Writes the recipe of a run, and its checksum into the manifest where there is a model already."""
-    if not (directory / MANIFEST).exists() and not (directory / NEXT).exists():
+    if not has_model(directory):
         atomic_write_text(directory / RECIPE, text)
         return
     _settle(directory)
@@ -63,7 +64,7 @@ def write_recipe(directory: Path, text: str) -> None:
 
 def recipe_was_edited(directory: Path) -> bool:
     """Returns whether the recipe differs from the one that its model was written with; False without a model."""
-    if not (directory / MANIFEST).exists() and not (directory / NEXT).exists():
+    if not has_model(directory):
         return False
     _settle(directory)
     checksum = read_manifest(directory / MANIFEST)["files"].get(RECIPE)
@@ -81,7 +82,6 @@ def _commit(directory: Path, written: Mapping[str, Callable[[Path], object]], un
     The new files are written beside the old ones. They count from the moment at which `NEXT` exists. Readers read them
     beside their places; this writer or the next one moves them. The card may be edited, so that it is not checked.
     """
-    _settle(directory)
     for name, fill in written.items():
         atomic_write(path_aside(directory, name), fill)
     fresh = checksums_of_files(path_aside(directory, name) for name in written)

@@ -1,4 +1,4 @@
-"""Files that survive: written aside, flushed to the disk, and renamed into place."""
+"""Atomic writes: a crash leaves the old content of a file or the new one."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -12,26 +12,29 @@ __all__ = ["atomic_write", "atomic_write_text", "flush_to_disk", "write_tensors"
 
 
 def atomic_write(path: Path, write: Callable[[Path], object]) -> None:
-    """Has `write` fill a file beside `path`, sees it onto the disk, and puts it in `path`'s place."""
-    aside = path.with_name(f".{path.name}.writing")
+    """Replaces `path` atomically: calls `write` with a temporary path beside it, flushes that file and renames it.
+
+    Removes the temporary file where anything fails, and raises the error.
+    """
+    temporary = path.with_name(f".{path.name}.writing")
     try:
-        write(aside)
-        flush_to_disk(aside)
-        aside.replace(path)
+        write(temporary)
+        flush_to_disk(temporary)
+        temporary.replace(path)
     except BaseException:
-        aside.unlink(missing_ok=True)  # it would keep a full disk full
+        temporary.unlink(missing_ok=True)  # it would keep a full disk full
         raise
     flush_to_disk(path.parent)
 
 
 def atomic_write_text(path: Path, text: str) -> None:
-    """Writes a small file so that it is there whole, or as it was before."""
-    atomic_write(path, lambda aside: aside.write_text(text, "utf-8"))
+    """Writes a text file in UTF-8 atomically."""
+    atomic_write(path, lambda temporary: temporary.write_text(text, "utf-8"))
 
 
 def write_tensors(tensors: Mapping[str, "Tensor"], path: Path) -> None:
-    """Fills a file with tensors; an `OSError` where the disk refuses, for which the library has an error of its own."""
-    # Imported where it is used: it brings torch, which takes seconds, and most files hold no tensors.
+    """Writes tensors in the safetensors format, not atomically; raises OSError where the disk fails."""
+    # Imported here because it imports torch, which takes seconds; most files hold no tensors.
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
@@ -45,7 +48,7 @@ def write_tensors(tensors: Mapping[str, "Tensor"], path: Path) -> None:
 
 
 def flush_to_disk(path: Path) -> None:
-    """Returns when the content of a file or folder has reached the disk."""
+    """Returns when the content of a file, or the entries of a folder, have reached the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

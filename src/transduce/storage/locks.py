@@ -1,4 +1,4 @@
-"""Having a folder to oneself: one training in a run, one fetch in a folder of data; or each process in its turn."""
+"""Locks on folders between the processes of one machine."""
 
 import contextlib
 import fcntl
@@ -10,14 +10,15 @@ __all__ = ["LockHeldError", "exclusive_lock", "wait_for_lock"]
 
 
 class LockHeldError(ValueError):
-    """Another process is at work in a folder."""
+    """Another process holds the lock of a folder."""
 
 
 @contextlib.contextmanager
 def exclusive_lock(folder: Path, work: str) -> Iterator[None]:
-    """Keeps every other `work` of this machine out of `folder`, which is made if need be; `LockHeldError` if one is in.
+    """Locks `folder`, which is created if necessary; raises LockHeldError where another process has locked it.
 
-    The system lets go when a process dies. A network's file system does not tell other machines.
+    `work` says in the message what the other process does, such as "training". The operating system releases the lock
+    of a process that dies. On a network file system other machines may not see the lock.
     """
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
@@ -36,7 +37,7 @@ def exclusive_lock(folder: Path, work: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def wait_for_lock(folder: Path) -> Iterator[None]:
-    """Lets the processes of this machine that want to work in `folder`, which is there, do so one after the other."""
+    """Locks an existing folder; waits while another process of this machine holds the lock."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

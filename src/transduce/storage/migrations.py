@@ -1,4 +1,4 @@
-"""Migrations: files of earlier versions, rewritten as this version has them. Pure functions on dictionaries."""
+"""Migrations from the formats of earlier versions to the current ones: pure functions on dictionaries."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -10,7 +10,7 @@ CONFIG_VERSION: Literal[2] = 2
 
 
 class RenamedKey(NamedTuple):
-    """A key of a recipe that has another name since version 0.1.0; `kind` limits it to one kind of its section."""
+    """A key of a recipe that was renamed after version 0.1.0; `kind` limits it to one kind of its section."""
 
     section: tuple[str, ...]
     old: str
@@ -19,7 +19,7 @@ class RenamedKey(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Names both keys for people."""
+        """Returns a sentence that names both keys."""
         section = ".".join(self.section)
         return f"`{section}.{self.old}` is now `{section}.{self.new}`"
 
@@ -30,12 +30,12 @@ RENAMED_KEYS = (
     RenamedKey(("model",), "longest", "max_positions", kind="convolutional"),
 )
 
-RENAMED_STATE_KEYS = {"words": "tokens"}
+RENAMED_STATE_KEYS = {"words": "tokens", "journal": "log_bytes", "judge": "scored_by"}
 """Keys of a checkpoint's `state.json`, old and new."""
 
 
 def migrate_recipe(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Returns a recipe with its keys renamed, and a sentence for each renamed key; `values` stay as they are."""
+    """Returns a copy of a recipe with its keys renamed, and a sentence for each renamed key."""
     migrated, sentences = dict(values), []
     for renamed in RENAMED_KEYS:
         changed = _rename(migrated, renamed.section, renamed)
@@ -46,7 +46,7 @@ def migrate_recipe(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]
 
 
 def migrate_config(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the content of a `config.json` of version 1 as version 2; any other content comes back unchanged."""
+    """Returns the content of a `config.json` of version 1 as version 2, and any other content unchanged."""
     if values.get("version") != 1:
         return dict(values)
     return {**migrate_recipe(values)[0], "version": CONFIG_VERSION}
@@ -58,7 +58,7 @@ def migrate_state(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rename(values: Mapping[str, Any], section: Sequence[str], renamed: RenamedKey) -> dict[str, Any] | None:
-    """Returns `values` with the key renamed; None where they do not have the old key, or the new key too."""
+    """Returns `values` with the key renamed; None where the old key is missing or the new key exists already."""
     if section:
         inner = values.get(section[0])
         changed = _rename(inner, section[1:], renamed) if isinstance(inner, Mapping) else None

@@ -1,1 +1,1 @@
-"""The whole of a training: prepare, train, validate, checkpoint, select weights, publish a model directory."""
+"""A whole training: prepare, train, validate, save checkpoints, select weights, publish a model directory."""

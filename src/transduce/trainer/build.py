@@ -34,7 +34,7 @@ def build_optimiser(
     group: ProcessGroup,
     say: Callable[[str], None],
 ) -> Optimiser:
-    """Puts the model on the device, whole or this process's share of it, and returns its optimiser."""
+    """Moves the model, or this process's shards of it, to the device and returns the optimiser."""
     if settings.parallel == "sharded" and group.size > 1:
         from transduce.training.sharded import ShardedAdam
 
@@ -48,7 +48,7 @@ def build_optimiser(
 def build_validation(
     recipe: Recipe, prepared: Prepared, model: TranslationModel, smoothing: Smoothing, group: ProcessGroup
 ) -> Validation | None:
-    """Returns what validates `model`; None where the recipe names no corpus for validation."""
+    """Returns the validation of the recipe, checked against `model`; None where the recipe names no corpus for it."""
     data, settings = recipe.data, recipe.training
     if data.validation is None:
         return None
@@ -74,7 +74,7 @@ def describe_training(
     optimiser: Optimiser,
     group: ProcessGroup,
 ) -> TrainingEnvironment:
-    """Returns what a training depends on besides its recipe."""
+    """Returns the environment of a training, which its checkpoints record."""
     names = subwords_files(shared=prepared.source is prepared.target)
     environment = {
         **describe_environment(device),
@@ -93,7 +93,7 @@ def describe_training(
 def describe_start(
     model: TranslationModel, prepared: Prepared, planner: Planner, environment: TrainingEnvironment
 ) -> str:
-    """Says how large the model is, where it is trained, and on how much data."""
+    """Returns a line with the size of the model, the device, the precision and the amount of data."""
     parameters = sum(parameter.numel() for parameter in model.parameters())
     device, precision = (environment.environment[name] for name in ("device", "precision"))
     return (
@@ -104,7 +104,7 @@ def describe_start(
 
 
 def gather_model(model: TranslationModel, vocabulary: Vocabulary, optimiser: Optimiser) -> TranslationModel:
-    """Returns the model as validation reads it: the trained one, or a whole copy of one whose weights are sharded."""
+    """Returns the model for validation: the trained one, or a whole copy of it where its weights are sharded."""
     if not optimiser.lockstep:
         return model
     whole, weights = model.spec.build(vocabulary), optimiser.weights()
@@ -114,13 +114,13 @@ def gather_model(model: TranslationModel, vocabulary: Vocabulary, optimiser: Opt
     return whole.to(next(model.parameters()).device)
 
 
-def describe_difference(other: Config, spec: ModelSpec, vocabulary: Vocabulary) -> str:
-    """Says which settings give the model of `--from` another shape than that of the recipe, and what to do."""
-    before, now = (dict(_flatten(each.as_dictionary())) for each in (other.model, spec))
+def describe_difference(base: Config, spec: ModelSpec, vocabulary: Vocabulary) -> str:
+    """Returns a message: which settings give the model of `--from` another shape than the recipe's, and the remedy."""
+    before, now = (dict(_flatten(settings.as_dictionary())) for settings in (base.model, spec))
     keys = [key for key in {**before, **now} if before.get(key) != now.get(key) and not key.endswith("dropout")]
-    faults = [f"`model.{key}` is {before.get(key)} there and {now.get(key)} in the recipe" for key in keys]
-    if other.vocabulary != vocabulary:
-        faults.append(f"it has {other.vocabulary.target:,} subwords, the recipe {vocabulary.target:,}")
+    faults = [f"`model.{key}` is {before.get(key)} in it and {now.get(key)} in the recipe" for key in keys]
+    if base.vocabulary != vocabulary:
+        faults.append(f"it has {base.vocabulary.target:,} subwords, the recipe {vocabulary.target:,}")
     return f"that model has another shape than `model` of this recipe: {'; '.join(faults)}; name the same preset"
 
 

@@ -1,4 +1,4 @@
-"""When a checkpoint is due, what it holds, and resuming from the newest."""
+"""When a checkpoint is due, what it contains, and resuming from the newest."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -20,12 +20,12 @@ Say = Callable[[str], None]
 
 
 class TrainingEnvironment(NamedTuple):
-    """What a training depends on besides its recipe; each checkpoint has it."""
+    """What a training depends on besides its recipe; every checkpoint records it."""
 
     environment: dict[str, Any]  # hardware and software on which bit-identical weights depend
     fingerprint: str  # of the training data
     subwords: Checksums  # of the tokenizer files
-    judge: list[Any]  # by which measure and on which corpus validations are compared
+    scored_by: list[Any]  # the measure of validations, and the checksum of their corpus
 
     def warning(self, before: Mapping[str, Any]) -> str | None:
         """Returns a warning where the environment differs from the one `before`, else None."""
@@ -40,7 +40,7 @@ class TrainingEnvironment(NamedTuple):
 
 
 class Checkpointer:
-    """Saves and restores weights, optimiser and training state; all processes call it, rank zero owns the files."""
+    """Saves and loads weights, optimiser and state of a training; all processes call it, rank zero has the files."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Checkpointer:
     def is_due(self, state: TrainingState, since: float, record: StepRecord) -> bool:
         """Returns whether to save after this step, `since` seconds after the last checkpoint.
 
-        A checkpoint that falls on a skipped step is put off: nobody should return to weights that diverge.
+        A checkpoint that falls on a skipped step is postponed, because its weights may be diverging.
         """
         steps, seconds = self._settings.save_steps, self._settings.save_seconds
         if steps is not None:
@@ -81,29 +81,29 @@ class Checkpointer:
         *,
         is_due: bool,
     ) -> TrainingState:
-        """Writes a checkpoint and returns the state that it holds; raises `OSError` where it cannot be written.
+        """Writes a checkpoint and returns the state in it; raises OSError in all processes where it cannot be written.
 
-        `is_due` tells checkpoints of the schedule from those of a stop, which are not averaged.
+        `is_due` is True for checkpoints of the schedule and False for those of a stop, which are not averaged.
         """
         log.report()
-        state = state._replace(skips=state.skips._replace(returns=0))
+        state = state._replace(skips=state.skips._replace(rollbacks=0))
         optimiser = self._optimiser.state()
         extra = {
-            "loss_scale": [self._precision.scale, self._precision.steady],
-            "parameters": self._optimiser.parameter_shapes(),
+            "loss_scale": [self._precision.scale, self._precision.finite_steps],
+            "parameters": self._optimiser.layout.parameter_shapes(),
             "is_due": is_due,
             **environment._asdict(),
         }
 
         def write() -> int:
             size = log.flush()
-            saved = {**state._replace(journal=size)._asdict(), **extra}
+            saved = {**state._replace(log_bytes=size)._asdict(), **extra}
             self._checkpoints.save(Checkpoint(state.step, dict(weights), optimiser, saved))
             return size
 
-        size = self._group.on_rank_zero(write)  # what fails on the disk fails in all processes
+        size = self._group.on_rank_zero(write)
         self._retry_step = None
-        return state._replace(journal=size)
+        return state._replace(log_bytes=size)
 
     def log_failure(self, step: int, error: OSError, log: MetricsLog) -> None:
         """Logs that the checkpoint of `step` could not be written, and makes it due again."""
@@ -113,19 +113,19 @@ class Checkpointer:
         log.log_event(step, f"could not save: {error}; {last}; trying again after step {self._retry_step}")
 
     def load_newest(self, environment: TrainingEnvironment, say: Say) -> dict[str, Any] | None:
-        """Loads weights and optimiser of the newest whole checkpoint; returns its saved state, None without one.
+        """Loads weights and optimiser of the newest undamaged checkpoint; returns its saved state, None without one.
 
-        Raises `ValueError` where the data, the subwords or the model are not those that it was trained with.
+        Raises ValueError where the data, the subwords or the model differ from those of the checkpoint.
         """
         loaded: list[Checkpoint] = []
 
         def read() -> dict[str, Any] | None:
-            checkpoint = self._checkpoints.newest(say)
+            checkpoint = self._checkpoints.load_newest(say)
             if checkpoint is None:
                 return None
             self._check_data(checkpoint.state, environment)
-            self._optimiser.check_parameters(checkpoint.state.get("parameters"))
-            self._checkpoints.tidy()
+            self._optimiser.layout.check_parameter_shapes(checkpoint.state.get("parameters"))
+            self._checkpoints.delete_old()
             loaded.append(checkpoint)
             return {**checkpoint.state, "step": checkpoint.step}
 
@@ -142,17 +142,17 @@ class Checkpointer:
             return None
         if warning := environment.warning(saved["environment"]):
             say(warning)
-        self._precision.scale, self._precision.steady = saved["loss_scale"]
+        self._precision.scale, self._precision.finite_steps = saved["loss_scale"]
         state = TrainingState.from_checkpoint(saved["step"], saved)
         say(f"going on after step {state.step}")
-        if saved.get("judge") != environment.judge:
+        if saved.get("scored_by") != environment.scored_by:
             if state.best is not None:
                 say("validations have another measure or corpus from here on: the best score is forgotten")
             state = state._replace(best=None, best_step=None, stale=0)
         return state
 
     def _check_data(self, saved: Mapping[str, Any], environment: TrainingEnvironment) -> None:
-        """Raises `ValueError` where the subwords or the training data have changed."""
+        """Raises ValueError where the subwords or the training data have changed."""
         subwords = saved.get("subwords", environment.subwords)
         if saved["fingerprint"] != environment.fingerprint or subwords != environment.subwords:
             raise ValueError(

@@ -1,7 +1,7 @@
-"""Checkpoints: all that a run needs to go on as if it had never stopped. Nothing in them is ever unpickled.
+"""Checkpoints on disk: everything that a training needs to resume and end with bit-identical weights.
 
-Each is a folder with a manifest of its own. It is written aside, flushed, renamed and read back before an older one
-goes; what is not as it was written is never loaded.
+A checkpoint is a folder with a manifest. It is written beside its place, flushed, renamed and read back before an
+older one is deleted. A damaged checkpoint is never loaded, and nothing is unpickled.
 """
 
 import errno
@@ -24,147 +24,148 @@ WEIGHTS, OPTIMISER, STATE, MANIFEST = "model.safetensors", "optimiser.safetensor
 
 
 class DamagedError(ValueError):
-    """A checkpoint is not as it was written."""
+    """A checkpoint differs from its manifest."""
 
 
 class Checkpoint(NamedTuple):
-    """One moment of a training."""
+    """A training after a step."""
 
     step: int
-    weights: dict[str, Tensor]  # each contiguous, with storage of its own, on the CPU
+    weights: dict[str, Tensor]  # on the CPU, each contiguous and with storage of its own
     optimiser: dict[str, Tensor]
-    state: dict[str, Any]  # position in the data, best score, patience, loss scale, environment …
+    state: dict[str, Any]  # position in the data, best score, loss scale, environment and more
 
 
 class Checkpoints:
-    """The checkpoints of one run, in a folder each; where one is saved, the newest `keep` stay.
+    """The checkpoints of a run, a folder each; `save` keeps the newest `keep` of the schedule and the newest of all.
 
-    Checkpoints at multiples of `every` steps, or saved as due by the clock where it is None, are the schedule's. One of
-    a stop is deleted as soon as the next is written, so that stopping does not change what is averaged later.
+    The schedule's checkpoints are those at multiples of `every` steps, or, where `every` is None and the clock decides,
+    those saved with `is_due`. The others were saved at a stop and are deleted when the next is saved, so that stopping
+    does not change which checkpoints are averaged.
     """
 
     def __init__(self, directory: Path, keep: int = 1, every: int | None = 1) -> None:
         self.directory, self.keep, self.every = directory, keep, every
 
     def steps(self) -> list[int]:
-        """The steps that have a checkpoint, oldest first."""
+        """Returns the steps that have a checkpoint, oldest first."""
         numbers = [path.name.removeprefix("step-") for path in self.directory.glob("step-*") if path.is_dir()]
-        # A folder that somebody has copied, such as `step-00000040.old`, is none of the run's.
+        # A copy that somebody made, such as `step-00000040.old`, does not count.
         return sorted(int(number) for number in numbers if re.fullmatch(r"[0-9]{8,}", number))
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Writes aside, flushes to the disk, renames and reads back: a checkpoint is there whole or not at all.
+        """Writes a checkpoint atomically, reads it back and deletes old ones.
 
-        An `OSError` where it cannot be written; all earlier ones are then as they were.
+        Raises OSError where it cannot be written; earlier checkpoints are then unchanged.
         """
         try:
-            self._save(checkpoint)
+            self._write(checkpoint)
         except OSError:
-            self._forget_begun()  # it would take the room of the next attempt
+            self._delete_unfinished()  # it would take the space of the next attempt
             raise
-        self.tidy()
+        self.delete_old()
 
-    def _save(self, checkpoint: Checkpoint) -> None:
-        """As `save`, leaving what is no longer needed where it is."""
-        place = self._place(checkpoint.step)
-        aside = self.directory / f"writing-{checkpoint.step}"
-        self._forget_begun()
-        aside.mkdir(parents=True)
-        write_tensors(checkpoint.weights, aside / WEIGHTS)
-        write_tensors(checkpoint.optimiser, aside / OPTIMISER)
-        (aside / STATE).write_text(json.dumps({"step": checkpoint.step, **checkpoint.state}, indent=1), "utf-8")
-        files = [aside / name for name in (WEIGHTS, OPTIMISER, STATE)]
-        (aside / MANIFEST).write_text(json.dumps(checksums_of_files(files), indent=1), "utf-8")
-        for path in (*files, aside / MANIFEST, aside):
-            flush_to_disk(path)
-        if place.exists():
-            shutil.rmtree(place)
-        aside.rename(place)
+    def _write(self, checkpoint: Checkpoint) -> None:
+        """Writes a checkpoint atomically and reads it back."""
+        path = self._path(checkpoint.step)
+        temporary = self.directory / f"writing-{checkpoint.step}"
+        self._delete_unfinished()
+        temporary.mkdir(parents=True)
+        write_tensors(checkpoint.weights, temporary / WEIGHTS)
+        write_tensors(checkpoint.optimiser, temporary / OPTIMISER)
+        (temporary / STATE).write_text(json.dumps({"step": checkpoint.step, **checkpoint.state}, indent=1), "utf-8")
+        files = [temporary / name for name in (WEIGHTS, OPTIMISER, STATE)]
+        (temporary / MANIFEST).write_text(json.dumps(checksums_of_files(files), indent=1), "utf-8")
+        for written in (*files, temporary / MANIFEST, temporary):
+            flush_to_disk(written)
+        if path.exists():
+            shutil.rmtree(path)
+        temporary.rename(path)
         flush_to_disk(self.directory)
-        if wrong := self.find_damage(checkpoint.step):
-            shutil.rmtree(place)
-            raise OSError(errno.EIO, f"what was written is not what is read back: {'; '.join(wrong)}", str(place))
+        if faults := self.find_damage(checkpoint.step):
+            shutil.rmtree(path)
+            raise OSError(errno.EIO, f"what was written is not what is read back: {'; '.join(faults)}", str(path))
 
     def load(self, step: int) -> Checkpoint:
-        """The checkpoint of `step`; a `DamagedError` where it is not as it was written."""
-        place = self._checked(step)
-        state = migrate_state(json.loads((place / STATE).read_text("utf-8")))
-        return Checkpoint(state.pop("step"), load_file(place / WEIGHTS), load_file(place / OPTIMISER), state)
+        """Reads the checkpoint of `step`; raises DamagedError where it is damaged."""
+        path = self._undamaged_path(step)
+        state = migrate_state(json.loads((path / STATE).read_text("utf-8")))
+        return Checkpoint(state.pop("step"), load_file(path / WEIGHTS), load_file(path / OPTIMISER), state)
 
     def weights(self, step: int) -> dict[str, Tensor]:
-        """The weights of `step` alone; a `DamagedError` where the checkpoint is not as it was written."""
-        weights: dict[str, Tensor] = load_file(self._checked(step) / WEIGHTS)
+        """Reads the weights of `step` alone; raises DamagedError where any file of the checkpoint is damaged."""
+        weights: dict[str, Tensor] = load_file(self._undamaged_path(step) / WEIGHTS)
         return weights
 
-    def newest(self, say: Callable[[str], None]) -> Checkpoint | None:
-        """The newest that is whole; None where nothing was saved, a `DamagedError` where nothing saved is whole.
+    def load_newest(self, say: Callable[[str], None]) -> Checkpoint | None:
+        """Reads the newest undamaged checkpoint; returns None where nothing was saved.
 
-        Those that are damaged are told, and kept under another name: they are no part of the run any more.
+        Warns of newer, damaged checkpoints and renames them, so that they no longer belong to the run. Raises
+        DamagedError where all checkpoints are damaged.
         """
-        found = None
+        newest = None
         for step in reversed(self.steps()):
             try:
-                found = self.load(step)
+                newest = self.load(step)
                 break
             except DamagedError as error:
                 say(f"warning: {error}; going back to the checkpoint before it")
-        damaged = [step for step in self.steps() if found is None or step > found.step]
-        self._set_aside(damaged)
-        return found
+        self._set_aside([step for step in self.steps() if newest is None or step > newest.step])
+        return newest
 
-    def drop_damaged(self, say: Callable[[str], None]) -> None:
-        """Leaves those that are whole; the others are told, and kept under another name."""
+    def set_damaged_aside(self, say: Callable[[str], None]) -> None:
+        """Warns of damaged checkpoints and renames them; raises DamagedError where all are damaged."""
         damaged = {step: faults for step in self.steps() if (faults := self.find_damage(step))}
         for step, faults in damaged.items():
-            say(f"warning: {self._place(step)} is damaged: {'; '.join(faults)}; it is left out")
+            say(f"warning: {self._path(step)} is damaged: {'; '.join(faults)}; it is left out")
         self._set_aside(damaged)
 
     def _set_aside(self, damaged: Collection[int]) -> None:
         if damaged and len(damaged) == len(self.steps()):
             raise DamagedError(f"no checkpoint in {self.directory} is whole; begin anew with --restart (all is kept)")
         for step in damaged:
-            self._place(step).rename(self._free(f"damaged-{step:08d}"))
+            self._path(step).rename(self._unused_path(f"damaged-{step:08d}"))
 
     def find_damage(self, step: int) -> list[str]:
-        """What is wrong with the checkpoint of `step`, a sentence each."""
-        place = self._place(step)
+        """Returns a sentence for each fault of the files of a checkpoint."""
+        path = self._path(step)
         try:
-            return find_damage(place, json.loads((place / MANIFEST).read_text("utf-8")))
+            return find_damage(path, json.loads((path / MANIFEST).read_text("utf-8")))
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return [f"{MANIFEST} is missing or no manifest"]
 
-    def tidy(self) -> None:
-        """Leaves the newest checkpoint and the newest of the run's own, and nothing of a write that was cut short."""
+    def delete_old(self) -> None:
+        """Deletes unfinished checkpoints, and all but the newest and the newest `keep` of the schedule."""
         steps = self.steps()
-        regular = [step for step in steps if step == steps[-1] or self._is_due(step)]
+        regular = [step for step in steps if step == steps[-1] or self._is_of_schedule(step)]
         for step in set(steps) - set(regular[-self.keep :]):
-            shutil.rmtree(self._place(step))
-        self._forget_begun()
+            shutil.rmtree(self._path(step))
+        self._delete_unfinished()
 
-    def _is_due(self, step: int) -> bool:
-        """Returns whether the schedule asked for the checkpoint of `step`."""
+    def _is_of_schedule(self, step: int) -> bool:
+        """Returns whether the schedule, and not a stop, caused the checkpoint of `step`."""
         if self.every is not None:
             return step % self.every == 0
         try:
-            return bool(json.loads((self._place(step) / STATE).read_text("utf-8")).get("is_due", True))
+            return bool(json.loads((self._path(step) / STATE).read_text("utf-8")).get("is_due", True))
         except (OSError, ValueError, AttributeError):
-            return True  # a damaged checkpoint is for `newest` to find
+            return True  # it is damaged, which `load_newest` reports
 
-    def _forget_begun(self) -> None:
-        """Removes what a write that was cut short has left."""
+    def _delete_unfinished(self) -> None:
+        """Deletes what an interrupted `save` has left."""
         for path in self.directory.glob("writing-*"):
             shutil.rmtree(path, ignore_errors=True)
 
-    def _checked(self, step: int) -> Path:
-        """Where the checkpoint of `step` is, when it is whole."""
-        if wrong := self.find_damage(step):
-            raise DamagedError(f"{self._place(step)} is damaged: {'; '.join(wrong)}")
-        return self._place(step)
+    def _undamaged_path(self, step: int) -> Path:
+        """Returns the path of a checkpoint; raises DamagedError where it is damaged."""
+        if faults := self.find_damage(step):
+            raise DamagedError(f"{self._path(step)} is damaged: {'; '.join(faults)}")
+        return self._path(step)
 
-    def _place(self, step: int) -> Path:
+    def _path(self, step: int) -> Path:
         return self.directory / f"step-{step:08d}"
 
-    def _free(self, name: str) -> Path:
-        """A name in the folder that nothing has yet."""
+    def _unused_path(self, name: str) -> Path:
+        """Returns the path of `name` in the folder, with a number where the name is taken."""
         names = chain([name], (f"{name}-{number}" for number in count(2)))
-        return next(place for place in map(self.directory.joinpath, names) if not place.exists())
+        return next(path for path in map(self.directory.joinpath, names) if not path.exists())

@@ -1,4 +1,4 @@
-"""The journal of a training: `metrics.jsonl`, TensorBoard, and the lines that people watch."""
+"""The metrics log of a training: `metrics.jsonl`, TensorBoard, and lines on the console."""
 
 import contextlib
 import json
@@ -14,14 +14,11 @@ from transduce.training import StepRecord
 
 __all__ = ["MetricsLog"]
 
-EXAMPLES = 3
+EXAMPLES = 3  # translations shown after a validation
 
 
 class MetricsLog:
-    """Writes records of steps and validations; cut back to a checkpoint's length when a training goes on from it.
-
-    Where it is not `enabled`, in all processes of a training but the first, nothing is written.
-    """
+    """Logs steps, validations and events; does nothing but call `say` where it is not `enabled`, as on other ranks."""
 
     def __init__(self, directory: Path, say: Callable[[str], None], total: int | None, *, enabled: bool = True) -> None:
         self.path, self.say, self.total, self.enabled = directory / "metrics.jsonl", say, total, enabled
@@ -32,11 +29,11 @@ class MetricsLog:
 
     @property
     def size(self) -> int:
-        """Bytes of `metrics.jsonl` so far."""
+        """Bytes of `metrics.jsonl`."""
         return self.path.stat().st_size if self.path.exists() else 0
 
-    def cut(self, size: int, step: int) -> None:
-        """Forgets what was written after `size` bytes, which is after `step`."""
+    def truncate(self, size: int, step: int) -> None:
+        """Cuts the log back to `size` bytes, its length in the checkpoint of `step`."""
         if not self.enabled:
             return
         if self.path.exists():
@@ -44,21 +41,18 @@ class MetricsLog:
         self._board = self._open_board(step + 1)
 
     def flush(self) -> int:
-        """Sees `metrics.jsonl` onto the disk, and gives its bytes: a checkpoint says how long it is."""
+        """Flushes `metrics.jsonl` to the disk and returns its length in bytes."""
         if self.enabled and self.path.exists():
             flush_to_disk(self.path)
         return self.size
 
-    def note(self, record: StepRecord) -> None:
-        """Takes a step's record into the next report."""
+    def add_step(self, record: StepRecord) -> None:
+        """Adds a step to the next report."""
         self._pending.append(record)
 
     def report(self) -> None:
-        """Writes and says what the steps since the last report were like, on average."""
-        if not self._pending:
-            return
-        pending, self._pending = self._pending, []
-        records = [record for record in pending if not record.skipped]
+        """Logs the mean over the steps since the last report; skipped steps do not count."""
+        records, self._pending = [record for record in self._pending if not record.skipped], []
         if not records:
             return
         tokens, seconds = sum(record.tokens for record in records), sum(record.seconds for record in records)
@@ -83,56 +77,56 @@ class MetricsLog:
             f"waiting {values['waiting']:.1%}"
         )
 
-    def log_event(self, step: int, what: str) -> None:
-        """Writes and says what is neither a report nor a validation."""
+    def log_event(self, step: int, event: str) -> None:
+        """Logs an event in words, after a report of the steps before it."""
         self.report()
-        self._write({"step": step, "event": what})
-        self.say(f"step {step}: {what}")
+        self._write({"step": step, "event": event})
+        self.say(f"step {step}: {event}")
 
-    def log_validation(self, step: int, seconds: float, found: ValidationResult, corpus: ParallelText) -> None:
-        """Writes and says what a validation found, with three translations to look at."""
+    def log_validation(self, step: int, seconds: float, result: ValidationResult, corpus: ParallelText) -> None:
+        """Logs a validation after `seconds` of training, and shows three translations."""
         values: dict[str, Any] = {
             "step": step,
-            "validation_loss": found.loss,
-            "validation_perplexity": found.perplexity,
-            "accuracy": found.accuracy,
+            "validation_loss": result.loss,
+            "validation_perplexity": result.perplexity,
+            "accuracy": result.accuracy,
         }
-        if found.bleu is not None:
-            values |= {"bleu": found.bleu.score, "signature": found.bleu.signature}
+        if result.bleu is not None:
+            values |= {"bleu": result.bleu.score, "signature": result.bleu.signature}
         self._write(values | {"elapsed": round(seconds, 1)})
-        bleu = f"  BLEU {found.bleu.score:.2f}" if found.bleu else ""
+        bleu = f"  BLEU {result.bleu.score:.2f}" if result.bleu else ""
         self.say(
-            f"validation after step {step}: loss {found.loss:.3f}  perplexity {found.perplexity:.2f}  "
-            f"accuracy {found.accuracy:.1%}{bleu}  ({seconds / 60:.1f} min)"
+            f"validation after step {step}: loss {result.loss:.3f}  perplexity {result.perplexity:.2f}  "
+            f"accuracy {result.accuracy:.1%}{bleu}  ({seconds / 60:.1f} min)"
         )
-        # The same three each time, spread over the corpus, so that one can watch them change.
-        for place in [len(found.outputs) * part // (EXAMPLES + 1) for part in range(1, EXAMPLES + 1)]:
-            if place < len(found.outputs):
+        # The same three lines every time, spread over the corpus, so that one can watch them change.
+        for place in [len(result.outputs) * part // (EXAMPLES + 1) for part in range(1, EXAMPLES + 1)]:
+            if place < len(result.outputs):
                 self.say(f"  source     {corpus.source[place]}")
                 self.say(f"  reference  {corpus.target[place]}")
-                self.say(f"  output     {found.outputs[place]}")
+                self.say(f"  output     {result.outputs[place]}")
 
     def close(self) -> None:
-        """Reports what is pending and sees all of it written."""
+        """Reports pending steps and closes the TensorBoard writer."""
         self.report()
         self._close_board()
 
     def _write(self, values: dict[str, Any]) -> None:
-        """Into both; a disk that is full stops no training, and leaves no half of a line."""
+        """Appends a record to `metrics.jsonl` and TensorBoard; a failure is a warning and leaves no half line."""
         if not self.enabled:
             return
         size = self.size
         try:
             with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({name: _plain(value) for name, value in values.items()}, allow_nan=False) + "\n")
+                file.write(json.dumps({name: _json_value(value) for name, value in values.items()}) + "\n")
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.truncate(self.path, size)
-            self.say(f"warning: could not write the journal: {error}")
+            self.say(f"warning: could not write the metrics log: {error}")
         self._plot(values)
 
     def _plot(self, values: dict[str, Any]) -> None:
-        """For TensorBoard, whose writer, once it has failed, fails for ever: the next values get a new one."""
+        """Writes numbers for TensorBoard; a writer that fails is closed, because it would fail for ever."""
         try:
             self._board = self._board or self._open_board(None)
             for name, value in values.items():
@@ -143,19 +137,20 @@ class MetricsLog:
             self.say(f"warning: could not write for TensorBoard: {error}")
 
     def _close_board(self) -> None:
-        """Sees all plots written, as far as that is possible."""
+        """Closes the TensorBoard writer, whose last values are lost where the disk fails."""
         board, self._board = self._board, None
         if board is not None:
             with contextlib.suppress(OSError):
                 board.close()
 
     def _open_board(self, purge: int | None) -> Any:
-        # Imported where it is used: TensorBoard takes a second to come.
+        """Returns a TensorBoard writer that hides earlier values from step `purge` on."""
+        # Imported here because the import takes a second.
         from torch.utils.tensorboard import SummaryWriter
 
         return SummaryWriter(str(self._events), purge_step=purge)
 
 
-def _plain(value: Any) -> Any:
-    """The value as JSON has it, which knows no infinite number and nothing that is none."""
+def _json_value(value: Any) -> Any:
+    """Returns the value, or None for an infinite number or NaN, which JSON does not have."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""Which weights a model directory has: the last, the best in validation, or the mean of several checkpoints."""
+"""Model selection: the last weights, the best in validation, or the mean of several checkpoints."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ __all__ = ["ModelSelection"]
 
 @dataclass(frozen=True)
 class ModelSelection:
-    """Chooses and publishes the weights of a training; all processes call it, rank zero reads and writes files."""
+    """Selects and publishes the weights of a training; all processes call it, rank zero reads and writes files."""
 
     settings: Training
     checkpoints: Checkpoints
@@ -27,49 +27,49 @@ class ModelSelection:
     group: ProcessGroup
 
     def improved_score(self, state: TrainingState, result: ValidationResult) -> float | None:
-        """Returns the score of a validation that is better than all before, else None."""
+        """Returns the score of a validation where it is better than the best so far, else None."""
         by_bleu = self.settings.validate_by == "bleu" and result.bleu is not None
         score = result.bleu.score if by_bleu and result.bleu else -result.loss
         is_better = not math.isnan(score) and (state.best is None or score > state.best)
         return score if is_better else None
 
-    def choose(self, state: TrainingState, say: Callable[[str], None]) -> Weights:
-        """Returns the weights that the model directory of a finished training is to have."""
+    def select(self, state: TrainingState, say: Callable[[str], None]) -> Weights:
+        """Returns which weights a finished training publishes; sets damaged checkpoints aside where it averages."""
         if self.settings.average is not None:
-            self.group.on_rank_zero(lambda: self.checkpoints.drop_damaged(say))
-        return self._choose(state)
+            self.group.on_rank_zero(lambda: self.checkpoints.set_damaged_aside(say))
+        return self._select(state)
 
     def final_weights(self, state: TrainingState) -> Weights | None:
-        """Returns the weights in the model directory of a finished training; None where it is to have others.
+        """Returns the published weights of a finished training; None where others have yet to be published.
 
-        The best weights stay whatever is asked of validations after the end of the training. So does the mean of
-        checkpoints, though the older ones may be deleted since.
+        Published best weights stay when the settings of validation change later. A published mean stays when its older
+        checkpoints are deleted.
         """
-        published = self.group.on_rank_zero(self.publisher.try_to_read)
+        published = self.group.on_rank_zero(self.publisher.read_or_none)
         if published is None:
             return None
         if self.settings.average is None:
             stays = published.kind == "best"
         else:
             stays = published.kind == "averaged" and published.steps[-1:] == (state.step,)
-        return published if stays or published == self._choose(state) else None
+        return published if stays or published == self._select(state) else None
 
-    def average(self, chosen: Weights) -> dict[str, Tensor]:
-        """Returns the mean of the chosen checkpoints on rank zero, nothing elsewhere."""
+    def average(self, selected: Weights) -> dict[str, Tensor]:
+        """Returns the mean of the selected checkpoints on rank zero, an empty dictionary elsewhere."""
         means: dict[str, Tensor] = {}
-        weights = (self.checkpoints.weights(step) for step in chosen.steps)
+        weights = (self.checkpoints.weights(step) for step in selected.steps)
         self.group.on_rank_zero(lambda: means.update(average_weights(weights)))
         return means
 
-    def publish(self, chosen: Weights, weights: Mapping[str, Tensor], result: ValidationResult | None) -> None:
-        """Writes the model directory with these weights; raises `OSError` in all processes where that fails."""
-        self.group.on_rank_zero(lambda: self.publisher(chosen, weights, result))
+    def publish(self, selected: Weights, weights: Mapping[str, Tensor], result: ValidationResult | None) -> None:
+        """Writes the model directory with these weights; raises OSError in all processes where that fails."""
+        self.group.on_rank_zero(lambda: self.publisher.publish(selected, weights, result))
 
     def read_published(self) -> Weights:
-        """Returns which weights the model directory has; raises `ValueError` where it is damaged."""
+        """Returns which weights the model directory has; raises ValueError where it is damaged."""
         return self.group.on_rank_zero(self.publisher.read)
 
-    def _choose(self, state: TrainingState) -> Weights:
+    def _select(self, state: TrainingState) -> Weights:
         if self.settings.average is not None:
             saved_steps = self.group.on_rank_zero(self.checkpoints.steps)
             return Weights(kind="averaged", steps=tuple(saved_steps[-self.settings.average :]))

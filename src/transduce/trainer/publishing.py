@@ -1,4 +1,4 @@
-"""From a training to a model directory: publishing weights, and averaging the checkpoints of a run."""
+"""Publishing weights as a model directory, and averaging the checkpoints of a run."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,18 +26,18 @@ def publish(
     subwords: tuple[Subwords, Subwords],
     bleu: Score | None,
 ) -> None:
-    """Writes the model directory `out`; `bleu` is what these weights reached in validation."""
+    """Writes the model directory `out`; `bleu` is the validation score of these weights, for the model card."""
     write_model(out, config, weights, subwords, {RECIPE: dump(recipe), CARD: model_card(recipe, config, bleu)})
 
 
 class ModelPublisher:
-    """Writes the model directory of one run, again and again."""
+    """Writes the model directory of one run, each time with other weights."""
 
     def __init__(self, recipe: Recipe, out: Path, vocabulary: Vocabulary, subwords: tuple[Subwords, Subwords]) -> None:
         self._recipe, self._out, self._vocabulary, self._subwords = recipe, out, vocabulary, subwords
 
-    def __call__(self, which: Weights, weights: Mapping[str, Tensor], found: ValidationResult | None) -> None:
-        """With these weights, of which a validation has `found` so much."""
+    def publish(self, selected: Weights, weights: Mapping[str, Tensor], result: ValidationResult | None) -> None:
+        """Writes the model directory with the selected weights and the result of their validation."""
         recipe = self._recipe
         config = Config(
             model=recipe.model,
@@ -45,49 +45,50 @@ class ModelPublisher:
             source_language=recipe.data.source_language,
             target_language=recipe.data.target_language,
             decoding=recipe.decoding,
-            weights=which,
+            weights=selected,
         )
-        publish(self._out, recipe, config, weights, self._subwords, found.bleu if found else None)
+        publish(self._out, recipe, config, weights, self._subwords, result.bleu if result else None)
 
     def read(self) -> Weights:
-        """Which weights the directory holds; a `ValueError` where there is no model, or not a whole one."""
+        """Returns which weights the directory has; raises ValueError where it has no model or a damaged one."""
         return Model.read(self._out).config.weights
 
-    def try_to_read(self) -> Weights | None:
-        """Returns what `read` returns, but None where there is no model, or not a whole one."""
+    def read_or_none(self) -> Weights | None:
+        """Returns which weights the directory has; None where it has no model or a damaged one."""
         try:
             return self.read()
         except ValueError:
             return None
 
 
-def average(run: Path, out: Path, last: int | None, chosen: Sequence[int] = ()) -> Weights:
-    """Writes `out` as the model of `run` with the mean of its last checkpoints, or of those of the chosen steps.
+def average(run: Path, out: Path, last: int | None, steps: Sequence[int] = ()) -> Weights:
+    """Writes the model directory `out` with the mean of the `last` checkpoints of `run`, or of those of `steps`.
 
-    A `ValueError` where there are not so many, or where `out` is not empty: nothing is written over.
+    Raises ValueError where a checkpoint is missing, or where `out` is not empty.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ValueError(f"{out} is not empty: choose another directory for --out")
     model = Model.read(run)
     checkpoints = Checkpoints(run / "training")
-    there = checkpoints.steps()
-    steps = there[-last:] if last else sorted(set(chosen))
-    missing = sorted(set(steps) - set(there))
+    saved = checkpoints.steps()
+    steps = saved[-last:] if last else sorted(set(steps))
+    missing = sorted(set(steps) - set(saved))
     if missing or len(steps) < (last or 1):
-        wanted = f"no checkpoint of step {', '.join(map(str, missing))}" if missing else f"no {last} checkpoints"
+        lacking = f"no checkpoint of step {', '.join(map(str, missing))}" if missing else f"no {last} checkpoints"
         raise ValueError(
-            f"{run} has {wanted}; it has {', '.join(map(str, there)) or 'none'} (`training.keep` says how many stay)"
+            f"{run} has {lacking}; it has {', '.join(map(str, saved)) or 'none'} (`training.keep` says how many stay)"
         )
-    which = Weights(kind="averaged", steps=tuple(steps))
-    config = validated(Config, merged(model.config.as_dictionary(), {"weights": which.as_dictionary()}), place=str(run))
+    averaged = Weights(kind="averaged", steps=tuple(steps))
+    values = merged(model.config.as_dictionary(), {"weights": averaged.as_dictionary()})
+    config = validated(Config, values, place=str(run))
     recipe = read_resolved_recipe(run / RECIPE)
     mean = average_weights(checkpoints.weights(step) for step in steps)
     publish(out, recipe, config, mean, (model.source, model.target), None)
-    return which
+    return averaged
 
 
 def model_card(recipe: Recipe, config: Config, bleu: Score | None) -> str:
-    """A README that a model directory is born with, and that its owner is free to edit."""
+    """Returns the first README of a model directory, which its owner may edit."""
     source, target = config.source_language or "source", config.target_language or "target"
     steps = ", ".join(f"{step:,}" for step in config.weights.steps)
     name = type(config.model).__name__

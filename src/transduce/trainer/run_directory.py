@@ -1,68 +1,68 @@
-"""Claiming a directory for a run: under the recipe that it was begun with, or anew, with what was there kept aside."""
+"""The run directory of a training: begun under one recipe, or restarted with the earlier run moved aside."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from transduce.model_directory import MANIFEST, NEXT, RECIPE, recipe_was_edited, write_recipe
+from transduce.model_directory import RECIPE, has_model, recipe_was_edited, write_recipe
 from transduce.recipe import LARGEST, Recipe, dump, read_resolved_recipe, without_training_paths
 
-__all__ = ["begin_run", "check_is_run_or_empty", "has_saved", "keep_aside"]
+__all__ = ["begin_run", "check_is_run_or_empty", "has_saved", "move_aside"]
 
-# What a recipe may change between one start of a run and the next: (section, key).
-FREE = {
+# Keys of each section that may change when a run is resumed.
+CHANGEABLE = {
     "training": {"steps", "minutes", "patience", "parallel", "log_every", "validate_every", "validate_by"},
     "data": {"validation", "test"},
 }
 
-ASIDE = "before-restart-"  # and a number: where a restart keeps what was there
+ASIDE = "before-restart-"  # and a number: the folder to which a restart moves the earlier run
 
 
-def keep_aside(out: Path, say: Callable[[str], None]) -> None:
-    """Moves what an earlier run wrote into a folder of its own: a restart loses nothing.
+def move_aside(out: Path, say: Callable[[str], None]) -> None:
+    """Moves an earlier run into a folder inside `out`, so that a restart loses nothing.
 
-    A `ValueError` where something else stands there.
+    Raises ValueError where `out` holds something else than a run.
     """
     check_is_run_or_empty(out)
     if not (out / RECIPE).exists() and not ((out / "training").exists() and has_saved(out)):
         return
-    number = 1
-    while (out / f"{ASIDE}{number}").exists():
-        number += 1
-    aside = out / f"{ASIDE}{number}"
+    aside = next(path for number in count(1) if not (path := out / f"{ASIDE}{number}").exists())
     contents = _contents(out)
     aside.mkdir()
-    # The recipe goes last: as long as it is there, what is left is known to be a run.
+    # The recipe moves last: until then an interrupted restart can still be recognised as a run.
     for path in sorted(contents, key=lambda path: path.name == RECIPE):
         path.rename(aside / path.name)
     say(f"the earlier run is kept in {aside}")
 
 
 def _contents(out: Path) -> list[Path]:
-    """What is in a run's directory, but for earlier runs that were set aside."""
+    """Returns the paths in a run directory, except for runs that a restart has moved aside."""
     return [path for path in out.iterdir() if not path.name.startswith(ASIDE)] if out.exists() else []
 
 
 def check_is_run_or_empty(out: Path) -> None:
-    """A `ValueError` where `out` is neither empty nor a run: what a run writes would replace what is its owner's."""
+    """Raises ValueError where `out` is neither empty nor a run, so that a training replaces no other files."""
     if _contents(out) and not _is_run(out):
-        own = (
-            f"holds a {RECIPE} that no run has written" if (out / RECIPE).exists() else "is not empty and holds no run"
-        )
-        raise ValueError(f"{out} {own}; choose another directory for --out")
+        has_recipe = (out / RECIPE).exists()
+        fault = f"holds a {RECIPE} that no run has written" if has_recipe else "is not empty and holds no run"
+        raise ValueError(f"{out} {fault}; choose another directory for --out")
 
 
 def _is_run(out: Path) -> bool:
-    """Whether a run, or the preparation of one, or a restart that was cut short, has written what is here."""
+    """Returns whether a run, the preparation of one or an interrupted restart has written the directory."""
     training = out / "training"
-    prepared = training.is_dir() and (not any(training.iterdir()) or (training / "store").is_dir())
-    restarting = (out / RECIPE).exists() and any(out.glob(f"{ASIDE}*"))
-    return has_saved(out) or prepared or restarting
+    is_prepared = training.is_dir() and (not any(training.iterdir()) or (training / "store").is_dir())
+    is_restarting = (out / RECIPE).exists() and any(out.glob(f"{ASIDE}*"))
+    return has_saved(out) or is_prepared or is_restarting
 
 
 def begin_run(recipe: Recipe, out: Path) -> None:
-    """Writes the recipe into a new run; refuses to go on with one that has saved under a changed recipe."""
+    """Writes the recipe into a new run directory, or into that of a run to resume.
+
+    Raises ValueError where a run with saved weights has another recipe, an edited one, or none.
+    """
     text = dump(recipe)
     if len(text.encode()) > LARGEST:
         raise ValueError(
@@ -71,8 +71,16 @@ def begin_run(recipe: Recipe, out: Path) -> None:
         )
     out.mkdir(parents=True, exist_ok=True)
     check_is_run_or_empty(out)
+    if has_saved(out):
+        _check_can_resume(recipe, out)
+    (out / "training").mkdir(exist_ok=True)
+    write_recipe(out, text)
+
+
+def _check_can_resume(recipe: Recipe, out: Path) -> None:
+    """Raises ValueError where a run that has saved weights cannot be resumed with `recipe`."""
     path = out / RECIPE
-    if path.exists() and has_saved(out):
+    if path.exists():
         if recipe_was_edited(out):
             raise ValueError(
                 f"{path} was edited after the run had written it, so that nobody knows by what recipe it was trained. "
@@ -86,30 +94,28 @@ def begin_run(recipe: Recipe, out: Path) -> None:
                 f"{out} was begun with another recipe: {'; '.join(differences)}. Train into another directory, "
                 "or begin anew with --restart (what is there is kept)"
             )
-    elif not path.exists() and has_saved(out) and (out / "training").exists():
+    elif (out / "training").exists():
         raise ValueError(
             f"{out} holds checkpoints and no {RECIPE}, so that nobody knows what they are of. Put it back, or begin "
             "anew with --restart (what is there is kept)"
         )
-    if (out / MANIFEST).exists() and not (out / "training").exists():
+    if has_model(out) and not (out / "training").exists():
         raise ValueError(
             f"{out} holds a model whose `training` folder is gone, so that it cannot go on. Train into another "
             "directory, or begin anew with --restart (what is there is kept)"
         )
-    (out / "training").mkdir(exist_ok=True)
-    write_recipe(out, text)
 
 
 def has_saved(out: Path) -> bool:
-    """Whether a run has anything that it could go on from, or that was made by its recipe."""
-    return (out / MANIFEST).exists() or (out / NEXT).exists() or any((out / "training").glob("step-*"))
+    """Returns whether a run has saved a model or a checkpoint."""
+    return has_model(out) or any((out / "training").glob("step-*"))
 
 
-def _differences(old: Any, new: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Each key whose value is not what it was, in words; keys that may change are passed over."""
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for key in dict.fromkeys([*old, *new]):
-            if not (len(path) == 1 and key in FREE.get(path[0], ())):
-                yield from _differences(old.get(key), new.get(key), (*path, key))
-    elif old != new:
-        yield f"`{'.'.join(path)}` was {json.dumps(old)} and is {json.dumps(new)}"
+def _differences(before: Any, now: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yields a sentence for each key whose value has changed, except for changeable keys."""
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        for key in dict.fromkeys([*before, *now]):
+            if not (len(path) == 1 and key in CHANGEABLE.get(path[0], ())):
+                yield from _differences(before.get(key), now.get(key), (*path, key))
+    elif before != now:
+        yield f"`{'.'.join(path)}` was {json.dumps(before)} and is {json.dumps(now)}"

@@ -1,4 +1,4 @@
-"""The doors to training: `prepare` writes the store, `train` yields steps, `run_training` trains to the end."""
+"""Entry points of training: `prepare` writes the store, `train` yields steps, `run_training` trains to the end."""
 
 import contextlib
 from collections.abc import Callable, Generator
@@ -14,7 +14,7 @@ from transduce.runtime.device import choose_device, count_cores, keep_freed_memo
 from transduce.runtime.distributed import ProcessGroup, join_process_group, restart_count
 from transduce.runtime.signals import Interrupted
 from transduce.storage.locks import exclusive_lock
-from transduce.trainer.run_directory import begin_run, check_is_run_or_empty, keep_aside
+from transduce.trainer.run_directory import begin_run, check_is_run_or_empty, move_aside
 from transduce.trainer.trainer import Trainer, TrainResult
 from transduce.training import StepRecord
 
@@ -24,12 +24,12 @@ Say = Callable[[str], None]
 
 
 class TrainOptions(NamedTuple):
-    """How to run a recipe, where its result does not depend on it."""
+    """Options of a training that are not in its recipe."""
 
     device: str = "auto"
     threads: int | None = None
     restart: bool = False
-    start_from: Path | None = None  # a model directory whose weights and subwords the training begins with
+    start_from: Path | None = None  # a model directory: the training begins with its weights and subwords
 
 
 DEFAULTS = TrainOptions()
@@ -38,10 +38,10 @@ DEFAULTS = TrainOptions()
 def prepare(
     recipe: Recipe, out: Path, say: Say, start_from: Model | None = None, threads: int | None = None
 ) -> Prepared:
-    """Learns the subwords and writes the store into `out`, unless it is there; returns it opened.
+    """Learns subwords and writes the token store into `out`, or finds it complete; returns it opened.
 
-    With `start_from` the subwords are that model's. All cores work, or `threads`. Raises `ValueError` where `out` holds
-    something else than a run, or where a training has begun on a store that was made of other data.
+    With `start_from` the subwords are that model's. `threads` limits the cores that are used. Raises ValueError where
+    `out` holds something else than a run, or where a training has begun on a store of other data.
     """
     check_is_run_or_empty(out)
     return prepare_corpus(
@@ -67,38 +67,38 @@ def train(
 ) -> Generator[StepRecord, None, TrainResult]:
     """Trains `recipe` into the model directory `out`, or resumes; yields a record a step and returns the result.
 
-    Closing the generator stops the training without a checkpoint: the same call resumes from the last one. It may run
-    in any thread; signals are handled in the main thread alone. Settings of the process (threads, deterministic
-    algorithms, subnormal numbers) hold while the generator is open and are restored after it.
+    Closing the generator stops the training without a checkpoint; the same call resumes from the last one. The
+    generator runs in any thread, but handles signals in the main thread only. It sets threads, deterministic algorithms
+    and subnormal numbers of the process while it is open and restores them afterwards.
 
-    Raises `ValueError` for what the user must mend, `DivergedError` where the loss is not finite whatever the data,
-    `Interrupted` after a signal, and `OSError` where the last checkpoint cannot be written. Saved checkpoints stay.
+    Raises ValueError for faults of the recipe, the files or `out`, DivergedError where the loss is not finite on any
+    data, Interrupted after a signal, and OSError where the last checkpoint cannot be written. Saved checkpoints stay.
     """
     out, start_from = Path(out), Path(start_from) if start_from is not None else None
-    group, chosen = join_process_group(choose_device(device))
+    group, own_device = join_process_group(choose_device(device))
     base = Model.read(start_from) if start_from else None
     keep_freed_memory()
-    speak = say if group.is_rank_zero else _say_nothing
+    speak: Say = say if group.is_rank_zero else lambda line: None
     with contextlib.ExitStack() as stack:
         stack.push(partial(_close_group, group))
-        stack.enter_context(training_numerics(chosen, threads))
+        stack.enter_context(training_numerics(own_device, threads))
 
         def begin() -> None:
             _check_micro_batches(recipe, group.size)
             stack.enter_context(exclusive_lock(out, "training"))
             check_files(recipe.data)
             if restart and restart_count() == 0:
-                keep_aside(out, say)
+                move_aside(out, say)
             begin_run(recipe, out)
             prepare(recipe, out, say, base, threads)
 
         group.on_rank_zero(begin, slow=True)
         prepared = open_store(out / "training" / "store")
-        return (yield from Trainer(recipe, out, prepared, chosen, speak, group).train(base))
+        return (yield from Trainer(recipe, out, prepared, own_device, speak, group).train(base))
 
 
 def run_training(recipe: Recipe, out: Path, options: TrainOptions = DEFAULTS, say: Say = print) -> TrainResult:
-    """Trains to the end and returns the result; raises as `train` does."""
+    """Trains to the end and returns the result; raises the errors of `train`."""
     steps = train(recipe, out, **options._asdict(), say=say)
     while True:
         try:
@@ -109,20 +109,16 @@ def run_training(recipe: Recipe, out: Path, options: TrainOptions = DEFAULTS, sa
 
 
 def _close_group(group: ProcessGroup, kind: type[BaseException] | None, *_: object) -> None:
-    """Leaves the process group; after a failure of this process alone, waiting for the others would hang."""
+    """Leaves the process group, except after an error of this process, when waiting for the others would hang."""
     if kind is None or issubclass(kind, Interrupted | GeneratorExit):
         group.close()
 
 
 def _check_micro_batches(recipe: Recipe, processes: int) -> None:
-    """Raises `ValueError` where a step has fewer micro-batches than there are processes."""
+    """Raises ValueError where a step has fewer micro-batches than there are processes."""
     micro_batches = micro_batches_per_step(recipe.training.batch_tokens, recipe.training.micro_batches)
     if micro_batches < processes:
         raise ValueError(
             f"a step has {micro_batches} micro-batches for {processes} processes: set training.micro_batches: "
             f"{processes}, or more, from the first start on"
         )
-
-
-def _say_nothing(line: str) -> None:
-    """Is `say` in all processes but the first."""

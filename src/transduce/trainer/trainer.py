@@ -1,8 +1,8 @@
-"""A training: prepare, train, validate, save, select weights, and write the model directory.
+"""The trainer: takes steps, validates, saves checkpoints, selects weights and writes the model directory.
 
 `transduce train`, the paper's tables and notebooks call `train` or `run_training`. The same call on the same directory
 resumes after a signal or `kill -9` and ends with weights bit-identical to those of a training that was never stopped.
-The trainer alone makes new `TrainingState`s; checkpointer, model selection and metrics log read them.
+Only the trainer makes new `TrainingState`s; checkpointer and model selection read them.
 """
 
 import contextlib
@@ -50,16 +50,15 @@ from transduce.training import (
 __all__ = ["TrainResult", "Trainer"]
 
 Say = Callable[[str], None]
-Training = Generator[StepRecord, None, "TrainResult"]
 
 
 class TrainResult(NamedTuple):
-    """How a training ended."""
+    """The result of a training."""
 
     step: int
     tokens: int  # target tokens trained on, end symbols included
     seconds: float  # of training, validating and saving, over all starts
-    reason: str
+    reason: str  # why it ended, as a sentence
     weights: Weights
 
 
@@ -78,7 +77,7 @@ class Trainer:
         self.recipe, self.out, self.prepared, self.say, self.group = recipe, out, prepared, say, group
         settings = self.settings = recipe.training
         self.vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
-        build_without_weights(recipe.model, self.vocabulary)  # refuses sizes that no tensor has
+        build_without_weights(recipe.model, self.vocabulary)  # raises ValueError where a size is beyond any tensor
         torch.manual_seed(settings.seed)
         self.model: TranslationModel = recipe.model.build(self.vocabulary)
         smoothing = Smoothing(epsilon=settings.label_smoothing, over=settings.label_smoothing_over)
@@ -95,7 +94,7 @@ class Trainer:
         )
         self.metrics_log = MetricsLog(out, say, settings.steps, enabled=group.is_rank_zero)
         self.validation = build_validation(recipe, prepared, self.model, smoothing, group)
-        checkpoints = Checkpoints(out / "training", settings.kept, settings.save_steps)
+        checkpoints = Checkpoints(out / "training", settings.checkpoints_to_keep, settings.save_steps)
         self.checkpointer = Checkpointer(checkpoints, settings, self.optimiser, self.precision, group)
         publisher = ModelPublisher(recipe, out, self.vocabulary, (prepared.source, prepared.target))
         self.selection = ModelSelection(settings, checkpoints, publisher, group)
@@ -103,14 +102,14 @@ class Trainer:
             prepared, device, self.precision.name, settings, self.validation, self.optimiser, group
         )
 
-    def train(self, start_from: Model | None = None) -> Training:
-        """Trains until steps, minutes or patience are used up, a record a step; the generator returns the result."""
+    def train(self, start_from: Model | None = None) -> Generator[StepRecord, None, TrainResult]:
+        """Yields a record a step until steps, minutes or patience are used up; returns the result."""
         state = self._begin(start_from)
         reason = None if state.validation_pending else state.end_reason(self.settings)
         if reason and (weights := self.selection.final_weights(state)) is not None:
             self.say(f"{self.out} is finished: {reason}")
             return TrainResult(state.step, state.tokens, state.elapsed, reason, weights)
-        self.metrics_log.cut(state.journal, state.step)
+        self.metrics_log.truncate(state.log_bytes, state.step)
         if not reason:
             self.say(describe_start(self.model, self.prepared, self.planner, self.environment))
             self._check_memory()
@@ -122,7 +121,7 @@ class Trainer:
         return TrainResult(state.step, state.tokens, state.elapsed, reason, weights)
 
     def _begin(self, start_from: Model | None) -> TrainingState:
-        """Returns the state to go on from, whose weights the model has: a checkpoint's, or a fresh one."""
+        """Loads the newest checkpoint or the initial weights into the model, and returns the state."""
         state = self.checkpointer.resume(self.environment, self.say)
         if state is not None:
             if start_from is not None:
@@ -135,7 +134,7 @@ class Trainer:
         return TrainingState()
 
     def _loop(self, state: TrainingState) -> Generator[StepRecord, None, tuple[TrainingState, str]]:
-        """Takes steps, with what is due after each, until the training ends; returns the state and the reason."""
+        """Takes steps until the training ends, saving and validating between them; returns the state and the reason."""
         clock = TrainingClock(state.elapsed)
         tracked = track("training", self.settings.steps)
         with collect_signals() as signals, contextlib.closing(self.metrics_log), tracked as progress:
@@ -147,13 +146,13 @@ class Trainer:
                 detector = DivergenceDetector(self.precision)
                 for record in self._steps_after(state):
                     state = state.after(record, self._count_skips(state, detector, record))
-                    self.metrics_log.note(record)
+                    self.metrics_log.add_step(record)
                     progress.update(record.step, self.metrics_log.summary)
                     yield record
                     state, reason = self._after_step(state, record, clock, signals)
                     if reason:
                         return state, reason
-                    if state.skips.too_many:
+                    if state.skips.needs_rollback:
                         state = self._roll_back(state, record)
                         break
         return state, reason
@@ -173,7 +172,7 @@ class Trainer:
     def _after_step(
         self, state: TrainingState, record: StepRecord, clock: TrainingClock, signals: list[int]
     ) -> tuple[TrainingState, str | None]:
-        """Saves, validates and stops where that is due; returns the state and the reason why the training ends."""
+        """Saves, validates and stops as due; returns the state, and the reason where the training ends, else None."""
         elapsed, since_save = self.group.all_reduce_max(*clock.read())
         state = state._replace(elapsed=elapsed)
         if state.step % self.settings.log_every == 0:
@@ -188,21 +187,21 @@ class Trainer:
         if (reason or (signal and not state.skips.in_a_row)) and not is_saved:
             state = self._save(state, is_due=False)
         if signal and not reason:
-            # Nobody should return to weights that may be diverging.
+            # After skipped steps no checkpoint was written, because the weights may be diverging.
             checkpoint = "its last checkpoint" if state.skips.in_a_row else "there"
             self.say(f"stopped after step {state.step}; the same command goes on from {checkpoint}")
             raise Interrupted(int(signal))
         return state, reason
 
     def _count_skips(self, state: TrainingState, detector: DivergenceDetector, record: StepRecord) -> SkippedSteps:
-        """Returns the counts of skipped steps after one more step, which is logged where it was skipped."""
+        """Returns the counts of skipped steps after one more step; logs a skipped step."""
         skipped = detector.skipped(record)
         if skipped:
             self.metrics_log.log_event(skipped.step, "skipped: its gradient was not finite")
-        return state.skips.noted(skipped is not None)
+        return state.skips.after_step(skipped is not None)
 
     def _roll_back(self, state: TrainingState, record: StepRecord) -> TrainingState:
-        """Returns to the weights of the last checkpoint; the data moves on, since it may have been the reason."""
+        """Loads the weights of the last checkpoint; the data moves on, because it may have been the cause."""
         saved = self.checkpointer.load_newest(self.environment, self.say)
         skips = count_rollback(state.skips, record, saved=saved is not None)
         assert saved is not None
@@ -214,7 +213,7 @@ class Trainer:
         return every is not None and state.step % every == 0
 
     def _validate(self, state: TrainingState, clock: TrainingClock) -> TrainingState:
-        """Validates; weights that are better than all before become the model directory's."""
+        """Validates, and publishes the weights where they are the best so far; returns the state afterwards."""
         self.metrics_log.report()
         result = self._measure(state)
         best = None if result is None else self.selection.improved_score(state, result)
@@ -226,7 +225,7 @@ class Trainer:
         return state.after_validation(best)._replace(elapsed=elapsed)
 
     def _measure(self, state: TrainingState) -> ValidationResult | None:
-        """Validates the model as it is now and logs the result; None where the memory does not suffice."""
+        """Validates the current weights and logs the result; returns None where memory does not suffice."""
         assert self.validation is not None
         try:
             result = self.validation(gather_model(self.model, self.vocabulary, self.optimiser))
@@ -239,34 +238,34 @@ class Trainer:
         return result
 
     def _select_weights(self, state: TrainingState) -> Weights:
-        """Puts the weights of a finished training into its model directory and returns which they are."""
-        chosen = self.selection.choose(state, self.say)
-        if chosen.kind == "best":
-            return self.selection.read_published()  # the validation that found them has published them
+        """Publishes the selected weights of a finished training and returns which they are."""
+        selected = self.selection.select(state, self.say)
+        if selected.kind == "best":
+            return self.selection.read_published()  # published by their validation already
         result = None
-        if chosen.kind == "averaged":
-            self.optimiser.load_weights(self.selection.average(chosen))
+        if selected.kind == "averaged":
+            self.optimiser.load_weights(self.selection.average(selected))
             if self.validation is not None:
-                self.say(f"average of {len(chosen.steps)} checkpoints:")
+                self.say(f"average of {len(selected.steps)} checkpoints:")
                 result = self._measure(state)
-        self.selection.publish(chosen, self.optimiser.weights(), result)
-        return chosen
+        self.selection.publish(selected, self.optimiser.weights(), result)
+        return selected
 
     def _try_to_publish(
-        self, chosen: Weights, weights: Mapping[str, torch.Tensor], result: ValidationResult | None = None
+        self, selected: Weights, weights: Mapping[str, torch.Tensor], result: ValidationResult | None = None
     ) -> bool:
-        """Writes the model directory and returns True; a failure is logged, and the earlier model stays."""
+        """Publishes weights and returns True; logs a failure and returns False, and the earlier model stays."""
         try:
-            self.selection.publish(chosen, weights, result)
+            self.selection.publish(selected, weights, result)
         except OSError as error:
-            self.metrics_log.log_event(chosen.steps[-1], f"could not write the model: {error}; the one before it stays")
+            self.metrics_log.log_event(selected.steps[-1], f"could not write the model: {error}; the earlier one stays")
             return False
         return True
 
     def _try_to_save(self, state: TrainingState, clock: TrainingClock) -> tuple[TrainingState, bool]:
-        """Saves a checkpoint that is due; a failure is logged, and the checkpoint is due again some steps later.
+        """Saves a checkpoint of the schedule; returns the state and whether the checkpoint was written.
 
-        Returns the state, and whether the checkpoint was written.
+        Logs a failure, after which the checkpoint is due again some steps later.
         """
         try:
             state = self._save(state, is_due=True)
@@ -277,7 +276,7 @@ class Trainer:
         return state, True
 
     def _save(self, state: TrainingState, *, is_due: bool) -> TrainingState:
-        """Writes a checkpoint, and the model directory where no validation decides what that holds."""
+        """Writes a checkpoint, and its weights into the model directory where no validation selects them."""
         weights = self.optimiser.weights()
         self.group.check_equal(weights.values(), f"the weights of the processes differ after step {state.step}")
         state = self.checkpointer.save(state, weights, self.environment, self.metrics_log, is_due=is_due)
@@ -285,16 +284,16 @@ class Trainer:
             self._try_to_publish(Weights(kind="last", steps=(state.step,)), weights)
         return state
 
-    def _load_weights_of(self, other: Model) -> None:
-        """Begins with the weights of a model of the same shape; settings without weights, as dropout, may differ."""
-        weights = weights_of(other.module)
+    def _load_weights_of(self, base: Model) -> None:
+        """Loads the weights of a model; raises ValueError where its weights differ in names or shapes."""
+        weights = weights_of(base.module)
         shapes = {name: parameter.shape for name, parameter in self.model.named_parameters()}
         if {name: tensor.shape for name, tensor in weights.items()} != shapes:
-            raise ValueError(f"--from: {describe_difference(other.config, self.recipe.model, self.vocabulary)}")
+            raise ValueError(f"--from: {describe_difference(base.config, self.recipe.model, self.vocabulary)}")
         self.optimiser.load_weights(weights)
 
     def _check_memory(self) -> None:
-        """Raises RuntimeError where the largest micro-batch does not fit; finds the validation's batch size."""
+        """Raises RuntimeError where the largest micro-batch, or the longest pair of the validation, does not fit."""
         check_memory(self.objective, self.optimiser, self.planner, self.precision)
         if self.validation is not None:
             self.validation.check_memory(gather_model(self.model, self.vocabulary, self.optimiser))

@@ -1,4 +1,4 @@
-"""What a training remembers besides weights and optimiser; every checkpoint has it in `state.json`."""
+"""The training state: all that a training remembers besides weights and optimiser, as `state.json` has it."""
 
 import time
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ __all__ = ["TrainingClock", "TrainingState"]
 
 
 class TrainingState(NamedTuple):
-    """How far a training has come. The trainer alone makes new ones; all others read."""
+    """The state of a training after a step; only the trainer makes new states."""
 
     step: int = 0
     position: Position = Position()
@@ -21,12 +21,12 @@ class TrainingState(NamedTuple):
     best_step: int | None = None
     stale: int = 0  # validations since the best
     validation_pending: bool = False  # the checkpoint was saved before the validation of its step
-    journal: int = 0  # bytes of `metrics.jsonl`
+    log_bytes: int = 0  # of `metrics.jsonl`
     skips: SkippedSteps = SkippedSteps()
 
     @classmethod
     def from_checkpoint(cls, step: int, saved: Mapping[str, Any]) -> "TrainingState":
-        """Returns the state of the checkpoint of `step`; fields that an older version did not save have defaults."""
+        """Returns the state in the checkpoint of `step`, with defaults for fields that older versions do not have."""
         fields = {name: saved[name] for name in cls._fields if name in saved}
         parts = {"position": Position(*saved["position"]), "skips": SkippedSteps(*saved.get("skips", ()))}
         return cls(**{**fields, **parts, "step": step})
@@ -38,13 +38,13 @@ class TrainingState(NamedTuple):
         )
 
     def after_validation(self, best: float | None) -> "TrainingState":
-        """Returns the state after a validation; `best` is its score, None where an earlier one was as good."""
+        """Returns the state after a validation; `best` is its score where it is the best so far, else None."""
         if best is None:
             return self._replace(validation_pending=False, stale=self.stale + 1)
         return self._replace(validation_pending=False, best=best, best_step=self.step, stale=0)
 
     def end_reason(self, settings: Training) -> str | None:
-        """Returns which of steps, minutes and patience is used up, as a sentence; None where none is."""
+        """Returns why the training ends, as a sentence; None while steps, minutes and patience are left."""
         if settings.steps is not None and self.step >= settings.steps:
             return f"{self.step} steps are done"
         if settings.minutes is not None and self.elapsed >= 60 * settings.minutes:
@@ -67,5 +67,5 @@ class TrainingClock:
         return now - self._started, now - self._saved
 
     def note_save(self) -> None:
-        """Starts the seconds since the last checkpoint anew."""
+        """Sets the seconds since the last checkpoint to zero."""
         self._saved = time.monotonic()

@@ -32,26 +32,26 @@ __all__ = ["ParallelText", "Validation", "ValidationResult", "named_test_set", "
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-BATCH_TOKENS = 2048  # source and target positions of which the loss is computed at once
+BATCH_TOKENS = 2048  # positions of a side whose loss is computed at once
 
 
 class ParallelText(NamedTuple):
-    """Lines of text, side by side."""
+    """Lines of source and target text, aligned by number."""
 
     source: Sequence[str]
     target: Sequence[str]
 
     @property
     def checksum(self) -> str:
-        """Of the text, wherever it lies."""
+        """A checksum of the text of both sides."""
         sums = [checksum_of("\n".join(side).encode())["sha256"] for side in self]
         return "-".join(sums)
 
 
 def read_parallel_text(spec: CorpusSpec) -> ParallelText:
-    """The corpus as text; a `ValueError` where it is empty, for then there is nothing to measure, or is no plain text.
+    """Reads a corpus as text; raises ValueError where it has no pair, or where a file of it is markup.
 
-    Of a memory or a table what lacks a side is left out: there is nothing to translate, or to compare with.
+    Pairs of TMX files and of data sets of the Hub that lack a side are left out, because they cannot be measured.
     """
     lines = list(read_pairs(spec))
     if isinstance(spec, Tmx | Hub):
@@ -67,35 +67,31 @@ def read_parallel_text(spec: CorpusSpec) -> ParallelText:
 
 
 def named_test_set(run: Path, name: str) -> CorpusSpec:
-    """The test set `name` of the recipe that `run` was trained by, or its `validation`."""
+    """Returns the corpus of a test set of the recipe of `run`; `validation` is its validation corpus."""
     data = validated(DataSpec, read_yaml(run / RECIPE).get("data", {}), place=str(run / RECIPE))
-    named = {**data.test, **({"validation": data.validation} if data.validation else {})}
-    if name not in named:
-        raise ValueError(f"--test {name}: {run / RECIPE} names {', '.join(named) or 'no test set'}")
-    return named[name]
+    corpora = {**data.test, **({"validation": data.validation} if data.validation else {})}
+    if name not in corpora:
+        raise ValueError(f"--test {name}: {run / RECIPE} names {', '.join(corpora) or 'no test set'}")
+    return corpora[name]
 
 
 class ValidationResult(NamedTuple):
-    """What a validation found.
+    """The result of a validation; its means are over target tokens, end symbols included."""
 
-    Loss is smoothed, as in training, but without what experts are penalised with; perplexity is not, and of a subword,
-    ends included.
-    """
-
-    loss: float
-    perplexity: float
-    accuracy: float  # share of subwords that are the most probable, all before them given
+    loss: float  # smoothed as in training, without the penalty of experts
+    perplexity: float  # of the unsmoothed loss
+    accuracy: float  # share of tokens that the model ranks first, given the earlier ones of the reference
     bleu: Score | None
     outputs: list[str]
 
 
 def perplexity(loss: float) -> float:
-    """e^loss, of a loss a word; infinite where it would not fit a float."""
+    """Returns e^loss for a loss a token; infinity where it exceeds a float."""
     return math.exp(loss) if loss < 700 else math.inf
 
 
 class Validation:
-    """Measures models on one corpus."""
+    """Measures models on one corpus; the processes of `group` divide the batches among them."""
 
     def __init__(
         self,
@@ -109,24 +105,24 @@ class Validation:
     ) -> None:
         self.corpus, self.source, self.target = corpus, source, target
         self.decoding, self.smoothing, self.group = decoding, smoothing, group
-        self.language = language  # of the target: BLEU cuts some languages in a way of their own
+        self.language = language  # of the target: BLEU has tokenizers of their own for some languages
 
     @torch.inference_mode()
     def check_memory(self, model: TranslationModel) -> None:
-        """Raises `RuntimeError` where the longest pair alone does not fit into memory; larger batches are halved."""
+        """Raises RuntimeError where the longest pair alone does not fit into memory; larger batches are halved."""
         source, target = self.source.encode(self.corpus.source), self.target.encode(self.corpus.target)
         longest = max(zip(source, target, strict=True), key=lambda pair: max(map(len, pair)))
         rows = max(1, BATCH_TOKENS // (max(map(len, longest)) + 1))
         training = model.training
         try:
-            halved(lambda batch: self._batch_sums(model.eval(), batch), [longest] * rows)
+            run_by_halves(lambda batch: self._batch_sums(model.eval(), batch), [longest] * rows)
         finally:
             model.train(training)
 
     def check(self, model: TranslationModel, *, bleu: bool = True) -> None:
-        """A `ValueError` where a line is too long for `model`, or `bleu` is wanted and cannot be had.
+        """Raises ValueError where a line is too long for `model`, or where `bleu` cannot be measured.
 
-        Before a training, and not at its first validation.
+        A training calls it at its start, so that its first validation does not fail.
         """
         if bleu:
             metric_named("bleu", language=self.language)
@@ -139,79 +135,78 @@ class Validation:
 
     @torch.inference_mode()
     def __call__(self, model: TranslationModel, *, translate: bool = True) -> ValidationResult:
-        """Validates `model`, which is left in the mode it came in."""
+        """Validates `model` and leaves its mode unchanged; no BLEU and no outputs where `translate` is False."""
         training = model.training
         model.eval()
         try:
-            smoothed, unsmoothed, right, tokens = self._sums(model)
+            smoothed, unsmoothed, correct, tokens = self._sums(model)
             outputs = self._outputs(model) if translate else []
         finally:
             model.train(training)
         bleu = scores(outputs, [self.corpus.target], language=self.language)["bleu"] if translate else None
-        return ValidationResult(smoothed / tokens, perplexity(unsmoothed / tokens), right / tokens, bleu, outputs)
+        return ValidationResult(smoothed / tokens, perplexity(unsmoothed / tokens), correct / tokens, bleu, outputs)
 
     def _outputs(self, model: TranslationModel) -> list[str]:
-        """The model's translations of the source."""
+        """Returns the model's translations of the source lines."""
         translator = LineTranslator([model], self.source, self.target, self.decoding)
         method = SearchMethod(self.decoding)
         batches = translator.batches(self.corpus.source, method)
-        work = batches[self.group.rank :: self.group.size]
-        mine = self._tracked("translating", lambda batch: translator.translate_batch(batch, method), work)
+        results = self._map_batches("translating", lambda batch: translator.translate_batch(batch, method), batches)
         outputs = ["" for _ in self.corpus.source]
-        for batch, best in zip(batches, self.group.all_gather(mine), strict=True):
-            for number, translations in zip(batch.places, best, strict=True):
-                outputs[number] = translations[0].text
+        for batch, best in zip(batches, results, strict=True):
+            for place, translations in zip(batch.places, best, strict=True):
+                outputs[place] = translations[0].text
         return outputs
 
-    @staticmethod
-    def _tracked(description: str, work: Callable[[Item], Result], batches: Sequence[Item]) -> list[Result]:
-        """Returns the result of `work` on each batch, and counts batches as progress."""
+    def _map_batches(self, description: str, work: Callable[[Item], Result], batches: Sequence[Item]) -> list[Result]:
+        """Returns the result of `work` on each batch; each process works on its part of the batches."""
+        own_batches = batches[self.group.rank :: self.group.size]
         results = []
-        with track(description, len(batches)) as progress:
-            for batch in batches:
+        with track(description, len(own_batches)) as progress:
+            for batch in own_batches:
                 results.append(work(batch))
                 progress.advance()
-        return results
+        return self.group.all_gather(results)
 
     def _sums(self, model: TranslationModel) -> tuple[float, float, float, int]:
-        """Smoothed loss, unsmoothed loss, words predicted right, words: summed over the corpus."""
+        """Returns smoothed loss, unsmoothed loss, correct tokens and all tokens, summed over the corpus."""
         source, target = self.source.encode(self.corpus.source), self.target.encode(self.corpus.target)
-        lengths = torch.tensor([max(len(one), len(other)) + 1 for one, other in zip(source, target, strict=True)])
+        lengths = torch.tensor([max(map(len, pair)) + 1 for pair in zip(source, target, strict=True)])
         batches = list(sentence_batches(lengths.numpy(), BATCH_TOKENS))
 
         def stacked_sums(places: Iterable[int]) -> Tensor:
             pairs_of_batch = [(source[place], target[place]) for place in places]
-            return torch.stack(halved(partial(self._batch_sums, model), pairs_of_batch))
+            return torch.stack(run_by_halves(partial(self._batch_sums, model), pairs_of_batch))
 
-        mine = self._tracked("validating", stacked_sums, batches[self.group.rank :: self.group.size])
         totals = torch.zeros(3, dtype=torch.float64)
-        for sums in self.group.all_gather(mine):  # in the order of one process, so that the sum has its bits
+        # In the order of the batches, so that the sum does not depend on the number of processes.
+        for sums in self._map_batches("validating", stacked_sums, batches):
             totals += sums.sum(0)
-        smoothed, unsmoothed, right = totals.tolist()
-        return smoothed, unsmoothed, right, sum(len(tokens) + 1 for tokens in target)
+        smoothed, unsmoothed, correct = totals.tolist()
+        return smoothed, unsmoothed, correct, sum(len(tokens) + 1 for tokens in target)
 
     def _batch_sums(self, model: TranslationModel, batch: Sequence[tuple[list[int], list[int]]]) -> Tensor:
-        """The three sums of a batch."""
+        """Returns smoothed loss, unsmoothed loss and correct tokens of a batch, summed, as float64 [3] on the CPU."""
         symbols, device = model.spec.symbols, next(model.parameters()).device
-        source = pad_rows([[*left, symbols.end] for left, _ in batch], symbols.pad, device)
-        target_in = pad_rows([[symbols.begin, *right] for _, right in batch], symbols.pad, device)
-        target_out = pad_rows([[*right, symbols.end] for _, right in batch], symbols.pad, device)
-        # `forward` itself: what is compiled of a model is compiled for the shapes of training.
+        source = pad_rows([[*tokens, symbols.end] for tokens, _ in batch], symbols.pad, device)
+        target_in = pad_rows([[symbols.begin, *tokens] for _, tokens in batch], symbols.pad, device)
+        target_out = pad_rows([[*tokens, symbols.end] for _, tokens in batch], symbols.pad, device)
+        # `forward` and not `__call__`, which would compile the model for the shapes of the validation.
         states, _ = model.forward(source, source != symbols.pad, target_in)
         sums = model.readout.evaluate(states, target_out, self.smoothing)
-        return torch.stack([each.double() for each in sums]).cpu()
+        return torch.stack([total.double() for total in sums]).cpu()
 
 
-def halved(work: Callable[[Sequence[Item]], Result], batch: Sequence[Item]) -> list[Result]:
-    """Returns the results of `work` on the batch, or on its halves where memory is refused, and so on.
+def run_by_halves(work: Callable[[Sequence[Item]], Result], batch: Sequence[Item]) -> list[Result]:
+    """Returns the results of `work` on the batch, or on its halves, recursively, where memory does not suffice.
 
-    Raises the `RuntimeError` where memory does not suffice for one item.
+    Raises RuntimeError where memory does not suffice for one item.
     """
     try:
         return [work(batch)]
     except RuntimeError as error:
         if not is_out_of_memory(error) or len(batch) == 1:
             raise
-    # Outside of the handler: the error holds on to what was computed.
+    # Outside of the handler, because the error keeps the tensors of the failed batch alive.
     middle = len(batch) // 2
-    return halved(work, batch[:middle]) + halved(work, batch[middle:])
+    return run_by_halves(work, batch[:middle]) + run_by_halves(work, batch[middle:])

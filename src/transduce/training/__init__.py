@@ -1,7 +1,7 @@
-"""Training (section 5). Never searches or measures.
+"""Training (section 5): loss, optimiser, schedule and training loop; no search, no validation, no files.
 
-Read `schedule` (5.3), `objective` (5.4), `optimiser` (5.3) and `loop` (a step); then `checkpoint` and `averaging`
-(6.1), `precision`, `divergence`, and what many processes need, `sharded`.
+Read `schedule` (5.3), `objective` (5.4), `optimiser` (5.3) and `loop` (one step); then `averaging` (6.1), `precision`,
+`divergence`, and `sharded` for models that do not fit into one device.
 """
 
 from transduce.training.averaging import average_weights

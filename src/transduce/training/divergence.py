@@ -1,4 +1,4 @@
-"""Steps that had to be skipped, and when a training has to go back: several in a row are a reason, one is none."""
+"""Divergence: counts of skipped steps, and when a training rolls back to its last checkpoint or gives up."""
 
 from typing import NamedTuple
 
@@ -7,55 +7,62 @@ from transduce.training.precision import Precision
 
 __all__ = ["DivergedError", "DivergenceDetector", "SkippedSteps", "count_rollback"]
 
-TOLERATED = 5  # skipped steps in a row after which the weights are those of the last checkpoint again
-RETURNS = 3  # that often, with no checkpoint saved in between
+MAX_SKIPS_IN_A_ROW = 5  # after so many the training rolls back to the weights of its last checkpoint
+MAX_ROLLBACKS = 3  # without a checkpoint saved in between; then the training has diverged
 
 
 class DivergedError(RuntimeError):
-    """The loss or its gradient is no longer a number, whatever data it is given."""
+    """The loss or its gradient stays infinite or NaN on any data."""
 
 
 class SkippedSteps(NamedTuple):
-    """What a run remembers of steps whose gradient was no number."""
+    """Counts of the steps of a training that were skipped because their gradient was not finite."""
 
     total: int = 0
     in_a_row: int = 0
-    returns: int = 0  # to a checkpoint, since the last was saved
+    rollbacks: int = 0  # to a checkpoint, since the last one was saved
 
     @property
-    def too_many(self) -> bool:
-        """Whether so many were skipped in a row that the weights are to blame."""
-        return self.in_a_row >= TOLERATED
+    def needs_rollback(self) -> bool:
+        """Whether so many steps in a row were skipped that the weights must be the cause."""
+        return self.in_a_row >= MAX_SKIPS_IN_A_ROW
 
-    def noted(self, skipped: bool) -> "SkippedSteps":
-        """After one more step."""
+    def after_step(self, skipped: bool) -> "SkippedSteps":
+        """Returns the counts after one more step."""
         return self._replace(total=self.total + skipped, in_a_row=self.in_a_row + 1 if skipped else 0)
 
 
 class DivergenceDetector:
-    """Looks at each step, on a GPU a step later, because there no step is waited for."""
+    """Finds skipped steps; on a GPU one step late, so that no step waits for the device."""
 
     def __init__(self, precision: Precision) -> None:
         self._precision = precision
-        self._before: StepRecord | None = None
+        self._previous: StepRecord | None = None
 
     def skipped(self, record: StepRecord) -> StepRecord | None:
-        """The step that was found to be skipped, if one was; float16 lowering its scale is no such step."""
-        late = self._precision.device.type == "cuda" and self._precision.name != "float16"
-        looked, self._before = (self._before, record) if late else (record, None)
-        if looked is None or not looked.skipped or looked.lowers_scale:
+        """Returns the step that was skipped: `record`, on a GPU the one before it; None where it was not skipped.
+
+        A step of float16 that lowers the loss scale does not count.
+        """
+        is_late = self._precision.device.type == "cuda" and self._precision.name != "float16"
+        checked, self._previous = (self._previous, record) if is_late else (record, None)
+        if checked is None or not checked.skipped or checked.lowers_scale:
             return None
-        return looked
+        return checked
 
 
 def count_rollback(skips: SkippedSteps, record: StepRecord, saved: bool) -> SkippedSteps:
-    """After one more return to a checkpoint; a `DivergedError` where none is `saved`, or returning has not helped."""
-    if saved and skips.returns < RETURNS:
-        return skips._replace(in_a_row=0, returns=skips.returns + 1)
-    why = f"and again after {RETURNS} returns to the last checkpoint" if saved else "before there was a checkpoint"
+    """Returns the counts after one more rollback.
+
+    Raises DivergedError where no checkpoint is `saved`, or where `MAX_ROLLBACKS` rollbacks have not helped.
+    """
+    if saved and skips.rollbacks < MAX_ROLLBACKS:
+        return skips._replace(in_a_row=0, rollbacks=skips.rollbacks + 1)
+    again = f"and again after {MAX_ROLLBACKS} returns to the last checkpoint"
+    history = again if saved else "before there was a checkpoint"
     unharmed = "The last checkpoint is unharmed. " if saved else ""
     raise DivergedError(
-        f"training diverged at step {record.step}, {why}: loss {record.loss}, gradient norm {record.gradient_norm}. "
-        f"{unharmed}Lower the learning rate (now {record.rate:.2e}), lengthen "
+        f"training diverged at step {record.step}, {history}: loss {record.loss}, gradient norm "
+        f"{record.gradient_norm}. {unharmed}Lower the learning rate (now {record.rate:.2e}), lengthen "
         "`training.schedule.warmup`, or set `training.clip: 1.0`"
     )

@@ -1,4 +1,4 @@
-"""The loop: a generator of step records. Whoever calls it logs, validates, saves and stops."""
+"""The training loop: a generator of step records. Its caller logs, validates, saves and stops."""
 
 import hashlib
 import math
@@ -22,59 +22,60 @@ from transduce.training.spec import Training
 
 BEGINNING = Position()
 
-# What a process without a micro-batch computes where all have to compute equally many; its weight is 0.
+# In lockstep, a process without a micro-batch of its own computes this one with weight 0.
 BLANK_MICRO_BATCH = MicroBatch(*[np.full((1, 1), END)] * 3)
 
 
 class DeferredMetrics:
-    """What a step found, on its way from the device. Reading waits for that step, and for nothing begun after it."""
+    """Metrics of a step on their way from the device; `read` waits for that step and for no later one."""
 
-    def __init__(self, found: Tensor) -> None:
-        self._found, self._arrived = found, None
-        if found.is_cuda:
-            self._found = torch.empty(found.shape, dtype=found.dtype, pin_memory=True).copy_(found, non_blocking=True)
+    def __init__(self, values: Tensor) -> None:
+        self._values, self._arrived = values, None
+        if values.is_cuda:
+            pinned = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+            self._values = pinned.copy_(values, non_blocking=True)
             self._arrived = torch.cuda.Event()
             self._arrived.record()
 
     def read(self) -> list[float]:
-        """The numbers, in their order."""
+        """Returns the values in their order."""
         if self._arrived is not None:
             self._arrived.synchronize()
-        values: list[float] = self._found.tolist()
+        values: list[float] = self._values.tolist()
         return values
 
 
 class StepRecord(NamedTuple):
-    """What one step did."""
+    """The result of one training step."""
 
     step: int
-    figures: DeferredMetrics  # both losses and the norm of the gradient
+    metrics: DeferredMetrics  # smoothed loss, unsmoothed loss, norm of the gradient
     rate: float
     tokens: int  # target tokens, end symbols included, padding not
     seconds: float
-    waiting: float  # seconds of these spent on waiting for data
+    waiting: float  # of these seconds, those spent on waiting for data
     epoch: int
-    position: Position  # where the next step begins
+    position: Position  # in the data, of the next step
     lowers_scale: bool  # in float16, a gradient that is not finite lowers the loss scale and is no fault
 
     @property
     def loss(self) -> float:
-        """Smoothed, in nats a target token; what experts are penalised with is in it."""
-        return self.figures.read()[0]
+        """The smoothed loss in nats a target token, with the penalty of experts."""
+        return self.metrics.read()[0]
 
     @property
     def unsmoothed(self) -> float:
-        """The same without smoothing: its exponential is the perplexity."""
-        return self.figures.read()[1]
+        """The loss without smoothing in nats a target token; its exponential is the perplexity."""
+        return self.metrics.read()[1]
 
     @property
     def gradient_norm(self) -> float:
-        """Of the gradient before it is clipped."""
-        return self.figures.read()[2]
+        """The norm of the gradient before clipping."""
+        return self.metrics.read()[2]
 
     @property
     def skipped(self) -> bool:
-        """Whether its gradient was no number, so that no weight was changed."""
+        """Whether the gradient was not finite, so that the step changed no weight."""
         return not math.isfinite(self.gradient_norm)
 
 
@@ -89,52 +90,51 @@ def training_steps(
     position: Position = BEGINNING,
     group: ProcessGroup = SINGLE_PROCESS,
 ) -> Iterator[StepRecord]:
-    """Trains for ever, a record a step; goes on after step `after` at `position` of the data.
+    """Trains without end and yields a record a step; begins after step `after`, at `position` of the data.
 
-    The micro-batches of a step are shared out among the processes of `group`; all end it with the same gradient. A step
+    The processes of `group` divide the micro-batches of a step among them and end it with the same gradient. A step
     whose gradient is not finite changes no weight, and the caller counts it; in float16 the loss scale is lowered.
     """
     planned_steps = planner.steps(position, rank=group.rank, size=group.size)
     if precision.device.type == "cuda":
-        planned_steps = _ahead(planned_steps)
+        planned_steps = _prefetched(planned_steps)
     d_model = objective.model.spec.d_model
-    step, before = after, None
+    step, previous = after, None
     while True:
         began = time.perf_counter()
         planned = next(planned_steps)
-        waited = time.perf_counter() - began
+        waiting = time.perf_counter() - began
         step += 1
         rate = training.schedule.rate(step, d_model)
         losses = accumulate_gradients(objective, optimiser, planned, training.seed, step, precision, group)
         norm = clip_gradient(optimiser, training.clip)
         optimiser.update(rate, norm.isfinite())
-        figures = DeferredMetrics(torch.cat([losses, norm.double().view(1)]))
-        record = StepRecord(
-            step, figures, rate, planned.tokens, 0.0, waited, planned.epoch, planned.position, precision.lowering
-        )
+        metrics = DeferredMetrics(torch.cat([losses, norm.double().view(1)]))
+        epoch, lowers_scale = planned.epoch, precision.can_lower_scale
+        record = StepRecord(step, metrics, rate, planned.tokens, 0.0, waiting, epoch, planned.position, lowers_scale)
         if precision.name == "float16":
-            precision.scale_by(not record.skipped)
-        elif before is not None:
-            before.read()  # a GPU is a step behind: it is waited for here, so that the seconds are those of its work
-        before = figures
+            precision.update_scale(not record.skipped)
+        elif previous is not None:
+            previous.read()  # a GPU is one step behind: waiting for it here makes `seconds` those of its work
+        previous = metrics
         yield record._replace(seconds=time.perf_counter() - began)
 
 
 def clip_gradient(optimiser: Optimiser, limit: float | None) -> Float[Tensor, ""]:
-    """Scales the gradient so that its norm is at most `limit`; returns the norm before."""
+    """Scales the gradient down to a norm of at most `limit`; returns the norm before."""
     norm = optimiser.norm()
     if limit is not None:
         optimiser.scale((limit / norm).clamp(max=1.0))
     return norm
 
 
-def _ahead(planned: Iterator[PlannedStep]) -> Iterator[PlannedStep]:
-    """The same steps, each put together while the device is at work on the one before."""
-    with ThreadPoolExecutor(1) as aside:
-        following = aside.submit(next, planned)
+def _prefetched(planned: Iterator[PlannedStep]) -> Iterator[PlannedStep]:
+    """Yields the same steps; a thread prepares each while the device computes the one before."""
+    with ThreadPoolExecutor(1) as thread:
+        following = thread.submit(next, planned)
         while True:
             ready = following.result()
-            following = aside.submit(next, planned)
+            following = thread.submit(next, planned)
             yield ready
 
 
@@ -147,7 +147,7 @@ def accumulate_gradients(
     precision: Precision,
     group: ProcessGroup = SINGLE_PROCESS,
 ) -> Float[Tensor, "2"]:
-    """Leaves the gradient of the mean loss of the step's tokens in the optimiser; gives both mean losses.
+    """Computes the gradient of the step's mean loss a token into the optimiser; returns both mean losses.
 
     `planned` has the micro-batches of this process.
     """
@@ -168,8 +168,8 @@ def accumulate_gradients(
 def forward_backward(
     objective: LabelSmoothing, micro_batch: MicroBatch, weight: float, precision: Precision
 ) -> Float[Tensor, "2"]:
-    """Adds a micro-batch's gradient, times `weight`, to the gradients; returns both sums of its loss."""
-    source, target_in, target_out = _tensors(micro_batch, precision.device)
+    """Adds `weight` times the gradient of a micro-batch to the gradients; returns the sums of both its losses."""
+    source, target_in, target_out = _to_device(micro_batch, precision.device)
     with precision.cast():
         loss = objective(source, target_in, target_out)
     (loss.smoothed * weight).backward()
@@ -177,14 +177,14 @@ def forward_backward(
 
 
 def micro_batch_seed(seed: int, step: int, micro_batch: int) -> int:
-    """The seed of all randomness in one micro-batch: a hash of what it is, never of who computes it."""
+    """Returns the seed of all randomness in a micro-batch: a hash that does not depend on which process computes it."""
     digest = hashlib.blake2b(f"{seed} {step} {micro_batch}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
 
 
-def _tensors(micro_batch: MicroBatch, device: torch.device) -> list[Tensor]:
-    """The micro-batch's three rectangles on the device."""
-    rectangles = [torch.from_numpy(np.ascontiguousarray(tokens)) for tokens in micro_batch]
+def _to_device(micro_batch: MicroBatch, device: torch.device) -> list[Tensor]:
+    """Returns `source`, `target_in` and `target_out` of a micro-batch on the device."""
+    arrays = [torch.from_numpy(np.ascontiguousarray(tokens)) for tokens in micro_batch]
     if device.type == "cuda":
-        return [tokens.pin_memory().to(device, non_blocking=True) for tokens in rectangles]
-    return rectangles
+        return [tokens.pin_memory().to(device, non_blocking=True) for tokens in arrays]
+    return arrays

@@ -1,4 +1,4 @@
-"""What training minimises (section 5.4): the one module that sharding wraps; on a GPU the model in it is compiled."""
+"""The training objective (section 5.4): a model and its loss in one module, which sharding wraps."""
 
 from jaxtyping import Int
 from torch import Tensor, nn
@@ -20,7 +20,10 @@ class LabelSmoothing(nn.Module):
         target_in: Int[Tensor, "batch target"],
         target_out: Int[Tensor, "batch target"],
     ) -> Loss:
-        """Sums of the smoothed and the unsmoothed loss, in nats; padding counts nothing."""
+        """Returns the sums of the smoothed and the unsmoothed loss over all tokens but padding, in nats.
+
+        The penalty of a mixture of experts is added to the smoothed loss, once a token.
+        """
         visible = source != self.model.spec.symbols.pad
         states, penalty = self.model(source, visible, target_in)
         loss: Loss = self.model.readout.loss(states, target_out, self.smoothing)

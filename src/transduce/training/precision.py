@@ -1,4 +1,4 @@
-"""The numbers that training computes in: master weights are float32 always; products may be narrower."""
+"""The precision of training: weights are float32, products may be bfloat16 or float16."""
 
 import contextlib
 from typing import Any
@@ -9,33 +9,33 @@ from transduce.runtime.device import has_fast_bfloat16
 
 
 class Precision:
-    """Autocast to a precision, and float16's loss scale, which keeps small gradients from vanishing."""
+    """Autocast to a precision; in float16 also a loss scale, which keeps small gradients from vanishing."""
 
-    grows_after = 2000  # steps without an overflow
-    least = 1.0  # below it nothing would be gained: what overflows there is no number in float32 either
+    growth_interval = 2000  # steps in a row without an overflow after which the scale doubles
+    min_scale = 1.0  # a lower scale would not help: what overflows at 1 overflows in float32 too
 
     def __init__(self, name: str, device: torch.device) -> None:
         if name == "auto":
             name = "bfloat16" if has_fast_bfloat16(device) else "float32"
         self.name, self.device = name, device
         self.scale = 2.0**15 if name == "float16" else 1.0
-        self.steady = 0
+        self.finite_steps = 0  # in a row
 
     def cast(self) -> contextlib.AbstractContextManager[Any]:
-        """Within it, products run in the chosen precision."""
+        """Returns a context in which products are computed in this precision."""
         if self.name == "float32":
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=getattr(torch, self.name))
 
     @property
-    def lowering(self) -> bool:
-        """Whether an overflow only lowers the scale, and says nothing about the training."""
-        return self.name == "float16" and self.scale > self.least
+    def can_lower_scale(self) -> bool:
+        """Whether an overflow is no sign of divergence, because the loss scale can still be lowered."""
+        return self.name == "float16" and self.scale > self.min_scale
 
-    def scale_by(self, finite: bool) -> None:
-        """Moves float16's scale by whether a step's gradients were finite."""
-        self.steady = self.steady + 1 if finite else 0
+    def update_scale(self, finite: bool) -> None:
+        """Halves the loss scale after a gradient that was not `finite`; doubles it after many that were."""
+        self.finite_steps = self.finite_steps + 1 if finite else 0
         if not finite:
-            self.scale = max(self.scale / 2, self.least)
-        elif self.steady % self.grows_after == 0:
+            self.scale = max(self.scale / 2, self.min_scale)
+        elif self.finite_steps % self.growth_interval == 0:
             self.scale *= 2

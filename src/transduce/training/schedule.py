@@ -14,7 +14,7 @@ class Paper(Spec):
     warmup: int = Field(default=4000, ge=1, description="Steps until the highest rate.")
 
     def rate(self, step: int, d_model: int) -> float:
-        """The rate of `step`, counted from 1."""
+        """Returns the rate of `step`, counted from 1."""
         return d_model**-0.5 * min(step**-0.5, step * self.warmup**-1.5)
 
 
@@ -26,7 +26,7 @@ class InverseSquareRoot(Spec):
     peak: float = Field(default=5e-4, gt=0, description="Highest rate.")
 
     def rate(self, step: int, d_model: int) -> float:
-        """The rate of `step`, counted from 1; `d_model` has no say."""
+        """Returns the rate of `step`, counted from 1; `d_model` is ignored."""
         return self.peak * min(step / self.warmup, (self.warmup / step) ** 0.5)
 
 

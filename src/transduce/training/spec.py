@@ -1,4 +1,4 @@
-"""The recipe's `training` section."""
+"""The `training` section of a recipe."""
 
 import math
 from typing import Annotated, Literal
@@ -62,7 +62,7 @@ class Training(Spec):
     @field_validator("save_every")
     @classmethod
     def _steps_or_minutes(cls, value: int | str) -> int | str:
-        """Steps, or a text such as `10 min`."""
+        """Returns the value where it is a number of steps or a string such as `10 min`; raises ValueError otherwise."""
         if isinstance(value, int) and value >= 1:
             return value
         number, _, unit = str(value).partition(" ")
@@ -71,9 +71,12 @@ class Training(Spec):
         return value
 
     @model_validator(mode="after")
-    def _patience_counts_something(self) -> "Training":
+    def _check_patience(self) -> "Training":
         if self.patience is not None and self.validate_every is None:
-            raise ValueError("`patience` counts validations, and `validate_every: null` makes none: set either")
+            raise ValueError(
+                "`patience` counts validations, and `validate_every: null` makes none: set `validate_every`, or "
+                "`patience: null`"
+            )
         return self
 
     @property
@@ -87,6 +90,6 @@ class Training(Spec):
         return None if isinstance(self.save_every, int) else 60 * float(self.save_every.split()[0])
 
     @property
-    def kept(self) -> int:
-        """How many checkpoints stay on disk: enough to average."""
+    def checkpoints_to_keep(self) -> int:
+        """Number of checkpoints that stay on disk, enough to average."""
         return max(self.keep, self.average or 1)
