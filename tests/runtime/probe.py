@@ -1,8 +1,9 @@
 """Trains some steps, under `torchrun` or alone; rank 0 saves gradients and weights.
 
-    python probe.py RECIPE STORE OUT STEPS MICRO_BATCHES PARALLEL [mean]
+    python probe.py RECIPE STORE OUT STEPS MICRO_BATCHES PARALLEL [mean|draws]
 
-`mean` plants a bug: gradients are averaged over the processes instead of added.
+`mean` plants a bug: gradients are averaged over the processes instead of added. With `draws` every process but rank 0
+has drawn other weights before the training begins.
 """
 
 import sys
@@ -51,6 +52,11 @@ def main(recipe: str, store: str, out: str, steps: str, micro_batches: str, para
     loaded = load(Path(recipe), [*changes, "training.batch_tokens=2048", "model.dropout=0.3"])
     training = loaded.training.model_copy(update={"schedule": Constant()})
     run = Trainer(loaded, Path(out).parent / "unused", open_store(Path(store)), device, lambda line: None, group)
+    if bug == "draws":
+        with torch.no_grad():
+            for parameter in run.model.parameters():
+                parameter.add_(group.rank)
+        run._begin(None)
     names, norms, first = dict(run.model.named_parameters()), [], {}
     records = training_steps(run.objective, run.optimiser, run.planner, training, run.precision, group=group)
     for record in records:

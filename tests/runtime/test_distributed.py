@@ -65,6 +65,7 @@ def test_the_result_of_rank_zero_is_returned_on_all_processes(slow, monkeypatch)
         (OSError(28, "No space left on device", "model"), OSError),
         (ValueError("name fewer corpora"), OtherProcessError),
         (RuntimeError("diverged"), OtherProcessError),
+        (KeyboardInterrupt("Ctrl-C"), OtherProcessError),
     ],
 )
 def test_an_error_of_rank_zero_is_raised_on_all_processes(error, elsewhere, monkeypatch):
@@ -232,6 +233,7 @@ def test_a_changed_recipe_is_reported_once(micro, runs, tmp_path):
 
 
 @functools.cache
+@functools.cache
 def probed(micro, processes, *arguments):
     """Runs `probe.py` in several processes and returns what it saves."""
     out = micro / f"probe-{processes}-{'-'.join(arguments)}.pt"
@@ -267,6 +269,12 @@ def test_several_processes_equal_one_with_as_many_micro_batches(runs, micro, pro
     assert_the_same_training(actual, single)
     share = actual["local_size"] / single["local_size"]
     assert share == 1 if parallel == "replicated" else share == pytest.approx(1 / processes, rel=0.1)
+
+
+@pytest.mark.parametrize("parallel", ["replicated", "sharded"])
+def test_processes_that_drew_other_weights_begin_with_those_of_rank_zero(runs, micro, parallel):
+    single = probed(micro, 1, "50", "2", "replicated")
+    assert_the_same_training(probed(micro, 2, "50", "2", parallel, "draws"), single)
 
 
 def test_the_test_detects_a_mean_instead_of_a_sum(runs, micro):
