@@ -5,7 +5,7 @@ import functools
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,10 +30,7 @@ from transduce.runtime.progress import Progress, track
 if TYPE_CHECKING:
     from transduce.bulk.job import TranslationJob
     from transduce.search import Decoding
-    from transduce.translation.output_format import OutputFormat
-    from transduce.translation.results import Translation
     from transduce.translation.search_method import SearchMethod
-    from transduce.translation.translator import Translator
 
 SHARD_LINES = 2000
 
@@ -65,6 +62,7 @@ def translate(
     actors: Annotated[int | None, typer.Option(min=1, help="Models that work at once, with --engine ray.")] = None,
 ) -> None:
     """Translates lines; one line in gives one line out, and an empty line stays empty."""
+    from transduce.bulk.job import TranslationJob
     from transduce.translation.line_translator import BATCH_TOKENS
     from transduce.translation.output_format import OutputFormat
 
@@ -82,19 +80,14 @@ def translate(
         raise ValueError("--alignments: its table has no columns for --scores and --n-best; add --json")
     output_format = OutputFormat(scores=scores or n_best > 1, alignments=alignments, json=as_json)
     batch_tokens = batch_tokens or BATCH_TOKENS
+    job = TranslationJob.of(runs, method, output_format, precision.value, batch_tokens, device, threads)
     if engine is None:
         refuse_options({"--shard-lines": shard_lines, "--actors": actors}, "is for --engine")
         check_writable(out, overwrite=overwrite)
         check_no_partial(out, overwrite=overwrite)
-        translator = _load(runs, output_format, device, threads, precision)
-        translate_lines = functools.partial(translator.translate_lines, method=method, batch_tokens=batch_tokens)
-        windows, prefixes = _windows(text, prefix)
-        _translate_windows(translator, translate_lines, output_format, windows, prefixes, out)
+        _translate_windows(job, *_windows(text, prefix), out)
     else:
-        from transduce.bulk.job import TranslationJob
-
         refuse_options({"--overwrite": overwrite or None}, "is not for --engine")
-        job = TranslationJob.of(runs, method, output_format, precision.value, batch_tokens, device, threads)
         _translate_in_bulk(job, text, prefix, out, engine, shard_lines or SHARD_LINES, actors)
 
 
@@ -139,20 +132,6 @@ def _search_method(
     return SearchMethod(decoding, n_best, greedy, sampling, 1 if seed is None else seed)
 
 
-def _load(
-    runs: list[Path], output_format: "OutputFormat", device: str, threads: int | None, precision: PrecisionName
-) -> "Translator":
-    """Loads the models; raises ValueError where the output has alignments and the first model does not."""
-    from transduce.runtime.device import set_up_device
-    from transduce.translation.translator import Translator
-
-    chosen = set_up_device(device, threads)
-    translator = Translator.load(*runs, device=str(chosen), precision=precision.value)
-    if output_format.alignments:
-        translator.check_explicable()
-    return translator
-
-
 def _windows(text: Path | None, prefix: Path | None) -> tuple[Iterable[list[str]], list[str] | None]:
     """Returns the text as windows of lines, which are translated and written one after another, and the prefixes.
 
@@ -190,21 +169,18 @@ def _prompt(text: str) -> None:
 
 
 def _translate_windows(
-    translator: "Translator",
-    translate_lines: "Callable[..., list[list[Translation]]]",
-    output_format: "OutputFormat",
-    windows: Iterable[list[str]],
-    prefixes: list[str] | None,
-    out: Path | None,
+    job: "TranslationJob", windows: Iterable[list[str]], prefixes: list[str] | None, out: Path | None
 ) -> None:
     """Translates and writes window after window; at the end prints how many lines seem to hold several sentences."""
     from transduce.text.sentences import has_several_sentences
 
-    lines_before, suspects = 0, []
+    translator, lines_before, suspects = job.load(), 0, []
     with open_output(out) as write, _text_progress(windows, out) as progress:
         for lines in windows:
-            translations = translate_lines(lines, prefixes=prefixes, lines_before=lines_before)
-            output = output_format.lines(translator, lines, translations, lines_before)
+            translations = translator.translate_lines(
+                lines, job.method, prefixes=prefixes, batch_tokens=job.batch_tokens, lines_before=lines_before
+            )
+            output = job.output_format.lines(translator, lines, translations, lines_before)
             write("".join(f"{line}\n" for line in output))
             suspects += [number for number, line in enumerate(lines, lines_before + 1) if has_several_sentences(line)]
             lines_before += len(lines)
@@ -251,5 +227,7 @@ def _translate_in_bulk(
     out = out.resolve()  # the target of a link is written, the link stays
     with raise_on_signals():
         texts = cut_texts(text, out, prefix, shard_lines)
+        longest = max((text.out for text in texts), key=lambda path: len(os.fsencode(path.name)))
+        check_writable(longest, overwrite=True)  # `translate_texts` refuses what exists, and is another's
         on_ray = functools.partial(translate_on_ray, actors=actors, say=say)
         translate_texts(job, texts, out, translate_locally if engine is Engine.LOCAL else on_ray, say)
