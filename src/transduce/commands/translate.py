@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
@@ -21,7 +21,6 @@ from transduce.commands.options import (
     PrecisionName,
     PrecisionOption,
     ThreadsOption,
-    decoding_settings,
     refuse_options,
 )
 from transduce.commands.output import check_no_partial, check_writable, open_output
@@ -30,7 +29,7 @@ from transduce.runtime.progress import Progress, track
 if TYPE_CHECKING:
     from transduce.bulk.job import TranslationJob
     from transduce.search import Decoding
-    from transduce.translation.search_method import SearchMethod
+    from transduce.translation.search_method import SearchMethod, SearchOptions
 
 SHARD_LINES = 2000
 
@@ -63,19 +62,30 @@ def translate(
 ) -> None:
     """Translates lines; one line in gives one line out, and an empty line stays empty."""
     from transduce.bulk.job import TranslationJob
+    from transduce.model_directory import Model
     from transduce.translation.line_translator import BATCH_TOKENS
     from transduce.translation.output_format import OutputFormat
 
     runs, text = _runs_and_text(run, engine)
-    decoding = decoding_settings(runs[0], {"beam": beam, "length_penalty": length_penalty, "margin": margin})
     if greedy or sample:
         refuse_options({"--beam": beam, "--length-penalty": length_penalty, "--margin": margin}, "is for a beam search")
     if not sample:
         refuse_options(
             {"--temperature": temperature, "--top-k": top_k, "--top-p": top_p, "--seed": seed}, "is for --sample"
         )
-    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    method = _search_method(decoding, n_best, greedy, sampling if sample else None, seed)
+    method = _search_method(
+        Model.read_config(runs[0]).decoding,
+        n_best,
+        beam=beam,
+        length_penalty=length_penalty,
+        margin=margin,
+        greedy=greedy,
+        sample=sample,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+    )
     if alignments and (scores or n_best > 1) and not as_json:
         raise ValueError("--alignments: its table has no columns for --scores and --n-best; add --json")
     output_format = OutputFormat(scores=scores or n_best > 1, alignments=alignments, json=as_json)
@@ -111,25 +121,18 @@ def _runs_and_text(paths: list[Path], engine: Engine | None) -> tuple[list[Path]
     return paths[:-1], last
 
 
-def _search_method(
-    decoding: "Decoding", n_best: int, greedy: bool, sampling_options: dict[str, Any] | None, seed: int | None
-) -> "SearchMethod":
-    """Returns the search of the options; samples where `sampling_options` is not None."""
-    from transduce.search import Sampling
-    from transduce.settings import validated
-    from transduce.translation.search_method import SearchMethod
+def _search_method(decoding: "Decoding", n_best: int, **options: "Unpack[SearchOptions]") -> "SearchMethod":
+    """Returns the search of the options; its errors name the options of the command line."""
+    from transduce.translation.search_method import search_method
 
-    if greedy and sampling_options is not None:
+    greedy, sample, beam = options["greedy"], options["sample"], options["beam"] or decoding.beam
+    if greedy and sample:
         raise ValueError("--greedy and --sample exclude each other: choose one")
-    if n_best > 1 and (greedy or sampling_options is not None):
+    if n_best > 1 and (greedy or sample):
         raise ValueError(f"--n-best {n_best}: only a beam has several translations; leave --greedy and --sample out")
-    if n_best > decoding.beam:
-        raise ValueError(f"--n-best {n_best}: a beam of {decoding.beam} gives at most as many; use --beam {n_best}")
-    sampling = None
-    if sampling_options is not None:
-        values = {name: value for name, value in sampling_options.items() if value is not None}
-        sampling = validated(Sampling, values, place="options")
-    return SearchMethod(decoding, n_best, greedy, sampling, 1 if seed is None else seed)
+    if n_best > beam:
+        raise ValueError(f"--n-best {n_best}: a beam of {beam} gives at most as many; use --beam {n_best}")
+    return search_method(decoding, n_best, **options)
 
 
 def _windows(text: Path | None, prefix: Path | None) -> tuple[Iterable[list[str]], list[str] | None]:
