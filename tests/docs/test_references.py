@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")])
 PACKAGE = ROOT / "src" / "transduce"
 CURRENT = [page for page in PAGES if page.parent.name != "archive"]  # the archive keeps the names of its day
 REFERENCE = re.compile(r"`([\w./-]+\.py)::([\w.]+)(?:\[[^`]*\])?`")

@@ -3,7 +3,7 @@
 import ast
 import os
 import re
-from errno import ENOENT, ENOSPC
+from errno import EFBIG, ENOENT, ENOSPC
 from pathlib import Path
 
 import pytest
@@ -28,11 +28,11 @@ def texts_of(module: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
-    """The strings of the source, and what the system says of missing files and full disks, as the program prints it."""
+    """The strings of the source, and what the system says of missing files and full disks, in lower case."""
     modules = (ROOT / "src" / "transduce").rglob("*.py")
     return [
         *(text for module in modules for text in texts_of(module)),
-        *(os.strerror(n).lower() for n in (ENOENT, ENOSPC)),
+        *(os.strerror(n).lower() for n in (EFBIG, ENOENT, ENOSPC)),
     ]
 
 

@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
-from transduce.commands.console import escape_on_terminal, flush_or_discard
+from transduce.commands.console import escaped_on_terminal, flush_or_discard
 from transduce.commands.exit_codes import with_exit_codes
 
 VERBS = {
@@ -89,7 +89,7 @@ def main(arguments: list[str] | None = None) -> None:
             stream.reconfigure(encoding="utf-8", errors=errors)
     if sys.stderr is None:  # closed: messages must not go to standard output instead
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - open until the process ends
-    escape_on_terminal(sys.stdout)
+    sys.stdout, sys.stderr = escaped_on_terminal(sys.stdout), escaped_on_terminal(sys.stderr)
     try:
         app(args=arguments)
     finally:

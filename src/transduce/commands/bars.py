@@ -1,5 +1,6 @@
 """Progress bars on a terminal."""
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,6 +8,7 @@ from contextlib import contextmanager
 from rich import progress as rich_progress
 from rich.console import Console
 
+from transduce.commands.console import escape_control_characters, escaped_on_terminal
 from transduce.runtime.progress import Progress
 
 __all__ = ["show_bar"]
@@ -33,7 +35,7 @@ class Bars:
             rich_progress.TextColumn("{task.fields[count]}", markup=False),
             rich_progress.TimeRemainingColumn(),
             rich_progress.TextColumn("{task.fields[note]}", markup=False),
-            console=CursorConsole(stderr=True),
+            console=CursorConsole(file=sys.__stderr__),
             auto_refresh=False,
             transient=True,
             redirect_stdout=False,
@@ -51,6 +53,7 @@ class Bars:
                 progress.description, total=progress.total, completed=done, count=count, note=progress.note
             )
             self.display.start()
+            sys.stderr = escaped_on_terminal(sys.stderr)  # until `stop`, lines go through the display
         else:
             self.display.update(task, completed=progress.done, count=count, note=progress.note)
         self.display.refresh()
@@ -68,13 +71,13 @@ class BarProgress(Progress):
     """Counts the finished units of a task and draws its bar."""
 
     def __init__(self, bars: Bars, description: str, total: float | None) -> None:
-        super().__init__(description, total)
+        super().__init__(escape_control_characters(description), total)
         self.bars, self.began = bars, time.monotonic()
         self.task: rich_progress.TaskID | None = None
 
     def update(self, done: float, note: str = "") -> None:
         """Sets the number of finished units, and draws the bar at most every REFRESH_SECONDS."""
-        super().update(done, note)
+        super().update(done, escape_control_characters(note))
         now = time.monotonic()
         if now - self.began > FIRST_SECONDS and now - self.bars.drawn > REFRESH_SECONDS:
             self.task = self.bars.draw(self.task, self)

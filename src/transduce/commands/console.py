@@ -6,14 +6,14 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TextIO
+from typing import Any, TextIO, cast
 
 from transduce.runtime.progress import Progress, display_progress
 
 __all__ = [
     "aligned_table",
     "escape_control_characters",
-    "escape_on_terminal",
+    "escaped_on_terminal",
     "flush_or_discard",
     "progress_on_terminal",
     "say",
@@ -36,11 +36,29 @@ def escape_control_characters(text: str) -> str:
     )
 
 
-def escape_on_terminal(stream: TextIO | None) -> None:
-    """Makes `stream` escape control characters if it is a terminal; files and pipes get texts unchanged."""
-    if stream is not None and stream.isatty():
-        write = stream.write
-        stream.write = lambda text: write(escape_control_characters(text))  # type: ignore[method-assign]
+class EscapingStream:
+    """A text stream that escapes control characters; in all else it is the stream that it wraps."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Writes `text` with readable escapes."""
+        return self._stream.write(escape_control_characters(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def escaped_on_terminal(stream: TextIO) -> TextIO:
+    """Returns a stream that escapes control characters if `stream` is a terminal; files and pipes get texts unchanged.
+
+    Wraps standard output and standard error, so that no message, warning or traceback has to be escaped where it is
+    made. Progress bars, which move the cursor, write to `sys.__stderr__`.
+    """
+    if stream is None or isinstance(stream, EscapingStream) or not stream.isatty():
+        return stream
+    return cast(TextIO, EscapingStream(stream))
 
 
 def aligned_table(rows: Sequence[tuple[str, str]]) -> str:
@@ -60,7 +78,7 @@ def aligned_table(rows: Sequence[tuple[str, str]]) -> str:
 def say(line: str) -> None:
     """Prints a line on standard error; a closed pipe or a full disk does not stop the work."""
     with contextlib.suppress(OSError):
-        print(escape_control_characters(line) if sys.stderr.isatty() else line, file=sys.stderr, flush=True)
+        print(line, file=sys.stderr, flush=True)
 
 
 def show_log_records() -> None:

@@ -16,7 +16,6 @@ from transduce.commands.options import (
     PrecisionName,
     PrecisionOption,
     ThreadsOption,
-    decoding_settings,
 )
 from transduce.commands.output import check_writable, write_output
 
@@ -47,7 +46,7 @@ def evaluate(
     from transduce.measure import metric_named, scores
     from transduce.model_directory import Model
     from transduce.runtime.device import set_up_device
-    from transduce.translation.search_method import SearchMethod
+    from transduce.translation.search_method import search_method
     from transduce.translation.translator import Translator
 
     chosen = set_up_device(device, threads)
@@ -58,10 +57,10 @@ def evaluate(
     for name in names:  # checked now and not after hours of translating
         metric_named(name, language=language)
     check_writable(out, overwrite=overwrite)
-    decoding = decoding_settings(run[0], {"margin": margin})
+    method = search_method(configs[0].decoding, margin=margin)
     translator = Translator.load(*run, device=str(chosen), precision=precision.value)
     began = time.perf_counter()
-    translations = [best[0] for best in translator.translate_lines(corpus.source, SearchMethod(decoding))]
+    translations = [best[0] for best in translator.translate_lines(corpus.source, method)]
     seconds = time.perf_counter() - began
     outputs = [translation.text for translation in translations]
     if out is not None:
@@ -73,7 +72,7 @@ def evaluate(
         "sentences": len(outputs),
         "seconds": seconds,
         "tokens_per_second": sum(len(translation.tokens) + 1 for translation in translations) / seconds,
-        "decoding": decoding.as_dictionary(),
+        "decoding": method.decoding.as_dictionary(),
         "precision": precision.value,
     }
     if as_json:

@@ -1,15 +1,10 @@
 """Options that several commands share, and the checks of options."""
 
-import math
 from collections.abc import Mapping
 from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-
-if TYPE_CHECKING:
-    from transduce.search import Decoding
 
 
 class PrecisionName(StrEnum):
@@ -48,15 +43,3 @@ def refuse_options(options: Mapping[str, Any], reason: str) -> None:
         if value is not None:
             shown = " ".join(map(str, value)) if isinstance(value, list) else value
             raise ValueError(f"{name} {shown}: it {reason}; leave it out")
-
-
-def decoding_settings(run: Path, changes: Mapping[str, Any]) -> "Decoding":
-    """Returns the decoding settings of the model in `run`, with those of `changes` that are not None."""
-    from transduce.model_directory import Model
-    from transduce.search import Decoding
-    from transduce.settings import merged, validated
-
-    options = {key: value for key, value in changes.items() if value is not None}
-    if options.get("margin") == math.inf:
-        options["margin"] = None
-    return validated(Decoding, merged(Model.read_config(run).decoding.as_dictionary(), options), place="options")

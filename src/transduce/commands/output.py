@@ -11,7 +11,8 @@ from typing import TextIO
 
 from transduce.commands.console import say
 from transduce.runtime.signals import raise_on_signals
-from transduce.storage.atomic import atomic_write, flush_to_disk
+from transduce.storage.atomic import atomic_write_text, flush_to_disk
+from transduce.storage.replacement import is_replaceable, replace_file
 
 __all__ = ["check_no_partial", "check_writable", "open_output", "write_output"]
 
@@ -19,7 +20,8 @@ __all__ = ["check_no_partial", "check_writable", "open_output", "write_output"]
 def check_writable(out: Path | None, *, overwrite: bool = False) -> None:
     """Makes the folder of `out`; raises ValueError where no file can be written there.
 
-    Also raises ValueError where `out` is a file with content, unless `overwrite`. Pipes and devices pass.
+    Also raises ValueError where `out` is a file with content, unless `overwrite`. Pipes and devices pass. To find a
+    name that is too long, writes and removes a file whose name is longer than those of the temporary files.
     """
     if out is None:
         return
@@ -30,14 +32,19 @@ def check_writable(out: Path | None, *, overwrite: bool = False) -> None:
         raise ValueError(f"--out {out}: no permission to write there; choose another place")
     if not overwrite and out.is_file() and out.stat().st_size:
         raise ValueError(f"--out {out}: the file exists already; add --overwrite to replace it")
+    if is_replaceable(out):
+        probe = out.resolve().with_name(f"{out.name}.checking")
+        try:
+            atomic_write_text(probe, "")
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise ValueError(f"--out {out}: {reason}; choose a shorter name or another place") from None
+        probe.unlink(missing_ok=True)
 
 
 def write_output(text: str, out: Path) -> None:
     """Writes a text to `out`: atomically if it is a file, directly if it is a pipe or a device."""
-    if _is_replaceable(out):
-        atomic_write(out.resolve(), lambda aside: _fill(aside, text, out))
-    else:
-        out.write_text(text, "utf-8")
+    replace_file(out, lambda path: path.write_text(text, "utf-8"))
 
 
 def check_no_partial(out: Path | None, *, overwrite: bool = False) -> None:
@@ -61,7 +68,7 @@ def open_output(out: Path | None) -> Iterator[Callable[[str], None]]:
     if out is None:
         yield functools.partial(_write_and_flush, sys.stdout)
         return
-    path = _partial_path(out) if _is_replaceable(out) else out
+    path = _partial_path(out) if is_replaceable(out) else out
     try:
         with raise_on_signals(), path.open("w", encoding="utf-8") as file:
             yield functools.partial(_write_and_flush, file)
@@ -90,15 +97,3 @@ def _keep_partial(partial: Path) -> None:
             say(f"transduce: finished lines are kept in {partial}")
         else:
             partial.unlink()
-
-
-def _is_replaceable(out: Path) -> bool:
-    """Returns whether `out` is a file or a new name, and its folder is writable."""
-    return os.access(out.resolve().parent, os.W_OK) and (out.is_file() or not out.exists())
-
-
-def _fill(aside: Path, text: str, out: Path) -> None:
-    """Writes a text to `aside`, with the permissions of the file that it replaces."""
-    aside.write_text(text, "utf-8")
-    if out.exists():
-        shutil.copymode(out, aside)

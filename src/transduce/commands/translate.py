@@ -5,10 +5,10 @@ import functools
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
@@ -21,7 +21,6 @@ from transduce.commands.options import (
     PrecisionName,
     PrecisionOption,
     ThreadsOption,
-    decoding_settings,
     refuse_options,
 )
 from transduce.commands.output import check_no_partial, check_writable, open_output
@@ -30,10 +29,7 @@ from transduce.runtime.progress import Progress, track
 if TYPE_CHECKING:
     from transduce.bulk.job import TranslationJob
     from transduce.search import Decoding
-    from transduce.translation.output_format import OutputFormat
-    from transduce.translation.results import Translation
-    from transduce.translation.search_method import SearchMethod
-    from transduce.translation.translator import Translator
+    from transduce.translation.search_method import SearchMethod, SearchOptions
 
 SHARD_LINES = 2000
 
@@ -65,36 +61,43 @@ def translate(
     actors: Annotated[int | None, typer.Option(min=1, help="Models that work at once, with --engine ray.")] = None,
 ) -> None:
     """Translates lines; one line in gives one line out, and an empty line stays empty."""
+    from transduce.bulk.job import TranslationJob
+    from transduce.model_directory import Model
     from transduce.translation.line_translator import BATCH_TOKENS
     from transduce.translation.output_format import OutputFormat
 
     runs, text = _runs_and_text(run, engine)
-    decoding = decoding_settings(runs[0], {"beam": beam, "length_penalty": length_penalty, "margin": margin})
     if greedy or sample:
         refuse_options({"--beam": beam, "--length-penalty": length_penalty, "--margin": margin}, "is for a beam search")
     if not sample:
         refuse_options(
             {"--temperature": temperature, "--top-k": top_k, "--top-p": top_p, "--seed": seed}, "is for --sample"
         )
-    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    method = _search_method(decoding, n_best, greedy, sampling if sample else None, seed)
+    method = _search_method(
+        Model.read_config(runs[0]).decoding,
+        n_best,
+        beam=beam,
+        length_penalty=length_penalty,
+        margin=margin,
+        greedy=greedy,
+        sample=sample,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+    )
     if alignments and (scores or n_best > 1) and not as_json:
         raise ValueError("--alignments: its table has no columns for --scores and --n-best; add --json")
     output_format = OutputFormat(scores=scores or n_best > 1, alignments=alignments, json=as_json)
     batch_tokens = batch_tokens or BATCH_TOKENS
+    job = TranslationJob.of(runs, method, output_format, precision.value, batch_tokens, device, threads)
     if engine is None:
         refuse_options({"--shard-lines": shard_lines, "--actors": actors}, "is for --engine")
         check_writable(out, overwrite=overwrite)
         check_no_partial(out, overwrite=overwrite)
-        translator = _load(runs, output_format, device, threads, precision)
-        translate_lines = functools.partial(translator.translate_lines, method=method, batch_tokens=batch_tokens)
-        windows, prefixes = _windows(text, prefix)
-        _translate_windows(translator, translate_lines, output_format, windows, prefixes, out)
+        _translate_windows(job, *_windows(text, prefix), out)
     else:
-        from transduce.bulk.job import TranslationJob
-
         refuse_options({"--overwrite": overwrite or None}, "is not for --engine")
-        job = TranslationJob.of(runs, method, output_format, precision.value, batch_tokens, device, threads)
         _translate_in_bulk(job, text, prefix, out, engine, shard_lines or SHARD_LINES, actors)
 
 
@@ -118,39 +121,18 @@ def _runs_and_text(paths: list[Path], engine: Engine | None) -> tuple[list[Path]
     return paths[:-1], last
 
 
-def _search_method(
-    decoding: "Decoding", n_best: int, greedy: bool, sampling_options: dict[str, Any] | None, seed: int | None
-) -> "SearchMethod":
-    """Returns the search of the options; samples where `sampling_options` is not None."""
-    from transduce.search import Sampling
-    from transduce.settings import validated
-    from transduce.translation.search_method import SearchMethod
+def _search_method(decoding: "Decoding", n_best: int, **options: "Unpack[SearchOptions]") -> "SearchMethod":
+    """Returns the search of the options; its errors name the options of the command line."""
+    from transduce.translation.search_method import search_method
 
-    if greedy and sampling_options is not None:
+    greedy, sample, beam = options["greedy"], options["sample"], options["beam"] or decoding.beam
+    if greedy and sample:
         raise ValueError("--greedy and --sample exclude each other: choose one")
-    if n_best > 1 and (greedy or sampling_options is not None):
+    if n_best > 1 and (greedy or sample):
         raise ValueError(f"--n-best {n_best}: only a beam has several translations; leave --greedy and --sample out")
-    if n_best > decoding.beam:
-        raise ValueError(f"--n-best {n_best}: a beam of {decoding.beam} gives at most as many; use --beam {n_best}")
-    sampling = None
-    if sampling_options is not None:
-        values = {name: value for name, value in sampling_options.items() if value is not None}
-        sampling = validated(Sampling, values, place="options")
-    return SearchMethod(decoding, n_best, greedy, sampling, 1 if seed is None else seed)
-
-
-def _load(
-    runs: list[Path], output_format: "OutputFormat", device: str, threads: int | None, precision: PrecisionName
-) -> "Translator":
-    """Loads the models; raises ValueError where the output has alignments and the first model does not."""
-    from transduce.runtime.device import set_up_device
-    from transduce.translation.translator import Translator
-
-    chosen = set_up_device(device, threads)
-    translator = Translator.load(*runs, device=str(chosen), precision=precision.value)
-    if output_format.alignments:
-        translator.check_explicable()
-    return translator
+    if n_best > beam:
+        raise ValueError(f"--n-best {n_best}: a beam of {beam} gives at most as many; use --beam {n_best}")
+    return search_method(decoding, n_best, **options)
 
 
 def _windows(text: Path | None, prefix: Path | None) -> tuple[Iterable[list[str]], list[str] | None]:
@@ -190,21 +172,18 @@ def _prompt(text: str) -> None:
 
 
 def _translate_windows(
-    translator: "Translator",
-    translate_lines: "Callable[..., list[list[Translation]]]",
-    output_format: "OutputFormat",
-    windows: Iterable[list[str]],
-    prefixes: list[str] | None,
-    out: Path | None,
+    job: "TranslationJob", windows: Iterable[list[str]], prefixes: list[str] | None, out: Path | None
 ) -> None:
     """Translates and writes window after window; at the end prints how many lines seem to hold several sentences."""
     from transduce.text.sentences import has_several_sentences
 
-    lines_before, suspects = 0, []
+    translator, lines_before, suspects = job.load(), 0, []
     with open_output(out) as write, _text_progress(windows, out) as progress:
         for lines in windows:
-            translations = translate_lines(lines, prefixes=prefixes, lines_before=lines_before)
-            output = output_format.lines(translator, lines, translations, lines_before)
+            translations = translator.translate_lines(
+                lines, job.method, prefixes=prefixes, batch_tokens=job.batch_tokens, lines_before=lines_before
+            )
+            output = job.output_format.lines(translator, lines, translations, lines_before)
             write("".join(f"{line}\n" for line in output))
             suspects += [number for number, line in enumerate(lines, lines_before + 1) if has_several_sentences(line)]
             lines_before += len(lines)
@@ -251,5 +230,7 @@ def _translate_in_bulk(
     out = out.resolve()  # the target of a link is written, the link stays
     with raise_on_signals():
         texts = cut_texts(text, out, prefix, shard_lines)
+        longest = max((text.out for text in texts), key=lambda path: len(os.fsencode(path.name)))
+        check_writable(longest, overwrite=True)  # `translate_texts` refuses what exists, and is another's
         on_ray = functools.partial(translate_on_ray, actors=actors, say=say)
         translate_texts(job, texts, out, translate_locally if engine is Engine.LOCAL else on_ray, say)

@@ -1,5 +1,6 @@
 """Tables of Hugging Face's hub, through the package `datasets`, which downloads and caches them."""
 
+import contextlib
 import importlib
 import sys
 from collections.abc import Iterator, Sequence
@@ -26,7 +27,8 @@ def load_table(name: str, config: str | None, split: str, *, revision: str | Non
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
     try:
-        return datasets.load_dataset(name, config, split=split, revision=revision)
+        with contextlib.redirect_stderr(sys.__stderr__):  # bars move the cursor
+            return datasets.load_dataset(name, config, split=split, revision=revision)
     except Exception as error:  # the package raises the errors of all its dependencies
         parts = ", ".join(part for part in (name, config, split, revision) if part)
         raise ConnectionError(f"the package `datasets` cannot load {parts}: {error}") from None

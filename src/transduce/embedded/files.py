@@ -5,6 +5,7 @@ from pathlib import Path
 
 from transduce.embedded.realise import Example
 from transduce.embedded.splits import split
+from transduce.storage.atomic import atomic_write_text
 
 LINES: dict[str, Callable[[Example], str]] = {
     "source.en": lambda example: example.source,
@@ -12,6 +13,8 @@ LINES: dict[str, Callable[[Example], str]] = {
     "trees.en": lambda example: example.tree,
     "alignments": lambda example: " ".join(f"{source}-{target}" for source, target in example.alignment),
 }
+
+FILES = tuple(LINES)
 
 
 def write(name: str, directory: Path, *, seed: int = 1, count: int | None = None) -> list[Path]:
@@ -24,5 +27,5 @@ def write(name: str, directory: Path, *, seed: int = 1, count: int | None = None
     directory.mkdir(parents=True, exist_ok=True)
     for file, line in LINES.items():
         text = "".join(line(example) + "\n" for example in examples)
-        (directory / file).write_text(text, encoding="utf-8", newline="\n")
+        atomic_write_text(directory / file, text)
     return [directory / file for file in LINES]

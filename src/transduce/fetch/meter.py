@@ -32,7 +32,7 @@ class Meter:
         if not self.pace.is_report_due(OFTEN if self._on_terminal else SELDOM):
             return
         if self._on_terminal:
-            print(f"\r\x1b[K  {self}", end="", file=sys.stderr, flush=True)
+            print(f"\r\x1b[K  {self}", end="", file=sys.__stderr__, flush=True)
         else:
             self._say(f"  {self}")
 
@@ -46,7 +46,7 @@ class Meter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._on_terminal:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            print("\r\x1b[K", end="", file=sys.__stderr__, flush=True)
         if kind is None:
             self._say(f"  {self}")
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from transduce.pictures.attention import attention_maps, show_control_characters
 from transduce.pictures.page import render_page
+from transduce.storage.replacement import replace_file
 
 if TYPE_CHECKING:
     from transduce.translation.results import Explanation
@@ -26,16 +27,20 @@ def draw(explanation: "Explanation", path: Path) -> None:
     """Writes a picture of all attention weights of `explanation` to `path` (as the paper's figures 3 to 5).
 
     `.html` is one self-contained page in which the reader chooses subwords, heads and layers; `.png` and `.svg` are one
-    figure. Equal explanations give equal bytes. Raises ValueError for another suffix, OSError where the file cannot be
-    written.
+    figure. Equal explanations give equal bytes. A file is replaced atomically. Raises ValueError for another suffix,
+    OSError where the file cannot be written.
     """
     kind = picture_format(path)
     attentions = attention_maps(explanation)
     texts = show_control_characters(explanation.source_text), show_control_characters(explanation.target_text)
-    if kind == "html":
-        path.write_text(render_page(attentions, *texts), encoding="utf-8", newline="\n")
-        return
-    # Imported here because Matplotlib takes a second to import, and the page does not need it.
-    from transduce.pictures.figure import write_figure
 
-    write_figure(attentions, texts, path, kind)
+    def write(target: Path) -> None:
+        if kind == "html":
+            target.write_text(render_page(attentions, *texts), encoding="utf-8", newline="\n")
+            return
+        # Imported here because Matplotlib takes a second to import, and the page does not need it.
+        from transduce.pictures.figure import write_figure
+
+        write_figure(attentions, texts, target, kind)
+
+    replace_file(path, write)

@@ -41,6 +41,9 @@ OUT_OF_MEMORY = (
 
 AMPERE = (8, 0)  # compute capability of the first NVIDIA GPUs that multiply bfloat16
 
+# Most threads: enough to repeat the results of a larger machine. OpenMP crashes where it cannot start its threads.
+MIN_LIMIT, THREADS_PER_CORE = 256, 4
+
 # Parameters of glibc's mallopt.
 ONE_ARENA, NEVER_MAP, NEVER_TRIM = (-8, 1), (-4, 0), (-1, 2**31 - 1)
 
@@ -94,9 +97,18 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def set_threads(threads: int | None) -> None:
-    """Sets the number of torch's threads; None keeps torch's choice, one a core."""
-    if threads is not None:
-        torch.set_num_threads(threads)
+    """Sets the number of torch's threads; None keeps torch's choice, one a core.
+
+    Raises ValueError for less than 1 and more than MIN_LIMIT or THREADS_PER_CORE a core.
+    """
+    if threads is None:
+        return
+    limit = max(MIN_LIMIT, THREADS_PER_CORE * (cores := count_cores()))
+    if not 1 <= threads <= limit:
+        raise ValueError(
+            f"--threads {threads}: choose 1 to {limit}; more threads than cores, here {cores}, are no faster"
+        )
+    torch.set_num_threads(threads)
 
 
 def keep_freed_memory() -> None:
@@ -129,10 +141,10 @@ def training_numerics(device: torch.device, threads: int | None) -> Iterator[Non
     fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     mode, thread_count = torch.get_deterministic_debug_mode(), torch.get_num_threads()
     is_flushed = float(torch.tensor(1e-40) * 1.0) == 0
-    flush_subnormals()
-    set_threads(threads)
-    use_deterministic_algorithms(device)
     try:
+        flush_subnormals()
+        set_threads(threads)
+        use_deterministic_algorithms(device)
         yield
     finally:
         torch.set_flush_denormal(is_flushed)

@@ -48,7 +48,7 @@ def prepare(
         recipe.data,
         recipe.subwords,
         out / "training" / "store",
-        threads=threads or count_cores(),
+        threads=min(threads or count_cores(), count_cores()),
         say=say,
         existing_subwords=(start_from.source, start_from.target) if start_from else None,
         in_use=any((out / "training").glob("step-*")),

@@ -1,0 +1,32 @@
+"""Results in files that a user names, which may be files, links, pipes or devices."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from transduce.storage.atomic import atomic_write
+
+__all__ = ["is_replaceable", "replace_file"]
+
+
+def is_replaceable(path: Path) -> bool:
+    """Returns whether `path` is a file or a new name, and its folder is writable."""
+    return os.access(path.resolve().parent, os.W_OK) and (path.is_file() or not path.exists())
+
+
+def replace_file(path: Path, write: Callable[[Path], object]) -> None:
+    """Writes `path` atomically, with the permissions of the file that it replaces; a link stays a link.
+
+    Pipes, devices and files in folders that are not writable are written to directly.
+    """
+
+    def write_with_permissions(temporary: Path) -> None:
+        write(temporary)
+        if path.exists():
+            shutil.copymode(path, temporary)
+
+    if is_replaceable(path):
+        atomic_write(path.resolve(), write_with_permissions)
+    else:
+        write(path)
