@@ -19,6 +19,7 @@ from typer.models import CommandInfo
 
 from transduce.commands.console import escape_on_terminal, let_go, progress_on_terminal, say, show_log_records
 from transduce.runtime.signals import Interrupted, OtherProcessError
+from transduce.storage.named_errors import name_in_errors
 
 VERBS = {
     "demo": "Train on the embedded corpus, measure, translate, draw: everything once, in ten minutes.",
@@ -112,7 +113,8 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
             show_log_records()
             with progress_on_terminal():
                 verb(*arguments, **options)
-            sys.stdout.flush()  # here and not at exit, where a reader that has left would be an error
+            with name_in_errors("standard output"):
+                sys.stdout.flush()  # here and not at exit, where a reader that has left would be an error
         except (typer.Exit, SystemExit):
             raise
         except BaseException as error:

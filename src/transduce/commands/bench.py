@@ -1,6 +1,5 @@
 """`transduce bench`."""
 
-import json
 import os
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +9,7 @@ import typer
 
 from transduce.commands.console import aligned_table, say
 from transduce.commands.options import PrecisionOption, refuse_options
+from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
     import torch
@@ -70,7 +70,7 @@ def bench(
         refuse_options({"--preset": preset, "--set": change or None, "--vocabulary": vocabulary}, "is for training")
         found = _translating(run, data, steps or 5, chosen, precision or PrecisionOption.FLOAT32, batch_tokens)
     if as_json:
-        print(json.dumps(found, indent=2))
+        print(json_text(found, indent=2))
     else:
         _print(found)
 

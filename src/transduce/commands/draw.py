@@ -8,6 +8,7 @@ import typer
 from transduce.commands.console import say
 from transduce.commands.options import OverwriteOption
 from transduce.commands.output import check_writable
+from transduce.storage.named_errors import name_in_errors
 
 __all__ = ["draw"]
 
@@ -29,6 +30,7 @@ def draw(
     from transduce.translation.translator import Translator
 
     explanation = Translator.load(run).explain(sentence, target=target)
-    pictures.draw(explanation, out)
+    with name_in_errors(out):
+        pictures.draw(explanation, out)
     say(f"{explanation.source_text} → {explanation.target_text}")
     print(out)

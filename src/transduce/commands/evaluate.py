@@ -1,6 +1,5 @@
 """`transduce evaluate`."""
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +9,7 @@ import typer
 from transduce.commands.console import say
 from transduce.commands.options import MarginOption, OverwriteOption, PrecisionOption, decoding_settings
 from transduce.commands.output import check_writable, write_output
+from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
     from transduce.measure import Score
@@ -71,7 +71,7 @@ def evaluate(
         "precision": precision.value,
     }
     if as_json:
-        print(json.dumps({name: score._asdict() for name, score in found.items()} | report, indent=2))
+        print(json_text({name: score._asdict() for name, score in found.items()} | report, indent=2))
     else:
         _print(found, report, ", ".join(each["kind"] for each in weights))
 

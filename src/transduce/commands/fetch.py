@@ -1,6 +1,5 @@
 """`transduce fetch`: gets the corpora that the recipes name."""
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +7,7 @@ from typing import Annotated
 import typer
 
 from transduce.commands.console import say
+from transduce.runtime.json_text import json_text
 
 
 def fetch(
@@ -31,7 +31,7 @@ def fetch(
     folder = out or _folder_of_the_recipes()
     parts = fetch(name, folder, origin, say)
     if as_json:
-        print(json.dumps({"corpus": name, "folder": str(folder / name), "parts": parts}, indent=2))
+        print(json_text({"corpus": name, "folder": str(folder / name), "parts": parts}, indent=2))
         return
     for part in parts.values():
         for file, entry in part["files"].items():

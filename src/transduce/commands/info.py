@@ -1,11 +1,11 @@
 """`transduce info`."""
 
-import json
 from typing import Annotated
 
 import typer
 
 from transduce.commands.console import aligned_table
+from transduce.runtime.json_text import json_text
 
 
 def info(
@@ -20,7 +20,7 @@ def info(
 
     summary = summarise_model(what, vocabulary)
     if as_json:
-        print(json.dumps(summary, indent=2))
+        print(json_text(summary, indent=2))
         return
     vocabulary_size = summary["vocabulary"]["target"]
     parts = [(part, f"{count:,}") for part, count in summary["parameters_by_part"].items()]

@@ -1,11 +1,11 @@
 """`transduce measure`: scores any output against references, and compares two or more outputs."""
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from transduce.commands.options import refuse_options
+from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
     from transduce.measure import Comparison, Score
@@ -58,7 +58,7 @@ def measure(
 def _print_scores(scores: dict[str, "Score"], *, as_json: bool) -> None:
     """A line a metric, or an object of them."""
     if as_json:
-        print(json.dumps({name: score._asdict() for name, score in scores.items()}, indent=2))
+        print(json_text({name: score._asdict() for name, score in scores.items()}, indent=2))
         return
     width = max(map(len, scores))
     for name, score in scores.items():
@@ -68,7 +68,7 @@ def _print_scores(scores: dict[str, "Score"], *, as_json: bool) -> None:
 def _print_comparisons(compared: dict[str, "Comparison"], paths: list[str], *, as_json: bool) -> None:
     """A line a metric and one for each output below it; in JSON, the others stand in the baseline's object."""
     if as_json:
-        print(json.dumps({name: _as_object(found, paths) for name, found in compared.items()}, indent=2))
+        print(json_text({name: _as_object(found, paths) for name, found in compared.items()}, indent=2))
         return
     width = max(map(len, paths))
     for name, found in compared.items():

@@ -12,6 +12,7 @@ from typing import TextIO
 from transduce.commands.console import say
 from transduce.runtime.signals import raise_on_signals
 from transduce.storage.atomic import atomic_write, flush_to_disk
+from transduce.storage.named_errors import name_in_errors
 
 __all__ = ["check_no_partial", "check_writable", "open_output", "write_output"]
 
@@ -37,10 +38,12 @@ def write_output(text: str, out: Path | None) -> None:
     if out is None:
         sys.stdout.write(text)
         sys.stdout.flush()
-    elif _is_replaceable(out):
-        atomic_write(out.resolve(), lambda aside: _fill(aside, text, out))  # what was there stays until all of this is
-    else:
-        out.write_text(text, "utf-8")  # a pipe or a device, or a file in a folder that takes no other
+        return
+    with name_in_errors(out):
+        if _is_replaceable(out):
+            atomic_write(out.resolve(), lambda aside: _fill(aside, text, out))  # the old file stays until this is whole
+        else:
+            out.write_text(text, "utf-8")  # a pipe or a device, or a file in a folder that takes no other
 
 
 def check_no_partial(out: Path | None, *, overwrite: bool = False) -> None:
@@ -81,9 +84,16 @@ def open_output(out: Path | None) -> Iterator[Callable[[str], None]]:
 
 
 def _write_at_once(file: TextIO, text: str) -> None:
-    """Writes and flushes."""
-    file.write(text)
-    file.flush()
+    """Writes and flushes; an error names the file."""
+    try:
+        with name_in_errors("standard output" if file is sys.stdout else file.name):
+            file.write(text)
+            file.flush()
+    except OSError:
+        if file is not sys.stdout:
+            with contextlib.suppress(OSError):
+                file.close()  # else closing it later would raise the error again, without the name
+        raise
 
 
 def _keep_partial(partial: Path) -> None:

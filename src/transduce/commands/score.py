@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from transduce.commands.output import open_output
+
 
 def score(
     run: Annotated[list[Path], typer.Argument(help="Model directories; several are an ensemble.")],
@@ -25,5 +27,6 @@ def score(
             f"{source} has {len(sources)} lines and {target} has {len(targets)}: they must be equally many"
         )
     translator = Translator.load(*run, device=str(choose_device(device)))
-    for value in translator.score(sources, targets, batch_tokens=batch_tokens):
-        print(f"{value:.6f}")
+    scores = translator.score(sources, targets, batch_tokens=batch_tokens)
+    with open_output(None) as write:
+        write("".join(f"{value:.6f}\n" for value in scores))
