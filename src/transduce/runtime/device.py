@@ -86,8 +86,8 @@ def has_fast_bfloat16(device: torch.device) -> bool:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Returns whether memory was refused: by torch, or by one of the libraries that raise a plain RuntimeError."""
-    return isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in OUT_OF_MEMORY)
+    """Returns whether memory was refused: by torch, Python, NumPy, or a library that raises a plain RuntimeError."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(text in str(error) for text in OUT_OF_MEMORY)
 
 
 def set_threads(threads: int | None) -> None:
