@@ -44,9 +44,8 @@ def encode_lines(lines: Sequence[str], subwords: Subwords, max_tokens: int, head
         ]
     for place, line in enumerate(lines):
         if len(line) > longest:
-            encoded[place] = _fault(
-                f"over {longest:,} characters, hence too many subwords", max_tokens, max_tokens, heads
-            )
+            tokens = len(line) // subwords.max_subword_bytes
+            encoded[place] = _fault(f"over {longest:,} characters, hence too many subwords", max_tokens, tokens, heads)
     return encoded
 
 
@@ -69,5 +68,5 @@ def _fault(length: str, max_tokens: int, tokens: int, heads: int) -> str:
             "split the line, or train a model with more positions, or a Transformer with sinusoids"
         )
     # Scores and weights of attention in float32.
-    memory = f", and would need {2 * 4 * heads * tokens**2 / 1e9:.1f} GB of memory" if heads else ""
+    memory = f", and would need {2 * 4 * heads * tokens**2 / 1e9:,.1f} GB of memory" if heads else ""
     return f"has {length}, more than {max_tokens:,}{memory}; split the line"

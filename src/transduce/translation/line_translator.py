@@ -62,8 +62,8 @@ class LineTranslator:
         self.device = next(models[0].parameters()).device
         limits = [model.max_positions - 1 for model in models if model.max_positions is not None]
         self.max_line_tokens = min([*limits, MAX_LINE_TOKENS])  # of a source or a prefix, without the end symbol
-        # In int8 the attention weights of one row are in memory at a time.
-        self._weighty_heads = 0 if precision == "int8" else count_heads(models)
+        # For the memory that a line needs; in int8 the attention weights of one row are in memory at a time.
+        self._attention_heads = 0 if precision == "int8" else count_heads(models)
 
     def translate_lines(
         self,
@@ -205,7 +205,7 @@ class LineTranslator:
 
     def _encode(self, lines: Sequence[str], subwords: Subwords) -> list[list[int] | str]:
         """Returns the tokens of each line, or a message for a line that is too long."""
-        return encode_lines(lines, subwords, self.max_line_tokens, self._weighty_heads)
+        return encode_lines(lines, subwords, self.max_line_tokens, self._attention_heads)
 
     def _check_ready(self) -> None:
         """Raises RuntimeError in a forked process that would hang or be killed, ValueError in training mode.
