@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING, Any
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "5000")
 
+# oneDNN keeps the int8 products of this many shapes. With its default of 1,024, memory grows by a gigabyte while texts
+# are translated. The variable, or its older name, is read at the first product.
+if "DNNL_PRIMITIVE_CACHE_CAPACITY" not in os.environ:
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "100")
+
 __version__ = "0.1.0"
 
 # The modules of the public names, imported at first use because importing torch takes a second.

@@ -1,5 +1,7 @@
 """Bulk translation: the same lines as at once after any stop, and none of another text, model or option."""
 
+import errno
+import hashlib
 import json
 import os
 import random
@@ -431,6 +433,40 @@ def test_a_line_that_is_too_long_is_named_and_no_shard_is_lost(job, text, tmp_pa
         named = [re.findall(r"text\.en: line (\d+) has \d+ subwords, .* positions for 8;", line) for line in messages]
         assert [int(number) - 1 for [number] in filter(None, named)] == long
         messages.clear()
+
+
+def test_a_line_of_megabytes_is_named_and_no_shard_is_lost(job, text, translation, tmp_path, monkeypatch):
+    """The tokeniser aborted the process; of a line of more than MAX_LINE_BYTES only the beginning is in memory."""
+    monkeypatch.setattr("transduce.bulk.shards.MAX_LINE_BYTES", 1_000_001)
+    lines = text.read_bytes().split(b"\n")
+    for place, character in ((6, "ü"), (8, "owl "), (16, "🙂")):
+        lines.insert(place, (character * 1_000_000).encode())
+    long, out = tmp_path / "long.en", tmp_path / "out"
+    long.write_bytes(b"\n".join(lines))
+    (cut,) = cut_texts(long, out, None, 5)
+    assert cut.checksums["text"] == hashlib.sha256(long.read_bytes()).hexdigest()
+    assert sum(shard.source.size for shard in cut.shards) == long.stat().st_size
+    assert max(map(len, cut.shards[1].source.read())) < 1_000_002
+    messages = []
+    with pytest.raises(RuntimeError, match=r"^3 lines could not be translated and are empty in the output"):
+        translate_texts(job, [cut], out, translate_locally, messages.append)
+    expected = translation.split("\n")
+    for place in (6, 8, 16):
+        expected.insert(place, "")
+    assert out.read_text().split("\n") == expected
+    numbers = [
+        re.findall(r"long\.en: line (\d+) has over [\d,]+ characters, hence too many", line) for line in messages
+    ]
+    assert [int(number) for [number] in filter(None, numbers)] == [7, 9, 17]
+
+
+def test_a_full_disk_is_named(job, text, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("transduce.storage.atomic.flush_to_disk", full)
+    with pytest.raises(OSError, match=r"out\.bulk/shards/"):
+        bulk(job, text, tmp_path / "out")
 
 
 def test_the_message_says_that_a_prefix_is_too_long(fluent):

@@ -11,6 +11,7 @@ from transduce.bulk.job import ShardResult
 from transduce.bulk.shards import Shard, ShardedText
 from transduce.storage.atomic import atomic_write, atomic_write_text
 from transduce.storage.checksums import checksums_of_files, find_damage
+from transduce.storage.named_errors import name_in_errors
 
 __all__ = ["FinishedShards"]
 
@@ -29,7 +30,8 @@ class FinishedShards:
     def save(self, shard: Shard, result: ShardResult) -> None:
         """Saves a finished shard."""
         content = f"{json.dumps(result.faults)}\n{result.text}"
-        atomic_write_text(self.path(shard), f"{hashlib.sha256(content.encode()).hexdigest()}\n{content}")
+        with name_in_errors(self.path(shard)):
+            atomic_write_text(self.path(shard), f"{hashlib.sha256(content.encode()).hexdigest()}\n{content}")
 
     def load(self, shard: Shard) -> ShardResult | None:
         """Returns a finished shard; None where it is missing or damaged."""
@@ -65,7 +67,8 @@ class FinishedShards:
             atomic_write_text(self._record_path(text), json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
         text.out.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(text.out, write_to)
+        with name_in_errors(text.out):
+            atomic_write(text.out, write_to)
 
     def has_output(self, text: ShardedText) -> bool:
         """Returns whether the output of a text is written. Raises ValueError where the file is not that output."""

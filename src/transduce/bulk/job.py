@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from transduce.bulk.shards import Shard
 from transduce.model.int8.quantise import LARGEST, largest_weight
 from transduce.model_directory import fingerprint
-from transduce.runtime.device import choose_device, is_out_of_memory, keep_freed_memory, set_threads
-from transduce.translation.line_translator import BATCH_TOKENS, TranslationPrecision
+from transduce.runtime.device import choose_device, keep_freed_memory, set_threads
+from transduce.translation.line_lengths import LineTooLargeError
+from transduce.translation.line_translator import BATCH_TOKENS, TranslationPrecision, check_precision
 from transduce.translation.output_format import OutputFormat
 from transduce.translation.results import EMPTY, Translation
 from transduce.translation.search_method import SearchMethod
@@ -33,9 +34,13 @@ class TranslationJob(NamedTuple):
 
     @classmethod
     def of(cls, runs: Sequence[Path], method: SearchMethod, *values: Any, **fields: Any) -> "TranslationJob":
-        """Returns the job of the models in these directories as they are now; `values` follow `method`, in order."""
+        """Returns the job of the models in these directories as they are now; `values` follow `method`, in order.
+
+        Raises ValueError for an unknown precision.
+        """
         directories = tuple(str(run.absolute()) for run in runs)
         job = cls(directories, tuple(map(fingerprint, runs)), method, *values, **fields)
+        check_precision(job.precision)
         return job._replace(int8_bits=int8_bits(job.precision))
 
     def load(self) -> Translator:
@@ -119,22 +124,17 @@ class ShardTranslator:
                     translations[place] = best
         output = []
         for place, (line, best) in enumerate(zip(lines, translations, strict=True)):
-            formatted = self._format(line, best, before + place)
-            if formatted is None:
-                faults[place] = "is too long to be aligned in the memory here; split the line"
-                formatted = self._format("", [EMPTY], before + place)
-            output += formatted or []
+            try:
+                output += self._format(line, best, before + place)
+            except LineTooLargeError as error:
+                faults[place] = error.fault
+                output += self._format("", [EMPTY], before + place)
         text = "".join(f"{line}\n" for line in output)
         return ShardResult(text, [(before + place + 1, fault) for place, fault in sorted(faults.items())])
 
-    def _format(self, line: str, best: list[Translation], lines_before: int) -> list[str] | None:
-        """Returns the output lines of a line; None where its alignment does not fit into memory."""
-        try:
-            return self.job.output_format.lines(self.translator, [line], [best], lines_before)
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-        return None
+    def _format(self, line: str, best: list[Translation], lines_before: int) -> list[str]:
+        """Returns the output lines of a line."""
+        return self.job.output_format.lines(self.translator, [line], [best], lines_before)
 
 
 def translate_locally(job: TranslationJob, shards: Sequence[Shard]) -> Generator[tuple[Shard, ShardResult]]:

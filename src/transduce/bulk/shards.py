@@ -1,11 +1,10 @@
 """Texts cut into shards: consecutive lines of a file, with their position and their checksum."""
 
 import hashlib
-from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
-from transduce.text.lines import decode_lines
+from transduce.text.lines import MAX_LINE_BYTES, decode_lines
 
 __all__ = ["LineSpan", "Shard", "ShardedText", "cut_texts"]
 
@@ -21,11 +20,15 @@ class LineSpan(NamedTuple):
     sha256: str
 
     def read(self) -> list[str]:
-        """Reads the lines. Raises ValueError where the file was changed after it was cut."""
+        """Reads the lines, of a line of more than `MAX_LINE_BYTES` the beginning.
+
+        Raises ValueError where the file was changed after it was cut.
+        """
+        checksum = hashlib.sha256()
         with Path(self.path).open("rb") as file:
             file.seek(self.offset)
-            content = file.read(self.size)
-        if hashlib.sha256(content).hexdigest() != self.sha256:
+            content = b"".join(_read_line(file, checksum)[0] for _ in range(self.lines))
+        if checksum.hexdigest() != self.sha256:
             raise ValueError(f"{self.path} was changed while it was translated; run the same command again")
         return decode_lines(content, self.path, self.lines_before)
 
@@ -98,11 +101,34 @@ def _cut_lines(path: Path, shard_lines: int) -> tuple[list[LineSpan], str]:
     spans: list[LineSpan] = []
     text_hash, before, offset = hashlib.sha256(), 0, 0
     with path.open("rb") as file:
-        while rows := list(islice(file, shard_lines)):
-            content = b"".join(rows)
-            decode_lines(content, str(path), before)
-            text_hash.update(content)
-            checksum = hashlib.sha256(content).hexdigest()
-            spans.append(LineSpan(str(path.absolute()), before, len(rows), offset, len(content), checksum))
-            before, offset = before + len(rows), offset + len(content)
-    return spans, text_hash.hexdigest()
+        while True:
+            rows, size, checksum = list[bytes](), 0, hashlib.sha256()
+            while len(rows) < shard_lines and (row := _read_line(file, checksum, text_hash)).size:
+                rows.append(row.content)
+                size += row.size
+            if not rows:
+                return spans, text_hash.hexdigest()
+            decode_lines(b"".join(rows), str(path), before)
+            spans.append(LineSpan(str(path.absolute()), before, len(rows), offset, size, checksum.hexdigest()))
+            before, offset = before + len(rows), offset + size
+
+
+class _Row(NamedTuple):
+    """A line with its line end, and its size in the file; of a very long line the beginning."""
+
+    content: bytes
+    size: int
+
+
+def _read_line(file: BinaryIO, *checksums: "hashlib._Hash") -> _Row:
+    """Reads a line and adds it to the checksums; keeps at most `MAX_LINE_BYTES`, which no model translates."""
+    content = part = file.readline(MAX_LINE_BYTES)
+    size = 0
+    while part:
+        for checksum in checksums:
+            checksum.update(part)
+        size += len(part)
+        part = b"" if part.endswith(b"\n") else file.readline(MAX_LINE_BYTES)
+    if size > len(content):  # the last character may be cut
+        content = content[:-4].decode("utf-8", "ignore").encode() + b"\n"
+    return _Row(content, size)

@@ -1,6 +1,5 @@
 """`transduce bench`: measures the speed of training or of translating."""
 
-import json
 import os
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +9,7 @@ import typer
 
 from transduce.commands.console import aligned_table, say
 from transduce.commands.options import DeviceOption, JsonOption, PrecisionName, SetOption, ThreadsOption, refuse_options
+from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
     import torch
@@ -72,7 +72,7 @@ def bench(
         chosen_precision = precision or PrecisionName.FLOAT32
         figures = _bench_translating(run, data, steps or TRANSLATIONS, chosen, chosen_precision, batch_tokens)
     if as_json:
-        print(json.dumps(figures, indent=2))
+        print(json_text(figures, indent=2))
     else:
         _print(figures)
 

@@ -1,6 +1,5 @@
 """`transduce evaluate`: translates a test set and measures the result."""
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +17,7 @@ from transduce.commands.options import (
     ThreadsOption,
 )
 from transduce.commands.output import check_writable, write_output
+from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
     from transduce.measure import Score
@@ -76,7 +76,7 @@ def evaluate(
         "precision": precision.value,
     }
     if as_json:
-        print(json.dumps({name: score._asdict() for name, score in results.items()} | report, indent=2))
+        print(json_text({name: score._asdict() for name, score in results.items()} | report, indent=2))
     else:
         _print(results, report, ", ".join(config.weights.kind for config in configs))
 

@@ -12,6 +12,7 @@ import typer
 
 from transduce.commands.console import progress_on_terminal, say, show_log_records
 from transduce.runtime.signals import Interrupted, OtherProcessError
+from transduce.storage.named_errors import name_in_errors
 
 __all__ = ["with_exit_codes"]
 
@@ -27,7 +28,8 @@ def with_exit_codes(command: Callable[..., None]) -> Callable[..., None]:
             show_log_records()
             with progress_on_terminal():
                 command(*arguments, **options)
-            sys.stdout.flush()  # now, because at exit a closed pipe would be an error
+            with name_in_errors("standard output"):
+                sys.stdout.flush()  # now, because at exit a closed pipe would be an error
         except (typer.Exit, SystemExit):
             raise
         except BaseException as error:

@@ -1,6 +1,5 @@
 """`transduce fetch`: downloads the corpora that the recipes use."""
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated
@@ -32,7 +31,7 @@ def fetch(
     folder = out or _data_folder()
     parts = fetch(name, folder, origin, say)
     if as_json:
-        print(json.dumps({"corpus": name, "folder": str(folder / name), "parts": parts}, indent=2))
+        print(json_text({"corpus": name, "folder": str(folder / name), "parts": parts}, indent=2))
         return
     for part in parts.values():
         for file, entry in part["files"].items():

@@ -1,6 +1,5 @@
 """`transduce info`: shows the shape, the parameters and the arithmetic of a model."""
 
-import json
 from typing import Annotated
 
 import typer
@@ -21,7 +20,7 @@ def info(
 
     summary = summarise_model(model, vocabulary)
     if as_json:
-        print(json.dumps(summary, indent=2))
+        print(json_text(summary, indent=2))
         return
     vocabulary_size = summary["vocabulary"]["target"]
     parts = [(part, f"{count:,}") for part, count in summary["parameters_by_part"].items()]

@@ -1,11 +1,11 @@
 """`transduce measure`: scores any output against references, and compares two or more outputs."""
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from transduce.commands.options import JsonOption, refuse_options
+from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
     from transduce.measure import Comparison, Score
@@ -60,7 +60,7 @@ def measure(
 def _print_scores(scores: dict[str, "Score"], *, as_json: bool) -> None:
     """Prints a line for each metric, or a JSON object by metric."""
     if as_json:
-        print(json.dumps({name: score._asdict() for name, score in scores.items()}, indent=2))
+        print(json_text({name: score._asdict() for name, score in scores.items()}, indent=2))
         return
     width = max(map(len, scores))
     for name, score in scores.items():
@@ -71,7 +71,7 @@ def _print_comparisons(comparisons: dict[str, "Comparison"], paths: list[str], *
     """Prints for each metric its signature and a line for each output, or a JSON object by metric."""
     if as_json:
         objects = {name: _as_object(comparison, paths) for name, comparison in comparisons.items()}
-        print(json.dumps(objects, indent=2))
+        print(json_text(objects, indent=2))
         return
     width = max(map(len, paths))
     for name, comparison in comparisons.items():

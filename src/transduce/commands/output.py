@@ -12,6 +12,7 @@ from typing import TextIO
 from transduce.commands.console import say
 from transduce.runtime.signals import raise_on_signals
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
+from transduce.storage.named_errors import name_in_errors
 from transduce.storage.replacement import is_replaceable, replace_file
 
 __all__ = ["check_no_partial", "check_writable", "open_output", "write_output"]
@@ -85,9 +86,16 @@ def open_output(out: Path | None) -> Iterator[Callable[[str], None]]:
 
 
 def _write_and_flush(file: TextIO, text: str) -> None:
-    """Writes a text and flushes the file."""
-    file.write(text)
-    file.flush()
+    """Writes a text and flushes the file; an error names the file."""
+    try:
+        with name_in_errors("standard output" if file is sys.stdout else file.name):
+            file.write(text)
+            file.flush()
+    except OSError:
+        if file is not sys.stdout:
+            with contextlib.suppress(OSError):
+                file.close()  # else closing the file later would raise the error again, without its name
+        raise
 
 
 def _keep_partial(partial: Path) -> None:

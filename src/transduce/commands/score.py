@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from transduce.commands.options import DeviceOption
+from transduce.commands.output import open_output
 
 
 def score(
@@ -27,5 +28,6 @@ def score(
             f"{source} has {len(sources)} lines and {target} has {len(targets)}: they must be equally many"
         )
     translator = Translator.load(*run, device=str(chosen))
-    for log_probability in translator.score(sources, targets, batch_tokens=batch_tokens):
-        print(f"{log_probability:.6f}")
+    scores = translator.score(sources, targets, batch_tokens=batch_tokens)
+    with open_output(None) as write:
+        write("".join(f"{log_probability:.6f}\n" for log_probability in scores))

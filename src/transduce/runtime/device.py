@@ -93,7 +93,7 @@ def has_fast_bfloat16(device: torch.device) -> bool:
 
 def is_out_of_memory(error: Exception) -> bool:
     """Returns whether an error means too little memory, also where a library raises a plain RuntimeError."""
-    return isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in OUT_OF_MEMORY)
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(text in str(error) for text in OUT_OF_MEMORY)
 
 
 def set_threads(threads: int | None) -> None:

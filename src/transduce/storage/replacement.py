@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from transduce.storage.atomic import atomic_write
+from transduce.storage.named_errors import name_in_errors
 
 __all__ = ["is_replaceable", "replace_file"]
 
@@ -26,7 +27,8 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
         if path.exists():
             shutil.copymode(path, temporary)
 
-    if is_replaceable(path):
-        atomic_write(path.resolve(), write_with_permissions)
-    else:
-        write(path)
+    with name_in_errors(path):
+        if is_replaceable(path):
+            atomic_write(path.resolve(), write_with_permissions)
+        else:
+            write(path)

@@ -6,7 +6,10 @@ from codecs import BOM_UTF8
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["decode_lines", "read_lines", "read_texts", "refuse_markup"]
+__all__ = ["MAX_LINE_BYTES", "decode_lines", "read_lines", "read_texts", "refuse_markup"]
+
+MAX_LINE_BYTES = 1 << 26
+"""Bytes of a line that is read, at most, line end included. A file without line feeds would be one line."""
 
 _SGML = re.compile(r"\s*<(seg|refset|srcset|tstset|mteval)\b", re.IGNORECASE)
 

@@ -187,6 +187,11 @@ class Subwords:
         return [b""] * len(SYMBOLS) + [bytes(byte[letter] for letter in subword) for subword in letters]
 
     @cached_property
+    def max_subword_bytes(self) -> int:
+        """The bytes of the longest subword."""
+        return max(map(len, self._bytes))
+
+    @cached_property
     def _after_space(self) -> NDArray[np.bool_]:
         """Whether each id begins with a space, as only the first id of a word does."""
         return np.array([subword.startswith(b" ") for subword in self._bytes])

@@ -128,8 +128,8 @@ class Validation:
             metric_named("bleu", language=self.language)
         translator = LineTranslator([model], self.source, self.target, self.decoding)
         try:
-            translator.check_lengths(self.corpus.source, self.source, " of the source")
-            translator.check_lengths(self.corpus.target, self.target, " of the target")
+            translator.encode_checked(self.corpus.source, self.source, " of the source")
+            translator.encode_checked(self.corpus.target, self.target, " of the target")
         except ValueError as error:
             raise ValueError(f"data.validation: {error}") from None
 

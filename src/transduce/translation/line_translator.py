@@ -12,6 +12,7 @@ from torch import Tensor
 from transduce.model import TranslationModel
 from transduce.model.int8 import quantise
 from transduce.runtime.device import is_out_of_memory
+from transduce.runtime.forks import count_forks
 from transduce.runtime.progress import track
 from transduce.search import (
     Decoding,
@@ -27,6 +28,7 @@ from transduce.search import (
 )
 from transduce.text.subwords import Subwords
 from transduce.translation.batching import SentenceBatch, sentence_batches
+from transduce.translation.line_lengths import MAX_LINE_TOKENS, LineTooLargeError, count_heads, encode_lines
 from transduce.translation.results import EMPTY, Translation
 from transduce.translation.search_method import SearchMethod
 
@@ -38,10 +40,6 @@ TranslationPrecision = Literal["float32", "bfloat16", "int8"]
 
 BATCH_TOKENS = 8192  # source positions translated at once
 LOOKAHEAD = 1000  # lines that a stream reads before it translates
-
-# Subwords of a line. The attention weights of a line grow with the square of its length: a model with eight heads has
-# 0.5 GB of them here, twice in memory.
-MAX_LINE_TOKENS = 4096
 
 
 class LineTranslator:
@@ -57,13 +55,15 @@ class LineTranslator:
     ) -> None:
         check_precision(precision)
         self.models, self.source, self.target, self.decoding = tuple(models), source, target, decoding
-        self.precision = precision
+        self.precision, self._forks = precision, count_forks()
         steppers: list[Stepper] = [quantise(model, _log.warning) if precision == "int8" else model for model in models]
         self.stepper = steppers[0] if len(models) == 1 else Ensemble(steppers)
         self.symbols = models[0].spec.symbols
         self.device = next(models[0].parameters()).device
         limits = [model.max_positions - 1 for model in models if model.max_positions is not None]
         self.max_line_tokens = min([*limits, MAX_LINE_TOKENS])  # of a source or a prefix, without the end symbol
+        # For the memory that a line needs; in int8 the attention weights of one row are in memory at a time.
+        self._attention_heads = 0 if precision == "int8" else count_heads(models)
 
     def translate_lines(
         self,
@@ -120,12 +120,12 @@ class LineTranslator:
     ) -> list[list[Translation]]:
         """Returns the translations of each line of a batch, best first.
 
-        Raises RuntimeError for a line that does not fit into memory alone.
+        Raises LineTooLargeError for a line that does not fit into memory alone.
         """
         translations = []
         for place, best in zip(batch.places, self.translate_by_halves(batch, method, lines_before), strict=True):
             if isinstance(best, str):
-                raise RuntimeError(f"line {lines_before + place + 1} {best}")
+                raise LineTooLargeError(lines_before + place + 1, best)
             translations.append(best)
         return translations
 
@@ -134,12 +134,12 @@ class LineTranslator:
     ) -> list[list[Translation] | str]:
         """Translates a batch, in halves where memory is short; a line that does not fit alone has a message instead.
 
-        Raises ValueError where a model is in training mode.
+        Raises ValueError where a model is in training mode, RuntimeError in a forked process that lacks threads.
         """
-        self._check_evaluation_mode()
+        self._check_ready()
         try:
             return [self._translations(best) for best in self._search(batch, method, lines_before)]
-        except RuntimeError as error:
+        except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
         # Outside of the handler, because the error keeps the tensors of the search in memory.
@@ -164,11 +164,12 @@ class LineTranslator:
                 f"there are {len(prefixes):,} prefixes for {len(lines):,} texts: give one prefix a text, or none"
             )
         places = [place for place, line in enumerate(lines) if line.strip()]
-        sources = self.source.encode([lines[place] for place in places])
-        forced = self._encode_prefixes([prefixes[place] for place in places]) if prefixes else [[] for _ in places]
-        numbers = [lines_before + place for place in places]
-        self._check_lengths(numbers, sources)
-        self._check_lengths(numbers, forced, " of the prefixes")
+        numbers = [lines_before + place + 1 for place in places]
+        sources = self.encode_checked([lines[place] for place in places], self.source, "", numbers)
+        forced = [list[int]() for _ in places]
+        if prefixes:
+            beginnings = _without_last_space([prefixes[place] for place in places])
+            forced = self.encode_checked(beginnings, self.target, " of the prefixes", numbers)
         lengths = np.array([len(tokens) + 1 for tokens in sources], dtype=np.int64)
         return [
             SentenceBatch([places[n] for n in chosen], [sources[n] for n in chosen], [forced[n] for n in chosen])
@@ -177,22 +178,46 @@ class LineTranslator:
 
     def line_faults(self, lines: Sequence[str], prefixes: Sequence[str] | None = None) -> dict[int, str]:
         """Returns a message for each line that is too long, or has a prefix that is too long, by its place."""
-        sides = [("", self.source.encode(lines))]
+        sides = [("", self._encode(lines, self.source))]
         if prefixes:
-            sides.insert(0, ("must begin with a prefix that ", self._encode_prefixes(prefixes)))
+            encoded = self._encode(_without_last_space(prefixes), self.target)
+            sides.insert(0, ("must begin with a prefix that ", encoded))
         return {
-            place: f"{beginning}{self._length_fault(tokens)}"
+            place: f"{beginning}{tokens}"
             for beginning, side in sides
             for place, tokens in enumerate(side)
-            if len(tokens) > self.max_line_tokens and lines[place].strip()
+            if isinstance(tokens, str) and lines[place].strip()
         }
 
-    def _encode_prefixes(self, prefixes: Sequence[str]) -> list[list[int]]:
-        """Encodes prefixes; a space at the end of a prefix belongs to the word that follows."""
-        return self.target.encode([prefix.rstrip() for prefix in prefixes])
+    def encode_checked(
+        self, lines: Sequence[str], subwords: Subwords, side: str, numbers: Sequence[int] | None = None
+    ) -> list[list[int]]:
+        """Returns the tokens of each line.
 
-    def _check_evaluation_mode(self) -> None:
-        """Raises ValueError where a model is in training mode."""
+        Raises ValueError for a line that is too long; `side`, such as " of the source", and `numbers` locate it.
+        """
+        encoded = []
+        for place, tokens in enumerate(self._encode(lines, subwords)):
+            if isinstance(tokens, str):
+                raise ValueError(f"line {numbers[place] if numbers else place + 1}{side} {tokens}")
+            encoded.append(tokens)
+        return encoded
+
+    def _encode(self, lines: Sequence[str], subwords: Subwords) -> list[list[int] | str]:
+        """Returns the tokens of each line, or a message for a line that is too long."""
+        return encode_lines(lines, subwords, self.max_line_tokens, self._attention_heads)
+
+    def _check_ready(self) -> None:
+        """Raises RuntimeError in a forked process that would hang or be killed, ValueError in training mode.
+
+        After a fork only float32 on a CPU with one thread needs no thread of the parent process.
+        """
+        can_fork = self.precision != "int8" and self.device.type == "cpu" and torch.get_num_threads() == 1
+        if count_forks() > self._forks and not can_fork:
+            raise RuntimeError(
+                "the model was loaded before this process was forked, and its threads do not survive a fork: start "
+                "processes by multiprocessing's spawn, or fork before anything is loaded or computed"
+            )
         if any(model.training for model in self.models):
             raise ValueError("the model is in training mode, where dropout changes translations: call its eval() first")
 
@@ -233,25 +258,6 @@ class LineTranslator:
             source, source != pad, torch.tensor(bounds, device=self.device), begin, end, tuple(sorted(banned))
         )
 
-    def check_lengths(self, lines: Sequence[str], subwords: Subwords, side: str) -> None:
-        """Raises ValueError where a line is too long for the models; `side` names it, such as " of the source"."""
-        self._check_lengths(range(len(lines)), subwords.encode(lines), side)
-
-    def _check_lengths(self, numbers: Sequence[int], sentences: Sequence[list[int]], side: str = "") -> None:
-        """Raises ValueError for a line of more than `max_line_tokens` subwords."""
-        for number, tokens in zip(numbers, sentences, strict=True):
-            if len(tokens) > self.max_line_tokens:
-                raise ValueError(f"line {number + 1}{side} {self._length_fault(tokens)}")
-
-    def _length_fault(self, tokens: Sequence[int]) -> str:
-        """Returns the message for a line that is too long."""
-        if self.max_line_tokens == MAX_LINE_TOKENS:
-            return f"has {len(tokens):,} subwords, more than {MAX_LINE_TOKENS:,}; split the line"
-        return (
-            f"has {len(tokens)} subwords, and this model has learned positions for {self.max_line_tokens}; "
-            "split the line, or train a model with more positions, or a Transformer with sinusoids"
-        )
-
     def _rectangle(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Returns rows of ids padded to the longest, on the device of the models."""
         return pad_rows(rows, self.symbols.pad, self.device)
@@ -274,6 +280,11 @@ def each_text(lines: Iterable[str], name: str) -> Iterator[str]:
         if not isinstance(line, str):
             raise TypeError(f"`{name}` {number} is a {type(line).__name__}, not a str")
         yield line[:-1].removesuffix("\r") if line.endswith("\n") else line
+
+
+def _without_last_space(prefixes: Sequence[str]) -> list[str]:
+    """Returns prefixes without the spaces at their ends, which belong to the word that follows."""
+    return [prefix.rstrip() for prefix in prefixes]
 
 
 def _draws(seed: int, numbers: Sequence[int], max_length: int) -> Tensor:

@@ -1,10 +1,12 @@
 """Output formats of translations: text, tab-separated values, JSON."""
 
-import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from transduce.runtime.device import is_out_of_memory
+from transduce.runtime.json_text import json_text
 from transduce.translation.alignment import aligned_words
+from transduce.translation.line_lengths import LineTooLargeError
 from transduce.translation.results import Translation
 from transduce.translation.translator import Translator
 
@@ -29,7 +31,8 @@ class OutputFormat(NamedTuple):
     ) -> list[str]:
         """Returns the output lines of `translations`, which are those of each of `sources`, best first.
 
-        `lines_before` counts the lines of the text before `sources`.
+        `lines_before` counts the lines of the text before `sources`. Raises LineTooLargeError for a line whose
+        alignment does not fit into memory.
         """
         output = []
         for number, (source, best) in enumerate(zip(sources, translations, strict=True), start=lines_before + 1):
@@ -41,7 +44,7 @@ class OutputFormat(NamedTuple):
                     for translation in best
                 ]
             elif self.alignments:
-                output.append(f"{_cell(best[0].text)}\t{_alignment(translator, source, best[0])}")
+                output.append(f"{_cell(best[0].text)}\t{_alignment(translator, number, source, best[0])}")
             else:
                 output.append(best[0].text)
         return output
@@ -49,8 +52,8 @@ class OutputFormat(NamedTuple):
     def _record(self, translator: Translator, number: int, source: str, best: Sequence[Translation]) -> str:
         """Returns the JSON of a line."""
         records = [{key: getattr(translation, key) for key in JSON_KEYS} for translation in best]
-        aligned = {"alignment": _alignment(translator, source, best[0])} if self.alignments else {}
-        return json.dumps({"line": number, "translations": records, **aligned}, ensure_ascii=False)
+        aligned = {"alignment": _alignment(translator, number, source, best[0])} if self.alignments else {}
+        return json_text({"line": number, "translations": records, **aligned}, ensure_ascii=False)
 
 
 def _cell(text: str) -> str:
@@ -58,7 +61,12 @@ def _cell(text: str) -> str:
     return text.replace("\t", " ")
 
 
-def _alignment(translator: Translator, source: str, best: Translation) -> str:
-    """Returns the pairs of aligned words as "0-0 1-2": source word, target word."""
-    pairs = aligned_words(translator.explain(source, best.tokens)) if best.text else []
+def _alignment(translator: Translator, number: int, source: str, best: Translation) -> str:
+    """Returns the pairs of aligned words of line `number` as "0-0 1-2": source word, target word."""
+    try:
+        pairs = aligned_words(translator.explain(source, best.tokens)) if best.text else []
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise LineTooLargeError(number, "is too long to be aligned in the memory here; split the line") from None
     return " ".join(f"{source_word}-{target_word}" for source_word, target_word in pairs)

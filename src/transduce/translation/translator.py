@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from transduce.model import Attention, TransformerModel
 from transduce.model_directory import Model
-from transduce.runtime.device import choose_device
+from transduce.runtime.device import choose_device, is_out_of_memory
 from transduce.search import forced_scores
 from transduce.translation.batching import sentence_batches
+from transduce.translation.line_lengths import LineTooLargeError
 from transduce.translation.line_translator import (
     BATCH_TOKENS,
     LOOKAHEAD,
@@ -137,50 +138,82 @@ class Translator(LineTranslator):
     ) -> list[NDArray[np.float64]]:
         """Returns the log-probability of each token of each target, end symbol included.
 
-        Raises ValueError for unequal numbers of sources and targets, and for a line that is too long.
+        Raises ValueError for unequal numbers of sources and targets, and for a line that is too long. Raises
+        LineTooLargeError for a pair that does not fit into memory alone, and RuntimeError for a log-probability that is
+        not finite.
         """
-        self._check_evaluation_mode()
+        self._check_ready()
         sources, targets = list(each_text(sources, "source")), list(each_text(targets, "target"))
         if len(sources) != len(targets):
             raise ValueError(
                 f"there are {len(sources):,} sources and {len(targets):,} targets: give one target a source"
             )
-        source_ids, target_ids = self.source.encode(sources), self.target.encode(targets)
-        self._check_lengths(range(len(sources)), source_ids, " of the source")
-        self._check_lengths(range(len(targets)), target_ids, " of the target")
-        pairs = zip(source_ids, target_ids, strict=True)
+        source_ids = self.encode_checked(sources, self.source, " of the source")
+        target_ids = self.encode_checked(targets, self.target, " of the target")
+        pairs = list(zip(source_ids, target_ids, strict=True))
         lengths = np.array([max(map(len, pair)) + 1 for pair in pairs], dtype=np.int64)
         scores: list[NDArray[np.float64]] = [np.zeros(0)] * len(sources)
-        begin, end, pad = self.symbols.begin, self.symbols.end, self.symbols.pad
         for places in sentence_batches(lengths, batch_tokens):
-            source = self._rectangle([[*source_ids[place], end] for place in places])
-            target_in = self._rectangle([[begin, *target_ids[place]] for place in places])
-            target_out = self._rectangle([[*target_ids[place], end] for place in places])
-            log_probabilities = forced_scores(self.stepper, source, source != pad, target_in, target_out, pad)
-            for place, row in zip(places, log_probabilities.double().cpu().numpy(), strict=True):
-                scores[int(place)] = row[: len(target_ids[place]) + 1]
+            for place, row in zip(places, self._score_by_halves(pairs, places), strict=True):
+                if not np.isfinite(row).all():
+                    raise RuntimeError(
+                        f"line {place + 1}: the model computes no finite log-probability, because its weights are "
+                        "damaged or too large; restore it from a backup, or train it with a lower rate"
+                    )
+                scores[int(place)] = row
         return scores
+
+    def _score_by_halves(
+        self, pairs: Sequence[tuple[list[int], list[int]]], places: NDArray[np.int64]
+    ) -> list[NDArray[np.float64]]:
+        """Returns the log-probabilities of the pairs at `places`, in halves where memory is short."""
+        try:
+            return self._score_batch([pairs[place] for place in places])
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+        # Outside of the handler, because the error keeps the tensors of the batch in memory.
+        if len(places) == 1:
+            source, target = pairs[places[0]]
+            lengths = f"{len(source):,} source and {len(target):,} target subwords"
+            raise LineTooLargeError(int(places[0]) + 1, f"has {lengths}, too many for the memory here; split the line")
+        return [row for half in np.array_split(places, 2) for row in self._score_by_halves(pairs, half)]
+
+    def _score_batch(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[NDArray[np.float64]]:
+        """Returns the log-probabilities of the target tokens of each pair."""
+        begin, end, pad = self.symbols.begin, self.symbols.end, self.symbols.pad
+        source = self._rectangle([[*source, end] for source, _ in pairs])
+        target_in = self._rectangle([[begin, *target] for _, target in pairs])
+        target_out = self._rectangle([[*target, end] for _, target in pairs])
+        log_probabilities = forced_scores(self.stepper, source, source != pad, target_in, target_out, pad)
+        rows = log_probabilities.double().cpu().numpy()
+        return [row[: len(target) + 1] for row, (_, target) in zip(rows, pairs, strict=True)]
 
     @torch.inference_mode()
     def explain(self, text: str, target: str | list[int] | None = None) -> Explanation:
         """Returns the translation of `text`, or `target` (text or tokens), with the first model's attention weights.
 
-        Raises ValueError where the first model has no attention weights to show, or a text is too long.
+        Raises ValueError where the first model has no attention weights to show, or a text is too long, and
+        LineTooLargeError where the weights do not fit into memory.
         """
-        model, end = self._attention_model(), self.symbols.end
-        source_tokens = self.source.encode([text])[0]
-        self._check_lengths([0], [source_tokens], " of the source")
+        self._check_ready()
+        self.check_explicable()
+        end = self.symbols.end
+        (source_tokens,) = self.encode_checked([text], self.source, " of the source")
         if isinstance(target, str):
-            target_tokens = self.target.encode([target])[0]
-            self._check_lengths([0], [target_tokens], " of the target")
+            (target_tokens,) = self.encode_checked([target], self.target, " of the target")
         else:
             tokens = self.translate(text).tokens if target is None else target
             # A translation that was cut at its bound may be a token longer than the positions.
             target_tokens = tokens[: self.max_line_tokens]
-        source = self._rectangle([[*source_tokens, end]])
-        visible = torch.ones_like(source, dtype=torch.bool)
-        weights = model.attention_weights(source, visible, self._rectangle([[self.symbols.begin, *target_tokens]]))
-        encoder, decoder, cross = (tuple(layer[0].float().cpu().numpy() for layer in part) for part in weights)
+        try:
+            encoder, decoder, cross = self._attention_weights(source_tokens, target_tokens)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            lengths = f"{len(source_tokens):,} source and {len(target_tokens):,} target subwords"
+            fault = f"has {lengths}, whose attention weights are too many for the memory here; split the line"
+            raise LineTooLargeError(1, fault) from None
         return Explanation(
             source=tuple(self.source.readable_subwords([*source_tokens, end])),
             target=tuple(self.target.readable_subwords([*target_tokens, end])),
@@ -190,6 +223,14 @@ class Translator(LineTranslator):
             decoder=decoder,
             cross=cross,
         )
+
+    def _attention_weights(self, source_tokens: list[int], target_tokens: list[int]) -> tuple[tuple[Any, ...], ...]:
+        """Returns the weights [heads query key] of each layer: of the encoder, of the decoder, and between the two."""
+        source = self._rectangle([[*source_tokens, self.symbols.end]])
+        target_in = self._rectangle([[self.symbols.begin, *target_tokens]])
+        visible = torch.ones_like(source, dtype=torch.bool)
+        weights = self._attention_model().attention_weights(source, visible, target_in)
+        return tuple(tuple(layer[0].float().cpu().numpy() for layer in part) for part in weights)
 
     def check_explicable(self) -> None:
         """Raises ValueError where the first model has no attention weights to show."""

@@ -1,0 +1,24 @@
+"""JSON that every reader accepts: NaN and infinities become null."""
+
+import json
+import math
+from typing import Any
+
+__all__ = ["json_text"]
+
+
+def json_text(value: Any, **options: Any) -> str:
+    """Returns `value` as JSON, with null for each number that is not finite; `options` are those of `json.dumps`."""
+    return json.dumps(_finite(value), allow_nan=False, **options)
+
+
+def _finite(value: Any) -> Any:
+    """Returns `value` with None for each number that is not finite."""
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case dict():
+            return {key: _finite(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_finite(each) for each in value]
+    return value
