@@ -8,6 +8,7 @@ import typer
 
 from transduce.commands.console import say
 from transduce.commands.options import JsonOption
+from transduce.runtime.json_text import json_text
 
 
 def fetch(

@@ -6,6 +6,7 @@ import typer
 
 from transduce.commands.console import aligned_table
 from transduce.commands.options import JsonOption
+from transduce.runtime.json_text import json_text
 
 
 def info(
