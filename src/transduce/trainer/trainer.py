@@ -94,7 +94,7 @@ class Trainer:
         )
         self.metrics_log = MetricsLog(out, say, settings.steps, enabled=group.is_rank_zero)
         self.validation = build_validation(recipe, prepared, self.model, smoothing, group)
-        checkpoints = Checkpoints(out / "training", settings.checkpoints_to_keep, settings.save_steps)
+        checkpoints = Checkpoints(out / "training", settings.checkpoints_to_keep, settings.save_steps, say)
         self.checkpointer = Checkpointer(checkpoints, settings, self.optimiser, self.precision, group)
         publisher = ModelPublisher(recipe, out, self.vocabulary, (prepared.source, prepared.target))
         self.selection = ModelSelection(settings, checkpoints, publisher, group)
