@@ -208,6 +208,10 @@ class Checkpoints:
             raise DamagedError(f"{self._path(step)} is damaged: {'; '.join(faults)}")
         return self._path(step)
 
+    def state_path(self, step: int) -> Path:
+        """Returns the path of the state of a checkpoint, for messages."""
+        return self._path(step) / STATE
+
     def _path(self, step: int) -> Path:
         return self.directory / f"step-{step:08d}"
 

@@ -205,8 +205,8 @@ class Trainer:
         saved = self.checkpointer.load_newest(self.environment, self.say)
         skips = count_rollback(state.skips, record, saved=saved is not None)
         assert saved is not None
-        self.metrics_log.log_event(record.step, f"went back to the weights of step {saved['step']}, on other data")
-        return state._replace(step=saved["step"], skips=skips)
+        self.metrics_log.log_event(record.step, f"went back to the weights of step {saved.training.step}, on other data")
+        return state._replace(step=saved.training.step, skips=skips)
 
     def _validation_is_due(self, state: TrainingState) -> bool:
         every = self.settings.validate_every if self.validation is not None else None

@@ -4,10 +4,13 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from pydantic import ConfigDict
+
 from transduce.corpus import Position
+from transduce.settings import Spec, validated
 from transduce.training import SkippedSteps, StepRecord, Training
 
-__all__ = ["TrainingClock", "TrainingState"]
+__all__ = ["SavedState", "TrainingClock", "TrainingState"]
 
 
 class TrainingState(NamedTuple):
@@ -23,13 +26,6 @@ class TrainingState(NamedTuple):
     validation_pending: bool = False  # the checkpoint was saved before the validation of its step
     log_bytes: int = 0  # of `metrics.jsonl`
     skips: SkippedSteps = SkippedSteps()
-
-    @classmethod
-    def from_checkpoint(cls, step: int, saved: Mapping[str, Any]) -> "TrainingState":
-        """Returns the state in the checkpoint of `step`, with defaults for fields that older versions do not have."""
-        fields = {name: saved[name] for name in cls._fields if name in saved}
-        parts = {"position": Position(*saved["position"]), "skips": SkippedSteps(*saved.get("skips", ()))}
-        return cls(**{**fields, **parts, "step": step})
 
     def after(self, record: StepRecord, skips: SkippedSteps) -> "TrainingState":
         """Returns the state after one more step."""
@@ -52,6 +48,30 @@ class TrainingState(NamedTuple):
         if settings.patience is not None and self.stale >= settings.patience:
             return f"no better validation since step {self.best_step}"
         return None
+
+
+class SavedState(Spec):
+    """The content of `state.json`, with defaults for what older versions do not have; keys of newer ones are ignored."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=True)  # a score is infinite where the loss is
+
+    training: TrainingState
+    loss_scale: tuple[float, int]  # and the steps since it was lowered
+    environment: dict[str, Any]
+    fingerprint: str  # of the training data
+    subwords: dict[str, Any] | None = None
+    scored_by: list[Any] | None = None
+    parameters: list[Any] | None = None  # names and shapes, in their order
+
+    @classmethod
+    def from_checkpoint(cls, step: int, saved: Mapping[str, Any], *, place: str) -> "SavedState":
+        """Returns the state of the checkpoint of `step`; raises ValueError with `place` where it is not one."""
+        training = {name: saved[name] for name in TrainingState._fields if name in saved}
+        try:
+            return validated(cls, {**saved, "training": {**training, "step": step}}, place=place)
+        except ValueError as error:
+            message = f"{error}\nMove that checkpoint away, or begin anew with --restart (what is there is kept)"
+            raise ValueError(message) from None
 
 
 class TrainingClock:
