@@ -178,7 +178,8 @@ def test_a_checkpoint_that_fails_is_logged_and_tried_again(recipe, tmp_path, mon
 
 def test_a_checkpoint_by_the_clock_that_fails_is_tried_again_some_steps_later(micro, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpointing, "RETRY", 3)
-    monkeypatch.setattr("transduce.trainer.training_state.time.monotonic", Mock(side_effect=itertools.count(0, 100)))
+    work_time = Mock(seconds=Mock(side_effect=itertools.count(100, 100)))
+    monkeypatch.setattr("transduce.trainer.training_state.WorkTime", Mock(return_value=work_time))
     by_the_clock = load(micro / "recipe.yaml", ['training.save_every="1 min"', "training.validate_every=null"])
     lines = []
     fail_writes(monkeypatch, {1, 2, 3})

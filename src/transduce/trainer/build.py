@@ -103,15 +103,25 @@ def describe_start(
     )
 
 
-def gather_model(model: TranslationModel, vocabulary: Vocabulary, optimiser: Optimiser) -> TranslationModel:
-    """Returns the model for validation: the trained one, or a whole copy of it where its weights are sharded."""
+def gather_model(
+    model: TranslationModel, vocabulary: Vocabulary, optimiser: Optimiser, group: ProcessGroup
+) -> TranslationModel:
+    """Returns the model for validation: the trained one, or a whole copy of it where its weights are sharded.
+
+    Raises RuntimeError on all processes where memory does not suffice on one.
+    """
     if not optimiser.lockstep:
         return model
-    whole, weights = model.spec.build(vocabulary), optimiser.weights()
-    with torch.no_grad():
-        for name, parameter in whole.named_parameters():
-            parameter.copy_(weights[name])
-    return whole.to(next(model.parameters()).device)
+    weights = optimiser.weights()
+
+    def build() -> TranslationModel:
+        whole = model.spec.build(vocabulary)
+        with torch.no_grad():
+            for name, parameter in whole.named_parameters():
+                parameter.copy_(weights[name])
+        return whole.to(next(model.parameters()).device)
+
+    return group.on_every_rank(build)
 
 
 def describe_difference(base: Config, spec: ModelSpec, vocabulary: Vocabulary) -> str:

@@ -135,9 +135,10 @@ class Trainer:
 
     def _loop(self, state: TrainingState) -> Generator[StepRecord, None, tuple[TrainingState, str]]:
         """Takes steps until the training ends, saving and validating between them; returns the state and the reason."""
-        clock = TrainingClock(state.elapsed)
+        clock = TrainingClock(state.elapsed, self.group)
         tracked = track("training", self.settings.steps)
-        with collect_signals() as signals, contextlib.closing(self.metrics_log), tracked as progress:
+        log_open, clock_open = contextlib.closing(self.metrics_log), contextlib.closing(clock)
+        with collect_signals() as signals, log_open, clock_open, tracked as progress:
             if state.validation_pending:
                 state = self._validate(state, clock)
                 if state.end_reason(self.settings):
@@ -173,7 +174,7 @@ class Trainer:
         self, state: TrainingState, record: StepRecord, clock: TrainingClock, signals: list[int]
     ) -> tuple[TrainingState, str | None]:
         """Saves, validates and stops as due; returns the state, and the reason where the training ends, else None."""
-        elapsed, since_save = self.group.all_reduce_max(*clock.read())
+        elapsed, since_save = clock.read()
         state = state._replace(elapsed=elapsed)
         if state.step % self.settings.log_every == 0:
             self.metrics_log.report()
@@ -221,14 +222,14 @@ class Trainer:
             weights = Weights(kind="best", steps=(state.step,))
             if not self._try_to_publish(weights, self.optimiser.weights(), result):
                 return state._replace(validation_pending=False)
-        elapsed, _ = self.group.all_reduce_max(*clock.read())
+        elapsed, _ = clock.read()
         return state.after_validation(best)._replace(elapsed=elapsed)
 
     def _measure(self, state: TrainingState) -> ValidationResult | None:
         """Validates the current weights and logs the result; returns None where memory does not suffice."""
         assert self.validation is not None
         try:
-            result = self.validation(gather_model(self.model, self.vocabulary, self.optimiser))
+            result = self.validation(gather_model(self.model, self.vocabulary, self.optimiser, self.group))
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
@@ -296,4 +297,4 @@ class Trainer:
         """Raises RuntimeError where the largest micro-batch, or the longest pair of the validation, does not fit."""
         check_memory(self.objective, self.optimiser, self.planner, self.precision)
         if self.validation is not None:
-            self.validation.check_memory(gather_model(self.model, self.vocabulary, self.optimiser))
+            self.validation.check_memory(gather_model(self.model, self.vocabulary, self.optimiser, self.group))

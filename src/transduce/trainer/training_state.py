@@ -1,12 +1,13 @@
 """The training state: all that a training remembers besides weights and optimiser, as `state.json` has it."""
 
-import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pydantic import ConfigDict
 
 from transduce.corpus import Position
+from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
+from transduce.runtime.work_time import WorkTime
 from transduce.settings import Spec, validated
 from transduce.training import SkippedSteps, StepRecord, Training
 
@@ -75,17 +76,26 @@ class SavedState(Spec):
 
 
 class TrainingClock:
-    """The seconds of a training over all its starts, and those since its last checkpoint."""
+    """The seconds of a training over all its starts, and those since its last checkpoint; stops do not count.
 
-    def __init__(self, elapsed: float) -> None:
-        self._saved = time.monotonic()
-        self._started = self._saved - elapsed
+    All processes read it together. What counts is the time of the process that was stopped longest, because the others
+    waited for it.
+    """
+
+    def __init__(self, elapsed: float, group: ProcessGroup = SINGLE_PROCESS) -> None:
+        self._work, self._group = WorkTime(), group
+        self._before, self._saved = elapsed, 0.0
 
     def read(self) -> tuple[float, float]:
-        """Returns (seconds of training, seconds since the last checkpoint)."""
-        now = time.monotonic()
-        return now - self._started, now - self._saved
+        """Returns (seconds of training, seconds since the last checkpoint), the same in all processes."""
+        seconds = self._work.seconds()
+        minus_elapsed, minus_since_save = self._group.all_reduce_max(-self._before - seconds, self._saved - seconds)
+        return -minus_elapsed, -minus_since_save
 
     def note_save(self) -> None:
         """Sets the seconds since the last checkpoint to zero."""
-        self._saved = time.monotonic()
+        self._saved = self._work.seconds()
+
+    def close(self) -> None:
+        """Stops the clock."""
+        self._work.close()
