@@ -13,7 +13,16 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-__all__ = ["MAX_DEPTH", "MAX_SHOWN_LENGTH", "Spec", "check_plain", "merged", "parse_json", "validated", "without_unknown_keys"]
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_SHOWN_LENGTH",
+    "Spec",
+    "check_plain",
+    "merged",
+    "parse_json",
+    "validated",
+    "without_unknown_keys",
+]
 
 MAX_SHOWN_FAULTS = 20
 MAX_SHOWN_LENGTH = 200  # characters of a value in a message

@@ -94,7 +94,7 @@ def test_idle_threads_do_not_spin_for_long(variables, expected):
 
 def test_the_environment_has_every_key():
     environment = describe_environment(torch.device("cpu"))
-    assert environment.keys() == {"transduce", "torch", "threads", "device", "processor", "machine"}
+    assert environment.keys() == {"torch", "threads", "device", "processor", "machine"}
     assert (environment["torch"], environment["device"]) == (torch.__version__, "cpu")
     assert environment["processor"] == torch.backends.cpu.get_cpu_capability()
     assert environment["machine"] == processor_name()

@@ -13,8 +13,6 @@ from typing import Any
 
 import torch
 
-from transduce import __version__
-
 __all__ = [
     "choose_device",
     "compile_on_gpu",
@@ -199,7 +197,6 @@ def processor_name() -> str:
 def describe_environment(device: torch.device) -> dict[str, Any]:
     """Returns what the exact result of a training depends on besides its recipe and data."""
     return {
-        "transduce": __version__,
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from transduce import __version__
 from transduce.corpus import Planner, Prepared, subwords_files
 from transduce.model import ModelSpec, TranslationModel, Vocabulary
 from transduce.model.cross_entropy import Smoothing
@@ -77,6 +78,7 @@ def describe_training(
     """Returns the environment of a training, which its checkpoints record."""
     names = subwords_files(shared=prepared.source is prepared.target)
     environment = {
+        "transduce": __version__,
         **describe_environment(device),
         "precision": precision,
         "processes": group.size,

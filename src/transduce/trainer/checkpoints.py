@@ -1,8 +1,8 @@
 """Checkpoints on disk: everything that a training needs to resume and end with bit-identical weights.
 
 A checkpoint is a folder with a manifest. It is written beside its place, flushed, renamed and read back before an
-older one is deleted. Nothing is unpickled. A checkpoint that was read and is wrong is damaged and never loaded; one that
-the disk does not give to read raises OSError, so that no training goes back because of a disk that is away.
+older one is deleted. Nothing is unpickled. A damaged checkpoint, whose content was read and is wrong, is never loaded.
+A checkpoint that cannot be read raises OSError, so that no training goes back because of a disk that is away.
 """
 
 import errno

@@ -66,7 +66,8 @@ def average(
 ) -> Weights:
     """Writes the model directory `out` with the mean of the `last` checkpoints of `run`, or of those of `steps`.
 
-    Warns of keys of the recipe that this version does not have. Raises ValueError where a checkpoint is missing, or where `out` is not empty.
+    Warns of keys of the recipe that this version does not have. Raises ValueError where a checkpoint is missing, or
+    where `out` is not empty.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ValueError(f"{out} is not empty: choose another directory for --out")

@@ -206,8 +206,9 @@ class Trainer:
         saved = self.checkpointer.load_newest(self.environment, self.say)
         skips = count_rollback(state.skips, record, saved=saved is not None)
         assert saved is not None
-        self.metrics_log.log_event(record.step, f"went back to the weights of step {saved.training.step}, on other data")
-        return state._replace(step=saved.training.step, skips=skips)
+        step = saved.training.step
+        self.metrics_log.log_event(record.step, f"went back to the weights of step {step}, on other data")
+        return state._replace(step=step, skips=skips)
 
     def _validation_is_due(self, state: TrainingState) -> bool:
         every = self.settings.validate_every if self.validation is not None else None
@@ -222,8 +223,7 @@ class Trainer:
             weights = Weights(kind="best", steps=(state.step,))
             if not self._try_to_publish(weights, self.optimiser.weights(), result):
                 return state._replace(validation_pending=False)
-        elapsed, _ = clock.read()
-        return state.after_validation(best)._replace(elapsed=elapsed)
+        return state.after_validation(best)._replace(elapsed=clock.read()[0])
 
     def _measure(self, state: TrainingState) -> ValidationResult | None:
         """Validates the current weights and logs the result; returns None where memory does not suffice."""

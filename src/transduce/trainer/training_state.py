@@ -52,7 +52,7 @@ class TrainingState(NamedTuple):
 
 
 class SavedState(Spec):
-    """The content of `state.json`, with defaults for what older versions do not have; keys of newer ones are ignored."""
+    """The content of `state.json`, with defaults for what older versions lack; keys of newer versions are ignored."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=True)  # a score is infinite where the loss is
 

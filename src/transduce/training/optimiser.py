@@ -196,8 +196,8 @@ def _check_shapes(tensors: Mapping[str, Tensor], shapes: Mapping[str, torch.Size
         if saved.get(name) != shapes.get(name):
             before, now = (str(list(each[name])) if name in each else "none" for each in (saved, shapes))
             raise ValueError(
-                f"{what} has numbers of shape {before} for `{name}` where this model needs {now}: it belongs to another "
-                "model"
+                f"{what} has numbers of shape {before} for `{name}` where this model needs {now}: "
+                "it belongs to another model"
             )
 
 
