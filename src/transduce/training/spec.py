@@ -17,8 +17,8 @@ class Training(Spec):
     minutes: float | None = Field(
         default=None,
         gt=0,
-        description="Time for training, validating and saving, over all starts. Stops of more than 30 seconds (SIGSTOP, a "
-        "suspended machine) do not count.",
+        description="Time for training, validating and saving, over all starts. "
+        "Stops of more than 30 seconds (SIGSTOP, a suspended machine) do not count.",
     )
     patience: int | None = Field(
         default=None, ge=1, description="Stops after this many validations without a better score."
