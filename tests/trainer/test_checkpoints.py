@@ -231,13 +231,17 @@ def test_an_unfinished_checkpoint_that_cannot_be_deleted_is_passed_over(tmp_path
     assert len(lines) == 1
 
 
-def test_a_checkpoint_stays_where_the_next_of_its_step_cannot_be_written(tmp_path, monkeypatch):
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_checkpoint_stays_where_the_next_of_its_step_cannot_be_written(tmp_path, monkeypatch, moved):
+    """As where a validation was pending in the first; the disk fails at the renaming, or right after it."""
     checkpoints = Checkpoints(tmp_path, keep=2)
     checkpoints.save(checkpoint_of(3))
     rename = Path.rename
 
     def refused(path, target):
         if path.name.startswith("writing"):
+            if moved:
+                rename(path, target)
             raise OSError(errno.EIO, "Input/output error", str(path))
         return rename(path, target)
 

@@ -97,7 +97,7 @@ class Checkpoints:
                 raise OSError(errno.EIO, f"what was written is not what is read back: {'; '.join(faults)}", str(path))
         except OSError:
             if path.exists():
-                self._delete(path)
+                path.rename(written)
             if earlier.exists():
                 earlier.rename(path)
             raise
@@ -155,7 +155,7 @@ class Checkpoints:
         except (ValueError, TypeError, KeyError):
             return [f"{MANIFEST} is no manifest"]
         except FileNotFoundError as error:  # deleted meanwhile
-            return [f"{error.filename} is missing"]
+            return [f"{Path(error.filename).name} is missing"]
         except OSError as error:
             message = f"{error.strerror}: the checkpoint cannot be read and is unchanged; try again, or move it away"
             raise OSError(error.errno, message, str(error.filename or path)) from None
