@@ -25,6 +25,7 @@ class MetricsLog:
         self.path, self.say, self.total, self.enabled = directory / "metrics.jsonl", say, total, enabled
         self._events = directory / "training" / "tensorboard"
         self._event_file: EventFile | None = None
+        self._purge_step: int | None = None  # TensorBoard hides earlier values from this step on
         self._pending: list[StepRecord] = []
         self.summary = ""  # loss and speed of the last report
 
@@ -39,10 +40,7 @@ class MetricsLog:
             return
         if self.path.exists():
             os.truncate(self.path, min(size, self.size))
-        try:
-            self._event_file = EventFile(self._events, purge_step=step + 1)
-        except OSError as error:
-            self._warn_of_events(error)
+        self._purge_step = step + 1
 
     def flush(self) -> int:
         """Flushes `metrics.jsonl` to the disk and returns its length in bytes."""
@@ -133,11 +131,12 @@ class MetricsLog:
         """Writes numbers for TensorBoard; a file that fails is closed, and the next values begin another."""
         numbers = {name: value for name, value in values.items() if name != "step" and isinstance(value, int | float)}
         try:
-            self._event_file = self._event_file or EventFile(self._events, purge_step=None)
+            self._event_file = self._event_file or EventFile(self._events, self._purge_step)
             self._event_file.add(values["step"], numbers)
+            self._purge_step = None
         except OSError as error:
             self._close_event_file()
-            self._warn_of_events(error)
+            self.say(f"warning: could not write for TensorBoard: {error}")
 
     def _close_event_file(self) -> None:
         """Closes the event file, whose last values are lost where the disk fails."""
@@ -145,9 +144,6 @@ class MetricsLog:
         if event_file is not None:
             with contextlib.suppress(OSError):
                 event_file.close()
-
-    def _warn_of_events(self, error: OSError) -> None:
-        self.say(f"warning: could not write for TensorBoard: {error}")
 
 
 def _json_value(value: Any) -> Any:
