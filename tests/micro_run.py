@@ -91,7 +91,7 @@ def forked(*arguments: object, moment: Moment | None = None, given: bytes = b"",
     """The same in a process that begins with everything imported, and may be sent a signal at a moment."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["torch._dynamo", "torch._inductor", "torch.utils.tensorboard", "transduce.trainer.trainer"]
+        ["torch._dynamo", "torch._inductor", "tensorboard.compat.proto.event_pb2", "transduce.trainer.trainer"]
     )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

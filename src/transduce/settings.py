@@ -13,7 +13,16 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-__all__ = ["MAX_DEPTH", "MAX_SHOWN_LENGTH", "Spec", "check_plain", "merged", "parse_json", "validated"]
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_SHOWN_LENGTH",
+    "Spec",
+    "check_plain",
+    "merged",
+    "parse_json",
+    "validated",
+    "without_unknown_keys",
+]
 
 MAX_SHOWN_FAULTS = 20
 MAX_SHOWN_LENGTH = 200  # characters of a value in a message
@@ -66,6 +75,28 @@ def validated(spec: type[AnySpec], values: Mapping[str, Any], *, place: str) -> 
         if len(errors) > MAX_SHOWN_FAULTS:
             faults.append(f"… and {len(errors) - MAX_SHOWN_FAULTS:,} more")
         raise ValueError(f"{place}: " + "\n".join(dict.fromkeys(faults))) from None
+
+
+def without_unknown_keys(
+    spec: type[Spec], values: Mapping[str, Any], *, place: str
+) -> tuple[dict[str, Any], list[str]]:
+    """Returns a copy of `values` without the keys that `spec` has in no section, and the dotted paths of those keys."""
+    check_plain(values, place=place)
+    known, unknown = json.loads(json.dumps(values)), []
+    names = {key.name for key in _keys(spec)}
+    try:
+        spec.model_validate_json(json.dumps(values), strict=True)
+    except ValidationError as error:
+        for details in error.errors(include_url=False):
+            *section, name = _path(values, details["loc"]) or [""]
+            if details["type"] == "extra_forbidden" and name not in names:
+                inner = known
+                for step in section:
+                    inner = inner[int(step) if isinstance(inner, list) else step]
+                if name in inner:
+                    del inner[name]
+                    unknown.append(".".join([*section, name]))
+    return known, unknown
 
 
 def parse_json(content: bytes, *, place: str) -> Any:

@@ -281,3 +281,41 @@ def test_the_test_detects_a_mean_instead_of_a_sum(runs, micro):
     single = probed(micro, 1, "50", "2", "replicated")
     with pytest.raises(AssertionError):
         assert_the_same_training(probed(micro, 2, "50", "2", "replicated", "mean"), single)
+
+
+REFUSED_ON_ONE = """
+import os
+import torch
+from transduce.commands import main
+from transduce.trainer.validation import Validation
+
+whole, first = Validation._sums, []
+
+def refused(self, model):
+    first.append(model)
+    if len(first) == 1:
+        return self._map_batches("", fail, [0, 1])
+    return whole(self, model)
+
+def fail(rank):
+    if rank == 1:
+        raise torch.OutOfMemoryError("refused")
+
+Validation._sums = refused
+main()
+"""
+
+
+def test_memory_that_one_process_lacks_in_a_validation_is_known_to_all(micro, tmp_path):
+    """The other would wait half an hour for its results."""
+    (tmp_path / "refused.py").write_text(REFUSED_ON_ONE)
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0"]
+    command += ["--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", str(tmp_path / "refused.py"), "train"]
+    command += [str(micro / "recipe.yaml"), "--out", str(tmp_path / "run"), "--device", "cpu"]
+    command += [f"--set={change}" for change in (*CHANGES, "training.steps=6")]
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=100, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.count("could not validate: refused") == 1
+    assert "validation after step 6" in ended.stderr

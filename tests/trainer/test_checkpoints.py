@@ -1,9 +1,15 @@
 """Checkpoints: written atomically, read back bit-identical, and never loaded where they are damaged."""
 
+import errno
+import json
+import shutil
+from pathlib import Path
+
 import pytest
 import safetensors.torch
 import torch
 
+from transduce.storage.checksums import checksums_of_files
 from transduce.trainer.checkpoints import Checkpoint, Checkpoints, DamagedError
 
 
@@ -178,3 +184,127 @@ def test_checkpoints_of_stops_are_deleted_first_where_the_clock_decides(tmp_path
     assert checkpoints.steps() == [11, 12]
     checkpoints.save(Checkpoint(15, {"weight": torch.ones(2)}, {"step": torch.ones(1)}, {"is_due": True}))
     assert checkpoints.steps() == [11, 15]
+
+
+def refuse(monkeypatch, *names):
+    """Makes `Path.rename` fail on folders of these names, and `shutil.rmtree` on folders whose names end like them."""
+    rmtree, rename = shutil.rmtree, Path.rename
+
+    def removed(path):
+        if path.name.endswith(names):
+            raise PermissionError(errno.EPERM, "Operation not permitted", str(path))
+        rmtree(path)
+
+    def renamed(path, target):
+        if path.name in names:
+            raise PermissionError(errno.EPERM, "Operation not permitted", str(path))
+        return rename(path, target)
+
+    monkeypatch.setattr(shutil, "rmtree", removed)
+    monkeypatch.setattr(Path, "rename", renamed)
+
+
+@pytest.mark.parametrize(("name", "left"), [("00000001", "deleting-00000001"), ("step-00000001", "step-00000001")])
+def test_an_old_checkpoint_that_cannot_be_deleted_is_told_once_and_passed_over(tmp_path, monkeypatch, name, left):
+    """An immutable file in it, or the folder itself; what NFS leaves of an open file is like the first."""
+    lines = []
+    checkpoints = Checkpoints(tmp_path, keep=1, say=lines.append)
+    checkpoints.save(checkpoint_of(1))
+    refuse(monkeypatch, name)
+    for step in (2, 3, 4):
+        checkpoints.save(checkpoint_of(step))
+    assert checkpoints.kept_steps() == [4]
+    assert {path.name for path in tmp_path.iterdir()} == {left, "step-00000004"}
+    (line,) = lines
+    assert f"could not delete {tmp_path / left}" in line
+    assert "Operation not permitted" in line
+    assert Checkpoints(tmp_path, keep=1, say=lines.append).load_newest(lines.append).step == 4
+
+
+def test_an_unfinished_checkpoint_that_cannot_be_deleted_is_passed_over(tmp_path, monkeypatch):
+    lines = []
+    checkpoints = Checkpoints(tmp_path, keep=2, say=lines.append)
+    (tmp_path / "writing-3").mkdir()
+    refuse(monkeypatch, "writing-3")
+    checkpoints.save(checkpoint_of(3))
+    assert checkpoints.load(3).step == 3
+    assert len(lines) == 1
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_checkpoint_stays_where_the_next_of_its_step_cannot_be_written(tmp_path, monkeypatch, moved):
+    """As where a validation was pending in the first; the disk fails at the renaming, or right after it."""
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    checkpoints.save(checkpoint_of(3))
+    rename = Path.rename
+
+    def refused(path, target):
+        if path.name.startswith("writing"):
+            if moved:
+                rename(path, target)
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refused)
+    with pytest.raises(OSError, match="Input/output"):
+        checkpoints.save(checkpoint_of(3)._replace(state={}))
+    assert checkpoints.load(3).state == checkpoint_of(3).state
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000003"]
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "state.json", "manifest.json"])
+def test_a_checkpoint_that_cannot_be_read_is_not_damaged(tmp_path, monkeypatch, name):
+    """The disk may be back in a minute: the training neither renames the checkpoint nor goes back."""
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    for step in (1, 2):
+        checkpoints.save(checkpoint_of(step))
+    opened = Path.open
+
+    def refused(path, *arguments, **options):
+        if path == tmp_path / "step-00000002" / name:
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", refused)
+    for read in (lambda: checkpoints.load_newest(print), lambda: checkpoints.set_damaged_aside(print)):
+        with pytest.raises(OSError, match=f"Input/output error: .*{name}"):
+            read()
+    monkeypatch.undo()
+    assert checkpoints.steps() == [1, 2]
+    assert checkpoints.load_newest(print).step == 2
+
+
+def rewrite(path, content):
+    """Writes another content of a file of a checkpoint, with its checksum in the manifest."""
+    path.write_bytes(content)
+    manifest = path.with_name("manifest.json")
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | checksums_of_files([path])))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("model.safetensors", b"\xff" * 64),
+        ("optimiser.safetensors", b""),
+        ("state.json", b"[" * 100_000),
+        ("state.json", b"[]"),
+        ("state.json", b'{"step": 1}'),
+    ],
+)
+def test_content_that_is_wrong_under_a_right_checksum_is_damage(tmp_path, name, content):
+    checkpoints, lines = Checkpoints(tmp_path, keep=3), []
+    for step in (1, 2):
+        checkpoints.save(checkpoint_of(step))
+    rewrite(tmp_path / "step-00000002" / name, content)
+    with pytest.raises(DamagedError, match=f"step-00000002/{name}"):
+        checkpoints.load(2)
+    assert checkpoints.load_newest(lines.append).step == 1
+    assert f"step-00000002/{name}" in lines[0]
+
+
+def test_a_manifest_that_lists_no_weights_is_damage(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(checkpoint_of(1))
+    (tmp_path / "step-00000001" / "manifest.json").write_text("{}")
+    with pytest.raises(DamagedError, match="manifest"):
+        checkpoints.weights(1)

@@ -2,9 +2,13 @@
 
 import json
 import math
+import resource
+import signal
+import time
 
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from transduce.corpus import Position
 from transduce.measure import Score
@@ -99,3 +103,39 @@ def test_a_validation_logs_its_result_and_three_translations(metrics_log, lines)
         *(f"  {kind:11}{kind} {place}" for place in (2, 4, 6) for kind in ("source", "reference", "output")),
         "validation after step 9: loss inf  perplexity 7.25  accuracy 62.5%  (2.0 min)",
     ]
+
+
+def test_tensorboard_shows_the_values_that_count(tmp_path, lines):
+    """Those of steps after the last checkpoint are hidden when the training is resumed."""
+    for purged, values in ((0, {1: 5.0, 2: 4.0, 3: 3.0}), (1, {2: 4.5})):
+        log = MetricsLog(tmp_path, lines.append, total=9)
+        log.truncate(10**6, purged)
+        for number, loss in values.items():
+            log.add_step(step(number, loss, loss, 1.0, tokens=10, seconds=1.0, waiting=0.0))
+            log.report()
+        log.close()
+    shown = EventAccumulator(str(tmp_path / "training" / "tensorboard")).Reload()
+    assert [(event.step, event.value) for event in shown.Scalars("loss")] == [(1, 5.0), (2, 4.5)]
+    assert set(shown.Tags()["scalars"]) == {*records(log)[0]} - {"step"}
+
+
+def test_a_full_disk_is_a_warning_and_tensorboard_goes_on(tmp_path, lines, capfd):
+    """A limit on the size of files fails the write as a full disk does."""
+    log = MetricsLog(tmp_path, lines.append, total=9)
+    log.truncate(0, 0)
+    ignored, limits = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        for number, size in ((4, limits[0]), (5, 0), (6, limits[0])):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+            log.add_step(step(number, 5.0, 4.0, 0.5, tokens=10, seconds=1.0, waiting=0.0))
+            log.report()
+            time.sleep(0.1)
+        log.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert sum("could not write for TensorBoard" in line for line in lines) == 1
+    assert capfd.readouterr().err == ""
+    assert len([*(tmp_path / "training" / "tensorboard").iterdir()]) == 2
+    shown = EventAccumulator(str(tmp_path / "training" / "tensorboard")).Reload()
+    assert [event.step for event in shown.Scalars("loss")] == [4, 6]

@@ -9,11 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
+import safetensors.torch
 import torch
 
 from micro_run import Moment, forked, write_corpus
+from transduce import __version__
 from transduce.model_directory import Model
 from transduce.recipe import load
+from transduce.search import Decoding
+from transduce.storage.checksums import checksums_of_files
 from transduce.storage.locks import exclusive_lock
 from transduce.trainer.train import prepare
 from transduce.trainer.trainer import Trainer
@@ -171,6 +175,90 @@ def test_a_changed_recipe_is_refused(micro, copied, change, difference):
     assert "--restart" in ended.error
     assert "steps" not in ended.error
     assert files(copied) == before
+
+
+def rewrite(path, content, manifest):
+    """Writes another content of a file, with its checksum in the manifest."""
+    path.write_bytes(content)
+    values = json.loads(manifest.read_text())
+    values.get("files", values).update(checksums_of_files([path]))
+    manifest.write_text(json.dumps(values))
+
+
+def rewrite_recipe(run, change):
+    """Writes the recipe of a run as another version would have written it."""
+    values = json.loads((run / "recipe.yaml").read_text())
+    change(values)
+    rewrite(run / "recipe.yaml", json.dumps(values).encode(), run / "manifest.json")
+
+
+def test_keys_that_an_older_version_did_not_write_have_their_defaults(micro, copied):
+    def older(values):
+        del values["training"]["label_smoothing_over"], values["training"]["parallel"]
+        del values["model"]["mixer"]["compatibility"], values["decoding"]
+        values["training"]["pieces"] = values["training"].pop("micro_batches")
+
+    decoding = json.loads((copied / "recipe.yaml").read_text())["decoding"]
+    rewrite_recipe(copied, older)
+    changes = [f"--set=decoding.{key}={json.dumps(value)}" for key, value in Decoding().as_dictionary().items()]
+    ended = train(micro, copied, "--set", "training.steps=14", *changes)
+    assert ended.code == 0, ended.error
+    assert "going on after step 12" in ended.error
+    assert decoding != Decoding().as_dictionary()
+
+
+def test_a_key_that_is_gone_is_named_and_breaks_no_average(micro, copied, tmp_path):
+    rewrite_recipe(copied, lambda values: values["training"].update(gone=3))
+    ended = forked("average", copied, "--last", "2", "--out", tmp_path / "mean")
+    assert ended.code == 0, ended.error
+    assert f"warning: {copied / 'recipe.yaml'}: `training.gone` is no key of this version" in ended.error
+    Model.read(tmp_path / "mean")
+    ended = train(micro, copied, "--set", "training.steps=14")
+    assert (ended.code, ended.out) == (2, "")
+    assert f"{copied} was begun with another recipe: `training.gone` is no key of this version. Train" in ended.error
+
+
+def test_another_version_of_the_package_is_a_warning(micro, copied):
+    path = copied / "training" / "step-00000012" / "state.json"
+    state = json.loads(path.read_text())
+    state["environment"]["transduce"] = "0.0.1"
+    rewrite(path, json.dumps(state).encode(), path.with_name("manifest.json"))
+    ended = train(micro, copied, "--set", "training.steps=13")
+    assert ended.code == 0, ended.error
+    assert f"warning: transduce was 0.0.1 and is {__version__}" in ended.error
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"position": [0, "1", 2]}, '`training.position.1` is "1"'),
+        ({"elapsed": None}, "`training.elapsed` is null"),
+        ({"loss_scale": 1.0}, "`loss_scale` is 1.0"),
+        ({"environment": []}, "`environment` is []"),
+        ({"skips": [1, 2, 3, 4]}, "`training.skips` is [1, 2, 3, 4]"),
+    ],
+)
+def test_a_state_of_other_types_is_refused_with_its_path(micro, copied, change, fault):
+    path = copied / "training" / "step-00000012" / "state.json"
+    rewrite(path, json.dumps(json.loads(path.read_text()) | change).encode(), path.with_name("manifest.json"))
+    ended = train(micro, copied)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"transduce: {path}: {fault}" in ended.error
+    assert "Move that checkpoint away" in ended.error
+    assert checkpoints(copied) == [8, 12]
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimiser.safetensors"])
+@pytest.mark.parametrize("verb", ["train", "average"])
+def test_tensors_of_another_model_are_refused(micro, copied, tmp_path, name, verb):
+    path = copied / "training" / "step-00000012" / name
+    rewrite(path, safetensors.torch.save({"other": torch.ones(3)}), path.with_name("manifest.json"))
+    if verb == "train":
+        ended = train(micro, copied)
+    else:
+        ended = forked("average", copied, "--last", "2", "--out", tmp_path / "mean")
+    assert ended.code == (0 if (verb, name) == ("average", "optimiser.safetensors") else 2), ended.error
+    assert ended.code == 0 or "another model" in ended.error or "different models" in ended.error
 
 
 def test_a_moved_corpus_is_no_difference(micro, copied, tmp_path):

@@ -62,14 +62,19 @@ def measured(loss, bleu):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock for the training, which advances by `look` seconds at each reading."""
+    """A clock for the training, which advances by `look` seconds at each reading; a start reads nothing."""
     time = SimpleNamespace(now=1e6, look=60.0)
 
-    def monotonic():
-        time.now += time.look
-        return time.now
+    def work_time():
+        begun = time.now
 
-    monkeypatch.setattr("transduce.trainer.training_state.time", SimpleNamespace(monotonic=monotonic))
+        def seconds():
+            time.now += time.look
+            return time.now - begun
+
+        return SimpleNamespace(seconds=seconds, close=lambda: None)
+
+    monkeypatch.setattr("transduce.trainer.training_state.WorkTime", work_time)
     return time
 
 

@@ -12,12 +12,12 @@ from unittest.mock import Mock
 import pytest
 import safetensors.torch
 import torch
-from torch.utils.tensorboard import SummaryWriter
 
 from transduce.model_directory import Model
 from transduce.recipe import load
 from transduce.runtime.signals import Interrupted
 from transduce.trainer import checkpointing, trainer
+from transduce.trainer.event_file import EventFile
 from transduce.trainer.metrics_log import MetricsLog
 from transduce.trainer.train import TrainOptions, prepare, run_training
 from transduce.training import DivergedError, LabelSmoothing
@@ -178,7 +178,8 @@ def test_a_checkpoint_that_fails_is_logged_and_tried_again(recipe, tmp_path, mon
 
 def test_a_checkpoint_by_the_clock_that_fails_is_tried_again_some_steps_later(micro, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpointing, "RETRY", 3)
-    monkeypatch.setattr("transduce.trainer.training_state.time.monotonic", Mock(side_effect=itertools.count(0, 100)))
+    work_time = Mock(seconds=Mock(side_effect=itertools.count(100, 100)))
+    monkeypatch.setattr("transduce.trainer.training_state.WorkTime", Mock(return_value=work_time))
     by_the_clock = load(micro / "recipe.yaml", ['training.save_every="1 min"', "training.validate_every=null"])
     lines = []
     fail_writes(monkeypatch, {1, 2, 3})
@@ -217,15 +218,15 @@ def test_a_file_size_limit_of_the_system(micro, tmp_path, trained):
 
 
 def test_a_failure_of_tensorboard_loses_no_record(recipe, tmp_path, monkeypatch, uninterrupted, expected_model):
-    add_scalar, calls, lines = SummaryWriter.add_scalar, [], []
+    lines, add, calls = [], EventFile.add, []
 
-    def refused(writer, *arguments):
-        calls.append(writer)
-        if writer is calls[0]:  # like the writer's thread, which keeps failing
+    def refused(event_file, step, values):
+        calls.append(step)
+        if len(calls) == 1:
             raise OSError(errno.ENOSPC, "No space left on device")
-        add_scalar(writer, *arguments)
+        add(event_file, step, values)
 
-    monkeypatch.setattr(SummaryWriter, "add_scalar", refused)
+    monkeypatch.setattr(EventFile, "add", refused)
     run_training(recipe, tmp_path / "run", CPU, lines.append)
     assert sum("could not write for TensorBoard" in line for line in lines) == 1
     steps = [

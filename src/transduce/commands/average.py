@@ -25,6 +25,6 @@ def average(
 
     if (last is None) == (not checkpoints) or (more_steps and not checkpoints):
         raise ValueError("name the checkpoints to average: either --last N, or --checkpoints and their steps")
-    weights = average(run, out, last, [*checkpoints, *more_steps])
+    weights = average(run, out, last, [*checkpoints, *more_steps], say)
     print(f"{out}: average of steps {', '.join(map(str, weights.steps))}")
     say(f"measure it with `transduce evaluate {out} --source FILE --reference FILE`")

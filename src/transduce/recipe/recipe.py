@@ -16,7 +16,7 @@ from transduce.model import ModelSpec, Symbols
 from transduce.recipe.presets import PRESETS
 from transduce.recipe.yaml_reader import LARGEST, parse_yaml, read_yaml
 from transduce.search import Decoding
-from transduce.settings import MAX_SHOWN_LENGTH, Spec, check_plain, merged, validated
+from transduce.settings import MAX_SHOWN_LENGTH, Spec, check_plain, merged, validated, without_unknown_keys
 from transduce.storage.migrations import migrate_recipe
 from transduce.text.subwords import BEGIN, END, PAD, Bpe, SubwordsSpec
 from transduce.training import Training
@@ -107,9 +107,17 @@ def from_values(
     return validated(Recipe, merge_preset(values, place=place), place=place)
 
 
-def read_resolved_recipe(path: Path) -> Recipe:
-    """Returns the recipe that a run wrote: renamed keys are migrated, and keys that it lacks have their defaults."""
-    return validated(Recipe, migrate_recipe(read_yaml(path))[0], place=str(path))
+def read_resolved_recipe(path: Path, say: Callable[[str], None] | None = None) -> Recipe:
+    """Returns the recipe that a run wrote: renamed keys are migrated, and keys that it lacks have their defaults.
+
+    With `say`, keys that no version later than the run's has are left out, and `say` gets a sentence for each.
+    """
+    values = migrate_recipe(read_yaml(path))[0]
+    if say is not None:
+        values, unknown = without_unknown_keys(Recipe, values, place=str(path))
+        for key in unknown:
+            say(f"`{key}` is no key of this version")
+    return validated(Recipe, values, place=str(path))
 
 
 def merge_preset(values: Mapping[str, Any], *, place: str) -> dict[str, Any]:

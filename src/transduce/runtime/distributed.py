@@ -14,6 +14,7 @@ from torch import Tensor, distributed
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
+from transduce.runtime.device import is_out_of_memory
 from transduce.runtime.signals import OtherProcessError
 
 __all__ = ["SINGLE_PROCESS", "ProcessGroup", "join_process_group", "restart_count"]
@@ -63,6 +64,25 @@ class ProcessGroup:
             raise OtherProcessError(outcome[1])
         result: Result = outcome[0]
         return result
+
+    def on_every_rank(self, action: Callable[[], Result]) -> Result:
+        """Calls `action`, which waits for no other process, on each process and returns its own result.
+
+        Where memory does not suffice on one, RuntimeError is raised on all, so that none waits for another.
+        """
+        if self.size == 1:
+            return action()
+        results, refusal = [], ""
+        try:
+            results.append(action())
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            refusal = str(error)
+        refusals = [*filter(None, self.all_gather([refusal]))]
+        if refusals:
+            raise torch.OutOfMemoryError(refusals[0])
+        return results[0]
 
     def all_reduce_max(self, *values: float) -> tuple[float, ...]:
         """Returns the maximum of each value over all processes."""

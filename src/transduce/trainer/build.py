@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from transduce import __version__
 from transduce.corpus import Planner, Prepared, subwords_files
 from transduce.model import ModelSpec, TranslationModel, Vocabulary
 from transduce.model.cross_entropy import Smoothing
@@ -77,6 +78,7 @@ def describe_training(
     """Returns the environment of a training, which its checkpoints record."""
     names = subwords_files(shared=prepared.source is prepared.target)
     environment = {
+        "transduce": __version__,
         **describe_environment(device),
         "precision": precision,
         "processes": group.size,
@@ -103,15 +105,25 @@ def describe_start(
     )
 
 
-def gather_model(model: TranslationModel, vocabulary: Vocabulary, optimiser: Optimiser) -> TranslationModel:
-    """Returns the model for validation: the trained one, or a whole copy of it where its weights are sharded."""
+def gather_model(
+    model: TranslationModel, vocabulary: Vocabulary, optimiser: Optimiser, group: ProcessGroup
+) -> TranslationModel:
+    """Returns the model for validation: the trained one, or a whole copy of it where its weights are sharded.
+
+    Raises RuntimeError on all processes where memory does not suffice on one.
+    """
     if not optimiser.lockstep:
         return model
-    whole, weights = model.spec.build(vocabulary), optimiser.weights()
-    with torch.no_grad():
-        for name, parameter in whole.named_parameters():
-            parameter.copy_(weights[name])
-    return whole.to(next(model.parameters()).device)
+    weights = optimiser.weights()
+
+    def build() -> TranslationModel:
+        whole = model.spec.build(vocabulary)
+        with torch.no_grad():
+            for name, parameter in whole.named_parameters():
+                parameter.copy_(weights[name])
+        return whole.to(next(model.parameters()).device)
+
+    return group.on_every_rank(build)
 
 
 def describe_difference(base: Config, spec: ModelSpec, vocabulary: Vocabulary) -> str:

@@ -9,7 +9,7 @@ from transduce.runtime.distributed import ProcessGroup
 from transduce.storage.checksums import Checksums
 from transduce.trainer.checkpoints import Checkpoint, Checkpoints
 from transduce.trainer.metrics_log import MetricsLog
-from transduce.trainer.training_state import TrainingState
+from transduce.trainer.training_state import SavedState, TrainingState
 from transduce.training import Optimiser, Precision, StepRecord, Training
 
 __all__ = ["Checkpointer", "TrainingEnvironment"]
@@ -112,22 +112,27 @@ class Checkpointer:
         last = f"the last is of step {saved_steps[-1]}" if saved_steps else "there is none yet"
         log.log_event(step, f"could not save: {error}; {last}; trying again after step {self._retry_step}")
 
-    def load_newest(self, environment: TrainingEnvironment, say: Say) -> dict[str, Any] | None:
+    def load_newest(self, environment: TrainingEnvironment, say: Say) -> SavedState | None:
         """Loads weights and optimiser of the newest undamaged checkpoint; returns its saved state, None without one.
 
-        Raises ValueError where the data, the subwords or the model differ from those of the checkpoint.
+        Raises ValueError where the data, the subwords or the model differ from those of the checkpoint, and OSError
+        where it cannot be read.
         """
         loaded: list[Checkpoint] = []
 
-        def read() -> dict[str, Any] | None:
+        def read() -> SavedState | None:
             checkpoint = self._checkpoints.load_newest(say)
             if checkpoint is None:
                 return None
-            self._check_data(checkpoint.state, environment)
-            self._optimiser.layout.check_parameter_shapes(checkpoint.state.get("parameters"))
+            place = str(self._checkpoints.state_path(checkpoint.step))
+            saved = SavedState.from_checkpoint(checkpoint.step, checkpoint.state, place=place)
+            self._check_data(saved, environment)
+            self._optimiser.layout.check_parameter_shapes(saved.parameters)
+            self._optimiser.layout.check_weights(checkpoint.weights)
+            self._optimiser.layout.check_state(checkpoint.optimiser)
             self._checkpoints.delete_old()
             loaded.append(checkpoint)
-            return {**checkpoint.state, "step": checkpoint.step}
+            return saved
 
         saved = self._group.on_rank_zero(read)
         if saved is not None:
@@ -140,21 +145,21 @@ class Checkpointer:
         saved = self.load_newest(environment, say)
         if saved is None:
             return None
-        if warning := environment.warning(saved["environment"]):
+        if warning := environment.warning(saved.environment):
             say(warning)
-        self._precision.scale, self._precision.finite_steps = saved["loss_scale"]
-        state = TrainingState.from_checkpoint(saved["step"], saved)
+        self._precision.scale, self._precision.finite_steps = saved.loss_scale
+        state = saved.training
         say(f"going on after step {state.step}")
-        if saved.get("scored_by") != environment.scored_by:
+        if saved.scored_by != environment.scored_by:
             if state.best is not None:
                 say("validations have another measure or corpus from here on: the best score is forgotten")
             state = state._replace(best=None, best_step=None, stale=0)
         return state
 
-    def _check_data(self, saved: Mapping[str, Any], environment: TrainingEnvironment) -> None:
+    def _check_data(self, saved: SavedState, environment: TrainingEnvironment) -> None:
         """Raises ValueError where the subwords or the training data have changed."""
-        subwords = saved.get("subwords", environment.subwords)
-        if saved["fingerprint"] != environment.fingerprint or subwords != environment.subwords:
+        has_other_subwords = saved.subwords is not None and saved.subwords != environment.subwords
+        if saved.fingerprint != environment.fingerprint or has_other_subwords:
             raise ValueError(
                 f"the training data of {self._checkpoints.directory.parent} has changed since the run was begun, or it "
                 "was begun with another --from; train into another directory, or begin anew with --restart (what is "

@@ -1,7 +1,8 @@
 """Checkpoints on disk: everything that a training needs to resume and end with bit-identical weights.
 
 A checkpoint is a folder with a manifest. It is written beside its place, flushed, renamed and read back before an
-older one is deleted. A damaged checkpoint is never loaded, and nothing is unpickled.
+older one is deleted. Nothing is unpickled. A damaged checkpoint, whose content was read and is wrong, is never loaded.
+A checkpoint that cannot be read raises OSError, so that no training goes back because of a disk that is away.
 """
 
 import errno
@@ -13,9 +14,11 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from transduce.settings import parse_json
 from transduce.storage.atomic import flush_to_disk, write_tensors
 from transduce.storage.checksums import checksums_of_files, find_damage
 from transduce.storage.migrations import migrate_state
@@ -24,7 +27,7 @@ WEIGHTS, OPTIMISER, STATE, MANIFEST = "model.safetensors", "optimiser.safetensor
 
 
 class DamagedError(ValueError):
-    """A checkpoint differs from its manifest."""
+    """A checkpoint differs from its manifest, or holds no tensors."""
 
 
 class Checkpoint(NamedTuple):
@@ -44,8 +47,11 @@ class Checkpoints:
     does not change which checkpoints are averaged.
     """
 
-    def __init__(self, directory: Path, keep: int = 1, every: int | None = 1) -> None:
-        self.directory, self.keep, self.every = directory, keep, every
+    def __init__(
+        self, directory: Path, keep: int = 1, every: int | None = 1, say: Callable[[str], None] = print
+    ) -> None:
+        self.directory, self.keep, self.every, self._say = directory, keep, every, say
+        self._undeletable: set[str] = set()  # names of folders that could not be deleted; each is told once
 
     def steps(self) -> list[int]:
         """Returns the steps that have a checkpoint, oldest first."""
@@ -67,9 +73,8 @@ class Checkpoints:
 
     def _write(self, checkpoint: Checkpoint) -> None:
         """Writes a checkpoint atomically and reads it back."""
-        path = self._path(checkpoint.step)
-        temporary = self.directory / f"writing-{checkpoint.step}"
         self._delete_unfinished()
+        temporary = self._unused_path(f"writing-{checkpoint.step}")
         temporary.mkdir(parents=True)
         write_tensors(checkpoint.weights, temporary / WEIGHTS)
         write_tensors(checkpoint.optimiser, temporary / OPTIMISER)
@@ -78,30 +83,43 @@ class Checkpoints:
         (temporary / MANIFEST).write_text(json.dumps(checksums_of_files(files), indent=1), "utf-8")
         for written in (*files, temporary / MANIFEST, temporary):
             flush_to_disk(written)
+        self._put_in_place(temporary, checkpoint.step)
+
+    def _put_in_place(self, written: Path, step: int) -> None:
+        """Renames a written checkpoint and reads it back; an earlier one of the same step stays where that fails."""
+        path, earlier = self._path(step), self._unused_path(f"deleting-{step:08d}")
         if path.exists():
-            shutil.rmtree(path)
-        temporary.rename(path)
-        flush_to_disk(self.directory)
-        if faults := self.find_damage(checkpoint.step):
-            shutil.rmtree(path)
-            raise OSError(errno.EIO, f"what was written is not what is read back: {'; '.join(faults)}", str(path))
+            path.rename(earlier)
+        try:
+            written.rename(path)
+            flush_to_disk(self.directory)
+            if faults := self.find_damage(step):
+                raise OSError(errno.EIO, f"what was written is not what is read back: {'; '.join(faults)}", str(path))
+        except OSError:
+            if path.exists():
+                path.rename(written)
+            if earlier.exists():
+                earlier.rename(path)
+            raise
+        self._delete_unfinished()
 
     def load(self, step: int) -> Checkpoint:
         """Reads the checkpoint of `step`; raises DamagedError where it is damaged."""
         path = self._undamaged_path(step)
-        state = migrate_state(json.loads((path / STATE).read_text("utf-8")))
-        return Checkpoint(state.pop("step"), load_file(path / WEIGHTS), load_file(path / OPTIMISER), state)
+        state = _json_values(path / STATE)
+        if not isinstance(state, dict) or state.pop("step", None) != step:
+            raise DamagedError(f"{path / STATE} is not the state of step {step}")
+        return Checkpoint(step, _tensors(path / WEIGHTS), _tensors(path / OPTIMISER), migrate_state(state))
 
     def weights(self, step: int) -> dict[str, Tensor]:
         """Reads the weights of `step` alone; raises DamagedError where any file of the checkpoint is damaged."""
-        weights: dict[str, Tensor] = load_file(self._undamaged_path(step) / WEIGHTS)
-        return weights
+        return _tensors(self._undamaged_path(step) / WEIGHTS)
 
     def load_newest(self, say: Callable[[str], None]) -> Checkpoint | None:
         """Reads the newest undamaged checkpoint; returns None where nothing was saved.
 
         Warns of newer, damaged checkpoints and renames them, so that they no longer belong to the run. Raises
-        DamagedError where all checkpoints are damaged.
+        DamagedError where all checkpoints are damaged, and OSError where the newest cannot be read.
         """
         newest = None
         for step in reversed(self.steps()):
@@ -127,19 +145,38 @@ class Checkpoints:
             self._path(step).rename(self._unused_path(f"damaged-{step:08d}"))
 
     def find_damage(self, step: int) -> list[str]:
-        """Returns a sentence for each fault of the files of a checkpoint."""
+        """Returns a sentence for each fault of the files of a checkpoint; raises OSError where they cannot be read."""
         path = self._path(step)
         try:
-            return find_damage(path, json.loads((path / MANIFEST).read_text("utf-8")))
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            return [f"{MANIFEST} is missing or no manifest"]
+            manifest = _json_values(path / MANIFEST) if (path / MANIFEST).is_file() else None
+            if not isinstance(manifest, dict) or not manifest.keys() >= {WEIGHTS, OPTIMISER, STATE}:
+                return [f"{MANIFEST} is missing or no manifest"]
+            return find_damage(path, manifest)
+        except (ValueError, TypeError, KeyError):
+            return [f"{MANIFEST} is no manifest"]
+        except FileNotFoundError as error:  # deleted meanwhile
+            return [f"{Path(error.filename).name} is missing"]
+        except OSError as error:
+            message = f"{error.strerror}: the checkpoint cannot be read and is unchanged; try again, or move it away"
+            raise OSError(error.errno, message, str(error.filename or path)) from None
+
+    def kept_steps(self) -> list[int]:
+        """Returns the steps whose checkpoints stay: the newest, and the newest `keep` of the schedule, oldest first."""
+        steps = self.steps()
+        return [step for step in steps if step == steps[-1] or self._is_of_schedule(step)][-self.keep :]
 
     def delete_old(self) -> None:
-        """Deletes unfinished checkpoints, and all but the newest and the newest `keep` of the schedule."""
-        steps = self.steps()
-        regular = [step for step in steps if step == steps[-1] or self._is_of_schedule(step)]
-        for step in set(steps) - set(regular[-self.keep :]):
-            shutil.rmtree(self._path(step))
+        """Deletes unfinished checkpoints and those that do not stay; warns of folders that cannot be deleted."""
+        for step in set(self.steps()) - set(self.kept_steps()):
+            self._delete(self._path(step))
+        self._delete_unfinished()
+
+    def _delete(self, path: Path) -> None:
+        """Deletes a checkpoint; renames it first, so that none is left that is half deleted."""
+        try:
+            path.rename(self._unused_path(f"deleting-{path.name.removeprefix('step-')}"))
+        except OSError as error:
+            self._warn_undeletable(path, error)
         self._delete_unfinished()
 
     def _is_of_schedule(self, step: int) -> bool:
@@ -147,20 +184,33 @@ class Checkpoints:
         if self.every is not None:
             return step % self.every == 0
         try:
-            return bool(json.loads((self._path(step) / STATE).read_text("utf-8")).get("is_due", True))
+            return bool(_json_values(self._path(step) / STATE).get("is_due", True))
         except (OSError, ValueError, AttributeError):
-            return True  # it is damaged, which `load_newest` reports
+            return True  # it is damaged or cannot be read, which `load_newest` reports
 
     def _delete_unfinished(self) -> None:
-        """Deletes what an interrupted `save` has left."""
-        for path in self.directory.glob("writing-*"):
-            shutil.rmtree(path, ignore_errors=True)
+        """Deletes what an interrupted `save`, or an interrupted deletion, has left."""
+        for path in (*self.directory.glob("writing-*"), *self.directory.glob("deleting-*")):
+            try:
+                shutil.rmtree(path)
+            except OSError as error:
+                self._warn_undeletable(path, error)
+
+    def _warn_undeletable(self, path: Path, error: OSError) -> None:
+        """Warns once of a folder that could not be deleted, such as one with an immutable file; it is passed over."""
+        if path.name not in self._undeletable:
+            self._undeletable.add(path.name)
+            self._say(f"warning: could not delete {path}: {error.strerror}; the training goes on; delete it yourself")
 
     def _undamaged_path(self, step: int) -> Path:
         """Returns the path of a checkpoint; raises DamagedError where it is damaged."""
         if faults := self.find_damage(step):
             raise DamagedError(f"{self._path(step)} is damaged: {'; '.join(faults)}")
         return self._path(step)
+
+    def state_path(self, step: int) -> Path:
+        """Returns the path of the state of a checkpoint, for messages."""
+        return self._path(step) / STATE
 
     def _path(self, step: int) -> Path:
         return self.directory / f"step-{step:08d}"
@@ -169,3 +219,20 @@ class Checkpoints:
         """Returns the path of `name` in the folder, with a number where the name is taken."""
         names = chain([name], (f"{name}-{number}" for number in count(2)))
         return next(path for path in map(self.directory.joinpath, names) if not path.exists())
+
+
+def _json_values(path: Path) -> Any:
+    """Reads a file of JSON; raises DamagedError where it is none."""
+    try:
+        return parse_json(path.read_bytes(), place=str(path))
+    except ValueError as error:
+        raise DamagedError(str(error)) from None
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    """Reads the tensors of a file; raises DamagedError where it holds none."""
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:  # as a wrong header causes
+        raise DamagedError(f"{path} holds no tensors ({error})") from None
+    return tensors

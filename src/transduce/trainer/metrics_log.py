@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.storage.atomic import flush_to_disk
+from transduce.trainer.event_file import EventFile
 from transduce.trainer.validation import ParallelText, ValidationResult, perplexity
 from transduce.training import StepRecord
 
@@ -23,7 +24,8 @@ class MetricsLog:
     def __init__(self, directory: Path, say: Callable[[str], None], total: int | None, *, enabled: bool = True) -> None:
         self.path, self.say, self.total, self.enabled = directory / "metrics.jsonl", say, total, enabled
         self._events = directory / "training" / "tensorboard"
-        self._board: Any = None
+        self._event_file: EventFile | None = None
+        self._purge_step: int | None = None  # TensorBoard hides earlier values from this step on
         self._pending: list[StepRecord] = []
         self.summary = ""  # loss and speed of the last report
 
@@ -38,7 +40,7 @@ class MetricsLog:
             return
         if self.path.exists():
             os.truncate(self.path, min(size, self.size))
-        self._board = self._open_board(step + 1)
+        self._purge_step = step + 1
 
     def flush(self) -> int:
         """Flushes `metrics.jsonl` to the disk and returns its length in bytes."""
@@ -107,9 +109,9 @@ class MetricsLog:
                 self.say(f"  output     {result.outputs[place]}")
 
     def close(self) -> None:
-        """Reports pending steps and closes the TensorBoard writer."""
+        """Reports pending steps and closes the event file of TensorBoard."""
         self.report()
-        self._close_board()
+        self._close_event_file()
 
     def _write(self, values: dict[str, Any]) -> None:
         """Appends a record to `metrics.jsonl` and TensorBoard; a failure is a warning and leaves no half line."""
@@ -126,29 +128,22 @@ class MetricsLog:
         self._plot(values)
 
     def _plot(self, values: dict[str, Any]) -> None:
-        """Writes numbers for TensorBoard; a writer that fails is closed, because it would fail for ever."""
+        """Writes numbers for TensorBoard; a file that fails is closed, and the next values begin another."""
+        numbers = {name: value for name, value in values.items() if name != "step" and isinstance(value, int | float)}
         try:
-            self._board = self._board or self._open_board(None)
-            for name, value in values.items():
-                if name != "step" and isinstance(value, int | float):
-                    self._board.add_scalar(name, value, values["step"])
+            self._event_file = self._event_file or EventFile(self._events, self._purge_step)
+            self._event_file.add(values["step"], numbers)
+            self._purge_step = None
         except OSError as error:
-            self._close_board()
+            self._close_event_file()
             self.say(f"warning: could not write for TensorBoard: {error}")
 
-    def _close_board(self) -> None:
-        """Closes the TensorBoard writer, whose last values are lost where the disk fails."""
-        board, self._board = self._board, None
-        if board is not None:
+    def _close_event_file(self) -> None:
+        """Closes the event file, whose last values are lost where the disk fails."""
+        event_file, self._event_file = self._event_file, None
+        if event_file is not None:
             with contextlib.suppress(OSError):
-                board.close()
-
-    def _open_board(self, purge: int | None) -> Any:
-        """Returns a TensorBoard writer that hides earlier values from step `purge` on."""
-        # Imported here because the import takes a second.
-        from torch.utils.tensorboard import SummaryWriter
-
-        return SummaryWriter(str(self._events), purge_step=purge)
+                event_file.close()
 
 
 def _json_value(value: Any) -> Any:

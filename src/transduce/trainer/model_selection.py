@@ -71,7 +71,7 @@ class ModelSelection:
 
     def _select(self, state: TrainingState) -> Weights:
         if self.settings.average is not None:
-            saved_steps = self.group.on_rank_zero(self.checkpoints.steps)
+            saved_steps = self.group.on_rank_zero(self.checkpoints.kept_steps)
             return Weights(kind="averaged", steps=tuple(saved_steps[-self.settings.average :]))
         if self.settings.validate_every is not None and state.best_step is not None:
             return Weights(kind="best", steps=(state.best_step,))

@@ -1,6 +1,6 @@
 """Publishing weights as a model directory, and averaging the checkpoints of a run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from torch import Tensor
@@ -61,10 +61,13 @@ class ModelPublisher:
             return None
 
 
-def average(run: Path, out: Path, last: int | None, steps: Sequence[int] = ()) -> Weights:
+def average(
+    run: Path, out: Path, last: int | None, steps: Sequence[int] = (), say: Callable[[str], None] = print
+) -> Weights:
     """Writes the model directory `out` with the mean of the `last` checkpoints of `run`, or of those of `steps`.
 
-    Raises ValueError where a checkpoint is missing, or where `out` is not empty.
+    Warns of keys of the recipe that this version does not have. Raises ValueError where a checkpoint is missing, or
+    where `out` is not empty.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ValueError(f"{out} is not empty: choose another directory for --out")
@@ -81,7 +84,9 @@ def average(run: Path, out: Path, last: int | None, steps: Sequence[int] = ()) -
     averaged = Weights(kind="averaged", steps=tuple(steps))
     values = merged(model.config.as_dictionary(), {"weights": averaged.as_dictionary()})
     config = validated(Config, values, place=str(run))
-    recipe = read_resolved_recipe(run / RECIPE)
+    recipe = read_resolved_recipe(
+        run / RECIPE, lambda sentence: say(f"warning: {run / RECIPE}: {sentence}; it is left out")
+    )
     mean = average_weights(checkpoints.weights(step) for step in steps)
     publish(out, recipe, config, mean, (model.source, model.target), None)
     return averaged

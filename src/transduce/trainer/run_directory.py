@@ -87,9 +87,10 @@ def _check_can_resume(recipe: Recipe, out: Path) -> None:
                 "Put it back, or begin anew with --restart (what is there is kept); changes belong into a recipe of "
                 "your own, or into --set"
             )
-        begun = read_resolved_recipe(path).as_dictionary()
+        differences: list[str] = []
+        begun = read_resolved_recipe(path, differences.append).as_dictionary()
         before, now = (without_training_paths(values) for values in (begun, recipe.as_dictionary()))
-        if differences := list(_differences(before, now)):
+        if differences := [*differences, *_differences(before, now)]:
             raise ValueError(
                 f"{out} was begun with another recipe: {'; '.join(differences)}. Train into another directory, "
                 "or begin anew with --restart (what is there is kept)"

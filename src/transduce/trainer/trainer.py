@@ -94,7 +94,7 @@ class Trainer:
         )
         self.metrics_log = MetricsLog(out, say, settings.steps, enabled=group.is_rank_zero)
         self.validation = build_validation(recipe, prepared, self.model, smoothing, group)
-        checkpoints = Checkpoints(out / "training", settings.checkpoints_to_keep, settings.save_steps)
+        checkpoints = Checkpoints(out / "training", settings.checkpoints_to_keep, settings.save_steps, say)
         self.checkpointer = Checkpointer(checkpoints, settings, self.optimiser, self.precision, group)
         publisher = ModelPublisher(recipe, out, self.vocabulary, (prepared.source, prepared.target))
         self.selection = ModelSelection(settings, checkpoints, publisher, group)
@@ -135,9 +135,10 @@ class Trainer:
 
     def _loop(self, state: TrainingState) -> Generator[StepRecord, None, tuple[TrainingState, str]]:
         """Takes steps until the training ends, saving and validating between them; returns the state and the reason."""
-        clock = TrainingClock(state.elapsed)
+        clock = TrainingClock(state.elapsed, self.group)
         tracked = track("training", self.settings.steps)
-        with collect_signals() as signals, contextlib.closing(self.metrics_log), tracked as progress:
+        log_open, clock_open = contextlib.closing(self.metrics_log), contextlib.closing(clock)
+        with collect_signals() as signals, log_open, clock_open, tracked as progress:
             if state.validation_pending:
                 state = self._validate(state, clock)
                 if state.end_reason(self.settings):
@@ -173,7 +174,7 @@ class Trainer:
         self, state: TrainingState, record: StepRecord, clock: TrainingClock, signals: list[int]
     ) -> tuple[TrainingState, str | None]:
         """Saves, validates and stops as due; returns the state, and the reason where the training ends, else None."""
-        elapsed, since_save = self.group.all_reduce_max(*clock.read())
+        elapsed, since_save = clock.read()
         state = state._replace(elapsed=elapsed)
         if state.step % self.settings.log_every == 0:
             self.metrics_log.report()
@@ -205,8 +206,9 @@ class Trainer:
         saved = self.checkpointer.load_newest(self.environment, self.say)
         skips = count_rollback(state.skips, record, saved=saved is not None)
         assert saved is not None
-        self.metrics_log.log_event(record.step, f"went back to the weights of step {saved['step']}, on other data")
-        return state._replace(step=saved["step"], skips=skips)
+        step = saved.training.step
+        self.metrics_log.log_event(record.step, f"went back to the weights of step {step}, on other data")
+        return state._replace(step=step, skips=skips)
 
     def _validation_is_due(self, state: TrainingState) -> bool:
         every = self.settings.validate_every if self.validation is not None else None
@@ -221,14 +223,13 @@ class Trainer:
             weights = Weights(kind="best", steps=(state.step,))
             if not self._try_to_publish(weights, self.optimiser.weights(), result):
                 return state._replace(validation_pending=False)
-        elapsed, _ = self.group.all_reduce_max(*clock.read())
-        return state.after_validation(best)._replace(elapsed=elapsed)
+        return state.after_validation(best)._replace(elapsed=clock.read()[0])
 
     def _measure(self, state: TrainingState) -> ValidationResult | None:
         """Validates the current weights and logs the result; returns None where memory does not suffice."""
         assert self.validation is not None
         try:
-            result = self.validation(gather_model(self.model, self.vocabulary, self.optimiser))
+            result = self.validation(gather_model(self.model, self.vocabulary, self.optimiser, self.group))
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
@@ -296,4 +297,4 @@ class Trainer:
         """Raises RuntimeError where the largest micro-batch, or the longest pair of the validation, does not fit."""
         check_memory(self.objective, self.optimiser, self.planner, self.precision)
         if self.validation is not None:
-            self.validation.check_memory(gather_model(self.model, self.vocabulary, self.optimiser))
+            self.validation.check_memory(gather_model(self.model, self.vocabulary, self.optimiser, self.group))

@@ -1,13 +1,17 @@
 """The training state: all that a training remembers besides weights and optimiser, as `state.json` has it."""
 
-import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from pydantic import ConfigDict
+
 from transduce.corpus import Position
+from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
+from transduce.runtime.work_time import WorkTime
+from transduce.settings import Spec, validated
 from transduce.training import SkippedSteps, StepRecord, Training
 
-__all__ = ["TrainingClock", "TrainingState"]
+__all__ = ["SavedState", "TrainingClock", "TrainingState"]
 
 
 class TrainingState(NamedTuple):
@@ -23,13 +27,6 @@ class TrainingState(NamedTuple):
     validation_pending: bool = False  # the checkpoint was saved before the validation of its step
     log_bytes: int = 0  # of `metrics.jsonl`
     skips: SkippedSteps = SkippedSteps()
-
-    @classmethod
-    def from_checkpoint(cls, step: int, saved: Mapping[str, Any]) -> "TrainingState":
-        """Returns the state in the checkpoint of `step`, with defaults for fields that older versions do not have."""
-        fields = {name: saved[name] for name in cls._fields if name in saved}
-        parts = {"position": Position(*saved["position"]), "skips": SkippedSteps(*saved.get("skips", ()))}
-        return cls(**{**fields, **parts, "step": step})
 
     def after(self, record: StepRecord, skips: SkippedSteps) -> "TrainingState":
         """Returns the state after one more step."""
@@ -54,18 +51,51 @@ class TrainingState(NamedTuple):
         return None
 
 
-class TrainingClock:
-    """The seconds of a training over all its starts, and those since its last checkpoint."""
+class SavedState(Spec):
+    """The content of `state.json`, with defaults for what older versions lack; keys of newer versions are ignored."""
 
-    def __init__(self, elapsed: float) -> None:
-        self._saved = time.monotonic()
-        self._started = self._saved - elapsed
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=True)  # a score is infinite where the loss is
+
+    training: TrainingState
+    loss_scale: tuple[float, int]  # and the steps since it was lowered
+    environment: dict[str, Any]
+    fingerprint: str  # of the training data
+    subwords: dict[str, Any] | None = None
+    scored_by: list[Any] | None = None
+    parameters: list[Any] | None = None  # names and shapes, in their order
+
+    @classmethod
+    def from_checkpoint(cls, step: int, saved: Mapping[str, Any], *, place: str) -> "SavedState":
+        """Returns the state of the checkpoint of `step`; raises ValueError with `place` where it is not one."""
+        training = {name: saved[name] for name in TrainingState._fields if name in saved}
+        try:
+            return validated(cls, {**saved, "training": {**training, "step": step}}, place=place)
+        except ValueError as error:
+            message = f"{error}\nMove that checkpoint away, or begin anew with --restart (what is there is kept)"
+            raise ValueError(message) from None
+
+
+class TrainingClock:
+    """The seconds of a training over all its starts, and those since its last checkpoint; stops do not count.
+
+    All processes read it together. What counts is the time of the process that was stopped longest, because the others
+    waited for it.
+    """
+
+    def __init__(self, elapsed: float, group: ProcessGroup = SINGLE_PROCESS) -> None:
+        self._work, self._group = WorkTime(), group
+        self._before, self._saved = elapsed, 0.0
 
     def read(self) -> tuple[float, float]:
-        """Returns (seconds of training, seconds since the last checkpoint)."""
-        now = time.monotonic()
-        return now - self._started, now - self._saved
+        """Returns (seconds of training, seconds since the last checkpoint), the same in all processes."""
+        seconds = self._work.seconds()
+        minus_elapsed, minus_since_save = self._group.all_reduce_max(-self._before - seconds, self._saved - seconds)
+        return -minus_elapsed, -minus_since_save
 
     def note_save(self) -> None:
         """Sets the seconds since the last checkpoint to zero."""
-        self._saved = time.monotonic()
+        self._saved = self._work.seconds()
+
+    def close(self) -> None:
+        """Stops the clock."""
+        self._work.close()

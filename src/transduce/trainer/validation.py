@@ -135,7 +135,10 @@ class Validation:
 
     @torch.inference_mode()
     def __call__(self, model: TranslationModel, *, translate: bool = True) -> ValidationResult:
-        """Validates `model` and leaves its mode unchanged; no BLEU and no outputs where `translate` is False."""
+        """Validates `model` and leaves its mode unchanged; no BLEU and no outputs where `translate` is False.
+
+        Raises RuntimeError on all processes where memory does not suffice on one.
+        """
         training = model.training
         model.eval()
         try:
@@ -160,13 +163,16 @@ class Validation:
 
     def _map_batches(self, description: str, work: Callable[[Item], Result], batches: Sequence[Item]) -> list[Result]:
         """Returns the result of `work` on each batch; each process works on its part of the batches."""
-        own_batches = batches[self.group.rank :: self.group.size]
-        results = []
-        with track(description, len(own_batches)) as progress:
-            for batch in own_batches:
-                results.append(work(batch))
-                progress.advance()
-        return self.group.all_gather(results)
+
+        def own_results() -> list[Result]:
+            own_batches, results = batches[self.group.rank :: self.group.size], []
+            with track(description, len(own_batches)) as progress:
+                for batch in own_batches:
+                    results.append(work(batch))
+                    progress.advance()
+            return results
+
+        return self.group.all_gather(self.group.on_every_rank(own_results))
 
     def _sums(self, model: TranslationModel) -> tuple[float, float, float, int]:
         """Returns smoothed loss, unsmoothed loss, correct tokens and all tokens, summed over the corpus."""

@@ -67,13 +67,14 @@ class Layout:
                     "to another model, or to another version of the program"
                 )
 
+    def check_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Raises ValueError where saved weights have other names or shapes than the parameters."""
+        _check_shapes(weights, self.shapes, "the saved model")
+
     def check_state(self, state: Mapping[str, Tensor]) -> None:
         """Raises ValueError where Adam's state belongs to another model."""
-        if len(state["exp_avg"]) != self.size:
-            raise ValueError(
-                f"the optimiser's state has {len(state['exp_avg']):,} numbers where this model needs "
-                f"{self.size:,}: it belongs to another model"
-            )
+        shapes = {"step": torch.Size(()), **{name: torch.Size((self.size,)) for name in MOMENTS}}
+        _check_shapes(state, shapes, "the optimiser's state")
 
     def empty_state(self) -> dict[str, Tensor]:
         """Returns Adam's state as zeros in its shapes, to receive that of another process."""
@@ -186,6 +187,18 @@ class FlatAdam:
         loaded = {name: tensor.to(self.vector.device, copy=True) for name, tensor in state.items()}
         self._group.broadcast(*(loaded[name] for name in sorted(loaded)))
         self._adam.state[self.vector] = loaded
+
+
+def _check_shapes(tensors: Mapping[str, Tensor], shapes: Mapping[str, torch.Size], what: str) -> None:
+    """Raises ValueError where tensors have other names or shapes than `shapes`, or are no floating-point numbers."""
+    saved = {name: tensor.shape for name, tensor in tensors.items() if tensor.is_floating_point()}
+    for name in {**shapes, **tensors}:
+        if saved.get(name) != shapes.get(name):
+            before, now = (str(list(each[name])) if name in each else "none" for each in (saved, shapes))
+            raise ValueError(
+                f"{what} has numbers of shape {before} for `{name}` where this model needs {now}: "
+                "it belongs to another model"
+            )
 
 
 def adam_step(adam: torch.optim.Adam, rate: float, finite: Bool[Tensor, ""]) -> None:

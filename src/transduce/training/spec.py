@@ -15,7 +15,10 @@ class Training(Spec):
 
     steps: int | None = Field(default=100_000, ge=1, description="Updates of the weights.")
     minutes: float | None = Field(
-        default=None, gt=0, description="Time for training, validating and saving, over all starts."
+        default=None,
+        gt=0,
+        description="Time for training, validating and saving, over all starts. "
+        "Stops of more than 30 seconds (SIGSTOP, a suspended machine) do not count.",
     )
     patience: int | None = Field(
         default=None, ge=1, description="Stops after this many validations without a better score."
