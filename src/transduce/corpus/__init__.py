@@ -8,6 +8,7 @@ from transduce.corpus.planner import Planner, micro_batches_per_step
 from transduce.corpus.readers import read_pairs
 from transduce.corpus.store import Prepared, check_files, open_store, prepare, verify_store
 from transduce.corpus.store_description import subwords_files
+from transduce.corpus.subword_dropout import EpochWriteError
 from transduce.corpus.token_store import TokenStore
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "CorpusSpec",
     "DataSpec",
     "Embedded",
+    "EpochWriteError",
     "Fault",
     "Files",
     "Hub",
