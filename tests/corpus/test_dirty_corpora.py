@@ -111,7 +111,7 @@ def test_a_folder_or_a_pipe_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_very_long_line_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transduce.corpus.readers.MAX_LINE_BYTES", 100)
+    monkeypatch.setattr("transduce.text.lines.MAX_LINE_BYTES", 100)
     (tmp_path / "lines").write_bytes(b"a\n" + b"b" * 98 + b"\n" + b"c" * 100 + b"\n")
     with pytest.raises(ValueError, match=r"lines: line 3 is longer than 100 bytes"):
         list(read_byte_lines(tmp_path / "lines"))

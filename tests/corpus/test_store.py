@@ -11,7 +11,6 @@ from unittest.mock import DEFAULT, Mock
 import numpy as np
 import pytest
 
-import transduce.corpus.store as store_module
 from transduce.corpus import (
     DataSpec,
     Fault,
@@ -24,7 +23,11 @@ from transduce.corpus import (
     learning,
     open_store,
     prepare,
+    store,
+    store_description,
+    verify_store,
 )
+from transduce.corpus.encoding import EncodingState
 from transduce.corpus.token_store import FILES
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
@@ -49,6 +52,21 @@ def corpus(folder: Path, pairs: list[tuple[str, str]], name: str = "pairs") -> T
 
 def prepared(folder: Path, data: DataSpec, subwords: Bpe | WordPiece = SPECS[0]) -> Prepared:
     return prepare(data, subwords, folder / "store", threads=1, say=silent)
+
+
+def size_of(path: Path) -> int:
+    return path.stat().st_size
+
+
+def describe(place: Path, **changes: Any) -> None:
+    """Changes values of a store's description, and renews the checksums, the times of change and the seal."""
+    values = json.loads((place / "store.json").read_text())
+    del values["seal"]
+    if "files" not in changes:
+        files = store._describe_files([place / name for name in values["files"]])
+        changes["files"] = {name: file.as_dictionary() for name, file in files.items()}
+    values |= changes
+    (place / "store.json").write_text(json.dumps(values | {"seal": store_description._seal(values)}))
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=["shared", "separate", "wordpiece"])
@@ -132,6 +150,18 @@ def test_subwords_are_learnt_from_an_evenly_spread_sample(tmp_path: Path, monkey
     first = corpus(tmp_path, [(f"{number}", "x") for number in range(13)], "one")
     second = corpus(tmp_path, [(f"{number}", "x") for number in range(13, 37)], "two")
     assert [int(source) for _, source, _ in learning.sample_pairs([first, second], 9)[0]] == list(range(0, 37, 4))
+
+
+def test_long_lines_make_batches_and_the_sample_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(learning, "SAMPLE_BYTES", 3000)
+    data = DataSpec(train=(corpus(tmp_path, [("a" * 400, "ä" * 100)] * 9 + PAIRS[:4]),))
+    batches = [[number for number, _ in batch.pairs] for batch in encoding._batches(data, EncodingState(Report()))]
+    assert batches == [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10, 11, 12, 13]]
+    sample, pairs = learning.sample_pairs(data.train, 256)
+    assert ([place for place, _, _ in sample], pairs) == (["pairs:1", "pairs:5", "pairs:9", "pairs:13"], 13)
+    monkeypatch.setattr(learning, "SAMPLE_BYTES", 1)
+    assert [place for place, _, _ in learning.sample_pairs(data.train, 256)[0]] == ["pairs:1"]
 
 
 def test_a_corpus_without_a_kept_pair_is_refused(tmp_path: Path) -> None:
@@ -349,13 +379,69 @@ def test_a_corpus_without_a_kept_pair_gives_a_warning(tmp_path: Path) -> None:
 
 def test_a_store_with_a_wrong_number_of_pairs_is_refused(tmp_path: Path) -> None:
     prepared(tmp_path, DataSpec(train=(corpus(tmp_path, PAIRS),)))
-    place = tmp_path / "store"
-    description = json.loads((place / "store.json").read_text())
-    description["parts"][0][0] += 1
-    del description["seal"]
-    (place / "store.json").write_text(json.dumps({**description, "seal": store_module._seal(description)}))
+    description = json.loads((tmp_path / "store/store.json").read_text())
+    (pairs, weight), *_ = description["parts"]
+    describe(tmp_path / "store", parts=[[pairs + 1, weight]])
     with pytest.raises(ValueError, match=r"it does not hold the .* pairs that it counts"):
-        open_store(place)
+        open_store(tmp_path / "store")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("dtype", "|O", r"`dtype`: Input should be '<u2' or '<u4'"),
+        ("parts", [[-1, 1.0], [17, 1.0]], r"`parts.0.0`: Input should be greater than or equal to 0"),
+        ("parts", [[16, -1.0]], r"`parts.0.1`: Input should be greater than 0"),
+        ("parts", [[16, float("inf")]], r"`parts.0.1`: Input should be"),
+        ("parts", [[16, float("nan")]], r"`parts.0.1`: Input should be"),
+        ("parts", [["16", 1.0]], r"`parts.0.0`: Input should be a valid integer"),
+        ("parts", [[10**30, 1.0]], r"it does not hold the .* pairs"),
+        ("longest", -1, r"`longest`: Input should be greater than or equal to 0"),
+        ("shared", 1, r"`shared`: Input should be a valid boolean"),
+        ("dropout", 1.0, r"`dropout`: Input should be less than 1"),
+        ("report", {"read": 16, "kept": -16}, r"`report.kept`: Input should be greater than or equal to 0"),
+        ("report", {"faults": {"other": 1}}, r"`report.faults.other.\[key\]`: Input should be 'dropped"),
+        ("made_of", [{"path": "x"}], r"`made_of.0.size`: Field required"),
+        ("files", {}, r"source.ids, source.offsets, target.ids, target.offsets, tokenizer.json is missing"),
+        ("files", {"../x": {"bytes": 1, "sha256": ""}}, r"`files.../x.\[key\]`: String should match pattern"),
+        ("other", 1, r"`other`: Extra inputs are not permitted"),
+    ],
+)
+def test_a_description_with_a_wrong_value_is_refused(tmp_path: Path, key: str, value: Any, message: str) -> None:
+    data = DataSpec(train=(corpus(tmp_path, PAIRS),))
+    made = prepared(tmp_path, data)
+    describe(made.directory, **{key: value})
+    with pytest.raises(ValueError, match=f"the store in .* cannot be used: store.json: .*{message}.*prepare again"):
+        open_store(made.directory)
+    (fault,) = verify_store(made.directory)
+    assert "store.json: " in fault
+    assert prepared(tmp_path, data).fingerprint == made.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value", "message"),
+    [
+        ("source.offsets", 0, 1, "source.offsets go from 1 to"),
+        ("source.offsets", -1, 1 << 40, "source.offsets go from 0 to 1,099,511,627,776, and source.ids has "),
+        ("target.offsets", 2, 1 << 40, "target.offsets has a sentence of less than 0 or more than"),
+        ("target.offsets", 2, -1, "target.offsets has a sentence of less than 0 or more than"),
+        ("source.ids", 3, 60_000, "source.ids has a token that is none of the 290 of its vocabulary"),
+        ("target.ids", 3, 0, "target.ids has a token that is none of the 290 of its vocabulary"),
+    ],
+)
+def test_sentences_that_are_none_are_found(tmp_path: Path, name: str, place: int, value: int, message: str) -> None:
+    data = DataSpec(train=(corpus(tmp_path, PAIRS),))
+    made = prepared(tmp_path, data)
+    whole = (made.directory / name).read_bytes()
+    file = np.memmap(made.directory / name, "<i8" if "offsets" in name else "<u2", mode="r+")
+    file[place] = value
+    file.flush()
+    describe(made.directory)
+    (fault,) = verify_store(made.directory)
+    assert message in fault
+    os.utime(made.directory / name)  # what was touched is read
+    assert prepared(tmp_path, data).fingerprint == made.fingerprint
+    assert (made.directory / name).read_bytes() == whole
 
 
 def test_progress_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,13 +458,16 @@ def test_a_store_of_a_hundred_million_pairs_is_opened_without_being_read(tmp_pat
     """The files are sparse: reading them would take minutes and gigabytes."""
     made = prepared(tmp_path, DataSpec(train=(corpus(tmp_path, PAIRS),)))
     place, pairs = tmp_path / "store", 100_000_000
-    description = store_module._read_description(place)
     for name in FILES:
         with (place / name).open("r+b") as file:
-            file.truncate(8 * (pairs + 1) if "offsets" in name else 50 * pairs)
-        description["files"][name]["bytes"] = (place / name).stat().st_size
-    described = {**description, "parts": [[pairs, 1.0]]}
-    (place / "store.json").write_text(json.dumps({**described, "seal": store_module._seal(described)}), "utf-8")
+            file.truncate(8 * pairs if "offsets" in name else 50 * pairs)
+            if "offsets" in name:
+                file.seek(0, os.SEEK_END)
+                file.write((25 * pairs).to_bytes(8, "little"))
+    files = json.loads((place / "store.json").read_text())["files"]
+    describe(
+        place, parts=[[pairs, 1.0]], files={name: {**files[name], "bytes": size_of(place / name)} for name in files}
+    )
     began = time.process_time()
     opened = open_store(place).train
     assert len(opened) == pairs

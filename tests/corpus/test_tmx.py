@@ -92,6 +92,7 @@ def test_the_path_of_a_memory_is_relative_to_its_recipe_and_may_change(tmp_path:
         ("<tu><tuv xml:lang='en'><seg>a</seg></tuv><tuv xml:lang='pt'/></tu>", "no unit with text in both en and de; it has en, pt"),  # noqa: E501
         ("", "no unit with text in both en and de; it has no language"),
         ("<tu>", "is not well-formed XML: mismatched tag: line 3, column .*; mend that place"),
+        ("<tu>&nbsp;</tu>", "is not well-formed XML: undefined entity &nbsp;: line 3; mend that place"),
         ("<tu><tuv xml:lang='en'><seg>" + "<hi>" * 5000 + "</hi>" * 5000 + "</seg></tuv></tu>", "nested too deeply"),
     ],
 )  # fmt: skip
@@ -125,6 +126,42 @@ def test_a_memory_is_read_unit_by_unit(tmp_path: Path) -> None:
     assert sum(1 for _ in read_pairs(corpus)) == 20_000
     assert tracemalloc.get_traced_memory()[1] < 2**20  # all elements would take sixty times as much
     tracemalloc.stop()
+
+
+PAIR = "<tu><tuv xml:lang='en'><seg>a b c</seg></tuv><tuv xml:lang='de'><seg>x y z</seg></tuv></tu>"
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["<x y='z'/>" * 50_000, f"<tu>{'<prop>x</prop>' * 50_000}</tu>", "z" * 500_000, f"</body>{'<x/>' * 50_000}<body>"],
+)
+def test_elements_that_are_no_unit_take_no_memory(tmp_path: Path, before: str) -> None:
+    corpus = memory(tmp_path / "a.tmx", before + PAIR)
+    tracemalloc.start()
+    assert [pair for pair in read_pairs(corpus) if all(pair)] == [("a b c", "x y z")]
+    assert tracemalloc.get_traced_memory()[1] < 2**20
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("markup", ["<tu x='{}'/>", "<!--{}-->", "<?x {}?>", "<{}/>"])
+def test_markup_of_more_than_a_megabyte_is_refused(tmp_path: Path, markup: str) -> None:
+    message = r"a\.tmx: line 3 has a tag, a comment or a declaration of more than 1,048,576 bytes; remove it"
+    with pytest.raises(ValueError, match=message):
+        list(read_pairs(memory(tmp_path / "a.tmx", markup.format("y" * 3_000_000))))
+    entities = "".join(f"<!ENTITY e{number} 'y'>" for number in range(100_000))
+    (tmp_path / "a.tmx").write_text(f"<!DOCTYPE tmx [{entities}]><tmx></tmx>")
+    with pytest.raises(ValueError, match=message.replace("3", "1")):
+        list(read_pairs(Tmx(tmx=str(tmp_path / "a.tmx"), languages=("en", "de"))))
+
+
+def test_what_a_parser_would_keep_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = "".join(f"<a{number}/>" for number in range(1_001))
+    with pytest.raises(ValueError, match=r"line 3 has the last of more than 1,000 names of elements: this is no TMX"):
+        list(read_pairs(memory(tmp_path / "a.tmx", many)))
+    monkeypatch.setattr("transduce.text.lines.MAX_LINE_BYTES", 100)
+    units = f"{PAIR}\n<tu><tuv xml:lang='en'><seg>{'<hi>a b c</hi>' * 30}</seg></tuv></tu>"
+    with pytest.raises(ValueError, match=r"a\.tmx: line 4 is longer than 100 bytes"):
+        list(read_pairs(memory(tmp_path / "a.tmx", units)))
 
 
 @pytest.mark.parametrize("named", [{"tmx": "a.tmx"}, {"hub": "wmt/wmt14", "config": "de-en"}])

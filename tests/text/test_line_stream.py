@@ -5,6 +5,7 @@ import os
 import pytest
 
 from transduce.text.line_stream import CHUNK_BYTES, LineStream
+from transduce.text.lines import read_lines
 from transduce.text.sentences import has_several_sentences
 
 
@@ -44,6 +45,20 @@ def test_a_complete_line_is_yielded_while_the_next_is_written():
 def test_errors_name_the_line_of_the_whole_stream(line, message):
     with pytest.raises(ValueError, match=message):
         streamed(b"one\ntwo\n" + line + b"\n", limit=2)
+
+
+def test_a_line_without_an_end_is_refused_before_it_is_read_whole(monkeypatch):
+    monkeypatch.setattr("transduce.text.lines.MAX_LINE_BYTES", 3 * CHUNK_BYTES)
+    whole = "x" * (3 * CHUNK_BYTES - 1)
+    assert [line for window in streamed(f"{whole}\n{whole}".encode()) for line in window] == [whole] * 2
+    message = "line 2 is longer than 196,608 bytes; a text has one sentence a line: split it"
+    with pytest.raises(ValueError, match=f"^a pipe: {message}$"):
+        streamed(f"one\nx{whole}\n".encode())
+    with pytest.raises(ValueError, match=r"^/dev/zero: line 1 is longer"):
+        read_lines("/dev/zero")
+    zero = os.open("/dev/zero", os.O_RDONLY)
+    with pytest.raises(ValueError, match=r"^zeros: line 1 is longer"):
+        list(LineStream(zero, "zeros", 1000))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import errno
 import itertools
 import json
+import re
 import resource
 import signal
 import subprocess
@@ -13,10 +14,11 @@ import pytest
 import safetensors.torch
 import torch
 
+from transduce.corpus.subword_dropout import SubwordDropoutStore
 from transduce.model_directory import Model
 from transduce.recipe import load
 from transduce.runtime.signals import Interrupted
-from transduce.trainer import checkpointing, trainer
+from transduce.trainer import checkpointing, epoch_retry, trainer
 from transduce.trainer.event_file import EventFile
 from transduce.trainer.metrics_log import MetricsLog
 from transduce.trainer.train import TrainOptions, prepare, run_training
@@ -196,6 +198,60 @@ def test_a_disk_that_stays_full_keeps_the_last_checkpoint(recipe, tmp_path, monk
     result = run_training(recipe, tmp_path / "run", CPU, lambda line: None)
     assert result.step == 12
     Model.read(tmp_path / "run")
+
+
+@pytest.fixture(scope="module")
+def dropout(micro, tmp_path_factory):
+    """A recipe whose epochs are written anew, and the weights that it gives."""
+    recipe = load(micro / "recipe.yaml", ["subwords.dropout=0.1", "training.micro_batches=1"])
+    out = tmp_path_factory.mktemp("dropout")
+    run_training(recipe, out, CPU, lambda line: None)
+    return recipe, (out / "model.safetensors").read_bytes()
+
+
+def refusing_epochs(monkeypatch, refused):
+    """The disk is full whenever an epoch after the first is written, while `refused` is not empty."""
+    encode = SubwordDropoutStore._encode_epoch
+
+    def encoded(self, seed, epoch):
+        if epoch and refused:
+            refused.pop()
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return encode(self, seed, epoch)
+
+    monkeypatch.setattr(SubwordDropoutStore, "_encode_epoch", encoded)
+
+
+def test_an_epoch_that_a_full_disk_refuses_is_told_and_tried_again(dropout, tmp_path, monkeypatch):
+    recipe, weights = dropout
+    monkeypatch.setattr(epoch_retry, "RETRY_SECONDS", 0.01)
+    refusing_epochs(monkeypatch, [1, 2])
+    out, said = tmp_path / "run", []
+    assert run_training(recipe, out, CPU, said.append).step == 12
+    (first, what), second = events(out)
+    message = rf"could not write the next epoch: .*No space left on device: '{out}/training/store'; trying again in"
+    assert re.match(message, what)
+    assert second == (first, what)
+    assert (out / "model.safetensors").read_bytes() == weights
+
+
+def test_a_training_that_waits_for_space_stops_and_saves(dropout, tmp_path, monkeypatch):
+    recipe, weights = dropout
+    refusing_epochs(monkeypatch, [1])
+    said = []
+
+    def say(line):
+        said.append(line)
+        if "could not write the next epoch" in line:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(Interrupted):
+        run_training(recipe, tmp_path / "run", CPU, say)
+    step = int(said[-1].removeprefix("stopped after step ").split(";")[0])
+    assert (tmp_path / "run" / "training" / f"step-{step:08}").is_dir()
+    run_training(recipe, tmp_path / "run", CPU, said.append)
+    assert f"going on after step {step}" in said
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == weights
 
 
 def test_a_file_size_limit_of_the_system(micro, tmp_path, trained):

@@ -6,7 +6,9 @@ from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, Files, Hub, Tm
 from transduce.corpus.micro_batch import MicroBatch, PlannedStep, Position
 from transduce.corpus.planner import Planner, micro_batches_per_step
 from transduce.corpus.readers import read_pairs
-from transduce.corpus.store import Prepared, check_files, open_store, prepare, subwords_files, verify_store
+from transduce.corpus.store import Prepared, check_files, open_store, prepare, verify_store
+from transduce.corpus.store_description import subwords_files
+from transduce.corpus.subword_dropout import EpochWriteError
 from transduce.corpus.token_store import TokenStore
 
 __all__ = [
@@ -14,6 +16,7 @@ __all__ = [
     "CorpusSpec",
     "DataSpec",
     "Embedded",
+    "EpochWriteError",
     "Fault",
     "Files",
     "Hub",

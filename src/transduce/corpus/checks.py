@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Annotated
+
+from pydantic import Field
 
 from transduce.corpus.entries import CorpusSpec, Hub, files_of
 from transduce.text.subwords import LONGEST_WORD_IN_BYTES
@@ -35,9 +37,9 @@ class Fault(StrEnum):
 class Report:
     """The numbers of pairs read, of pairs kept and of pairs with each fault, and the first places of each fault."""
 
-    read: int = 0
-    kept: int = 0
-    faults: dict[Fault, int] = field(default_factory=dict)
+    read: Annotated[int, Field(ge=0)] = 0
+    kept: Annotated[int, Field(ge=0)] = 0
+    faults: dict[Fault, Annotated[int, Field(ge=0)]] = field(default_factory=dict)
     places: dict[Fault, list[str]] = field(default_factory=dict)
 
     def note(self, fault: Fault, place: str) -> None:
@@ -60,20 +62,9 @@ class Report:
         lines = [f"{self.kept:,} of {self.read:,} pairs kept"]
         for fault in Fault:
             if count := self.faults.get(fault, 0):
-                places = ", ".join(self.places[fault]) + (", …" if count > EXAMPLES else "")
+                places = ", ".join(self.places.get(fault, [])) + (", …" if count > EXAMPLES else "")
                 lines.append(f"{count:,} {fault.value}: {places}")
         return lines
-
-    def as_dictionary(self) -> dict[str, Any]:
-        """Returns the report as JSON values."""
-        return {"read": self.read, "kept": self.kept, "faults": self.faults, "places": self.places}
-
-    @classmethod
-    def from_dictionary(cls, values: dict[str, Any]) -> "Report":
-        """Returns the report that `as_dictionary` converted."""
-        faults = {Fault(name): count for name, count in values["faults"].items()}
-        places = {Fault(name): list(listed) for name, listed in values["places"].items()}
-        return cls(values["read"], values["kept"], faults, places)
 
 
 def name_of(corpus: CorpusSpec) -> str:

@@ -4,7 +4,6 @@ Worker processes encode where there are enough pairs; this process reads and wri
 the files are flushed and their sizes are saved. Resuming cuts the files to the saved sizes and goes on from there.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from functools import partial
@@ -13,11 +12,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from transduce.corpus.checks import Fault, NumberedPair, Report, check_pairs, name_of
 from transduce.corpus.data import DataSpec
 from transduce.corpus.readers import read_byte_pairs
-from transduce.corpus.token_store import FILES, SIDES, CorpusPart, PackedSentences, TokenStoreWriter
+from transduce.corpus.token_store import FILES, SIDES, CorpusPart, Count, PackedSentences, TokenStoreWriter
 from transduce.corpus.worker_pool import map_in_order
 from transduce.runtime.progress import track
 from transduce.runtime.rate import ProgressRate
@@ -27,7 +27,10 @@ from transduce.text.subwords import Subwords
 __all__ = ["STATE", "EncodingState", "encode_corpus"]
 
 BATCH = 2_000
-"""Pairs encoded at a time."""
+"""Pairs encoded at a time, at most."""
+
+BATCH_BYTES = 1 << 21
+"""Bytes of a batch, but for its last pair: encoding takes some 100 times as much memory. Few batches are as large."""
 
 SAVE_EVERY = 100
 """Batches between two saved states."""
@@ -45,28 +48,24 @@ class EncodingState(NamedTuple):
     """The state of an encoding, saved in `state.json` under the names of its fields."""
 
     report: Report
-    corpus: int = 0  # the index of the corpus being read
-    read: int = 0  # pairs read from it
-    kept: int = 0  # pairs kept from it
-    longest: int = 0  # tokens of the longest side
+    corpus: Count = 0  # the index of the corpus being read
+    read: Count = 0  # pairs read from it
+    kept: Count = 0  # pairs kept from it
+    longest: Count = 0  # tokens of the longest side
     parts: tuple[CorpusPart, ...] = ()  # the corpora before it
-    sizes: tuple[int, ...] = (0,) * len(FILES)  # bytes of each file
+    sizes: tuple[Count, ...] = (0,) * len(FILES)  # bytes of each file
 
     @classmethod
     def load(cls, staging: Path) -> "EncodingState":
         """Reads the state of an interrupted encoding; returns the initial state where that fails."""
-        path = staging / STATE
-        if not path.exists():
-            return cls(Report())
         try:
-            values = json.loads(path.read_text("utf-8"))
-            for name, size in zip(FILES, values["sizes"], strict=True):
-                if not (staging / name).is_file() or (staging / name).stat().st_size < size:
+            state = TypeAdapter(cls).validate_json((staging / STATE).read_bytes(), strict=True)
+            for name, size in zip(FILES, state.sizes, strict=True):
+                if (staging / name).stat().st_size < size:
                     return cls(Report())
-            parts = tuple(CorpusPart(*part) for part in values.pop("parts"))
-            return cls(Report.from_dictionary(values.pop("report")), parts=parts, **values)
-        except (ValueError, KeyError, TypeError):
+        except (OSError, ValueError):
             return cls(Report())
+        return state
 
     def save(self, staging: Path, files: Mapping[str, BinaryIO]) -> "EncodingState":
         """Flushes the files to the disk, then saves the state with their sizes; returns that state."""
@@ -75,7 +74,7 @@ class EncodingState(NamedTuple):
         state = self._replace(sizes=tuple(files[name].tell() for name in FILES))
         for name in FILES:
             flush_to_disk(staging / name)
-        atomic_write_text(staging / STATE, json.dumps({**state._asdict(), "report": self.report.as_dictionary()}))
+        atomic_write_text(staging / STATE, TypeAdapter(EncodingState).dump_json(state).decode())
         return state
 
 
@@ -130,8 +129,19 @@ def _batches(data: DataSpec, state: EncodingState) -> Iterator[PairBatch]:
     for index, corpus in enumerate(data.train[state.corpus :], start=state.corpus):
         read = state.read if index == state.corpus else 0
         pairs = islice(enumerate(read_byte_pairs(corpus), start=1), read, None)
-        while batch := list(islice(pairs, BATCH)):
+        while batch := _take_batch(pairs):
             yield PairBatch(index, batch)
+
+
+def _take_batch(pairs: Iterator[NumberedPair]) -> list[NumberedPair]:
+    """Returns the next `BATCH` pairs, fewer where they reach `BATCH_BYTES`, none at the end."""
+    batch, size = [], 0
+    for pair in islice(pairs, BATCH):
+        batch.append(pair)
+        size += sum(map(len, pair[1]))
+        if size >= BATCH_BYTES:
+            break
+    return batch
 
 
 def _advance(state: EncodingState, corpus: int, data: DataSpec) -> EncodingState:

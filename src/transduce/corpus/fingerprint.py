@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from transduce.corpus.data import DataSpec
 from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, Hub, files_of, is_folder
@@ -13,10 +13,16 @@ from transduce.text.subwords import Bpe, Subwords, WordPiece
 
 __all__ = ["VERSION", "FileChecksum", "checksums_of_corpora", "fingerprint_of", "time_of_change"]
 
-VERSION = 2  # of the store
+VERSION: Literal[2] = 2  # of the store
 
-FileChecksum = dict[str, Any]
-"""A file's path, size, time of its last change, and checksum."""
+
+class FileChecksum(NamedTuple):
+    """A file's path, size, time of its last change, and checksum."""
+
+    path: str
+    size: int
+    changed: int
+    sha256: str
 
 
 def fingerprint_of(
@@ -26,7 +32,7 @@ def fingerprint_of(
     checksums: Sequence[FileChecksum],
 ) -> str:
     """Returns a checksum of the settings and of the content of the files, wherever they are."""
-    sha256 = {checksum["path"]: checksum["sha256"] for checksum in checksums}
+    sha256 = {checksum.path: checksum.sha256 for checksum in checksums}
     corpora = []
     for corpus in data.train:
         values = corpus.as_dictionary()
@@ -53,9 +59,9 @@ def checksums_of_corpora(data: DataSpec, earlier: Sequence[FileChecksum]) -> lis
     """Returns the checksum of each file of the corpora, from `earlier` where path, size and time are the same."""
     checksums = []
     for path in (path for corpus in data.train for path in files_of(corpus)):
-        status: FileChecksum = {"path": str(path), "size": path.stat().st_size, "changed": time_of_change(path)}
-        same = [checksum for checksum in earlier if status.items() <= checksum.items()]
-        checksums.append(same[0] if same else {**status, "sha256": _checksum(path)})
+        status = str(path), path.stat().st_size, time_of_change(path)
+        same = [checksum for checksum in earlier if checksum[:3] == status]
+        checksums.append(same[0] if same else FileChecksum(*status, _checksum(path)))
     return checksums
 
 

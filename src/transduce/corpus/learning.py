@@ -17,6 +17,9 @@ Pair = tuple[str, str, str]
 SAMPLE = 100_000
 """Pairs, at most, from which subwords are learnt: more would change only the rarest, and memory would grow."""
 
+SAMPLE_BYTES = 1 << 25
+"""Bytes, at most, of these pairs: learning from random text takes some 80 times as much memory."""
+
 
 def learn_subwords(data: DataSpec, spec: Bpe | WordPiece) -> tuple[tuple[Subwords, Subwords], int]:
     """Learns the subwords of both sides from a sample; returns them and the number of all pairs."""
@@ -29,9 +32,12 @@ def learn_subwords(data: DataSpec, spec: Bpe | WordPiece) -> tuple[tuple[Subword
 
 
 def sample_pairs(corpora: Sequence[CorpusSpec], max_length: int) -> tuple[list[Pair], int]:
-    """Returns every pair, or every second, fourth, eighth…, at most `SAMPLE`, and the number of all pairs."""
+    """Returns every pair, or every second, fourth, eighth…, and the number of all pairs.
+
+    The sample has at most `SAMPLE` pairs, and at most `SAMPLE_BYTES` unless it is one pair.
+    """
     sample: list[Pair] = []
-    stride, report = 1, Report()
+    size, stride, report = 0, 1, Report()
     all_pairs = (
         pair
         for corpus in corpora
@@ -40,10 +46,17 @@ def sample_pairs(corpora: Sequence[CorpusSpec], max_length: int) -> tuple[list[P
     for number, pair in enumerate(all_pairs):
         if number % stride == 0:
             sample.append(pair)
-        if len(sample) > SAMPLE:
+            size += _size(pair)
+        while len(sample) > SAMPLE or (size > SAMPLE_BYTES and len(sample) > 1):
             del sample[1::2]
+            size = sum(map(_size, sample))
             stride *= 2
     return sample, report.read
+
+
+def _size(pair: Pair) -> int:
+    """Returns the number of bytes of both sides."""
+    return sum(len(side.encode()) for side in pair[1:])
 
 
 def limit_threads(threads: int) -> None:

@@ -5,7 +5,6 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from io import BufferedIOBase, BufferedReader
 from itertools import zip_longest
 from pathlib import Path
@@ -13,11 +12,9 @@ from pathlib import Path
 from transduce.corpus import hub, tmx
 from transduce.corpus.entries import CorpusSpec, Embedded, Files, Hub, Languages, Tmx, Tsv, files_of
 from transduce.corpus.misalignment import find_misalignment
+from transduce.text.lines import raw_lines
 
 __all__ = ["open_corpus_file", "read_byte_lines", "read_byte_pairs", "read_pairs"]
-
-MAX_LINE_BYTES = 1 << 26
-"""Bytes of a line, at most. Without a bound, a file without line feeds would be read into memory whole."""
 
 # First bytes of files that are not text, and what to do with them. Of two where one begins the other, the longer is
 # first.
@@ -76,12 +73,7 @@ def read_byte_lines(path: Path) -> Iterator[bytes]:
     Raises ValueError for a file that is not text with one sentence a line.
     """
     with _decompress(path) as file:
-        for number, line in enumerate(iter(partial(file.readline, MAX_LINE_BYTES), b"")):
-            if len(line) == MAX_LINE_BYTES:
-                raise ValueError(
-                    f"{path}: line {number + 1} is longer than {MAX_LINE_BYTES:,} bytes; "
-                    "a corpus is text with one sentence a line"
-                )
+        for number, line in enumerate(raw_lines(file, str(path))):
             yield _strip_first_line(line, path) if number == 0 else line.rstrip(b"\n").removesuffix(b"\r")
 
 

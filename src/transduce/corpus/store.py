@@ -5,31 +5,39 @@ corpora: subwords are learnt from a bounded, evenly spread sample, and the pairs
 written in the folder `making` and then moved into place, `store.json` last: without it there is no store.
 """
 
-import hashlib
-import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from transduce.corpus.checks import Report, name_of
 from transduce.corpus.data import DataSpec
 from transduce.corpus.encoding import STATE, EncodingState, encode_corpus
 from transduce.corpus.entries import files_of
-from transduce.corpus.fingerprint import VERSION, checksums_of_corpora, fingerprint_of, time_of_change
+from transduce.corpus.fingerprint import checksums_of_corpora, fingerprint_of, time_of_change
 from transduce.corpus.learning import learn_subwords, limit_threads
 from transduce.corpus.readers import open_corpus_file, read_byte_pairs
+from transduce.corpus.store_description import (
+    DESCRIPTION,
+    StoreDescription,
+    StoredFile,
+    StoredFiles,
+    read_description,
+    store_error,
+    subwords_files,
+)
 from transduce.corpus.subword_dropout import SubwordDropout, SubwordDropoutStore
-from transduce.corpus.token_store import FILES, OFFSET, SIDES, CorpusPart, TokenStore
+from transduce.corpus.token_store import FILES, Count, TokenStore
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
-from transduce.storage.checksums import Checksums, checksums_of_files, find_damage
+from transduce.storage.checksums import checksums_of_files, find_damage
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
-__all__ = ["Prepared", "check_files", "open_store", "prepare", "subwords_files", "verify_store"]
+__all__ = ["Prepared", "check_files", "open_store", "prepare", "verify_store"]
 
-DESCRIPTION, STAGED = "store.json", "begun.json"
+STAGED = "begun.json"
 
 
 class Prepared(NamedTuple):
@@ -48,27 +56,25 @@ class StagedSubwords(NamedTuple):
 
     fingerprint: str  # of the store
     shared: bool
-    pairs: int  # of all corpora, before any is dropped
-    files: Checksums  # of the subwords
+    pairs: Count  # of all corpora, before any is dropped
+    files: StoredFiles  # of the subwords
 
 
 def open_store(directory: Path) -> Prepared:
     """Opens what `prepare` wrote, reading no pair; raises ValueError for an incomplete store or another version."""
-    values = _read_description(directory)
-    for name, checksum in values["files"].items():
+    description = read_description(directory)
+    for name, file in description.files.items():
         size = (directory / name).stat().st_size if (directory / name).is_file() else None
-        if size != checksum["bytes"]:
-            raise _store_error(directory, f"{name} should have {checksum['bytes']:,} bytes, and has {size or 'none'}")
-    source, target = _load_subwords(directory, shared=values["shared"])
-    files, dtype = {name: directory / name for name in FILES}, np.dtype(values["dtype"])
-    parts = [CorpusPart(*part) for part in values["parts"]]
-    pairs = sum(part.pairs for part in parts)
-    if any(files[f"{side}.offsets"].stat().st_size != OFFSET.itemsize * (pairs + 1) for side in SIDES):
-        raise _store_error(directory, f"it does not hold the {pairs:,} pairs that it counts")
-    dropout = SubwordDropout(source, target, values["dropout"])
-    arguments = files, dtype, parts, values.get("longest")
+        if size != file.bytes:
+            raise store_error(directory, f"{name} should have {file.bytes:,} bytes, and has {size or 'none'}")
+    source, target = _load_subwords(directory, shared=description.shared)
+    files = {name: directory / name for name in FILES}
+    arguments = files, np.dtype(description.dtype), description.parts, description.longest
+    dropout = SubwordDropout(source, target, description.dropout)
     store = SubwordDropoutStore(*arguments, dropout) if dropout.probability else TokenStore(*arguments)
-    return Prepared(source, target, store, Report.from_dictionary(values["report"]), directory, values["fingerprint"])
+    if fault := store.fault_of_ends():
+        raise store_error(directory, fault)
+    return Prepared(source, target, store, description.report, directory, description.fingerprint)
 
 
 def verify_store(directory: Path) -> list[str]:
@@ -76,45 +82,35 @@ def verify_store(directory: Path) -> list[str]:
     if not (directory / DESCRIPTION).exists():
         return []
     try:
-        return find_damage(directory, _read_description(directory)["files"])
+        return _find_faults(directory, read_description(directory).files)
     except ValueError as error:
         return [str(error)]
 
 
-def _read_description(directory: Path) -> dict[str, Any]:
-    """Returns the values of `store.json`; raises ValueError where it is missing, damaged or of another version."""
-    if not (directory / DESCRIPTION).is_file():
-        raise ValueError(f"{directory} holds no complete store; make one with `transduce prepare`")
-    try:
-        values: dict[str, Any] = json.loads((directory / DESCRIPTION).read_bytes())
-        version, seal = values["version"], values.pop("seal", None)
-    except (ValueError, RecursionError, TypeError, KeyError) as error:
-        raise _store_error(directory, f"{DESCRIPTION} cannot be read ({error})") from None
-    if version != VERSION:
-        raise _store_error(directory, f"it has version {version}, this program reads {VERSION}")
-    if seal != _seal(values):
-        raise _store_error(directory, f"{DESCRIPTION} has changed since it was written")
-    return values
+def _find_faults(directory: Path, files: StoredFiles) -> list[str]:
+    """Compares `files` with their checksums, then reads all tokens; reads nothing where `files` are none."""
+    if (damage := _find_damage(directory, files)) or not files:
+        return damage
+    prepared = open_store(directory)
+    fault = prepared.train.find_fault((prepared.source.size, prepared.target.size))
+    return [fault] if fault else []
 
 
-def _seal(values: Mapping[str, Any]) -> str:
-    """Returns a checksum of the description."""
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+def _find_damage(directory: Path, files: StoredFiles) -> list[str]:
+    """Compares `files` with their checksums."""
+    return find_damage(directory, {name: file.as_dictionary() for name, file in files.items()})
 
 
-def subwords_files(*, shared: bool) -> tuple[str, str]:
-    """Returns the names of the files with the subwords of source and target."""
-    return ("tokenizer.json",) * 2 if shared else ("source.tokenizer.json", "target.tokenizer.json")
+def _describe_files(paths: Sequence[Path]) -> StoredFiles:
+    """Reads files and returns the size, checksum and time of last change of each."""
+    checksums = checksums_of_files(paths)
+    return {path.name: StoredFile(**checksums[path.name], changed=time_of_change(path)) for path in paths}
 
 
 def _load_subwords(directory: Path, *, shared: bool) -> tuple[Subwords, Subwords]:
     source, target = (directory / name for name in subwords_files(shared=shared))
     loaded = Subwords.load(source)
     return loaded, loaded if shared else Subwords.load(target)
-
-
-def _store_error(directory: Path, reason: str) -> ValueError:
-    return ValueError(f"the store in {directory} cannot be used: {reason}; delete the directory and prepare again")
 
 
 def prepare(
@@ -139,7 +135,7 @@ def prepare(
             side.check_merges("the subwords of --from")
     earlier = _earlier_description(directory)
     existing_subwords = existing_subwords or (_load_existing_subwords(directory, earlier) if in_use else None)
-    checksums = checksums_of_corpora(data, earlier.get("made_of", []))
+    checksums = checksums_of_corpora(data, earlier.made_of if earlier else ())
     fingerprint = fingerprint_of(data, subwords, existing_subwords, checksums)
     if prepared := _open_if_current(directory, fingerprint):
         return prepared
@@ -151,7 +147,7 @@ def prepare(
         "given": existing_subwords is not None,
         "dropout": subwords.dropout if subwords.kind == "bpe" else 0.0,
         "fingerprint": fingerprint,
-        "made_of": checksums,
+        "made_of": tuple(checksums),
     }
     _publish(staging, directory, description)
     return open_store(directory)
@@ -168,27 +164,26 @@ def _encode_pairs(
     for line in state.report.summary():
         say(line)
     return {
-        "version": VERSION,
         "dtype": dtype.str,
         "parts": state.parts,
         "longest": state.longest,
-        "report": state.report.as_dictionary(),
+        "report": state.report,
         "shared": staged.shared,
     }
 
 
-def _earlier_description(directory: Path) -> dict[str, Any]:
-    """Returns the description of a complete store in `directory`; an empty one where there is none."""
+def _earlier_description(directory: Path) -> StoreDescription | None:
+    """Returns the description of a complete store in `directory`; None where there is none."""
     try:
-        return _read_description(directory)
+        return read_description(directory)
     except ValueError:
-        return {}
+        return None
 
 
-def _load_existing_subwords(directory: Path, earlier: dict[str, Any]) -> tuple[Subwords, Subwords] | None:
+def _load_existing_subwords(directory: Path, earlier: StoreDescription | None) -> tuple[Subwords, Subwords] | None:
     """Returns the subwords of the earlier store where they were those of another model; None where they were learnt."""
     try:
-        return _load_subwords(directory, shared=earlier["shared"]) if earlier.get("given") else None
+        return _load_subwords(directory, shared=earlier.shared) if earlier and earlier.given else None
     except (ValueError, OSError):
         return None
 
@@ -200,9 +195,9 @@ def check_files(data: DataSpec) -> None:
             open_corpus_file(path).close()
 
 
-def _check_unchanged(directory: Path, earlier: dict[str, Any], fingerprint: str) -> None:
+def _check_unchanged(directory: Path, earlier: StoreDescription | None, fingerprint: str) -> None:
     """Raises ValueError where the earlier store has another fingerprint: replacing it would lose what a run needs."""
-    if earlier and earlier["fingerprint"] != fingerprint:
+    if earlier and earlier.fingerprint != fingerprint:
         raise ValueError(
             f"the training data, `data` or `subwords` of the recipe, or --from has changed since {directory} was made, "
             "and a run has begun with it; choose another directory, or start anew with --restart (the old run is kept)"
@@ -221,10 +216,10 @@ def _require_pairs(data: DataSpec, state: EncodingState, say: Callable[[str], No
 def _load_staged(staging: Path, fingerprint: str) -> StagedSubwords | None:
     """Returns what an interrupted preparation of the same store staged; None where it staged none or a file differs."""
     try:
-        staged = StagedSubwords(**json.loads((staging / STAGED).read_text("utf-8")))
-    except (OSError, ValueError, TypeError):
+        staged = TypeAdapter(StagedSubwords).validate_json((staging / STAGED).read_bytes(), strict=True)
+    except (OSError, ValueError):
         return None
-    return staged if staged.fingerprint == fingerprint and not find_damage(staging, staged.files) else None
+    return staged if staged.fingerprint == fingerprint and not _find_damage(staging, staged.files) else None
 
 
 def _stage_subwords(
@@ -250,8 +245,8 @@ def _stage_subwords(
     for path, side in zip(files, sides):
         side.save(path)
         flush_to_disk(path)
-    staged = StagedSubwords(fingerprint, shared, pairs, checksums_of_files(files))
-    atomic_write_text(staging / STAGED, json.dumps(staged._asdict()))
+    staged = StagedSubwords(fingerprint, shared, pairs, _describe_files(files))
+    atomic_write_text(staging / STAGED, TypeAdapter(StagedSubwords).dump_json(staged).decode())
     return staged
 
 
@@ -262,9 +257,9 @@ def _open_if_current(directory: Path, fingerprint: str) -> Prepared | None:
     """
     try:
         prepared = open_store(directory)
-        files = _read_description(directory)["files"]
-        touched = {name: file for name, file in files.items() if time_of_change(directory / name) != file["changed"]}
-        is_current = prepared.fingerprint == fingerprint and not find_damage(directory, touched)
+        files = read_description(directory).files
+        touched = {name: file for name, file in files.items() if time_of_change(directory / name) != file.changed}
+        is_current = prepared.fingerprint == fingerprint and not _find_faults(directory, touched)
     except ValueError:
         return None
     return prepared if is_current else None
@@ -272,9 +267,9 @@ def _open_if_current(directory: Path, fingerprint: str) -> Prepared | None:
 
 def _publish(staging: Path, directory: Path, description: dict[str, Any]) -> None:
     """Moves the files into place; deletes an old description before the first and writes the new one after the last."""
-    files = checksums_of_files(sorted(path for path in staging.iterdir() if path.name not in (STAGED, STATE)))
-    for name, checksum in files.items():
-        checksum["changed"] = time_of_change(staging / name)
+    files = _describe_files(sorted(path for path in staging.iterdir() if path.name not in (STAGED, STATE)))
+    content = StoreDescription(**description, files=files).as_sealed_json()
+    for name in files:
         flush_to_disk(staging / name)
     # An interruption before this line loses nothing; the checksums take long for a large corpus.
     (staging / STAGED).unlink()
@@ -283,8 +278,7 @@ def _publish(staging: Path, directory: Path, description: dict[str, Any]) -> Non
     for name in files:
         (staging / name).replace(directory / name)
     aside = staging / DESCRIPTION
-    values = json.loads(json.dumps(description | {"files": files}))
-    aside.write_text(json.dumps(values | {"seal": _seal(values)}, indent=2), encoding="utf-8")
+    aside.write_text(content, encoding="utf-8")
     flush_to_disk(aside)
     flush_to_disk(directory)
     aside.replace(directory / DESCRIPTION)

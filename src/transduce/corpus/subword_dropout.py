@@ -18,10 +18,14 @@ from transduce.corpus.token_store import FILES, SIDES, CorpusPart, PackedSentenc
 from transduce.text.bpe_dropout import hash_numbers
 from transduce.text.subwords import Subwords
 
-__all__ = ["SubwordDropout", "SubwordDropoutStore"]
+__all__ = ["EpochWriteError", "SubwordDropout", "SubwordDropoutStore"]
 
 BATCH = 2_000
 """Sentences encoded at a time."""
+
+
+class EpochWriteError(OSError):
+    """The disk refuses the sentences of an epoch."""
 
 
 class SubwordDropout(NamedTuple):
@@ -49,10 +53,13 @@ class SubwordDropoutStore(TokenStore):
         self._latest: tuple[tuple[int, int], TokenStore] | None = None
 
     def in_epoch(self, seed: int, epoch: int) -> TokenStore:
-        """Returns the store as encoded in an epoch; the latest one is cached."""
+        """Returns the store as encoded in an epoch; the latest one is cached. Raises EpochWriteError."""
         if self._latest is None or self._latest[0] != (seed, epoch):
             self._latest = None  # frees its files first: the disk may have space for one epoch only
-            self._latest = (seed, epoch), self._encode_epoch(seed, epoch)
+            try:
+                self._latest = (seed, epoch), self._encode_epoch(seed, epoch)
+            except OSError as error:
+                raise EpochWriteError(error.errno, error.strerror, str(self._directory)) from None
         return self._latest[1]
 
     def _encode_epoch(self, seed: int, epoch: int) -> TokenStore:

@@ -1,21 +1,31 @@
 """Reads translation memories (TMX 1.4, Localization Industry Standards Association 2005) unit by unit.
 
 A unit (`tu`) has one variant (`tuv`) for each language. A variant has a segment (`seg`) of text, which may contain
-inline codes of the document's layout.
+inline codes of the document's layout. Memory has one segment at a time, whatever else the file contains.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from io import BufferedIOBase
-from xml.etree.ElementTree import Element, ParseError, iterparse
+from xml.parsers import expat
 
 from transduce.corpus.entries import Languages
+from transduce.text.lines import check_line_size
 
 __all__ = ["read_units"]
 
-LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+LANGUAGE = "http://www.w3.org/XML/1998/namespace}lang"
+SEGMENT = ["tu", "tuv", "seg"]
 
 INLINE_CODES = {"bpt", "ept", "it", "ph", "ut"}
 """Elements whose content is code of another program, such as tags of a web page, and not text."""
+
+CHUNK_BYTES = 1 << 16
+
+# What the parser keeps in memory, at most; a translation memory has much less.
+MAX_MARKUP_BYTES = 1 << 20  # of a tag, of a comment, or before the first element
+MAX_NAMES = 1_000  # of elements and attributes
+MAX_DEPTH = 1_000  # elements inside each other
+MAX_LANGUAGES = 50  # named in a message
 
 
 def read_units(file: BufferedIOBase, languages: Languages, name: str) -> Iterator[tuple[str, str]]:
@@ -24,79 +34,121 @@ def read_units(file: BufferedIOBase, languages: Languages, name: str) -> Iterato
     A variant of a region counts as its language: "en-GB" as "en". Raises ValueError for a file that is not TMX, and at
     the end if no unit has text in both languages.
     """
-    all_languages: set[str] = set()
-    has_whole_unit = False
-    events = _parse(file, name)
-    _, root = next(events)
-    if _local_name(root.tag) != "tmx":
-        raise ValueError(f"{name} is no TMX: its outermost element is <{root.tag}>")
-    for event, element in events:
-        if event == "end" and _local_name(element.tag) == "tu":
-            variants = [(_language(part), part) for part in element if _local_name(part.tag) == "tuv"]
-            all_languages.update(language for language, _ in variants if language)
-            try:
-                unit = _segment(variants, languages[0]), _segment(variants, languages[1])
-            except RecursionError:
-                raise ValueError(f"{name}: the elements of a segment are nested too deeply") from None
-            has_whole_unit = has_whole_unit or all(unit)
-            yield unit
-            for part in root:  # the parser adds each unit to the body, which would keep all units in memory
-                if _local_name(part.tag) == "body":
-                    part.clear()
-    if not has_whole_unit:
-        listed = ", ".join(sorted(all_languages)) or "no language"
-        raise ValueError(f"{name} has no unit with text in both {languages[0]} and {languages[1]}; it has {listed}")
-
-
-def _parse(file: BufferedIOBase, name: str) -> Iterator[tuple[str, Element]]:
-    """Yields the start and the end of each element; raises ValueError where the file cannot be parsed."""
-    events = iterparse(file, events=("start", "end"))
+    names: dict[str, str] = {}
+    parser = expat.ParserCreate(namespace_separator="}", intern=names)
+    parser.buffer_text = True
+    reader = UnitReader(parser, languages, name)
+    has_whole_unit, size = False, 0
     while True:
+        chunk = file.read(CHUNK_BYTES)
+        size += len(chunk)
         try:
-            event = next(events, None)
-        except ParseError as error:
-            raise ValueError(
-                f"{name} is not well-formed XML: {error}; mend that place, or export the file again"
-            ) from None
+            parser.Parse(chunk, not chunk)
+        except expat.ExpatError as error:
+            raise _malformed_error(name, str(error)) from None
         except (LookupError, ValueError) as error:
+            if names:  # raised by a handler, with its message
+                raise
             raise ValueError(
                 f"{name} cannot be read: {error}; convert it with `iconv -t UTF-8`, and declare UTF-8 in its first line"
             ) from None
-        if event is None:
-            return
-        yield event
+        if chunk:
+            unparsed = size - (parser.CurrentByteIndex if names else 0)
+            _check_limits(unparsed, names, f"{name}: line {parser.CurrentLineNumber}")
+        for unit in reader.units:
+            has_whole_unit = has_whole_unit or all(unit)
+            yield unit
+        reader.units.clear()
+        if not chunk:
+            break
+    if not has_whole_unit:
+        listed = ", ".join(sorted(reader.all_languages)) or "no language"
+        raise ValueError(f"{name} has no unit with text in both {languages[0]} and {languages[1]}; it has {listed}")
 
 
-def _local_name(tag: str) -> str:
-    """Returns a tag without its namespace."""
-    return tag.rpartition("}")[2]
+def _check_limits(unparsed: int, names: Mapping[str, str], place: str) -> None:
+    """Raises ValueError where the parser would keep too much: bytes that it cannot parse yet, or names."""
+    if unparsed > MAX_MARKUP_BYTES:
+        raise ValueError(
+            f"{place} has a tag, a comment or a declaration of more than {MAX_MARKUP_BYTES:,} bytes; "
+            "remove it, or export the file again"
+        )
+    if len(names) > MAX_NAMES:
+        raise ValueError(f"{place} has the last of more than {MAX_NAMES:,} names of elements: this is no TMX")
 
 
-def _language(variant: Element) -> str:
-    """Returns the language code of a variant; before version 1.2 of TMX the attribute is `lang`."""
-    return variant.get(LANGUAGE) or variant.get("lang") or ""
+def _malformed_error(name: str, reason: str) -> ValueError:
+    return ValueError(f"{name} is not well-formed XML: {reason}; mend that place, or export the file again")
 
 
-def _segment(variants: list[tuple[str, Element]], language: str) -> str:
-    """Returns the first text in `language`, variants of its regions last; an empty string where there is none."""
-    code = _normalise(language)
-    exact = [part for variant_code, part in variants if _normalise(variant_code) == code]
-    regional = [part for variant_code, part in variants if _normalise(variant_code).startswith(f"{code}-")]
-    texts = (
-        "".join(_texts(part)) for variant in exact + regional for part in variant if _local_name(part.tag) == "seg"
-    )
-    return next((text for text in texts if text.strip()), "")
+class UnitReader:
+    """The handlers of a parser: they collect the units and keep nothing else."""
+
+    def __init__(self, parser: expat.XMLParserType, languages: Languages, name: str) -> None:
+        self.units: list[tuple[str, str]] = []
+        self.all_languages: set[str] = set()
+        self._parser, self._codes, self._name = parser, tuple(map(_normalise, languages)), name
+        self._path: list[str] = []  # local names of the open elements
+        self._language = ""  # of the open variant
+        self._exact, self._regional = ["", ""], ["", ""]  # texts of the open unit
+        self._text: list[str] | None = None  # of the open segment
+        self._size = self._open_codes = 0
+        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
+        parser.CharacterDataHandler, parser.DefaultHandlerExpand = self._add_text, self._refuse_entity
+
+    def _start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        element = tag.rpartition("}")[2]
+        if not self._path and element != "tmx":
+            raise ValueError(f"{self._name} is no TMX: its outermost element is <{element[:40]}>")
+        self._path.append(element)
+        if len(self._path) > MAX_DEPTH:
+            place = f"{self._name}: line {self._parser.CurrentLineNumber}"
+            raise ValueError(f"{place} has elements that are nested too deeply, {MAX_DEPTH:,} inside each other")
+        if element == "tu":
+            self._exact, self._regional = ["", ""], ["", ""]
+        elif self._path[-2:] == SEGMENT[:2]:
+            # Before version 1.2 of TMX the attribute is `lang`.
+            self._language = attributes.get(LANGUAGE) or attributes.get("lang") or ""
+            if self._language and len(self.all_languages) < MAX_LANGUAGES:
+                self.all_languages.add(self._language[:40])
+        elif self._path[-3:] == SEGMENT:
+            self._text, self._size, self._open_codes = [], 0, 0
+        elif element in INLINE_CODES:
+            self._open_codes += 1
+
+    def _end(self, tag: str) -> None:
+        element = self._path[-1]
+        if element == "tu":
+            source, target = (exact or regional for exact, regional in zip(self._exact, self._regional))
+            self.units.append((source, target))
+        elif self._text is not None and self._path[-3:] == SEGMENT:
+            self._keep("".join(self._text))
+            self._text = None
+        elif element in INLINE_CODES:
+            self._open_codes -= 1
+        self._path.pop()
+
+    def _keep(self, text: str) -> None:
+        """Keeps the first text in each language, variants of its regions last."""
+        code = _normalise(self._language)
+        for side, wanted in enumerate(self._codes):
+            texts = self._exact if code == wanted else self._regional if code.startswith(f"{wanted}-") else None
+            if texts is not None and not texts[side] and text.strip():
+                texts[side] = text
+
+    def _add_text(self, text: str) -> None:
+        """Adds the text of a segment, without inline codes."""
+        if self._text is not None and not self._open_codes:
+            self._text.append(text)
+            self._size += len(text)
+            check_line_size(self._size, self._name, self._parser.CurrentLineNumber)
+
+    def _refuse_entity(self, text: str) -> None:
+        """Raises ValueError for an entity that the file does not declare; ignores other markup without a handler."""
+        if text.startswith("&"):
+            raise _malformed_error(self._name, f"undefined entity {text[:40]}: line {self._parser.CurrentLineNumber}")
 
 
 def _normalise(code: str) -> str:
     """Returns a language code in lower case with hyphens."""
     return code.lower().replace("_", "-")
-
-
-def _texts(element: Element) -> Iterator[str]:
-    """Yields the text of a segment in order, without inline codes."""
-    yield element.text or ""
-    for part in element:
-        if _local_name(part.tag) not in INLINE_CODES:
-            yield from _texts(part)
-        yield part.tail or ""

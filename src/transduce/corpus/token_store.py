@@ -8,12 +8,15 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-__all__ = ["FILES", "SIDES", "CorpusPart", "PackedSentences", "Side", "TokenStore", "TokenStoreWriter"]
+from transduce.text.subwords import END
+
+__all__ = ["FILES", "SIDES", "CorpusPart", "Count", "PackedSentences", "Side", "TokenStore", "TokenStoreWriter"]
 
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
@@ -21,12 +24,17 @@ FILES = ("source.ids", "source.offsets", "target.ids", "target.offsets")
 
 OFFSET = np.dtype("<i8")
 
+CHECKED = 1 << 20
+"""Sentences or tokens checked at a time."""
+
+Count = Annotated[int, Field(ge=0)]
+
 
 class CorpusPart(NamedTuple):
     """Consecutive pairs from one corpus of the recipe, and how often an epoch uses each of them."""
 
-    pairs: int
-    weight: float
+    pairs: Count
+    weight: Annotated[float, Field(gt=0.0, le=10_000)]
 
 
 class PackedSentences(NamedTuple):
@@ -103,6 +111,28 @@ class TokenStore:
         rows = np.zeros((len(numbers), length), np.int64)
         rows[inside] = self._ids[side][(starts[:, None] + places)[inside]]
         return rows, lengths
+
+    def fault_of_ends(self) -> str | None:
+        """Returns a fault where the first offset is not 0, or the last not the number of tokens; reads no more."""
+        for side in SIDES:
+            ends, count = self._offsets[side][[0, -1]].tolist(), len(self._ids[side])
+            if ends != [0, count]:
+                return f"{side}.offsets go from {ends[0]:,} to {ends[1]:,}, and {side}.ids has {count:,} tokens"
+        return None
+
+    def find_fault(self, sizes: Sequence[int]) -> str | None:
+        """Reads everything and returns the first fault; `sizes` are those of the vocabularies of source and target."""
+        for side, size in zip(SIDES, sizes, strict=True):
+            offsets, ids = self._offsets[side], self._ids[side]
+            for start in range(0, len(self), CHECKED):
+                lengths = np.diff(offsets[start : start + CHECKED + 1])
+                if lengths.min() < 0 or lengths.max() > self.max_length:
+                    return f"{side}.offsets has a sentence of less than 0 or more than {self.max_length:,} tokens"
+            for start in range(0, len(ids), CHECKED):
+                tokens = ids[start : start + CHECKED]
+                if tokens.min() <= END or tokens.max() >= size:
+                    return f"{side}.ids has a token that is none of the {size:,} of its vocabulary"
+        return None
 
     def in_epoch(self, seed: int, epoch: int) -> "TokenStore":
         """Returns the store with its sentences as an epoch encodes them; without subword dropout this store."""

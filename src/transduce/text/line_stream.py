@@ -5,7 +5,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 
-from transduce.text.lines import decode_lines
+from transduce.text.lines import check_line_size, decode_lines
 
 __all__ = ["LineStream"]
 
@@ -18,7 +18,7 @@ class LineStream:
 
     `prompt` is called before each wait for a line. The thread is a daemon and reads the descriptor itself: at exit
     neither the thread nor the lock of a buffered reader keeps the process. Iterating raises ValueError where a line
-    is not UTF-8 or is markup; `name` is the file in its message.
+    is too long, is not UTF-8 or is markup; `name` is the file in its message.
     """
 
     def __init__(self, descriptor: int, name: str, limit: int, prompt: Callable[[], None] = lambda: None) -> None:
@@ -29,20 +29,21 @@ class LineStream:
     def __iter__(self) -> Iterator[list[str]]:
         """Yields windows of lines, none of them empty, until the descriptor ends."""
         lines_before, lines = 0, list[bytes]()
-        unfinished: list[bytes] = []  # chunks of the last line
+        unfinished = bytearray()  # the beginning of the last line
         has_ended = False
         while not has_ended or lines:
             while not has_ended and len(lines) < self.limit and not (lines and self._chunks.empty()):
                 chunk = self._next_chunk()
                 has_ended = not chunk
+                line_size = len(unfinished) + (chunk.find(b"\n") + 1 or len(chunk))
+                check_line_size(line_size, self.name, lines_before + len(lines) + 1)
+                unfinished += chunk
                 if b"\n" in chunk or has_ended:
-                    *complete, rest = b"".join([*unfinished, chunk]).split(b"\n")
+                    *complete, rest = bytes(unfinished).split(b"\n")
                     lines += [line + b"\n" for line in complete]
-                    unfinished = [rest]
+                    unfinished = bytearray(rest)
                     if has_ended and rest:
                         lines.append(rest)
-                else:
-                    unfinished.append(chunk)
             window, lines = lines[: self.limit], lines[self.limit :]
             if decoded := decode_lines(b"".join(window), self.name, lines_before):
                 yield decoded

@@ -3,10 +3,21 @@
 import re
 import sys
 from codecs import BOM_UTF8
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
+from io import BufferedIOBase
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["MAX_LINE_BYTES", "decode_lines", "read_lines", "read_texts", "refuse_markup"]
+__all__ = [
+    "MAX_LINE_BYTES",
+    "check_line_size",
+    "decode_lines",
+    "raw_lines",
+    "read_lines",
+    "read_texts",
+    "refuse_markup",
+]
 
 MAX_LINE_BYTES = 1 << 26
 """Bytes of a line that is read, at most, line end included. A file without line feeds would be one line."""
@@ -18,11 +29,17 @@ def read_lines(path: str) -> list[str]:
     r"""Reads the lines of the file at `path`, or of standard input where `path` is `-`.
 
     A line ends at "\n" and nowhere else; a "\r" before it is dropped, and the last "\n" may be missing.
-    Raises ValueError, which names the line, where a line is not UTF-8, or is SGML or XML markup.
+    Raises ValueError, which names the line, where a line is longer than `MAX_LINE_BYTES`, is not UTF-8, or is SGML or
+    XML markup.
     """
     if path == "-":
-        return decode_lines(_read_standard_input(), "standard input")
-    return decode_lines(Path(path).read_bytes(), path)
+        return _read_lines(_standard_input(), "standard input")
+    with Path(path).open("rb") as file:
+        return _read_lines(file, path)
+
+
+def _read_lines(file: BinaryIO | BufferedIOBase, name: str) -> list[str]:
+    return decode_lines(b"".join(raw_lines(file, name)), name)
 
 
 def read_texts(*paths: str) -> list[list[str]]:
@@ -30,6 +47,24 @@ def read_texts(*paths: str) -> list[list[str]]:
     if paths.count("-") > 1:
         raise ValueError("-: standard input can be read once; name a file for the other text")
     return [read_lines(path) for path in paths]
+
+
+def raw_lines(file: BinaryIO | BufferedIOBase, name: str) -> Iterator[bytes]:
+    """Yields the lines of a file undecoded, with their ends; reads no more than `MAX_LINE_BYTES` and 1 byte of a line.
+
+    Raises ValueError for a longer line; `name` is the file in its message.
+    """
+    for number, line in enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=1):
+        check_line_size(len(line), name, number)
+        yield line
+
+
+def check_line_size(size: int, name: str, number: int) -> None:
+    """Raises ValueError where a line has more than `MAX_LINE_BYTES` bytes; file `name` and line `number` locate it."""
+    if size > MAX_LINE_BYTES:
+        raise ValueError(
+            f"{name}: line {number} is longer than {MAX_LINE_BYTES:,} bytes; a text has one sentence a line: split it"
+        )
 
 
 def decode_lines(content: bytes, name: str, lines_before: int = 0) -> list[str]:
@@ -43,11 +78,11 @@ def decode_lines(content: bytes, name: str, lines_before: int = 0) -> list[str]:
     return lines
 
 
-def _read_standard_input() -> bytes:
-    """Reads standard input to its end. Raises OSError where it is closed."""
+def _standard_input() -> BinaryIO:
+    """Returns standard input. Raises OSError where it is closed."""
     if sys.stdin is None:
         raise OSError("standard input is closed; name a file, or write the text into a pipe")
-    return sys.stdin.buffer.read()
+    return sys.stdin.buffer
 
 
 def _decode(content: bytes, name: str, lines_before: int) -> str:

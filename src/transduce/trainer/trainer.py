@@ -8,11 +8,11 @@ Only the trainer makes new `TrainingState`s; checkpointer and model selection re
 import contextlib
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import torch
 
-from transduce.corpus import Planner, Prepared
+from transduce.corpus import EpochWriteError, Planner, Prepared
 from transduce.model import TranslationModel, Vocabulary, build_without_weights
 from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import Model, Weights, weights_of
@@ -31,6 +31,7 @@ from transduce.trainer.build import (
 )
 from transduce.trainer.checkpointing import Checkpointer
 from transduce.trainer.checkpoints import Checkpoints
+from transduce.trainer.epoch_retry import wait_to_retry
 from transduce.trainer.metrics_log import MetricsLog
 from transduce.trainer.model_selection import ModelSelection
 from transduce.trainer.publishing import ModelPublisher
@@ -48,8 +49,6 @@ from transduce.training import (
 )
 
 __all__ = ["TrainResult", "Trainer"]
-
-Say = Callable[[str], None]
 
 
 class TrainResult(NamedTuple):
@@ -71,7 +70,7 @@ class Trainer:
         out: Path,
         prepared: Prepared,
         device: torch.device,
-        say: Say,
+        say: Callable[[str], None],
         group: ProcessGroup = SINGLE_PROCESS,
     ) -> None:
         self.recipe, self.out, self.prepared, self.say, self.group = recipe, out, prepared, say, group
@@ -145,30 +144,27 @@ class Trainer:
                     state = self._save(state, is_due=False)
             while not (reason := state.end_reason(self.settings)):
                 detector = DivergenceDetector(self.precision)
-                for record in self._steps_after(state):
-                    state = state.after(record, self._count_skips(state, detector, record))
-                    self.metrics_log.add_step(record)
-                    progress.update(record.step, self.metrics_log.summary)
-                    yield record
-                    state, reason = self._after_step(state, record, clock, signals)
-                    if reason:
-                        return state, reason
-                    if state.skips.needs_rollback:
-                        state = self._roll_back(state, record)
-                        break
+                try:
+                    for record in self._steps_after(state):
+                        state = state.after(record, self._count_skips(state, detector, record))
+                        self.metrics_log.add_step(record)
+                        progress.update(record.step, self.metrics_log.summary)
+                        yield record
+                        state, reason = self._after_step(state, record, clock, signals)
+                        if reason:
+                            return state, reason
+                        if state.skips.needs_rollback:
+                            state = self._roll_back(state, record)
+                            break
+                except EpochWriteError as error:
+                    wait_to_retry(state.step, error, self.metrics_log, signals)
+                    if signals and self.group.size == 1:  # other processes wait in their step
+                        self._interrupt(state if state.skips.in_a_row else self._save(state, is_due=False), signals[0])
         return state, reason
 
     def _steps_after(self, state: TrainingState) -> Iterator[StepRecord]:
-        return training_steps(
-            self.objective,
-            self.optimiser,
-            self.planner,
-            self.settings,
-            self.precision,
-            after=state.step,
-            position=state.position,
-            group=self.group,
-        )
+        parts = self.objective, self.optimiser, self.planner, self.settings, self.precision
+        return training_steps(*parts, after=state.step, position=state.position, group=self.group)
 
     def _after_step(
         self, state: TrainingState, record: StepRecord, clock: TrainingClock, signals: list[int]
@@ -188,11 +184,15 @@ class Trainer:
         if (reason or (signal and not state.skips.in_a_row)) and not is_saved:
             state = self._save(state, is_due=False)
         if signal and not reason:
-            # After skipped steps no checkpoint was written, because the weights may be diverging.
-            checkpoint = "its last checkpoint" if state.skips.in_a_row else "there"
-            self.say(f"stopped after step {state.step}; the same command goes on from {checkpoint}")
-            raise Interrupted(int(signal))
+            self._interrupt(state, int(signal))
         return state, reason
+
+    def _interrupt(self, state: TrainingState, signal: int) -> NoReturn:
+        """Says where the training stopped, and raises Interrupted."""
+        # After skipped steps no checkpoint was written, because the weights may be diverging.
+        checkpoint = "its last checkpoint" if state.skips.in_a_row else "there"
+        self.say(f"stopped after step {state.step}; the same command goes on from {checkpoint}")
+        raise Interrupted(signal)
 
     def _count_skips(self, state: TrainingState, detector: DivergenceDetector, record: StepRecord) -> SkippedSteps:
         """Returns the counts of skipped steps after one more step; logs a skipped step."""
