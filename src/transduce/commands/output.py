@@ -11,7 +11,8 @@ from typing import TextIO
 
 from transduce.commands.console import say
 from transduce.runtime.signals import raise_on_signals
-from transduce.storage.atomic import atomic_write, flush_to_disk
+from transduce.storage.atomic import atomic_write, best_effort, flush_to_disk
+from transduce.storage.regular_files import create_file
 
 __all__ = ["check_no_partial", "check_writable", "open_output", "write_output"]
 
@@ -62,6 +63,8 @@ def open_output(out: Path | None) -> Iterator[Callable[[str], None]]:
         yield functools.partial(_write_and_flush, sys.stdout)
         return
     path = _partial_path(out) if _is_replaceable(out) else out
+    if path != out:
+        create_file(path)
     try:
         with raise_on_signals(), path.open("w", encoding="utf-8") as file:
             yield functools.partial(_write_and_flush, file)
@@ -70,8 +73,7 @@ def open_output(out: Path | None) -> Iterator[Callable[[str], None]]:
             _keep_partial(path)
         raise
     if path != out:
-        if out.exists():
-            shutil.copymode(out, path)
+        _copy_mode(out, path)
         flush_to_disk(path)
         path.replace(out.resolve())
         flush_to_disk(out.resolve().parent)
@@ -100,5 +102,11 @@ def _is_replaceable(out: Path) -> bool:
 def _fill(aside: Path, text: str, out: Path) -> None:
     """Writes a text to `aside`, with the permissions of the file that it replaces."""
     aside.write_text(text, "utf-8")
+    _copy_mode(out, aside)
+
+
+def _copy_mode(out: Path, path: Path) -> None:
+    """Gives `path` the permissions of the file that it will replace, where there is one and the file system can."""
     if out.exists():
-        shutil.copymode(out, aside)
+        with best_effort():
+            shutil.copymode(out, path)

@@ -22,6 +22,7 @@ from transduce.corpus.worker_pool import map_in_order
 from transduce.runtime.progress import track
 from transduce.runtime.rate import ProgressRate
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
+from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 from transduce.text.subwords import Subwords
 
 __all__ = ["STATE", "EncodingState", "encode_corpus"]
@@ -59,7 +60,7 @@ class EncodingState(NamedTuple):
         if not path.exists():
             return cls(Report())
         try:
-            values = json.loads(path.read_text("utf-8"))
+            values = json.loads(read_regular_file(path, MAX_JSON_BYTES))
             for name, size in zip(FILES, values["sizes"], strict=True):
                 if not (staging / name).is_file() or (staging / name).stat().st_size < size:
                     return cls(Report())

@@ -25,6 +25,7 @@ from transduce.corpus.subword_dropout import SubwordDropout, SubwordDropoutStore
 from transduce.corpus.token_store import FILES, OFFSET, SIDES, CorpusPart, TokenStore
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.checksums import Checksums, checksums_of_files, find_damage
+from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
 __all__ = ["Prepared", "check_files", "open_store", "prepare", "subwords_files", "verify_store"]
@@ -86,7 +87,7 @@ def _read_description(directory: Path) -> dict[str, Any]:
     if not (directory / DESCRIPTION).is_file():
         raise ValueError(f"{directory} holds no complete store; make one with `transduce prepare`")
     try:
-        values: dict[str, Any] = json.loads((directory / DESCRIPTION).read_bytes())
+        values: dict[str, Any] = json.loads(read_regular_file(directory / DESCRIPTION, MAX_JSON_BYTES))
         version, seal = values["version"], values.pop("seal", None)
     except (ValueError, RecursionError, TypeError, KeyError) as error:
         raise _store_error(directory, f"{DESCRIPTION} cannot be read ({error})") from None
@@ -221,7 +222,7 @@ def _require_pairs(data: DataSpec, state: EncodingState, say: Callable[[str], No
 def _load_staged(staging: Path, fingerprint: str) -> StagedSubwords | None:
     """Returns what an interrupted preparation of the same store staged; None where it staged none or a file differs."""
     try:
-        staged = StagedSubwords(**json.loads((staging / STAGED).read_text("utf-8")))
+        staged = StagedSubwords(**json.loads(read_regular_file(staging / STAGED, MAX_JSON_BYTES)))
     except (OSError, ValueError, TypeError):
         return None
     return staged if staged.fingerprint == fingerprint and not find_damage(staging, staged.files) else None

@@ -19,6 +19,7 @@ from torch import Tensor
 from transduce.storage.atomic import flush_to_disk, write_tensors
 from transduce.storage.checksums import checksums_of_files, find_damage
 from transduce.storage.migrations import migrate_state
+from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 
 WEIGHTS, OPTIMISER, STATE, MANIFEST = "model.safetensors", "optimiser.safetensors", "state.json", "manifest.json"
 
@@ -89,7 +90,7 @@ class Checkpoints:
     def load(self, step: int) -> Checkpoint:
         """Reads the checkpoint of `step`; raises DamagedError where it is damaged."""
         path = self._undamaged_path(step)
-        state = migrate_state(json.loads((path / STATE).read_text("utf-8")))
+        state = migrate_state(json.loads(read_regular_file(path / STATE, MAX_JSON_BYTES)))
         return Checkpoint(state.pop("step"), load_file(path / WEIGHTS), load_file(path / OPTIMISER), state)
 
     def weights(self, step: int) -> dict[str, Tensor]:
@@ -130,7 +131,7 @@ class Checkpoints:
         """Returns a sentence for each fault of the files of a checkpoint."""
         path = self._path(step)
         try:
-            return find_damage(path, json.loads((path / MANIFEST).read_text("utf-8")))
+            return find_damage(path, json.loads(read_regular_file(path / MANIFEST, MAX_JSON_BYTES)))
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return [f"{MANIFEST} is missing or no manifest"]
 
@@ -147,14 +148,18 @@ class Checkpoints:
         if self.every is not None:
             return step % self.every == 0
         try:
-            return bool(json.loads((self._path(step) / STATE).read_text("utf-8")).get("is_due", True))
+            state = json.loads(read_regular_file(self._path(step) / STATE, MAX_JSON_BYTES))
+            return bool(state.get("is_due", True))
         except (OSError, ValueError, AttributeError):
             return True  # it is damaged, which `load_newest` reports
 
     def _delete_unfinished(self) -> None:
         """Deletes what an interrupted `save` has left."""
         for path in self.directory.glob("writing-*"):
-            shutil.rmtree(path, ignore_errors=True)
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink()
 
     def _undamaged_path(self, step: int) -> Path:
         """Returns the path of a checkpoint; raises DamagedError where it is damaged."""
