@@ -184,3 +184,16 @@ def test_an_archive_without_any_checksum_is_not_allowed(world):
     values["archives"]["x.tar"] = Archive(mirrors=("https://example.org/x.tar",)).as_dictionary()
     with pytest.raises(ValueError, match=r"x\.tar has no checksum, and is no gzip file"):
         type(world.catalogue).model_validate(values, strict=False)
+
+
+@ALL
+@pytest.mark.parametrize("content", [b"gold", None], ids=["file", "missing"])
+def test_a_planted_link_is_not_followed(world, download_archive, tmp_path, name, content):
+    treasure = tmp_path / "treasure"
+    if content:
+        treasure.write_bytes(content)
+    part = write_part(world, name)
+    part.unlink()
+    part.symlink_to(treasure)
+    assert download_archive(name)[1] == [("one", None)]
+    assert (treasure.read_bytes() if treasure.exists() else None) == content

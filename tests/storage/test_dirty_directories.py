@@ -189,3 +189,17 @@ def test_a_copied_checkpoint_does_not_belong_to_the_run(trained, tmp_path):
     shutil.copytree(folder / "step-00000012", folder / "step-00000012.old")
     (folder / "step-backup").mkdir()
     assert Checkpoints(folder, keep=2).steps() == steps == [8, 12]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_weights_that_are_not_finite_are_refused(run, value):
+    name = "encoder.1.feed_forward.inner.weight"
+    weights = load_file(run / "model.safetensors")
+    weights[name][3] = value
+    write_with_checksum(run, "model.safetensors", save(weights))
+    message = refusal(Model.read, run)
+    rows, columns = weights[name].shape
+    assert f"{run / 'model.safetensors'}: {columns} of the {rows * columns:,} weights of {name} are" in message
+    weights[name][3] = 3e38  # finite, although their sum is not
+    write_with_checksum(run, "model.safetensors", save(weights))
+    Model.read(run)

@@ -29,7 +29,7 @@ VERBS = {
     "average": "Average the weights of a run's checkpoints.",
     "draw": "Draw the attention of every layer and head.",
     "info": "Show shape, parameters and arithmetic of a preset, recipe or run.",
-    "verify": "Check every file of a model directory.",
+    "verify": "Compare every file of a model directory with its checksum: finds damage, not forgery.",
     "paper": "Reproduce the tables of the paper.",
     "bench": "Measure the speed of training or of translating.",
 }

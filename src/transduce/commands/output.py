@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from transduce.commands.console import say
 from transduce.runtime.signals import raise_on_signals
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.named_errors import name_in_errors
+from transduce.storage.regular_files import create_file
 from transduce.storage.replacement import is_replaceable, replace_file
 
 __all__ = ["check_no_partial", "check_writable", "open_output", "write_output"]
@@ -70,6 +70,8 @@ def open_output(out: Path | None) -> Iterator[Callable[[str], None]]:
         yield functools.partial(_write_and_flush, sys.stdout)
         return
     path = _partial_path(out) if is_replaceable(out) else out
+    if path != out:
+        create_file(path)
     try:
         with raise_on_signals(), path.open("w", encoding="utf-8") as file:
             yield functools.partial(_write_and_flush, file)
@@ -78,8 +80,7 @@ def open_output(out: Path | None) -> Iterator[Callable[[str], None]]:
             _keep_partial(path)
         raise
     if path != out:
-        if out.exists():
-            shutil.copymode(out, path)
+        copy_mode(out, path)
         flush_to_disk(path)
         path.replace(out.resolve())
         flush_to_disk(out.resolve().parent)

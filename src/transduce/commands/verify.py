@@ -7,7 +7,13 @@ import typer
 
 
 def verify(run: Annotated[Path, typer.Argument(help="A model directory.")]) -> None:
-    """Checks a model directory, its checkpoints and its prepared corpus; raises ValueError where a file has changed."""
+    """Compares a model directory, its checkpoints and its token store with their checksums.
+
+    Raises ValueError where a file has changed or is missing. Checksums find damage, not forgery: they lie beside the
+    files, and whoever replaces a file can replace its checksum. The card, the metrics log and unfinished work have
+    none. Whether the weights are finite is checked when they are read, whether they translate well by
+    `transduce evaluate`.
+    """
     from transduce.corpus import verify_store
     from transduce.model_directory import verify
     from transduce.trainer.checkpoints import Checkpoints

@@ -22,6 +22,7 @@ from transduce.corpus.worker_pool import map_in_order
 from transduce.runtime.progress import track
 from transduce.runtime.rate import ProgressRate
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
+from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 from transduce.text.subwords import Subwords
 
 __all__ = ["STATE", "EncodingState", "encode_corpus"]
@@ -59,7 +60,7 @@ class EncodingState(NamedTuple):
     def load(cls, staging: Path) -> "EncodingState":
         """Reads the state of an interrupted encoding; returns the initial state where that fails."""
         try:
-            state = TypeAdapter(cls).validate_json((staging / STATE).read_bytes(), strict=True)
+            state = TypeAdapter(cls).validate_json(read_regular_file(staging / STATE, MAX_JSON_BYTES), strict=True)
             for name, size in zip(FILES, state.sizes, strict=True):
                 if (staging / name).stat().st_size < size:
                     return cls(Report())

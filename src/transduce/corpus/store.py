@@ -33,6 +33,7 @@ from transduce.corpus.subword_dropout import SubwordDropout, SubwordDropoutStore
 from transduce.corpus.token_store import FILES, Count, TokenStore
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.checksums import checksums_of_files, find_damage
+from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
 __all__ = ["Prepared", "check_files", "open_store", "prepare", "verify_store"]
@@ -216,7 +217,9 @@ def _require_pairs(data: DataSpec, state: EncodingState, say: Callable[[str], No
 def _load_staged(staging: Path, fingerprint: str) -> StagedSubwords | None:
     """Returns what an interrupted preparation of the same store staged; None where it staged none or a file differs."""
     try:
-        staged = TypeAdapter(StagedSubwords).validate_json((staging / STAGED).read_bytes(), strict=True)
+        staged = TypeAdapter(StagedSubwords).validate_json(
+            read_regular_file(staging / STAGED, MAX_JSON_BYTES), strict=True
+        )
     except (OSError, ValueError):
         return None
     return staged if staged.fingerprint == fingerprint and not _find_damage(staging, staged.files) else None

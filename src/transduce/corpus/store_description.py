@@ -12,6 +12,7 @@ from transduce.corpus.checks import Report
 from transduce.corpus.fingerprint import VERSION, FileChecksum
 from transduce.corpus.token_store import FILES, OFFSET, SIDES, CorpusPart, Count
 from transduce.settings import Spec
+from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 
 __all__ = ["DESCRIPTION", "StoreDescription", "StoredFiles", "read_description", "store_error", "subwords_files"]
 
@@ -68,7 +69,7 @@ def read_description(directory: Path) -> StoreDescription:
     if not (directory / DESCRIPTION).is_file():
         raise ValueError(f"{directory} holds no complete store; make one with `transduce prepare`")
     try:
-        values = json.loads((directory / DESCRIPTION).read_bytes())
+        values = json.loads(read_regular_file(directory / DESCRIPTION, MAX_JSON_BYTES))
         version, seal = values["version"], values.pop("seal", None)
         is_sealed = seal == _seal(values)
     except (ValueError, RecursionError, TypeError, KeyError) as error:

@@ -44,6 +44,8 @@ def download(name: str, archive: Archive, folder: Path, say: Say) -> Path:
             return path
         if path.exists():
             say(f"{path} {fault}; it is downloaded again")
+        if part.is_symlink():
+            part.unlink()  # the download would overwrite the file that the link leads to
         reasons = []
         for mirror in archive.mirrors:
             say(f"{name} from {mirror}")

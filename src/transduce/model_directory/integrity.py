@@ -10,6 +10,7 @@ from typing import Any
 
 from transduce.model_directory.manifest import MANIFEST, NEXT, files_of_manifest, read_manifest, require_model
 from transduce.storage.checksums import Checksums, checksum_of, find_damage
+from transduce.storage.regular_files import read_regular_file
 
 __all__ = ["fingerprint", "read_checked", "verify"]
 
@@ -88,9 +89,8 @@ def _read(directory: Path, manifest: str, only: str | None) -> tuple[dict[str, b
 
 
 def _content(path: Path, checksum: Mapping[str, Any]) -> bytes:
-    """Returns the content of a regular file of the right size, else nothing."""
+    """Returns the content of a regular file that is not longer than its checksum says, else nothing."""
     try:
-        has_right_size = path.is_file() and path.stat().st_size == checksum["bytes"]
-        return path.read_bytes() if has_right_size else b""
-    except FileNotFoundError:  # a writer is replacing the file
+        return read_regular_file(path, checksum["bytes"])
+    except (FileNotFoundError, ValueError):  # a writer is replacing the file, or it is damaged
         return b""

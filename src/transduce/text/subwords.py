@@ -19,6 +19,7 @@ import tokenizers
 from numpy.typing import NDArray
 from tokenizers import models
 
+from transduce.storage.regular_files import read_regular_file
 from transduce.text.bpe_dropout import ByteSymbols, Merges
 from transduce.text.byte_level import (
     BEGIN,
@@ -61,7 +62,7 @@ class Subwords:
     @classmethod
     def load(cls, path: Path) -> "Subwords":
         """Reads a file that `save` wrote; raises ValueError with the path for any other or a damaged file."""
-        return cls.parse(path.read_bytes(), place=str(path))
+        return cls.parse(read_regular_file(path), place=str(path))
 
     @classmethod
     def parse(cls, content: bytes, *, place: str) -> "Subwords":

@@ -22,6 +22,7 @@ from transduce.settings import parse_json
 from transduce.storage.atomic import flush_to_disk, write_tensors
 from transduce.storage.checksums import checksums_of_files, find_damage
 from transduce.storage.migrations import migrate_state
+from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 
 WEIGHTS, OPTIMISER, STATE, MANIFEST = "model.safetensors", "optimiser.safetensors", "state.json", "manifest.json"
 
@@ -224,7 +225,7 @@ class Checkpoints:
 def _json_values(path: Path) -> Any:
     """Reads a file of JSON; raises DamagedError where it is none."""
     try:
-        return parse_json(path.read_bytes(), place=str(path))
+        return parse_json(read_regular_file(path, MAX_JSON_BYTES), place=str(path))
     except ValueError as error:
         raise DamagedError(str(error)) from None
 

@@ -1,0 +1,25 @@
+"""Regular files, and nothing else in their places: reading never waits for a pipe, writing never follows a link."""
+
+import os
+from pathlib import Path
+
+__all__ = ["MAX_JSON_BYTES", "create_file", "read_regular_file"]
+
+MAX_JSON_BYTES = 2**24
+"""Bytes of a JSON file: many times what a run writes, and parsed in less than 1 GB of memory."""
+
+
+def read_regular_file(path: Path, max_bytes: int | None = None) -> bytes:
+    """Returns the content of a regular file; raises ValueError where `path` is anything else or has too many bytes."""
+    if not path.is_file():
+        path.lstat()  # raises FileNotFoundError where nothing has this name
+        raise ValueError(f"{path} is no regular file, but a folder, pipe, device or broken link; restore the file")
+    if max_bytes is not None and (size := path.stat().st_size) > max_bytes:
+        raise ValueError(f"{path} is damaged: it has {size:,} bytes where at most {max_bytes:,} are expected")
+    return path.read_bytes()
+
+
+def create_file(path: Path) -> None:
+    """Creates an empty file of this process's own; a file or a link of that name is removed, and no link followed."""
+    path.unlink(missing_ok=True)
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))

@@ -1,0 +1,221 @@
+"""File systems that refuse fsync, chmod or locks; links and pipes planted in the place of files."""
+
+import errno
+import fcntl
+import os
+import shutil
+import signal
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+
+from transduce.commands import main
+from transduce.commands.output import open_output, write_output
+from transduce.corpus import verify_store
+from transduce.corpus.encoding import EncodingState
+from transduce.model_directory import Model, recipe_was_edited, verify, weights_of, write_model
+from transduce.storage.atomic import atomic_write_text, flush_to_disk, write_tensors
+from transduce.storage.locks import exclusive_lock, wait_for_lock
+from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
+from transduce.text.subwords import Subwords
+from transduce.trainer.checkpoints import Checkpoint, Checkpoints
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    return shutil.copytree(trained, tmp_path / "model")
+
+
+@contextmanager
+def limit_seconds(seconds):
+    """Fails the test instead of waiting for ever; no handler of OSError catches it."""
+
+    def stop(*_):
+        pytest.fail(f"no end in {seconds} seconds")
+
+    earlier = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, earlier)
+
+
+def refuse(monkeypatch, module, name, code):
+    """Makes a call of the operating system fail."""
+
+    def refused(*_, **__):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(module, name, refused)
+
+
+def save_a_checkpoint(folder):
+    checkpoints = Checkpoints(folder)
+    checkpoints.save(Checkpoint(12, {"a": torch.ones(3)}, {"step": torch.ones(1)}, {}))
+    assert checkpoints.steps() == [12]
+    assert checkpoints.find_damage(12) == []
+
+
+@pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOTSUP])
+def test_a_file_system_that_cannot_flush_is_written_to(tmp_path, monkeypatch, code):
+    refuse(monkeypatch, os, "fsync", code)
+    atomic_write_text(tmp_path / "a", "new")
+    assert (tmp_path / "a").read_text() == "new"
+    save_a_checkpoint(tmp_path / "training")
+
+
+def test_a_disk_that_fails_to_flush_is_an_error(tmp_path, monkeypatch):
+    atomic_write_text(tmp_path / "a", "old")
+    refuse(monkeypatch, os, "fsync", errno.EIO)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        atomic_write_text(tmp_path / "a", "new")
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        flush_to_disk(tmp_path)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "old"}
+
+
+def test_a_file_system_without_permissions_is_written_to(tmp_path, monkeypatch):
+    (tmp_path / "out").write_text("old")
+    (tmp_path / "page").write_text("old")
+    refuse(monkeypatch, os, "chmod", errno.EPERM)
+    write_tensors({"a": torch.ones(3)}, tmp_path / "tensors")
+    with open_output(tmp_path / "out") as write:
+        write("new")
+    write_output("new", tmp_path / "page")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "page", "tensors"]
+    assert (tmp_path / "out").read_text() == (tmp_path / "page").read_text() == "new"
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS])
+def test_a_file_system_without_locks_is_refused(tmp_path, monkeypatch, code):
+    refuse(monkeypatch, fcntl, "flock", code)
+    for lock in (exclusive_lock(tmp_path, "training"), wait_for_lock(tmp_path)):
+        before = len(list(Path("/dev/fd").iterdir()))
+        with pytest.raises(ValueError, match=f"^{tmp_path}: this file system has no locks .* choose a folder on"), lock:
+            pass
+        assert len(list(Path("/dev/fd").iterdir())) == before
+
+
+def test_training_without_locks_ends_with_a_message(micro, tmp_path, monkeypatch, capsys):
+    refuse(monkeypatch, fcntl, "flock", errno.ENOLCK)
+    with pytest.raises(SystemExit) as ended:
+        main(["train", str(micro / "recipe.yaml"), "--out", str(tmp_path / "run"), "--device", "cpu"])
+    assert ended.value.code == 2
+    assert f"transduce: {tmp_path / 'run'}: this file system has no locks" in capsys.readouterr().err
+
+
+@pytest.fixture
+def treasure(tmp_path):
+    """A file that links lead to; it must stay as it is."""
+    (tmp_path / "elsewhere").mkdir()
+    path = tmp_path / "elsewhere" / "treasure"
+    path.write_text("gold")
+    yield path
+    assert path.read_text() == "gold"
+    assert [path.name for path in path.parent.iterdir()] == ["treasure"]
+
+
+@pytest.mark.parametrize("target", ["treasure", "missing"])
+@pytest.mark.parametrize("plant", [os.symlink, os.link], ids=["symbolic", "hard"])
+def test_no_planted_link_is_followed(tmp_path, treasure, plant, target):
+    if plant is os.link and target == "missing":
+        pytest.skip("hard links have targets")
+    target = treasure.with_name(target)
+    for name in (".a.writing", "out.partial", ".page.writing", "tensors"):
+        plant(target, tmp_path / name)
+    atomic_write_text(tmp_path / "a", "new")
+    with open_output(tmp_path / "out") as write:
+        write("new")
+    write_output("new", tmp_path / "page")
+    write_tensors({"a": torch.ones(3)}, tmp_path / "tensors")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "elsewhere", "out", "page", "tensors"]
+    assert not any(path.is_symlink() for path in tmp_path.iterdir())
+    assert (tmp_path / "a").read_text() == (tmp_path / "out").read_text() == (tmp_path / "page").read_text() == "new"
+
+
+def test_planted_links_do_not_stop_checkpoints(tmp_path, treasure):
+    folder = tmp_path / "training"
+    folder.mkdir()
+    (folder / "writing-12").symlink_to(treasure.parent)
+    (folder / "writing-13").symlink_to("nowhere")
+    (folder / "writing-14").write_text("a file")
+    save_a_checkpoint(folder)
+    assert [path.name for path in folder.iterdir()] == ["step-00000012"]
+
+
+@pytest.mark.parametrize("suffix", ["next", "next.writing"])
+def test_planted_links_in_a_model_directory_are_not_followed(run, treasure, suffix):
+    model = Model.read(run)
+    names = ["config.json", "model.safetensors", "tokenizer.json", "README.md"]
+    for name in (*names, "manifest"):
+        prefix = "." if suffix == "next" else ".."
+        (run / f"{prefix}{name}.{suffix}").symlink_to(treasure)
+    write_model(run, model.config, weights_of(model.module), (model.source, model.target), {"README.md": "card"})
+    assert verify(run) == []
+    assert not any(path.is_symlink() for path in run.iterdir())
+
+
+def plant_pipe(path):
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def test_pipes_in_a_checkpoint_are_damage(run):
+    checkpoints = Checkpoints(run / "training", keep=2, every=None)
+    for name in ("model.safetensors", "optimiser.safetensors", "state.json", "manifest.json"):
+        plant_pipe(run / "training" / "step-00000012" / name)
+        with limit_seconds(5):
+            assert name in "".join(checkpoints.find_damage(12))
+    with limit_seconds(5):
+        checkpoints.delete_old()
+
+
+@pytest.mark.parametrize("name", ["training/step-00000012/manifest.json", "training/store/store.json", "config.json"])
+def test_verify_ends_where_a_file_is_a_pipe(run, name, capsys):
+    plant_pipe(run / name)
+    with limit_seconds(10), pytest.raises(SystemExit) as ended:
+        main(["verify", str(run)])
+    assert ended.value.code == 2
+    assert f"{run} is damaged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "model.safetensors", "config.json", "recipe.yaml", "README.md"])
+def test_pipes_in_a_model_directory_end_reading_and_writing(run, name):
+    model = Model.read(run)
+    plant_pipe(run / name)
+    with limit_seconds(5):
+        if name != "README.md":
+            with pytest.raises(ValueError, match=name):
+                Model.read(run)
+        if name in ("recipe.yaml", "manifest.json"):
+            with pytest.raises(ValueError, match=f"{run / name} is no regular file"):
+                recipe_was_edited(run)
+        if name in ("README.md", "manifest.json"):
+            with pytest.raises(ValueError, match=f"{run / name} is no regular file"):
+                write_model(run, model.config, {}, (model.source, model.target), {"README.md": "card"})
+
+
+def test_pipes_in_a_store_are_refused(run):
+    store = run / "training" / "store"
+    plant_pipe(store / "tokenizer.json")
+    plant_pipe(store / "state.json")
+    with limit_seconds(5):
+        with pytest.raises(ValueError, match="no regular file"):
+            Subwords.load(store / "tokenizer.json")
+        assert EncodingState.load(store) == EncodingState.load(store / "nowhere")
+
+
+def test_huge_descriptions_are_refused_unread(run, tmp_path):
+    checkpoint, store = run / "training" / "step-00000012", run / "training" / "store"
+    for path in (run / "manifest.json", checkpoint / "manifest.json", store / "store.json"):
+        os.truncate(path, 10 * 2**30)
+    with pytest.raises(ValueError, match=f"{run / 'manifest.json'} is damaged: it has 10,737,418,240 bytes"):
+        verify(run)
+    assert Checkpoints(run / "training").find_damage(12) == ["manifest.json is missing or no manifest"]
+    assert f"{store / 'store.json'} is damaged: it has 10,737,418,240 bytes" in "".join(verify_store(store))
+    (tmp_path / "small").write_bytes(b"x" * 10)
+    assert read_regular_file(tmp_path / "small", MAX_JSON_BYTES) == b"x" * 10
