@@ -414,7 +414,7 @@ FILE_CHANGES: dict[str, Callable[[Path, Path, random.Random], object]] = {
 
 PLANTED = (
     *(".{}.next", ".{}.writing", ".manifest.next.json", "training/writing-12", "training/writing-13"),
-    *("training/store/making", "training/store/begun.json", "training/step-00000013", "training/tensorboard"),
+    *("training/store/making", "training/store/begun.json", "training/step-00000013"),
     *("training/step-99999999", "before-restart-1", "metrics.jsonl", "training/damaged-00000012"),
 )
 

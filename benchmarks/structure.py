@@ -237,7 +237,7 @@ def find_fault(attempt: Try, outcome: Outcome) -> str | None:
     if code < 0:
         return f"killed by signal {-code} after {seconds:.1f} s {place}"
     if memory > MEMORY or "MemoryError" in messages or "allocate" in messages:
-        return f"{memory / 2**20:,.0f} MiB: {last_line(messages)}"
+        return f"{memory / 2**20:,.0f} MiB, or more wanted: {last_line(messages)}"
     is_debugged = os.environ.get("TRANSDUCE_DEBUG") == "1"
     if code not in (0, 1, 2) or ("Traceback" in messages and not is_debugged):
         return f"code {code}: {messages[-2000:]}"
