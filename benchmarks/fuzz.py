@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from forked import preload
 from mutations import (
     VALUES,
     WORDS,
@@ -272,6 +273,7 @@ TRIES += [try_model, try_contents, try_store, try_text, try_options]
 
 def make_inputs(folder: Path) -> Corpus:
     """Returns the inputs: text of the embedded corpus, recipes, and a model trained for seconds."""
+    preload()
     pairs = [(pair.source, pair.target) for pair in list(split("test"))[:150]]
     sides = ["".join(f"{pair[side]}\n" for pair in pairs).encode() for side in (0, 1)]
     both = "".join(f"{source}\t{target}\n" for source, target in pairs).encode()

@@ -1,26 +1,13 @@
 """Random changes of bytes and of JSON values, and commands run in a process under limits."""
 
-import contextlib
 import gzip
-import importlib
-import os
 import random
-import resource
-import signal
-import sys
-import time
-import traceback
 from pathlib import Path
 from typing import Any
 
-from transduce.commands import main as transduce
+from forked import Limits, run_forked
 
-os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1"}
-# Imported before commands run in forked processes, each of which would import them again.
-for module in ("measure", "recipe.model_summary", "trainer.train", "translation.translator"):
-    importlib.import_module(f"transduce.{module}")
-
-PROCESSOR_SECONDS, SECONDS, MEMORY = 30, 300, 4 << 30  # limits of a command: processor time, wall-clock time, bytes
+LIMITS = Limits(seconds=300, processor_seconds=30, memory=4 << 30)
 
 WORDS = (
     *(b"\0", b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\r", b"\r\n", b"\n", b"\n\n", b"\t", b" " * 70),
@@ -92,14 +79,7 @@ def run_command(folder: Path, *arguments: object, stdin: bytes = b"") -> tuple[i
 
     Raises FindingError for an exit code other than 0 and 2, a signal, a traceback, and code 2 without a message.
     """
-    (folder / "stdin").write_bytes(stdin)
-    for name in ("stdout", "stderr"):
-        (folder / name).unlink(missing_ok=True)
-    process = os.fork()
-    if not process:
-        _execute(folder, [str(argument) for argument in arguments])
-    status = _wait(process)
-    output, messages = (folder / "stdout").read_bytes(), (folder / "stderr").read_text("utf-8", "replace")
+    status, output, messages, *_ = run_forked(folder, arguments, LIMITS, stdin)
     report = f"{' '.join(map(str, arguments))}\n{messages[-2000:]}"
     if status < 0:
         raise FindingError(f"killed by signal {-status}: {report}")
@@ -107,38 +87,3 @@ def run_command(folder: Path, *arguments: object, stdin: bytes = b"") -> tuple[i
     if status not in (0, 2) or "Traceback" in messages or (status == 2 and not has_message):
         raise FindingError(f"code {status}: {report}")
     return status, output, messages
-
-
-def _execute(folder: Path, arguments: list[str]) -> None:
-    """Runs a command in this process, under limits, and ends the process."""
-    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
-        os.dup2(os.open(folder / name, os.O_RDWR | os.O_CREAT), descriptor)
-    limit = MEMORY + int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_SECONDS, PROCESSOR_SECONDS))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    code = 1
-    try:
-        transduce(arguments)
-    except SystemExit as error:
-        code = int(error.code or 0)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        with contextlib.suppress(OSError):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code)
-
-
-def _wait(process: int) -> int:
-    """Returns the exit code of a process, or minus the signal that ended it; kills it after `SECONDS`."""
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
-        ended, status = os.waitpid(process, os.WNOHANG)
-        if ended:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.002)
-    os.kill(process, signal.SIGKILL)
-    os.waitpid(process, 0)
-    return -signal.SIGALRM

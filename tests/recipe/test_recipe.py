@@ -1,5 +1,7 @@
 """Recipes: accepted settings, and the messages for all others."""
 
+import os
+
 import pytest
 
 from transduce.recipe import dump, load
@@ -220,5 +222,7 @@ def test_files_without_a_valid_recipe(write_recipe, first, parts):
 def test_paths_without_a_readable_file(tmp_path):
     assert f"there is no recipe {tmp_path / 'x.yaml'}" in refusal(tmp_path / "x.yaml")
     assert f"{tmp_path} is a directory" in refusal(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    assert f"{tmp_path / 'pipe'} is a pipe; write" in refusal(tmp_path / "pipe")
     (tmp_path / "latin.yaml").write_bytes("data: {train: {tsv: naïve}}".encode("latin-1"))
     assert "latin.yaml is no YAML" in refusal(tmp_path / "latin.yaml")

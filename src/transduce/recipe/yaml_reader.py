@@ -34,6 +34,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is a directory; a recipe is a YAML file")
     if not path.exists():
         raise ValueError(f"there is no recipe {path}")
+    if path.is_fifo():  # opening one waits for a writer
+        raise ValueError(f"{path} is a pipe; write the recipe to a file, and name that")
     with path.open("rb") as file:
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
