@@ -16,8 +16,8 @@ import time
 from transduce.runtime import work_time
 work_time.TICK_SECONDS, work_time.LONGEST_GAP_SECONDS = 0.02, 0.5
 work = work_time.WorkTime()
-print("begun", flush=True)
 began = time.monotonic()
+print("begun", flush=True)
 input()
 print(work.seconds(), time.monotonic() - began)
 """
