@@ -10,19 +10,18 @@ from typing import TextIO
 
 from transduce.commands.console import say
 from transduce.runtime.signals import raise_on_signals
-from transduce.storage.atomic import atomic_write_text, flush_to_disk
+from transduce.storage.atomic import flush_to_disk
 from transduce.storage.named_errors import name_in_errors
 from transduce.storage.regular_files import create_file
 from transduce.storage.replacement import copy_mode, is_replaceable, replace_file
 
-__all__ = ["check_no_partial", "check_writable", "open_output", "write_output"]
+__all__ = ["check_name", "check_no_partial", "check_writable", "open_output", "write_output"]
 
 
 def check_writable(out: Path | None, *, overwrite: bool = False) -> None:
     """Makes the folder of `out`; raises ValueError where no file can be written there.
 
-    Also raises ValueError where `out` is a file with content, unless `overwrite`. Pipes and devices pass. To find a
-    name that is too long, writes and removes a file whose name is longer than those of the temporary files.
+    Also raises ValueError where `out` is a file with content, unless `overwrite`. Pipes and devices pass.
     """
     if out is None:
         return
@@ -34,13 +33,18 @@ def check_writable(out: Path | None, *, overwrite: bool = False) -> None:
     if not overwrite and out.is_file() and out.stat().st_size:
         raise ValueError(f"--out {out}: the file exists already; add --overwrite to replace it")
     if is_replaceable(out):
-        probe = out.resolve().with_name(f"{out.name}.checking")
-        try:
-            atomic_write_text(probe, "")
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise ValueError(f"--out {out}: {reason}; choose a shorter name or another place") from None
-        probe.unlink(missing_ok=True)
+        check_name(out)
+
+
+def check_name(out: Path) -> None:
+    """Raises ValueError where the file system takes no name that is long enough for the temporary files of `out`."""
+    try:
+        out.resolve().with_name(f".{out.name}.partial.writing").lstat()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ValueError(f"--out {out}: {reason}; choose a shorter name or another place") from None
 
 
 def write_output(text: str, out: Path) -> None:

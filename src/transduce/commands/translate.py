@@ -23,7 +23,7 @@ from transduce.commands.options import (
     ThreadsOption,
     refuse_options,
 )
-from transduce.commands.output import check_no_partial, check_writable, open_output
+from transduce.commands.output import check_name, check_no_partial, check_writable, open_output
 from transduce.runtime.progress import Progress, track
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ def _translate_in_bulk(
     out = out.resolve()  # the target of a link is written, the link stays
     with raise_on_signals():
         texts = cut_texts(text, out, prefix, shard_lines)
-        longest = max((text.out for text in texts), key=lambda path: len(os.fsencode(path.name)))
-        check_writable(longest, overwrite=True)  # `translate_texts` refuses what exists, and is another's
+        for translated in texts:
+            check_name(translated.out)
         on_ray = functools.partial(translate_on_ray, actors=actors, say=say)
         translate_texts(job, texts, out, translate_locally if engine is Engine.LOCAL else on_ray, say)
