@@ -8,6 +8,8 @@ __all__ = ["MAX_JSON_BYTES", "create_file", "read_regular_file"]
 MAX_JSON_BYTES = 2**24
 """Bytes of a JSON file: many times what a run writes, and parsed in less than 1 GB of memory."""
 
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+
 
 def read_regular_file(path: Path, max_bytes: int | None = None) -> bytes:
     """Returns the content of a regular file; raises ValueError where `path` is anything else or has too many bytes."""
@@ -21,5 +23,9 @@ def read_regular_file(path: Path, max_bytes: int | None = None) -> bytes:
 
 def create_file(path: Path) -> None:
     """Creates an empty file of this process's own; a file or a link of that name is removed, and no link followed."""
-    path.unlink(missing_ok=True)
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
+    try:
+        descriptor = os.open(path, CREATE, 0o666)
+    except FileExistsError:
+        path.unlink()
+        descriptor = os.open(path, CREATE, 0o666)
+    os.close(descriptor)
