@@ -13,7 +13,6 @@ from transduce.runtime.device import (
     choose_device,
     compile_on_gpu,
     describe_environment,
-    is_out_of_memory,
     keep_freed_memory,
     processor_name,
     use_deterministic_algorithms,
@@ -120,17 +119,3 @@ def test_subnormal_numbers_are_zero_in_all_threads(before, nonzero):
     script = SUBNORMAL.format(before=before)
     ended = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=120)
     assert int(ended.stdout) == nonzero
-
-
-@pytest.mark.parametrize(
-    ("error", "is_memory"),
-    [
-        (torch.OutOfMemoryError("CUDA out of memory"), True),
-        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
-        (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), True),
-        (RuntimeError("NCCL error: unhandled cuda error: Cuda failure 2 'out of memory'"), True),
-        (RuntimeError("The size of tensor a (3) must match the size of tensor b (4)"), False),
-    ],
-)
-def test_errors_of_too_little_memory_are_recognised(error, is_memory):
-    assert is_out_of_memory(error) == is_memory

@@ -9,24 +9,13 @@ from transduce.model_directory import Model
 from transduce.recipe import load
 from transduce.trainer.checkpoints import Checkpoints
 from transduce.trainer.train import TrainOptions, run_training, train
-from transduce.trainer.validation import Validation, run_by_halves
+from transduce.trainer.validation import Validation
 
 CPU = TrainOptions("cpu", 1)
 
 
 def refuse(*_arguments: object) -> None:
     raise RuntimeError("[enforce fail at alloc_cpu.cpp:121] . DefaultCPUAllocator: can't allocate memory")
-
-
-def test_batches_are_halved_until_they_fit() -> None:
-    def total(numbers):
-        return refuse() if len(numbers) > 2 else sum(numbers)
-
-    assert run_by_halves(total, range(7)) == [0, 1 + 2, 3 + 4, 5 + 6]
-    with pytest.raises(RuntimeError, match="can't allocate memory"):
-        run_by_halves(refuse, range(4))
-    with pytest.raises(RuntimeError, match="ours"):
-        run_by_halves(lambda numbers: (_ for _ in ()).throw(RuntimeError("ours")), range(4))
 
 
 def test_a_validation_without_memory_is_logged_after_its_checkpoint_is_saved(micro, tmp_path, monkeypatch) -> None:

@@ -20,7 +20,6 @@ __all__ = [
     "describe_environment",
     "flush_subnormals",
     "has_fast_bfloat16",
-    "is_out_of_memory",
     "keep_freed_memory",
     "processor_name",
     "set_threads",
@@ -28,16 +27,6 @@ __all__ = [
     "training_numerics",
     "use_deterministic_algorithms",
 ]
-
-OUT_OF_MEMORY = (
-    "can't allocate memory",  # torch on a CPU
-    "CUBLAS_STATUS_ALLOC_FAILED",
-    "CUDNN_STATUS_ALLOC_FAILED",
-    "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
-    "CUDA error: out of memory",
-    "Cuda failure 2 'out of memory'",  # NCCL
-    "Failed to CUDA calloc",  # NCCL
-)
 
 AMPERE = (8, 0)  # compute capability of the first NVIDIA GPUs that multiply bfloat16
 
@@ -89,11 +78,6 @@ def has_fast_bfloat16(device: torch.device) -> bool:
     if "Intel" in capabilities.get("cpu_name", ""):
         return bool(capabilities.get("amx_bf16", False))
     return bool(capabilities.get("avx512_bf16", False) or capabilities.get("amx_bf16", False))
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Returns whether an error means too little memory, also where a library raises a plain RuntimeError."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(text in str(error) for text in OUT_OF_MEMORY)
 
 
 def set_threads(threads: int | None) -> None:

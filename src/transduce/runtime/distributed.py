@@ -14,7 +14,7 @@ from torch import Tensor, distributed
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from transduce.runtime.device import is_out_of_memory
+from transduce.runtime.out_of_memory import is_out_of_memory
 from transduce.runtime.signals import OtherProcessError
 
 __all__ = ["SINGLE_PROCESS", "ProcessGroup", "join_process_group", "restart_count"]

@@ -17,8 +17,8 @@ from transduce.model import TranslationModel, Vocabulary, build_without_weights
 from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import Model, Weights, weights_of
 from transduce.recipe import Recipe
-from transduce.runtime.device import is_out_of_memory
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
+from transduce.runtime.out_of_memory import is_out_of_memory
 from transduce.runtime.progress import track
 from transduce.runtime.signals import Interrupted, collect_signals
 from transduce.trainer.build import (

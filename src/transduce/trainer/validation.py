@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -15,8 +14,8 @@ from transduce.model import TranslationModel
 from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import RECIPE
 from transduce.recipe import read_yaml
-from transduce.runtime.device import is_out_of_memory
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
+from transduce.runtime.out_of_memory import run_by_halves
 from transduce.runtime.progress import track
 from transduce.search import Decoding, pad_rows
 from transduce.settings import validated
@@ -115,7 +114,7 @@ class Validation:
         rows = max(1, BATCH_TOKENS // (max(map(len, longest)) + 1))
         training = model.training
         try:
-            run_by_halves(lambda batch: self._batch_sums(model.eval(), batch), [longest] * rows)
+            run_by_halves(lambda batch: [self._batch_sums(model.eval(), batch)], [longest] * rows)
         finally:
             model.train(training)
 
@@ -182,7 +181,7 @@ class Validation:
 
         def stacked_sums(places: Iterable[int]) -> Tensor:
             pairs_of_batch = [(source[place], target[place]) for place in places]
-            return torch.stack(run_by_halves(partial(self._batch_sums, model), pairs_of_batch))
+            return torch.stack(run_by_halves(lambda batch: [self._batch_sums(model, batch)], pairs_of_batch))
 
         totals = torch.zeros(3, dtype=torch.float64)
         # In the order of the batches, so that the sum does not depend on the number of processes.
@@ -201,18 +200,3 @@ class Validation:
         states, _ = model.forward(source, source != symbols.pad, target_in)
         sums = model.readout.evaluate(states, target_out, self.smoothing)
         return torch.stack([total.double() for total in sums]).cpu()
-
-
-def run_by_halves(work: Callable[[Sequence[Item]], Result], batch: Sequence[Item]) -> list[Result]:
-    """Returns the results of `work` on the batch, or on its halves, recursively, where memory does not suffice.
-
-    Raises RuntimeError where memory does not suffice for one item.
-    """
-    try:
-        return [work(batch)]
-    except RuntimeError as error:
-        if not is_out_of_memory(error) or len(batch) == 1:
-            raise
-    # Outside of the handler, because the error keeps the tensors of the failed batch alive.
-    middle = len(batch) // 2
-    return run_by_halves(work, batch[:middle]) + run_by_halves(work, batch[middle:])

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from transduce.corpus import MicroBatch, Planner
-from transduce.runtime.device import is_out_of_memory
+from transduce.runtime.out_of_memory import is_out_of_memory
 from transduce.training.loop import forward_backward
 from transduce.training.objective import LabelSmoothing
 from transduce.training.optimiser import Optimiser

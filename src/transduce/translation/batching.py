@@ -1,5 +1,6 @@
 """Batches of sentences of similar length, whose search or scoring fits a budget of memory."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,13 +20,13 @@ class SentenceBatch(NamedTuple):
     sources: list[list[int]]  # tokens without the end symbol
     prefixes: list[list[int]]  # tokens that each translation must begin with
 
-    def halves(self) -> "tuple[SentenceBatch, SentenceBatch]":
-        """Splits the batch in two."""
-        middle = len(self.places) // 2
+    def select(self, numbers: Sequence[int]) -> "SentenceBatch":
+        """Returns the batch of some of its lines, by their numbers in the batch."""
         places, sources, prefixes = self
-        return (
-            SentenceBatch(places[:middle], sources[:middle], prefixes[:middle]),
-            SentenceBatch(places[middle:], sources[middle:], prefixes[middle:]),
+        return SentenceBatch(
+            [places[number] for number in numbers],
+            [sources[number] for number in numbers],
+            [prefixes[number] for number in numbers],
         )
 
 

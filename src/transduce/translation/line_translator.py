@@ -11,8 +11,8 @@ from torch import Tensor
 
 from transduce.model import TranslationModel
 from transduce.model.int8 import quantise
-from transduce.runtime.device import is_out_of_memory
 from transduce.runtime.forks import count_forks
+from transduce.runtime.out_of_memory import run_by_halves
 from transduce.runtime.progress import track
 from transduce.search import (
     Decoding,
@@ -137,15 +137,14 @@ class LineTranslator:
         Raises ValueError where a model is in training mode, RuntimeError in a forked process that lacks threads.
         """
         self._check_ready()
-        try:
-            return [self._translations(best) for best in self._search(batch, method, lines_before)]
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-        # Outside of the handler, because the error keeps the tensors of the search in memory.
-        if len(batch.places) == 1:
-            return [f"has {len(batch.sources[0]):,} subwords, too many for the memory here; split the line"]
-        return [best for half in batch.halves() for best in self.translate_by_halves(half, method, lines_before)]
+
+        def translate(numbers: Sequence[int]) -> list[list[Translation] | str]:
+            return [self._translations(best) for best in self._search(batch.select(numbers), method, lines_before)]
+
+        def fault(number: int) -> str:
+            return f"has {len(batch.sources[number]):,} subwords, too many for the memory here; split the line"
+
+        return run_by_halves(translate, range(len(batch.places)), fault)
 
     def batches(
         self,

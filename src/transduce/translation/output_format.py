@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from transduce.runtime.device import is_out_of_memory
 from transduce.runtime.json_text import json_text
+from transduce.runtime.out_of_memory import is_out_of_memory
 from transduce.translation.alignment import aligned_words
 from transduce.translation.line_lengths import LineTooLargeError
 from transduce.translation.results import Translation

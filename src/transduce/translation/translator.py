@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from transduce.model import Attention, TransformerModel
 from transduce.model_directory import Model
-from transduce.runtime.device import choose_device, is_out_of_memory
+from transduce.runtime.device import choose_device
+from transduce.runtime.out_of_memory import is_out_of_memory, run_by_halves
 from transduce.search import forced_scores
 from transduce.translation.batching import sentence_batches
 from transduce.translation.line_lengths import LineTooLargeError
@@ -167,17 +168,13 @@ class Translator(LineTranslator):
         self, pairs: Sequence[tuple[list[int], list[int]]], places: NDArray[np.int64]
     ) -> list[NDArray[np.float64]]:
         """Returns the log-probabilities of the pairs at `places`, in halves where memory is short."""
-        try:
-            return self._score_batch([pairs[place] for place in places])
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-        # Outside of the handler, because the error keeps the tensors of the batch in memory.
-        if len(places) == 1:
-            source, target = pairs[places[0]]
+
+        def refuse(place: int) -> NDArray[np.float64]:
+            source, target = pairs[place]
             lengths = f"{len(source):,} source and {len(target):,} target subwords"
-            raise LineTooLargeError(int(places[0]) + 1, f"has {lengths}, too many for the memory here; split the line")
-        return [row for half in np.array_split(places, 2) for row in self._score_by_halves(pairs, half)]
+            raise LineTooLargeError(place + 1, f"has {lengths}, too many for the memory here; split the line")
+
+        return run_by_halves(lambda some: self._score_batch([pairs[place] for place in some]), places.tolist(), refuse)
 
     def _score_batch(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[NDArray[np.float64]]:
         """Returns the log-probabilities of the target tokens of each pair."""
