@@ -215,7 +215,7 @@ def test_huge_descriptions_are_refused_unread(run, tmp_path):
         os.truncate(path, 10 * 2**30)
     with pytest.raises(ValueError, match=f"{run / 'manifest.json'} is damaged: it has 10,737,418,240 bytes"):
         verify(run)
-    assert Checkpoints(run / "training").find_damage(12) == ["manifest.json is missing or no manifest"]
+    assert "no manifest" in "".join(Checkpoints(run / "training").find_damage(12))
     assert f"{store / 'store.json'} is damaged: it has 10,737,418,240 bytes" in "".join(verify_store(store))
     (tmp_path / "small").write_bytes(b"x" * 10)
     assert read_regular_file(tmp_path / "small", MAX_JSON_BYTES) == b"x" * 10
