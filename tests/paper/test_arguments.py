@@ -12,8 +12,8 @@ from transduce.model.translation_model import Decoded
 from transduce.paper import lengths, recall, scaling, sequences
 from transduce.paper.printed import distance as printed_distance
 from transduce.paper.printed import scaling as printed_scaling
+from transduce.paper.published_systems import System
 from transduce.paper.recall import MIXERS, Recaller, RecallResult
-from transduce.paper.systems import System
 from transduce.trainer.train import TrainOptions
 
 CPU = TrainOptions("cpu", 1)

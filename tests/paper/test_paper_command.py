@@ -13,8 +13,8 @@ from transduce.measure import Score
 from transduce.paper import experiments, page, record, table2
 from transduce.paper.experiments import EXPERIMENTS, ExperimentResult
 from transduce.paper.printed import table2 as printed
+from transduce.paper.published_systems import SYSTEMS
 from transduce.paper.scales import scale_named
-from transduce.paper.systems import SYSTEMS
 
 
 def invoke(*arguments):

@@ -9,8 +9,8 @@ from paper_fixtures import MEMORY, TRANSFORMER, make_result
 from transduce.measure import Score
 from transduce.paper import table2
 from transduce.paper.printed import table2 as printed
+from transduce.paper.published_systems import PUBLISHED, SYSTEMS, System
 from transduce.paper.scales import scale_named
-from transduce.paper.systems import PUBLISHED, SYSTEMS, System
 from transduce.paper.trials import run_trial
 from transduce.recipe.presets import PRESETS
 from transduce.settings import validated

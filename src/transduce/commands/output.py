@@ -13,7 +13,7 @@ from transduce.runtime.signals import raise_on_signals
 from transduce.storage.atomic import flush_to_disk
 from transduce.storage.named_errors import name_in_errors
 from transduce.storage.regular_files import create_file
-from transduce.storage.replacement import copy_mode, is_replaceable, replace_file
+from transduce.storage.result_files import copy_mode, is_replaceable, replace_file
 
 __all__ = ["check_name", "check_no_partial", "check_writable", "open_output", "write_output"]
 

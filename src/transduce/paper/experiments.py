@@ -14,8 +14,8 @@ from transduce.paper.printed import table1 as printed_table1
 from transduce.paper.printed import table2 as printed_table2
 from transduce.paper.printed import table3 as printed_table3
 from transduce.paper.provenance import provenance
+from transduce.paper.published_systems import SYSTEMS
 from transduce.paper.scales import ScaleName, scale_named
-from transduce.paper.systems import SYSTEMS
 from transduce.paper.trials import Say
 from transduce.runtime.device import choose_device
 from transduce.storage.atomic import atomic_write, atomic_write_text

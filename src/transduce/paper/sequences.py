@@ -16,7 +16,7 @@ from transduce.corpus import Files
 from transduce.corpus.token_store import SIDES
 from transduce.model_directory import Model
 from transduce.paper import systems
-from transduce.paper.systems import System
+from transduce.paper.published_systems import System
 from transduce.paper.trials import Budget, Say, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe import Recipe, from_values
 from transduce.recipe.presets import Values

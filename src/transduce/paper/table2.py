@@ -10,9 +10,9 @@ from transduce.corpus import Prepared
 from transduce.measure import Score, scores
 from transduce.model import ModelSpec, Vocabulary
 from transduce.paper.counting import longest_chain
+from transduce.paper.published_systems import SYSTEMS, System
 from transduce.paper.record import Record, add_record, read_records
 from transduce.paper.scales import Scale
-from transduce.paper.systems import SYSTEMS, System
 from transduce.paper.trials import (
     RESAMPLES,
     Budget,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from transduce.pictures.attention import attention_maps, show_control_characters
 from transduce.pictures.page import render_page
-from transduce.storage.replacement import replace_file
+from transduce.storage.result_files import replace_file
 
 if TYPE_CHECKING:
     from transduce.translation.results import Explanation

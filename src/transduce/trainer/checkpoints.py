@@ -193,7 +193,7 @@ class Checkpoints:
         """Deletes what an interrupted `save`, or an interrupted deletion, has left."""
         for path in (*self.directory.glob("writing-*"), *self.directory.glob("deleting-*")):
             try:
-                shutil.rmtree(path)
+                path.unlink() if path.is_symlink() or path.is_file() else shutil.rmtree(path)
             except OSError as error:
                 self._warn_undeletable(path, error)
 

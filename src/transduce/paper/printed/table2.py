@@ -11,7 +11,7 @@ from transduce.paper.printed.cells import (
     format_optional,
     markdown_table,
 )
-from transduce.paper.systems import PUBLISHED, Published
+from transduce.paper.published_systems import PUBLISHED, Published
 from transduce.paper.table2 import CHAIN_LENGTHS, SystemComparison, SystemResult
 from transduce.paper.trials import TrialResult
 
