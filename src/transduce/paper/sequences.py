@@ -15,7 +15,7 @@ import torch
 from transduce.corpus import Files
 from transduce.corpus.token_store import SIDES
 from transduce.model_directory import Model
-from transduce.paper import systems
+from transduce.paper import published_systems
 from transduce.paper.published_systems import System
 from transduce.paper.trials import Budget, Say, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe import Recipe, from_values
@@ -46,7 +46,7 @@ def _with_released_initialisation(system: System) -> System:
 
 _TABLE_2 = {
     system.name: _with_released_initialisation(system)
-    for system in systems.SYSTEMS
+    for system in published_systems.SYSTEMS
     if system.name not in ("big", "pre-norm")
 }
 
