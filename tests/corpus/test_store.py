@@ -444,6 +444,27 @@ def test_sentences_that_are_none_are_found(tmp_path: Path, name: str, place: int
     assert (made.directory / name).read_bytes() == whole
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("source.ids", 60_000, "source.ids of the store has a token that is not in its vocabulary"),
+        ("target.offsets", 1 << 40, "target.offsets of the store are no ends of sentences in target.ids"),
+    ],
+)
+def test_a_store_that_was_changed_unnoticed_is_refused_when_it_is_read(
+    tmp_path: Path, name: str, value: int, message: str
+) -> None:
+    """Checksums, seal and times may be renewed by whoever changed the files; torch would raise IndexError."""
+    made = prepared(tmp_path, DataSpec(train=(corpus(tmp_path, PAIRS),)))
+    file = np.memmap(made.directory / name, "<i8" if "offsets" in name else "<u2", mode="r+")
+    file[3] = value
+    file.flush()
+    describe(made.directory)
+    store = open_store(made.directory).train
+    with pytest.raises(ValueError, match=message):
+        store.padded("source" if "source" in name else "target", np.arange(5), 20)
+
+
 def test_progress_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "BATCH", 4)
     monkeypatch.setattr(encoding, "PROGRESS_SECONDS", 0.0)

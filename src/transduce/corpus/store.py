@@ -72,7 +72,8 @@ def open_store(directory: Path) -> Prepared:
     files = {name: directory / name for name in FILES}
     arguments = files, np.dtype(description.dtype), description.parts, description.longest
     dropout = SubwordDropout(source, target, description.dropout)
-    store = SubwordDropoutStore(*arguments, dropout) if dropout.probability else TokenStore(*arguments)
+    sizes = source.size, target.size
+    store = SubwordDropoutStore(*arguments, dropout) if dropout.probability else TokenStore(*arguments, sizes)
     if fault := store.fault_of_ends():
         raise store_error(directory, fault)
     return Prepared(source, target, store, description.report, directory, description.fingerprint)

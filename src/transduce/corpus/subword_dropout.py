@@ -47,7 +47,7 @@ class SubwordDropoutStore(TokenStore):
         max_length: int | None,
         dropout: SubwordDropout,
     ) -> None:
-        super().__init__(files, dtype, parts, max_length)
+        super().__init__(files, dtype, parts, max_length, (dropout.source.size, dropout.target.size))
         self._directory = files[FILES[0]].parent
         self._dropout = dropout
         self._latest: tuple[tuple[int, int], TokenStore] | None = None

@@ -24,6 +24,8 @@ FILES = ("source.ids", "source.offsets", "target.ids", "target.offsets")
 
 OFFSET = np.dtype("<i8")
 
+REMEDY = "delete the folder `training/store`, and give the command again"
+
 CHECKED = 1 << 20
 """Sentences or tokens checked at a time."""
 
@@ -59,14 +61,17 @@ class TokenStore:
         dtype: np.dtype[Any],
         parts: Sequence[CorpusPart],
         max_length: int | None = None,
+        sizes: tuple[int, int] | None = None,
     ) -> None:
         """Maps `files`, one for each of `FILES`, which `TokenStoreWriter` wrote; afterwards they may be deleted.
 
         `max_length` is the number of tokens of the longest sentence; without it all lengths are read when it is needed.
+        `sizes` are those of the vocabularies of source and target; without them `padded` checks no token.
         """
         self.dtype = dtype
         self.parts = tuple(parts)
         self._max_length = max_length
+        self._sizes = dict(zip(SIDES, sizes or (np.iinfo(np.int64).max,) * 2, strict=True))
         self._ids = {side: np.memmap(files[f"{side}.ids"], dtype, mode="r") for side in SIDES}
         self._offsets = {side: np.memmap(files[f"{side}.offsets"], OFFSET, mode="r") for side in SIDES}
 
@@ -104,12 +109,24 @@ class TokenStore:
     def padded(
         self, side: Side, numbers: NDArray[np.int64], length: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the sentences `numbers` as rows of `length` tokens, padded with 0, and their lengths."""
+        """Returns the sentences `numbers` as rows of `length` tokens, padded with 0, and their lengths.
+
+        Raises ValueError where the files have no such sentences, or a token that is not in the vocabulary.
+        """
         starts, lengths = self._offsets[side][numbers], self.lengths(side, numbers)
+        if (
+            np.any(lengths < 0)
+            or np.any(lengths > length)
+            or np.any(starts < 0)
+            or np.any(starts > len(self._ids[side]))
+        ):
+            raise ValueError(f"{side}.offsets of the store are no ends of sentences in {side}.ids: {REMEDY}")
         places = np.arange(length)
         inside = places < lengths[:, None]
         rows = np.zeros((len(numbers), length), np.int64)
         rows[inside] = self._ids[side][(starts[:, None] + places)[inside]]
+        if rows.max(initial=0) >= self._sizes[side]:
+            raise ValueError(f"{side}.ids of the store has a token that is not in its vocabulary: {REMEDY}")
         return rows, lengths
 
     def fault_of_ends(self) -> str | None:
