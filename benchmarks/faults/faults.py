@@ -178,7 +178,7 @@ def tasks(model: Path, corpus: Path) -> list[Task]:
         Task("translate", lambda folder: [*plain, str(folder / "out")], old_output, ("out",), b"old\n"),
         Task(
             "draw",
-            lambda folder: ["draw", str(model), "the cat sleeps", "--out", str(folder / "picture.html")],
+            lambda folder: ["draw", str(model), "the cat sleeps", "--out", str(folder / "picture.html"), "--overwrite"],
             nothing,
             ("picture.html",),
         ),
