@@ -86,10 +86,10 @@ def require_model(directory: Path) -> None:
         fault = f"{directory} is a file" if directory.exists() else f"there is no model directory {directory}"
         raise ValueError(f"{fault}; name one that `transduce train RECIPE --out DIRECTORY` has made")
     if not has_model(directory):
-        training = directory / "training"
-        started = "its training has written no model yet" if training.exists() else f"it has no {MANIFEST}"
+        reason = ", its training has written no model yet" if (directory / "training").exists() else ""
         raise ValueError(
-            f"{directory} is no model directory: {started}; `transduce train RECIPE --out {directory}` makes one"
+            f"{directory} is no model directory: it has no {MANIFEST}{reason}; "
+            f"`transduce train RECIPE --out {directory}` makes one"
         )
 
 
