@@ -384,7 +384,8 @@ def test_a_training_begins_with_the_weights_of_another_model(recipe, trained, tm
     )
     begun, base = weights_after(tmp_path, 1), load_file(trained / "model.safetensors")
     assert all(torch.allclose(begun[name], base[name], atol=1e-12) for name in base)
-    with pytest.raises(ValueError, match=r"--from: that model has another shape"):
+    difference = r"--from: that model has another shape .*`model.d_model` is 24 in it and 20 in the recipe"
+    with pytest.raises(ValueError, match=difference):
         run_training(recipe("model.d_model=20"), tmp_path / "wide", TrainOptions(start_from=trained), silent)
 
 
@@ -396,6 +397,21 @@ def test_a_training_begins_with_the_subwords_of_another_model(recipe, trained, t
     tuned = recipe(f"data.train={corpus}", steps=1, average=None)
     run_training(tuned, out, TrainOptions(start_from=trained), silent)
     assert (out / "tokenizer.json").read_bytes() == (trained / "tokenizer.json").read_bytes()
+
+
+def test_a_training_begins_with_the_languages_of_another_model(recipe, trained, tmp_path):
+    """A recipe that names none; resuming without `--from` keeps the languages."""
+    tuned = recipe("data.source_language=null", "data.target_language=null", steps=1, average=None)
+    run_training(tuned, tmp_path, TrainOptions(start_from=trained), silent)
+    assert languages(tmp_path) == languages(trained) == ("en", "de")
+    longer = recipe("data.source_language=null", "data.target_language=null", steps=2, average=None)
+    run_training(longer, tmp_path, TrainOptions(), silent)
+    assert languages(tmp_path) == ("en", "de")
+
+
+def languages(run):
+    config = Model.read_config(run)
+    return config.source_language, config.target_language
 
 
 def test_a_missing_device_is_refused(recipe, tmp_path, monkeypatch):

@@ -20,6 +20,7 @@ from transduce.training import FlatAdam, LabelSmoothing, Optimiser, Training
 
 __all__ = [
     "build_optimiser",
+    "build_planner",
     "build_validation",
     "describe_difference",
     "describe_start",
@@ -44,6 +45,18 @@ def build_optimiser(
     if model.is_compilable:
         compile_on_gpu(model, device, say)
     return FlatAdam(model, settings.optimiser, group)
+
+
+def build_planner(prepared: Prepared, settings: Training, device: torch.device, model: TranslationModel) -> Planner:
+    """Returns the planner of the batches; on a GPU lengths are multiples of 8, which compiled attention needs."""
+    return Planner(
+        prepared.train,
+        batch_tokens=settings.batch_tokens,
+        micro_batches=settings.micro_batches,
+        seed=settings.seed,
+        length_multiple=8 if device.type == "cuda" else 1,
+        max_positions=model.max_positions,
+    )
 
 
 def build_validation(

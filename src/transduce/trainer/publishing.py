@@ -1,5 +1,6 @@
 """Publishing weights as a model directory, and averaging the checkpoints of a run."""
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -35,6 +36,14 @@ class ModelPublisher:
 
     def __init__(self, recipe: Recipe, out: Path, vocabulary: Vocabulary, subwords: tuple[Subwords, Subwords]) -> None:
         self._recipe, self._out, self._vocabulary, self._subwords = recipe, out, vocabulary, subwords
+        self._languages = recipe.data.source_language, recipe.data.target_language
+        with contextlib.suppress(ValueError):  # no model yet, or a damaged one
+            self.inherit_languages(Model.read_config(out))
+
+    def inherit_languages(self, config: Config) -> None:
+        """Takes the languages that the recipe does not name from another model, such as that of `--from`."""
+        source, target = self._languages
+        self._languages = source or config.source_language, target or config.target_language
 
     def publish(self, selected: Weights, weights: Mapping[str, Tensor], result: ValidationResult | None) -> None:
         """Writes the model directory with the selected weights and the result of their validation."""
@@ -42,8 +51,8 @@ class ModelPublisher:
         config = Config(
             model=recipe.model,
             vocabulary=self._vocabulary,
-            source_language=recipe.data.source_language,
-            target_language=recipe.data.target_language,
+            source_language=self._languages[0],
+            target_language=self._languages[1],
             decoding=recipe.decoding,
             weights=selected,
         )

@@ -12,7 +12,7 @@ from typing import NamedTuple, NoReturn
 
 import torch
 
-from transduce.corpus import EpochWriteError, Planner, Prepared
+from transduce.corpus import EpochWriteError, Prepared
 from transduce.model import TranslationModel, Vocabulary, build_without_weights
 from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import Model, Weights, weights_of
@@ -23,6 +23,7 @@ from transduce.runtime.progress import track
 from transduce.runtime.signals import Interrupted, collect_signals
 from transduce.trainer.build import (
     build_optimiser,
+    build_planner,
     build_validation,
     describe_difference,
     describe_start,
@@ -83,26 +84,21 @@ class Trainer:
         self.objective = LabelSmoothing(self.model, smoothing).train()
         self.optimiser = build_optimiser(self.objective, settings, device, group, say)
         self.precision = Precision(settings.precision, device)
-        self.planner = Planner(
-            prepared.train,
-            batch_tokens=settings.batch_tokens,
-            micro_batches=settings.micro_batches,
-            seed=settings.seed,
-            length_multiple=8 if device.type == "cuda" else 1,
-            max_positions=self.model.max_positions,
-        )
+        self.planner = build_planner(prepared, settings, device, self.model)
         self.metrics_log = MetricsLog(out, say, settings.steps, enabled=group.is_rank_zero)
         self.validation = build_validation(recipe, prepared, self.model, smoothing, group)
         checkpoints = Checkpoints(out / "training", settings.checkpoints_to_keep, settings.save_steps, say)
         self.checkpointer = Checkpointer(checkpoints, settings, self.optimiser, self.precision, group)
-        publisher = ModelPublisher(recipe, out, self.vocabulary, (prepared.source, prepared.target))
-        self.selection = ModelSelection(settings, checkpoints, publisher, group)
+        self.publisher = ModelPublisher(recipe, out, self.vocabulary, (prepared.source, prepared.target))
+        self.selection = ModelSelection(settings, checkpoints, self.publisher, group)
         self.environment = describe_training(
             prepared, device, self.precision.name, settings, self.validation, self.optimiser, group
         )
 
     def train(self, start_from: Model | None = None) -> Generator[StepRecord, None, TrainResult]:
         """Yields a record a step until steps, minutes or patience are used up; returns the result."""
+        if start_from is not None:
+            self.publisher.inherit_languages(start_from.config)
         state = self._begin(start_from)
         reason = None if state.validation_pending else state.end_reason(self.settings)
         if reason and (weights := self.selection.final_weights(state)) is not None:
