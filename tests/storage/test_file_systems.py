@@ -143,6 +143,8 @@ def test_planted_links_do_not_stop_checkpoints(tmp_path, treasure):
     (folder / "writing-12").symlink_to(treasure.parent)
     (folder / "writing-13").symlink_to("nowhere")
     (folder / "writing-14").write_text("a file")
+    os.mkfifo(folder / "writing-15")
+    os.mkfifo(folder / "deleting-16")
     save_a_checkpoint(folder)
     assert [path.name for path in folder.iterdir()] == ["step-00000012"]
 

@@ -5,7 +5,6 @@ corpora: subwords are learnt from a bounded, evenly spread sample, and the pairs
 written in the folder `making` and then moved into place, `store.json` last: without it there is no store.
 """
 
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,7 +32,7 @@ from transduce.corpus.subword_dropout import SubwordDropout, SubwordDropoutStore
 from transduce.corpus.token_store import FILES, Count, TokenStore
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.checksums import checksums_of_files, find_damage
-from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
+from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file, remove
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
 __all__ = ["Prepared", "check_files", "open_store", "prepare", "verify_store"]
@@ -237,7 +236,7 @@ def _stage_subwords(
     """Writes the subwords to `staging`, learning them unless there are existing ones; keeps those already staged."""
     if staged := _load_staged(staging, fingerprint):
         return staged
-    shutil.rmtree(staging, ignore_errors=True)
+    remove(staging)
     staging.mkdir(parents=True)
     if existing_subwords is None:
         say(f"learning subwords ({subwords.kind}, {subwords.size:,})")

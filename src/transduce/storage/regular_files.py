@@ -1,9 +1,10 @@
 """Regular files, and nothing else in their places: reading never waits for a pipe, writing never follows a link."""
 
 import os
+import shutil
 from pathlib import Path
 
-__all__ = ["MAX_JSON_BYTES", "create_file", "read_regular_file"]
+__all__ = ["MAX_JSON_BYTES", "create_file", "read_regular_file", "remove"]
 
 MAX_JSON_BYTES = 2**24
 """Bytes of a JSON file: many times what a run writes, and parsed in less than 1 GB of memory."""
@@ -29,3 +30,11 @@ def create_file(path: Path) -> None:
         path.unlink()
         descriptor = os.open(path, CREATE, 0o666)
     os.close(descriptor)
+
+
+def remove(path: Path) -> None:
+    """Removes a folder with its content, or whatever else has the name; waits for no pipe, follows no link."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)  # which would open a pipe, and wait for a writer
+    else:
+        path.unlink(missing_ok=True)

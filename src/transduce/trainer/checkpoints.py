@@ -8,7 +8,6 @@ A checkpoint that cannot be read raises OSError, so that no training goes back b
 import errno
 import json
 import re
-import shutil
 from collections.abc import Callable, Collection
 from itertools import chain, count
 from pathlib import Path
@@ -22,7 +21,7 @@ from transduce.settings import parse_json
 from transduce.storage.atomic import flush_to_disk, write_tensors
 from transduce.storage.checksums import checksums_of_files, find_damage
 from transduce.storage.migrations import migrate_state
-from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
+from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file, remove
 
 WEIGHTS, OPTIMISER, STATE, MANIFEST = "model.safetensors", "optimiser.safetensors", "state.json", "manifest.json"
 
@@ -193,7 +192,7 @@ class Checkpoints:
         """Deletes what an interrupted `save`, or an interrupted deletion, has left."""
         for path in (*self.directory.glob("writing-*"), *self.directory.glob("deleting-*")):
             try:
-                path.unlink() if path.is_symlink() or path.is_file() else shutil.rmtree(path)
+                remove(path)
             except OSError as error:
                 self._warn_undeletable(path, error)
 
