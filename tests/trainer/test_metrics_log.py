@@ -2,9 +2,11 @@
 
 import json
 import math
+import os
 import resource
 import signal
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -139,3 +141,11 @@ def test_a_full_disk_is_a_warning_and_tensorboard_goes_on(tmp_path, lines, capfd
     assert len([*(tmp_path / "training" / "tensorboard").iterdir()]) == 2
     shown = EventAccumulator(str(tmp_path / "training" / "tensorboard")).Reload()
     assert [event.step for event in shown.Scalars("loss")] == [4, 6]
+
+
+@pytest.mark.parametrize("plant", [lambda path: path.symlink_to("nowhere"), os.mkfifo, Path.mkdir])
+def test_a_link_a_pipe_or_a_folder_in_its_place_is_refused(plant, tmp_path):
+    plant(tmp_path / "metrics.jsonl")
+    with pytest.raises(ValueError, match=r"metrics\.jsonl is a link, a pipe or a folder"):
+        MetricsLog(tmp_path, lambda line: None, None).truncate(0, 0)
+    assert not (tmp_path / "nowhere").exists()

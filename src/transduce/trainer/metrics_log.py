@@ -35,9 +35,14 @@ class MetricsLog:
         return self.path.stat().st_size if self.path.exists() else 0
 
     def truncate(self, size: int, step: int) -> None:
-        """Cuts the log back to `size` bytes, its length in the checkpoint of `step`."""
+        """Cuts the log back to `size` bytes, its length in the checkpoint of `step`.
+
+        Raises ValueError where a link, which could lead to another file, or a pipe has its name.
+        """
         if not self.enabled:
             return
+        if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
+            raise ValueError(f"{self.path} is a link, a pipe or a folder, and the training writes a file; move it away")
         if self.path.exists():
             os.truncate(self.path, min(size, self.size))
         self._purge_step = step + 1
