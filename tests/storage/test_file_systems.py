@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -196,9 +197,13 @@ def test_pipes_in_a_model_directory_end_reading_and_writing(run, name):
         if name in ("recipe.yaml", "manifest.json"):
             with pytest.raises(ValueError, match=f"{run / name} is no regular file"):
                 recipe_was_edited(run)
-        if name in ("README.md", "manifest.json"):
+        write = partial(write_model, run, model.config, {}, (model.source, model.target), {"README.md": "card"})
+        if name == "manifest.json":
             with pytest.raises(ValueError, match=f"{run / name} is no regular file"):
-                write_model(run, model.config, {}, (model.source, model.target), {"README.md": "card"})
+                write()
+        if name == "README.md":  # not the card that the program has written, so that it stays
+            write()
+            assert (run / name).is_fifo()
 
 
 def test_pipes_in_a_store_are_refused(run):

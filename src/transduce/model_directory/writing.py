@@ -23,7 +23,7 @@ from transduce.model_directory.manifest import (
     read_manifest,
 )
 from transduce.storage.atomic import atomic_write, atomic_write_text, flush_to_disk, write_tensors
-from transduce.storage.checksums import Checksums, checksum_of, checksums_of_files
+from transduce.storage.checksums import Checksums, checksum_of, checksums_of_files, find_damage
 from transduce.storage.regular_files import read_regular_file
 from transduce.text.subwords import Subwords
 
@@ -111,4 +111,4 @@ def _card_is_edited(directory: Path) -> bool:
     if not card.exists():
         return False
     written = read_manifest(manifest)["card"] if manifest.exists() else None
-    return checksum_of(read_regular_file(card)) != written
+    return written is None or bool(find_damage(directory, {CARD: written}))
