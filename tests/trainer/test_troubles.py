@@ -14,6 +14,7 @@ import pytest
 import safetensors.torch
 import torch
 
+from transduce.corpus import Planner
 from transduce.corpus.subword_dropout import SubwordDropoutStore
 from transduce.model_directory import Model
 from transduce.recipe import load
@@ -96,7 +97,7 @@ def test_several_skipped_steps_roll_back_and_continue_on_other_data(recipe, tmp_
     ]
     (first, begun), (second, moved) = seen
     assert (first, second) == (0, 4)
-    steps = trainer.Planner(
+    steps = Planner(
         prepare(recipe, tmp_path / "run", print).train,
         batch_tokens=512,
         micro_batches=1,

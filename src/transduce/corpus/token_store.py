@@ -109,17 +109,13 @@ class TokenStore:
     def padded(
         self, side: Side, numbers: NDArray[np.int64], length: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the sentences `numbers` as rows of `length` tokens, padded with 0, and their lengths.
+        """Returns the sentences `numbers` as rows of `length` tokens, padded with 0 or cut, and their lengths.
 
         Raises ValueError where the files have no such sentences, or a token that is not in the vocabulary.
         """
         starts, lengths = self._offsets[side][numbers], self.lengths(side, numbers)
-        if (
-            np.any(lengths < 0)
-            or np.any(lengths > length)
-            or np.any(starts < 0)
-            or np.any(starts > len(self._ids[side]))
-        ):
+        ends = starts + np.minimum(lengths, length)
+        if np.any(lengths < 0) or np.any(starts < 0) or np.any(ends > len(self._ids[side])):
             raise ValueError(f"{side}.offsets of the store are no ends of sentences in {side}.ids: {REMEDY}")
         places = np.arange(length)
         inside = places < lengths[:, None]
