@@ -45,8 +45,8 @@ def bench_training(
     """Trains `recipe` for a few steps to warm up and for `runs` steps that count; returns the values of `bench --json`.
 
     Tokens a second and the share of the matrix rate are over all steps that count, milliseconds are medians. A step of
-    the paper has about 25,000 source and 25,000 target tokens (section 5.1). With `vocabulary_size`, embeddings and
-    softmax are as large as if each side had so many subwords; raises ValueError where a side has more.
+    the paper has about 25,000 source and 25,000 target tokens (section 5.1). `vocabulary_size` sets the number
+    of rows of embeddings and softmax; raises ValueError where a side has more subwords.
     """
     flush_subnormals()
     keep_freed_memory()

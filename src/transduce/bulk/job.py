@@ -93,7 +93,7 @@ class ShardTranslator:
 
     @cached_property
     def translator(self) -> Translator:
-        """The models. Raises ValueError where the models, or the bits of int8, are not those of the job."""
+        """The loaded models. Raises ValueError where a model has changed, or int8 has 7 bits here and 8 in the job."""
         bits = int8_bits(self.job.precision)
         if bits != self.job.int8_bits:
             raise ValueError(

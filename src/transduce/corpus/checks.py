@@ -79,8 +79,8 @@ def check_pairs(
 ) -> Iterator[tuple[str, str, str]]:
     """Yields (place, source, target) of each pair that is text on both sides; counts faults in `report`.
 
-    `name` is the corpus in places. A side of so many bytes that it cannot have at most `max_length` subwords is
-    dropped here: encoding a batch of very long lines would need gigabytes.
+    `name` is the corpus in places. A side with more bytes than `max_length` subwords can
+    hold is dropped before encoding, because encoding a batch of very long lines would need gigabytes.
     """
     for number, pair in pairs:
         report.read += 1

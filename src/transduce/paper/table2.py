@@ -36,7 +36,7 @@ from transduce.translation.translator import Translator
 ARITHMETIC, TIME = "arithmetic", "time"
 ENSEMBLE, MEMBERS = "ensemble", 3
 CHAIN_LENGTHS = (10, 20)  # words a side; 1.2 times as many, the columns of a Neural GPU, are whole numbers too
-WARMUP_SHARE = 8  # the rate rises for at most one in so many steps
+WARMUP_SHARE = 8  # the warm-up takes at most 1/8 of the steps
 SAVES = 72  # checkpoints of a training: the paper saves its base model every ten minutes of twelve hours
 SAVES_OF_BIG = 504  # at the paper's scale: every ten minutes of three and a half days
 

@@ -51,7 +51,7 @@ class Checkpoints:
         self, directory: Path, keep: int = 1, every: int | None = 1, say: Callable[[str], None] = print
     ) -> None:
         self.directory, self.keep, self.every, self._say = directory, keep, every, say
-        self._undeletable: set[str] = set()  # names of folders that could not be deleted; each is told once
+        self._undeletable: set[str] = set()  # folders that could not be deleted and were warned of
 
     def steps(self) -> list[int]:
         """Returns the steps that have a checkpoint, oldest first."""

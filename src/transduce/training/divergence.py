@@ -7,7 +7,7 @@ from transduce.training.precision import Precision
 
 __all__ = ["DivergedError", "DivergenceDetector", "SkippedSteps", "count_rollback"]
 
-MAX_SKIPS_IN_A_ROW = 5  # after so many the training rolls back to the weights of its last checkpoint
+MAX_SKIPS_IN_A_ROW = 5  # this number of skipped steps rolls back to the weights of the last checkpoint
 MAX_ROLLBACKS = 3  # without a checkpoint saved in between; then the training has diverged
 
 
@@ -24,7 +24,7 @@ class SkippedSteps(NamedTuple):
 
     @property
     def needs_rollback(self) -> bool:
-        """Whether so many steps in a row were skipped that the weights must be the cause."""
+        """Whether `MAX_SKIPS_IN_A_ROW` steps in a row were skipped: the weights must be the cause."""
         return self.in_a_row >= MAX_SKIPS_IN_A_ROW
 
     def after_step(self, skipped: bool) -> "SkippedSteps":

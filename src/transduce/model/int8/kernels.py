@@ -109,7 +109,7 @@ def _dot(query: Floats, query_at: int, key_values: Floats, slot: np.uint64, key_
 
 @_inlined
 def _ordered(bits: np.int32) -> np.int32:
-    """Maps the bits of a float to an integer of the same order, and that integer back to the bits."""
+    """Maps the bit pattern of a float to an integer that sorts like the float; applied twice, returns the pattern."""
     return _int(bits ^ ((bits >> 31) & 0x7FFFFFFF))
 
 
