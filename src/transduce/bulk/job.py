@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from transduce.bulk.shards import Shard
 from transduce.model.int8.quantise import LARGEST, largest_weight
 from transduce.model_directory import fingerprint
-from transduce.runtime.device import choose_device, keep_freed_memory, set_threads
+from transduce.runtime.device import set_up_device
 from transduce.translation.line_lengths import LineTooLargeError
 from transduce.translation.line_translator import BATCH_TOKENS, TranslationPrecision, check_precision
 from transduce.translation.output_format import OutputFormat
@@ -45,11 +45,9 @@ class TranslationJob(NamedTuple):
 
     def load(self) -> Translator:
         """Loads the models on their device; sets the threads of this process."""
-        set_threads(self.threads)
-        keep_freed_memory()
-        translator = Translator.load(*self.runs, device=str(choose_device(self.device)), precision=self.precision)
-        if self.output_format.alignments:
-            translator.check_explicable()
+        device = set_up_device(self.device, self.threads)
+        translator = Translator.load(*self.runs, device=str(device), precision=self.precision)
+        self.output_format.check(translator)
         return translator
 
     @property

@@ -5,7 +5,7 @@ import functools
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
@@ -29,6 +29,7 @@ from transduce.runtime.progress import Progress, track
 if TYPE_CHECKING:
     from transduce.bulk.job import TranslationJob
     from transduce.search import Decoding
+    from transduce.translation.results import Translation
     from transduce.translation.search_method import SearchMethod, SearchOptions
 
 SHARD_LINES = 2000
@@ -61,10 +62,11 @@ def translate(
     actors: Annotated[int | None, typer.Option(min=1, help="Models that work at once, with --engine ray.")] = None,
 ) -> None:
     """Translates lines; one line in gives one line out, and an empty line stays empty."""
-    from transduce.bulk.job import TranslationJob
     from transduce.model_directory import Model
+    from transduce.runtime.device import set_up_device
     from transduce.translation.line_translator import BATCH_TOKENS
     from transduce.translation.output_format import OutputFormat
+    from transduce.translation.translator import Translator
 
     runs, text = _runs_and_text(run, engine)
     if greedy or sample:
@@ -90,14 +92,20 @@ def translate(
         raise ValueError("--alignments: its table has no columns for --scores and --n-best; add --json")
     output_format = OutputFormat(scores=scores or n_best > 1, alignments=alignments, json=as_json)
     batch_tokens = batch_tokens or BATCH_TOKENS
-    job = TranslationJob.of(runs, method, output_format, precision.value, batch_tokens, device, threads)
     if engine is None:
         refuse_options({"--shard-lines": shard_lines, "--actors": actors}, "is for --engine")
         check_writable(out, overwrite=overwrite)
         check_no_partial(out, overwrite=overwrite)
-        _translate_windows(job, *_windows(text, prefix), out)
+        translator = Translator.load(*runs, device=str(set_up_device(device, threads)), precision=precision.value)
+        output_format.check(translator)
+        translate_lines = functools.partial(translator.translate_lines, method=method, batch_tokens=batch_tokens)
+        format_lines = functools.partial(output_format.lines, translator)
+        _translate_windows(translate_lines, format_lines, *_windows(text, prefix), out)
     else:
+        from transduce.bulk.job import TranslationJob
+
         refuse_options({"--overwrite": overwrite or None}, "is not for --engine")
+        job = TranslationJob.of(runs, method, output_format, precision.value, batch_tokens, device, threads)
         _translate_in_bulk(job, text, prefix, out, engine, shard_lines or SHARD_LINES, actors)
 
 
@@ -172,19 +180,20 @@ def _prompt(text: str) -> None:
 
 
 def _translate_windows(
-    job: "TranslationJob", windows: Iterable[list[str]], prefixes: list[str] | None, out: Path | None
+    translate_lines: "Callable[..., list[list[Translation]]]",
+    format_lines: "Callable[[list[str], list[list[Translation]], int], list[str]]",
+    windows: Iterable[list[str]],
+    prefixes: list[str] | None,
+    out: Path | None,
 ) -> None:
     """Translates and writes window after window; at the end prints how many lines seem to hold several sentences."""
     from transduce.text.sentences import has_several_sentences
 
-    translator, lines_before, suspects = job.load(), 0, []
+    lines_before, suspects = 0, []
     with open_output(out) as write, _text_progress(windows, out) as progress:
         for lines in windows:
-            translations = translator.translate_lines(
-                lines, job.method, prefixes=prefixes, batch_tokens=job.batch_tokens, lines_before=lines_before
-            )
-            output = job.output_format.lines(translator, lines, translations, lines_before)
-            write("".join(f"{line}\n" for line in output))
+            translations = translate_lines(lines, prefixes=prefixes, lines_before=lines_before)
+            write("".join(f"{line}\n" for line in format_lines(lines, translations, lines_before)))
             suspects += [number for number, line in enumerate(lines, lines_before + 1) if has_several_sentences(line)]
             lines_before += len(lines)
             progress.update(lines_before)

@@ -75,7 +75,7 @@ class ProcessGroup:
         results, refusal = [], ""
         try:
             results.append(action())
-        except RuntimeError as error:
+        except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
             refusal = str(error)

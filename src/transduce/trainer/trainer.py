@@ -226,7 +226,7 @@ class Trainer:
         assert self.validation is not None
         try:
             result = self.validation(gather_model(self.model, self.vocabulary, self.optimiser, self.group))
-        except RuntimeError as error:
+        except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
             self.metrics_log.log_event(state.step, f"could not validate: {error}")

@@ -62,7 +62,7 @@ def _fits(objective: LabelSmoothing, precision: Precision, rows: int, length: in
     """Returns whether memory suffices for the gradient of a micro-batch of this shape."""
     try:
         forward_backward(objective, _dummy_micro_batch(rows, length), 1.0, precision)
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
     else:

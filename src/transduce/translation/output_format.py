@@ -22,6 +22,11 @@ class OutputFormat(NamedTuple):
     alignments: bool = False
     json: bool = False
 
+    def check(self, translator: Translator) -> None:
+        """Raises ValueError where alignments are wanted, and the first model has no attention weights for them."""
+        if self.alignments:
+            translator.check_explicable()
+
     def lines(
         self,
         translator: Translator,
