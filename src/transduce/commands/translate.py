@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from transduce.translation.search_method import SearchMethod, SearchOptions
 
 SHARD_LINES = 2000
+BEAM_OPTIONS = ("--beam", "--length-penalty", "--margin")
+SAMPLE_OPTIONS = ("--temperature", "--top-k", "--top-p", "--seed")
 
 
 def translate(
@@ -69,12 +71,6 @@ def translate(
     from transduce.translation.translator import Translator
 
     runs, text = _runs_and_text(run, engine)
-    if greedy or sample:
-        refuse_options({"--beam": beam, "--length-penalty": length_penalty, "--margin": margin}, "is for a beam search")
-    if not sample:
-        refuse_options(
-            {"--temperature": temperature, "--top-k": top_k, "--top-p": top_p, "--seed": seed}, "is for --sample"
-        )
     method = _search_method(
         Model.read_config(runs[0]).decoding,
         n_best,
@@ -134,6 +130,11 @@ def _search_method(decoding: "Decoding", n_best: int, **options: "Unpack[SearchO
     from transduce.translation.search_method import search_method
 
     greedy, sample, beam = options["greedy"], options["sample"], options["beam"] or decoding.beam
+    flags: dict[str, Any] = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
+    if greedy or sample:
+        refuse_options({name: flags[name] for name in BEAM_OPTIONS}, "is for a beam search")
+    if not sample:
+        refuse_options({name: flags[name] for name in SAMPLE_OPTIONS}, "is for --sample")
     if greedy and sample:
         raise ValueError("--greedy and --sample exclude each other: choose one")
     if n_best > 1 and (greedy or sample):
