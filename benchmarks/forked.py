@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
+
 from transduce.commands import VERBS
 from transduce.commands import main as transduce
 
@@ -32,6 +34,7 @@ def preload() -> None:
     os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1"}
     for module in (*MODULES, *(f"transduce.commands.{verb}" for verb in VERBS)):
         importlib.import_module(module)
+    torch.set_num_threads(1)  # the variable is too late where torch is loaded; threads of OpenMP do not survive a fork
 
 
 class Limits(NamedTuple):

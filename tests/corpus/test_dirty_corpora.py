@@ -12,7 +12,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dirty_pieces import PIECES
-from transduce.corpus import DataSpec, Fault, Files, Planner, Position, Prepared, Tsv, open_store, prepare
+from transduce.corpus import (
+    DataSpec,
+    Fault,
+    Files,
+    Planner,
+    Position,
+    Prepared,
+    Tmx,
+    Tsv,
+    fingerprint,
+    open_store,
+    prepare,
+)
 from transduce.corpus.readers import read_byte_lines, read_byte_pairs
 from transduce.text.subwords import END, Bpe, Subwords
 
@@ -27,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("dirty")
 
 
-def prepared(folder: Path, spec: Tsv | Files, **settings: float) -> Prepared:
+def prepared(folder: Path, spec: Tsv | Files | Tmx, **settings: float) -> Prepared:
     data = DataSpec(train=(spec,), **settings)
     return prepare(data, Bpe(size=270), folder / "store", threads=1, say=lambda line: None)
 
@@ -115,6 +127,21 @@ def test_a_very_long_line_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "lines").write_bytes(b"a\n" + b"b" * 98 + b"\n" + b"c" * 100 + b"\n")
     with pytest.raises(ValueError, match=r"lines: line 3 is longer than 100 bytes"):
         list(read_byte_lines(tmp_path / "lines"))
+
+
+def test_a_file_that_is_no_corpus_is_refused_before_its_checksum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The checksum of 10 GB of zeros takes half a minute.
+    def checksum(path: Path) -> str:
+        raise AssertionError(f"{path} was read whole")
+
+    monkeypatch.setattr(fingerprint, "_checksum", checksum)
+    path = tmp_path / "memory.tmx"
+    path.write_bytes(bytes(1000))
+    memory = Tmx(tmx=str(path), languages=("en", "de"))
+    with pytest.raises(ValueError, match=r"memory\.tmx is not well-formed XML"):
+        prepared(tmp_path, memory)
 
 
 def test_a_line_of_a_megabyte_is_dropped_before_it_is_encoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

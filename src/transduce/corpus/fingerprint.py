@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from transduce.corpus.data import DataSpec
 from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, Hub, files_of, is_folder
-from transduce.corpus.readers import open_corpus_file
+from transduce.corpus.readers import open_corpus_file, read_byte_pairs
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 
 __all__ = ["VERSION", "FileChecksum", "checksums_of_corpora", "fingerprint_of", "time_of_change"]
@@ -56,7 +56,14 @@ def _grammar_version(corpus: CorpusSpec) -> int | None:
 
 
 def checksums_of_corpora(data: DataSpec, earlier: Sequence[FileChecksum]) -> list[FileChecksum]:
-    """Returns the checksum of each file of the corpora, from `earlier` where path, size and time are the same."""
+    """Returns the checksum of each file of the corpora, from `earlier` where path, size and time are the same.
+
+    The first pair of each corpus is read before the checksums, which take long for a large file: ValueError where the
+    file is no corpus.
+    """
+    for corpus in data.train:
+        if not isinstance(corpus, Hub):
+            next(read_byte_pairs(corpus), None)
     checksums = []
     for path in (path for corpus in data.train for path in files_of(corpus)):
         status = str(path), path.stat().st_size, time_of_change(path)

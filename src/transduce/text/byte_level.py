@@ -1,5 +1,6 @@
 """The byte alphabet of subwords: symbols, letters for bytes, and the splitting of text into words of bytes."""
 
+from functools import lru_cache
 from typing import Any
 
 import tokenizers
@@ -15,6 +16,7 @@ __all__ = [
     "SYMBOLS",
     "build_tokenizer",
     "byte_letters",
+    "parse_tokenizer",
 ]
 
 PAD, BEGIN, END = 0, 1, 2
@@ -63,3 +65,13 @@ def build_tokenizer(model: Any) -> tokenizers.Tokenizer:
         [decoders.Replace(CONTINUES, ""), decoders.ByteLevel(), decoders.Strip(" ", 1, 0)]
     )
     return tokenizer
+
+
+@lru_cache(maxsize=8)
+def parse_tokenizer(content: str) -> tokenizers.Tokenizer:
+    """Returns the tokenizer that a `tokenizer.json` describes; raises Exception where it describes none.
+
+    Equal contents share one tokenizer, which must not be changed: `tokenizers` 0.23 does not free about 1 MiB of each
+    tokenizer that has encoded text, so that a process which loads a model again and again would grow.
+    """
+    return tokenizers.Tokenizer.from_str(content)

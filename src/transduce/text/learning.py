@@ -10,7 +10,15 @@ from pydantic import Field
 from tokenizers import models, trainers
 
 from transduce.settings import Spec
-from transduce.text.byte_level import CONTINUES, LONGEST_WORD_IN_BYTES, PAD, SYMBOLS, build_tokenizer, byte_letters
+from transduce.text.byte_level import (
+    CONTINUES,
+    LONGEST_WORD_IN_BYTES,
+    PAD,
+    SYMBOLS,
+    build_tokenizer,
+    byte_letters,
+    parse_tokenizer,
+)
 from transduce.text.wordpiece import learn_wordpiece
 
 __all__ = ["MIN_SIZE", "Bpe", "SubwordsSpec", "WordPiece", "learn_tokenizer"]
@@ -79,7 +87,7 @@ def _learn_bpe(lines: Iterable[str], spec: Bpe) -> tokenizers.Tokenizer:
     tokenizer.train_from_iterator(iter(lines), trainer)
     description = json.loads(tokenizer.to_str())
     description["added_tokens"] = []  # the library would look for added tokens in every text
-    return tokenizers.Tokenizer.from_str(json.dumps(description, ensure_ascii=False))
+    return parse_tokenizer(json.dumps(description, ensure_ascii=False))
 
 
 def _learn_wordpiece(lines: Iterable[str], spec: WordPiece) -> tokenizers.Tokenizer:

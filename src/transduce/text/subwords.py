@@ -30,6 +30,7 @@ from transduce.text.byte_level import (
     PAD,
     SYMBOLS,
     byte_letters,
+    parse_tokenizer,
 )
 from transduce.text.learning import MIN_SIZE, Bpe, SubwordsSpec, WordPiece, learn_tokenizer
 
@@ -68,7 +69,7 @@ class Subwords:
     def parse(cls, content: bytes, *, place: str) -> "Subwords":
         """Reads the content of a file that `save` wrote; errors call the file `place`."""
         try:
-            subwords = cls(tokenizers.Tokenizer.from_str(content.decode()))
+            subwords = cls(parse_tokenizer(content.decode()))
             subwords._check()
         except Exception as error:  # the library raises no narrower class
             raise ValueError(
