@@ -1,0 +1,183 @@
+"""Trees of phrases in brackets: read, write and clean them.
+
+A tree file has brackets of any make: one tree a line or several lines a tree, with or without an empty outer label.
+Reading loses nothing but white space. Cleaning, which parsers are trained and measured on, is a step of its own:
+`clean_tree`.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+__all__ = [
+    "MAX_DEPTH",
+    "NumberedTree",
+    "Tree",
+    "bare_label",
+    "clean_tree",
+    "escape_word",
+    "format_tree",
+    "parse_tree",
+    "preterminals",
+    "read_trees",
+    "unescape_word",
+]
+
+MAX_DEPTH = 400
+"""The deepest tree that is read; the deepest of the Penn Treebank has some forty levels."""
+
+OUTER_LABELS = ("", "TOP", "ROOT", "S1", "VROOT")
+"""Labels around a whole tree, which are no phrases."""
+
+EMPTY_ELEMENT = "-NONE-"
+"""The part of speech of traces and other elements that are no words of the sentence."""
+
+# How the Penn Treebank writes brackets that are words.
+ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+BRACKETS = {bracket: escape for escape, bracket in ESCAPES.items()}
+
+_PIECE = re.compile(r"[()]|[^\s()]+")
+_COMMENT = re.compile(r"\s*(?:[#%;]|\*x\*)")  # of Treebank files and of other tools
+
+
+class Tree(NamedTuple):
+    """A node: a phrase with its parts, or a part of speech with one word."""
+
+    label: str  # "" of an outer bracket without a label
+    children: "tuple[Tree | str, ...]"
+
+    @property
+    def is_preterminal(self) -> bool:
+        """Whether the node is a part of speech over one word."""
+        return len(self.children) == 1 and isinstance(self.children[0], str)
+
+
+class NumberedTree(NamedTuple):
+    """A tree and the number of the line on which it begins, from 1."""
+
+    line: int
+    tree: Tree
+
+
+def read_trees(lines: Iterable[str], name: str) -> Iterator[NumberedTree]:
+    """Yields every tree of a file called `name`.
+
+    Lines between trees that begin with `#`, `%`, `;` or `*x*` are comments. Raises ValueError with the line where
+    brackets do not match, or where text stands outside of brackets.
+    """
+    labels: list[str] = []  # of the open brackets
+    children: list[list[Tree | str]] = []  # of the open brackets
+    previous, first_line = "", 0
+    for number, line in enumerate(lines, start=1):
+        if not labels and _COMMENT.match(line):
+            continue
+        for piece in _PIECE.findall(line):
+            if piece == "(":
+                first_line = first_line if labels else number
+                labels.append("")
+                children.append([])
+                if len(labels) > MAX_DEPTH:
+                    raise ValueError(f"{name}: line {number}: more than {MAX_DEPTH} brackets are open: this is no tree")
+            elif not labels:
+                reason = "closes a bracket that none opens" if piece == ")" else f"has {piece[:40]!r} outside of a tree"
+                raise ValueError(f"{name}: line {number} {reason}; mend the line, or remove it")
+            elif piece == ")":
+                tree = Tree(labels.pop(), tuple(children.pop()))
+                if labels:
+                    children[-1].append(tree)
+                else:
+                    yield NumberedTree(first_line, tree)
+            elif previous == "(":
+                labels[-1] = piece
+            else:
+                children[-1].append(piece)
+            previous = piece
+    if labels:
+        raise ValueError(
+            f"{name}: the tree that begins on line {first_line} lacks {len(labels)} closing brackets; mend it, or "
+            "remove it"
+        )
+
+
+def parse_tree(text: str) -> Tree:
+    """Returns the one tree of `text`; raises ValueError where it has none or several."""
+    trees = [tree for _, tree in read_trees([text], "the text")]
+    if len(trees) != 1:
+        raise ValueError(f"{text[:60]!r} has {len(trees)} trees; give one")
+    return trees[0]
+
+
+def format_tree(tree: Tree) -> str:
+    """Returns a tree on one line, from which `parse_tree` reads the same tree."""
+    parts = (child if isinstance(child, str) else format_tree(child) for child in tree.children)
+    return f"({' '.join((tree.label, *parts))})"
+
+
+def preterminals(tree: Tree) -> list[Tree]:
+    """Returns the parts of speech with their words, from left to right; one with several words as one for each.
+
+    Raises ValueError where a word has no part of speech of its own, or a bracket is empty.
+    """
+    if _has_only_words(tree):
+        return [tree._replace(children=(word,)) for word in tree.children]
+    if not tree.children:
+        raise ValueError(f"the bracket ({tree.label}) is empty; remove it")
+    nodes = []
+    for child in tree.children:
+        if isinstance(child, str):
+            raise ValueError(f"the word {child!r} in ({tree.label} …) has no part of speech; write (TAG {child})")
+        nodes += preterminals(child)
+    return nodes
+
+
+def bare_label(label: str) -> str:
+    """Returns a label without function tags and indices: NP of NP-SBJ-1 and of NP=2; -NONE- and -LRB- are whole."""
+    if label.startswith("-"):
+        return label
+    return re.split(r"[-=|]", label, maxsplit=1)[0]
+
+
+def clean_tree(tree: Tree) -> Tree | None:
+    """Returns a tree as parsers learn it; None where nothing is left of it.
+
+    Removes traces and the phrases that have nothing else, function tags, indices and an outer label, and collapses a
+    phrase that is the only part of a phrase with the same label. A part of speech with several words becomes one for
+    each. Raises ValueError where a word has no part of speech.
+    """
+    preterminals(tree)
+    nodes = _clean(tree)
+    while len(nodes) == 1 and nodes[0].label in OUTER_LABELS and not nodes[0].is_preterminal:
+        nodes = [child for child in nodes[0].children if isinstance(child, Tree)]
+    if len(nodes) > 1:  # an outer bracket with several parts is kept, as a phrase
+        return Tree("TOP", tuple(nodes))
+    return nodes[0] if nodes else None
+
+
+def _clean(tree: Tree) -> list[Tree]:
+    """Returns what a node becomes without traces, function tags and chains of one label: one node, several or none."""
+    label = bare_label(tree.label)
+    if _has_only_words(tree):
+        return [] if label == EMPTY_ELEMENT else [Tree(label, (word,)) for word in tree.children]
+    children = [kept for child in tree.children if isinstance(child, Tree) for kept in _clean(child)]
+    if len(children) == 1 and children[0].label == label and not children[0].is_preterminal:
+        return children
+    return [Tree(label, tuple(children))] if children else []
+
+
+def _has_only_words(tree: Tree) -> bool:
+    """Whether a node is a part of speech; a few of CRAFT have several words."""
+    return bool(tree.children) and all(isinstance(child, str) for child in tree.children)
+
+
+def escape_word(word: str) -> str:
+    """Returns a word as trees write it: brackets as -LRB- and the like, inside of longer words too."""
+    return "".join(BRACKETS.get(letter, letter) for letter in word)
+
+
+def unescape_word(word: str) -> str:
+    r"""Returns a word of a tree as text has it: brackets, plain quotation marks, and `\/` and `\*` without backslash."""
+    if word in ("``", "''"):
+        return '"'
+    for escape, bracket in ESCAPES.items():
+        word = word.replace(escape, bracket)
+    return word.replace("\\/", "/").replace("\\*", "*")
