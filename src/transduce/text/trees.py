@@ -175,7 +175,7 @@ def escape_word(word: str) -> str:
 
 
 def unescape_word(word: str) -> str:
-    r"""Returns a word of a tree as text has it: brackets, plain quotation marks, and `\/` and `\*` without backslash."""
+    r"""Returns a word of a tree as text has it: brackets, plain quotation marks, no backslash before `/` and `*`."""
     if word in ("``", "''"):
         return '"'
     for escape, bracket in ESCAPES.items():
