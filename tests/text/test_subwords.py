@@ -170,12 +170,23 @@ def _shifted(text: str) -> str:
     return text.replace("⟨s⟩", "<s>")
 
 
-@pytest.mark.parametrize("damage", [_cut_short, _without_a_byte, _shifted, lambda text: "{}", lambda text: "\udcff"])
+def _with_a_prefix(text: str) -> str:
+    # On which the library panics: its exception is no `Exception`.
+    return text.replace('"continuing_subword_prefix": null', '"continuing_subword_prefix": "0123456789"')
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [_cut_short, _without_a_byte, _shifted, _with_a_prefix, lambda text: "{}", lambda text: "\udcff"],
+)
 def test_a_damaged_file_is_named(subwords: Subwords, damage: object, tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
     subwords.save(path)
     assert callable(damage)
-    path.write_text(damage(path.read_text("utf-8")), "utf-8", errors="surrogateescape")
+    damaged = damage(path.read_text("utf-8"))
+    if damaged == path.read_text("utf-8"):
+        pytest.skip("WordPiece has this setting")
+    path.write_text(damaged, "utf-8", errors="surrogateescape")
     with pytest.raises(ValueError, match=r"tokenizer\.json holds no subwords of transduce, or is damaged"):
         Subwords.load(path)
 

@@ -71,7 +71,10 @@ class Subwords:
         try:
             subwords = cls(parse_tokenizer(content.decode()))
             subwords._check()
-        except Exception as error:  # the library raises no narrower class
+        except BaseException as error:
+            # The library raises `Exception`, and for some files `PanicException`, which is none and has no module.
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
             raise ValueError(
                 f"{place} holds no subwords of transduce, or is damaged ({error}); "
                 "take the file from a backup, or prepare and train again"
@@ -123,7 +126,7 @@ class Subwords:
         if not words:
             return []
         (ids,) = self._encode_uncached([" ".join(words)])
-        starts = np.flatnonzero(self._after_space[ids]).tolist()
+        starts = np.flatnonzero(self.begins_word[ids]).tolist()
         return [ids[start:stop] for start, stop in zip(starts, [*starts[1:], len(ids)], strict=True)]
 
     def encode_with_dropout(
@@ -194,7 +197,7 @@ class Subwords:
         return max(map(len, self._bytes))
 
     @cached_property
-    def _after_space(self) -> NDArray[np.bool_]:
+    def begins_word(self) -> NDArray[np.bool_]:
         """Whether each id begins with a space, as only the first id of a word does."""
         return np.array([subword.startswith(b" ") for subword in self._bytes])
 
