@@ -1,13 +1,15 @@
 """`transduce measure` and the reading of its files."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from transduce.commands.measure import measure
-from transduce.measure import compare, scores
+from transduce.measure import bracket_scores, compare, compare_brackets, scores
 from transduce.text.lines import read_lines
 
 app = typer.Typer()
@@ -135,3 +137,96 @@ def test_a_tokeniser_that_lacks_its_package_is_named(folder, monkeypatch):
     monkeypatch.setattr("transduce.measure.metrics.BLEU", Missing)
     with pytest.raises(ValueError, match="cannot tokenise 'ja-mecab': needs a package"):
         run("--reference", "reference", "--tokenize", "ja-mecab", "--language", "de", "output")
+
+
+GOLD_TREES = ["(S (NP (DT the) (NN cat)) (VP (VBD sat)) (. .))", "(TOP (X (UH oh)))", "(S (NP (PRP it)) (VP (VBZ is)))"]
+OUTPUT_TREES = ["(S (NP (DT the)) (VP (NN cat) (VBD sat)) (. .))", "", "(S (NP (PRP he)) (VP (VBZ is)))"]
+
+
+@pytest.fixture
+def trees(folder):
+    (folder / "gold").write_text("\n".join(GOLD_TREES) + "\n")
+    (folder / "mrg").write_text("\n\n".join(f"( {tree} )".replace(" (VP", "\n  (VP") for tree in GOLD_TREES) + "\n")
+    (folder / "trees").write_text("\n".join(OUTPUT_TREES) + "\n")
+    (folder / "p.prm").write_text("EQ_WORD he it\nCUTOFF_LEN 2\n")
+    return folder
+
+
+def brackets(*arguments: str, stdin: str | None = None) -> str:
+    return run("--metric", "brackets", "--reference", "gold", *arguments, stdin=stdin)
+
+
+@pytest.mark.parametrize("output", [["trees"], ["-"]])
+def test_brackets_as_json(trees, output):
+    printed = json.loads(brackets("--json", *output, stdin="\n".join(OUTPUT_TREES)))["brackets"]
+    score = bracket_scores(GOLD_TREES, OUTPUT_TREES, bootstrap=1000)
+    assert printed == score.as_object()
+    assert printed["score"] == pytest.approx(100 / 3)
+    assert printed["f1_with_errors"] == pytest.approx(200 / 10)
+    assert [printed[name] for name in ("sentences", "valid", "errors", "skipped")] == [3, 1, 1, 1]
+    assert printed["low"] <= printed["score"] <= printed["high"]
+    assert printed["up_to_40"] == {key: printed[key] for key in printed["up_to_40"]}
+    assert printed["up_to_40"].keys() | {"signature", "low", "high", "up_to_40"} == printed.keys()
+
+
+def test_brackets_as_a_table(trees):
+    first, title, *rows = brackets("trees").rstrip().split("\n")
+    assert first.split()[:2] == ["brackets", "33.33"]
+    assert "brackets|parameters:COLLINS|bs:1000|seed:12345|version:" in first
+    assert title.split() == ["all", "up", "to", "40", "words"]
+    table = dict(row.rsplit(maxsplit=2)[:2] for row in rows)
+    assert table["F1"] == table["recall"] == table["precision"] == "33.33"
+    assert (table["sentences"], table["errors"], table["average crossing"]) == ("3", "1", "1.00")
+
+
+def test_brackets_of_a_parameter_file(trees):
+    printed = json.loads(brackets("--json", "--parameters", "p.prm", "--bootstrap", "20", "trees"))["brackets"]
+    assert (printed["valid"], printed["up_to_2"]["valid"], printed["up_to_2"]["sentences"]) == (2, 1, 2)
+    assert printed["signature"].startswith("brackets|parameters:p-")
+    assert "bs:20|" in printed["signature"]
+
+
+def test_brackets_of_trees_over_several_lines(trees):
+    printed = json.loads(run("--metric", "brackets", "--reference", "mrg", "--json", "gold"))["brackets"]
+    assert (printed["score"], printed["complete_match"], printed["valid"]) == (100, 100, 3)
+    assert json.loads(brackets("--json", "mrg"))["brackets"]["score"] == 100
+
+
+def test_two_outputs_of_trees_are_compared(trees):
+    printed = json.loads(brackets("--json", "--bootstrap", "70", "trees", "gold"))
+    comparison = compare_brackets([OUTPUT_TREES, GOLD_TREES], GOLD_TREES, bootstrap=70)
+    (difference,) = comparison.differences
+    other = {"output": "gold", **difference.score.as_object(), "delta": difference.delta, "p": difference.p}
+    assert printed == {"brackets": {"output": "trees", **comparison.baseline.as_object(), "compared": [other]}}
+    title, first, second = brackets("trees", "gold").rstrip().split("\n")
+    assert title.startswith("brackets  brackets|parameters:COLLINS|bs:1000|")
+    assert first.split()[:2] == ["trees", "33.33"]
+    assert first.endswith("not scored 2  baseline")
+    assert second.split()[:2] == ["gold", "100.00"]
+    assert "+66.67, p = " in second
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--metric", "brackets,bleu"], "brackets measures trees, which are no translations: give no other metric"),
+        (["--metric", "brackets", "--reference", "gold"], "give no other metric, one reference"),
+        (["--metric", "brackets", "--tokenize", "zh"], "--tokenize zh: it is for translations, not for brackets"),
+        (["--metric", "brackets", "--language", "de"], "--language de: it is for translations, not for brackets"),
+        (["--parameters", "p.prm"], "--parameters p.prm: it is for the metric brackets"),
+        (["--metric", "brackets", "--parameters", "gold"], r"gold: line 1: \(S is no parameter"),
+        (["--metric", "brackets", "reference"], "reference: line 1 has 'the' outside of a tree"),
+    ],
+)
+def test_what_does_not_go_with_brackets_is_refused(trees, arguments, message):
+    (trees / "reference").write_text("the cat\nsat\n")
+    with pytest.raises(ValueError, match=message):
+        run("--reference", "gold", *arguments, *([] if "reference" in arguments[2:] else ["trees"]))
+
+
+def test_the_command_names_sentences_that_are_not_scored(trees):
+    program = [sys.executable, "-m", "transduce", "measure", "--metric", "brackets", "--reference", "gold", "trees"]
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout.startswith("brackets   33.33")
+    assert "2 of 3 sentences of the output are not scored" in ended.stderr
+    assert "(sentence 2: no words; sentence 3: 'he', not 'it')" in ended.stderr

@@ -4,37 +4,42 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transduce.commands.bracket_table import bracket_table, format_brackets
 from transduce.commands.options import JsonOption, refuse_options
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
-    from transduce.measure import Comparison, Score
+    from transduce.measure import BracketComparison, Comparison, Score
 
 __all__ = ["measure"]
 
-RESAMPLES = 1000  # of a comparison
+RESAMPLES = 1000  # of a comparison, and of brackets
 
 
 def measure(
     outputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="OUTPUT...", help="Translations, one a line; standard input if - or nothing is given."),
+        typer.Argument(metavar="OUTPUT...", help="Translations or trees; standard input if - or nothing is given."),
     ] = None,
     *,
     reference: Annotated[
         list[str], typer.Option(metavar="FILE", help="References; again for another reference of each line.")
     ],
     metric: Annotated[
-        str, typer.Option(help="One or several of bleu,chrf,ter,bleu-lowercased-tokenised,bleu-paper.")
+        str, typer.Option(help="One or several of bleu,chrf,ter,bleu-lowercased-tokenised,bleu-paper; or brackets.")
     ] = "bleu",
     language: Annotated[
-        str | None, typer.Option(help="Language of the outputs, such as de; the last two metrics need it.")
+        str | None, typer.Option(help="Language of the outputs, such as de; two metrics need it.")
     ] = None,
     tokenize: Annotated[
         str | None, typer.Option(help="Tokeniser of bleu, one of sacreBLEU's; 13a if not given.")
     ] = None,
+    parameters: Annotated[
+        str | None, typer.Option(metavar="FILE", help="EVALB's parameter file for brackets; COLLINS if not given.")
+    ] = None,
     bootstrap: Annotated[
-        int | None, typer.Option(help="Resamples for confidence intervals and the paired test (there 1000).")
+        int | None,
+        typer.Option(help="Resamples for confidence intervals and the paired test (there and for brackets 1000)."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -43,9 +48,17 @@ def measure(
     from transduce.text.lines import read_texts
 
     paths = outputs or ["-"]
+    metrics = [name.strip() for name in metric.split(",")]
+    if "brackets" in metrics:
+        if len(metrics) > 1 or len(reference) > 1:
+            raise ValueError("brackets measures trees, which are no translations: give no other metric, one reference")
+        refuse_options({"--tokenize": tokenize, "--language": language}, "is for translations, not for brackets")
+        resamples = RESAMPLES if bootstrap is None else bootstrap
+        _measure_brackets(paths, reference[0], parameters, resamples, as_json=as_json)
+        return
+    refuse_options({"--parameters": parameters}, "is for the metric brackets")
     texts = read_texts(*paths, *reference)
     systems, references = texts[: len(paths)], texts[len(paths) :]
-    metrics = [name.strip() for name in metric.split(",")]
     if "bleu" not in metrics:
         refuse_options({"--tokenize": tokenize}, "is for the metric bleu")
     if len(systems) == 1:
@@ -94,3 +107,53 @@ def _format(score: "Score") -> str:
     """Returns a score with its confidence interval."""
     interval = "" if score.low is None else f"  [{score.low:.2f}, {score.high:.2f}]"
     return f"{score.score:6.2f}{interval}"
+
+
+def _measure_brackets(
+    paths: list[str], reference: str, parameters: str | None, resamples: int, *, as_json: bool
+) -> None:
+    """Reads trees and prints their scores; the first of several outputs is the baseline of the others."""
+    from transduce.measure import (
+        COLLINS,
+        bracket_scores,
+        compare_brackets,
+        parse_parameters,
+        read_gold_trees,
+        read_output_trees,
+    )
+    from transduce.text.lines import read_lines, read_texts
+
+    chosen = COLLINS if parameters is None else parse_parameters(read_lines(parameters), parameters)
+    gold_lines, *texts = read_texts(reference, *paths)
+    gold = read_gold_trees(gold_lines, reference)
+    outputs = [read_output_trees(lines, path, gold) for path, lines in zip(paths, texts, strict=True)]
+    if len(outputs) == 1:
+        score = bracket_scores(gold.sentences, outputs[0], chosen, resamples)
+        print(json_text({"brackets": score.as_object()}, indent=2) if as_json else bracket_table(score))
+        return
+    comparison = compare_brackets(outputs, gold.sentences, chosen, resamples)
+    if as_json:
+        print(json_text({"brackets": _compared_brackets(comparison, paths)}, indent=2))
+    else:
+        _print_compared_brackets(comparison, paths)
+
+
+def _compared_brackets(comparison: "BracketComparison", paths: list[str]) -> dict[str, object]:
+    """Returns the baseline's score with its file as `output`; `compared` lists the other outputs, `delta` and `p`."""
+    others = [
+        {"output": path, **score.as_object(), "delta": delta, "p": p}
+        for path, (score, delta, p) in zip(paths[1:], comparison.differences, strict=True)
+    ]
+    return {"output": paths[0], **comparison.baseline.as_object(), "compared": others}
+
+
+def _print_compared_brackets(comparison: "BracketComparison", paths: list[str]) -> None:
+    """Prints the signature, and for each output F1, recall, precision and the difference from the first."""
+    width = max(map(len, paths))
+    differences = ["baseline", *(f"{delta:+.2f}, p = {p:.4f}" for _, delta, p in comparison.differences)]
+    scores = [comparison.baseline, *(score for score, _, _ in comparison.differences)]
+    print(f"brackets  {comparison.baseline.signature}")
+    for path, score, difference in zip(paths, scores, differences, strict=True):
+        parts = f"recall {score.recall:.2f}  precision {score.precision:.2f}"
+        failed = score.totals.sentences - score.totals.valid
+        print(f"  {path:{width}}  {format_brackets(score)}  {parts}  not scored {failed:,}  {difference}")

@@ -1,14 +1,42 @@
-"""Scores of texts by the field's metrics, and tests of significance. This room needs no model and no torch."""
+"""Scores of texts and trees by the field's metrics, and tests of significance; needs no model and no torch."""
 
+from transduce.measure.bracket_files import GoldTrees, read_gold_trees, read_output_trees
+from transduce.measure.bracket_parameters import COLLINS, BracketParameters, parse_parameters
+from transduce.measure.bracket_scores import (
+    BracketComparison,
+    BracketDifference,
+    BracketScore,
+    BracketTotals,
+    bracket_f1,
+    bracket_scores,
+    compare_brackets,
+)
+from transduce.measure.brackets import BracketCounts, BracketStatus, count_sentences
 from transduce.measure.metrics import METRICS, metric_named
 from transduce.measure.scores import Comparison, Difference, Score, compare, scores
 
 __all__ = [
+    "COLLINS",
     "METRICS",
+    "BracketComparison",
+    "BracketCounts",
+    "BracketDifference",
+    "BracketParameters",
+    "BracketScore",
+    "BracketStatus",
+    "BracketTotals",
     "Comparison",
     "Difference",
+    "GoldTrees",
     "Score",
+    "bracket_f1",
+    "bracket_scores",
     "compare",
+    "compare_brackets",
+    "count_sentences",
     "metric_named",
+    "parse_parameters",
+    "read_gold_trees",
+    "read_output_trees",
     "scores",
 ]

@@ -1,0 +1,66 @@
+"""Gold and output trees for the bracket measure from files: one tree a line, or trees over several lines."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from transduce.measure.brackets import TreeLine
+from transduce.text.trees import read_trees
+
+__all__ = ["GoldTrees", "read_gold_trees", "read_output_trees"]
+
+
+class GoldTrees(NamedTuple):
+    """The gold trees of a file; `places` are the lines of the sentences, from 0, where a line is a sentence."""
+
+    sentences: list[TreeLine]
+    lines: int  # of the file
+    places: list[int]
+
+
+def read_gold_trees(lines: Sequence[str], name: str) -> GoldTrees:
+    """Returns the gold trees in the lines of the file `name`, without empty lines and comments.
+
+    Where the brackets of every line match, a line is a sentence; otherwise a tree is a sentence. Raises ValueError
+    with the line where brackets do not match.
+    """
+    numbered = list(read_trees(lines, name))
+    if not _is_line_by_line(lines):
+        return GoldTrees([tree for _, tree in numbered], len(lines), [])
+    places = sorted({line - 1 for line, _ in numbered})
+    return GoldTrees([lines[place] for place in places], len(lines), places)
+
+
+def read_output_trees(lines: Sequence[str], name: str, gold: GoldTrees) -> list[TreeLine]:
+    """Returns the output for each sentence of `gold` in the lines of the file `name`.
+
+    An empty line is a missing tree. Lines that are no trees, as a parser may write them, are sentences too where the
+    file has as many lines as sentences, or as many lines as the file of gold. Raises ValueError where the file has
+    another number of sentences.
+    """
+    count = len(gold.sentences)
+    if not _is_line_by_line(lines) and len(trees := _readable_trees(lines)) == count:
+        return list(trees)
+    if len(lines) == gold.lines and gold.places:
+        return [lines[place] for place in gold.places]
+    if len(lines) == count:
+        return list(lines)
+    sentences = read_gold_trees(lines, name).sentences
+    if len(sentences) != count:
+        raise ValueError(
+            f"{name} has {len(lines):,} lines with {len(sentences):,} sentences, but the reference has {count:,}; "
+            "write one tree a line, and an empty line for a tree that is missing"
+        )
+    return sentences
+
+
+def _readable_trees(lines: Sequence[str]) -> list[TreeLine]:
+    """Returns the trees of a file with several lines a tree; none where the file is broken."""
+    try:
+        return [tree for _, tree in read_trees(lines, "")]
+    except ValueError:
+        return []
+
+
+def _is_line_by_line(lines: Sequence[str]) -> bool:
+    """Whether every line closes as many brackets as it opens."""
+    return all(line.count("(") == line.count(")") for line in lines)

@@ -1,0 +1,266 @@
+"""Recall, precision and F1 of brackets over a corpus, with confidence intervals and the paired bootstrap test."""
+
+import logging
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.measure.bracket_parameters import COLLINS, BracketParameters
+from transduce.measure.brackets import BracketCounts, BracketStatus, TreeLine, count_sentences
+
+__all__ = [
+    "BracketComparison",
+    "BracketDifference",
+    "BracketScore",
+    "BracketTotals",
+    "bracket_f1",
+    "bracket_scores",
+    "bracket_totals",
+    "compare_brackets",
+]
+
+_log = logging.getLogger(__name__)
+
+SEED = 12345  # of the bootstrap, as sacreBLEU's
+CONFIDENCE = (0.025, 0.975)  # the quantiles of a 95 % interval
+CHUNK = 1 << 20  # sentences that are drawn at a time, which bounds the memory
+NAMED_SENTENCES = 5  # that the warning of sentences that are not valid names
+
+
+class BracketTotals(NamedTuple):
+    """What EVALB's summary has, in per cent where no unit is named, over the valid sentences.
+
+    EVALB excludes the sentences that are not valid. `f1_with_errors` counts their gold brackets as not found.
+    """
+
+    f1: float
+    recall: float
+    precision: float
+    f1_with_errors: float
+    complete_match: float  # sentences with neither a missing nor a superfluous bracket
+    average_crossing: float  # crossing brackets a sentence
+    no_crossing: float  # sentences
+    two_or_less_crossing: float  # sentences
+    tagging_accuracy: float
+    sentences: int
+    valid: int
+    errors: int
+    skipped: int
+    put_back: int  # valid sentences that EVALB excludes for the tags of their punctuation
+    f1_without_put_back: float  # F1 as EVALB has it, without those sentences
+    matched: int
+    gold: int
+    output: int
+
+
+class BracketScore(NamedTuple):
+    """The totals of all sentences and of the short ones, and the 95 % confidence interval of F1.
+
+    The interval is None without bootstrap.
+    """
+
+    totals: BracketTotals
+    short: BracketTotals  # sentences of at most `cutoff` words
+    cutoff: int
+    signature: str
+    low: float | None
+    high: float | None
+
+    @property
+    def f1(self) -> float:
+        """F1 of all valid sentences, in per cent."""
+        return self.totals.f1
+
+    @property
+    def recall(self) -> float:
+        """Recall of all valid sentences, in per cent."""
+        return self.totals.recall
+
+    @property
+    def precision(self) -> float:
+        """Precision of all valid sentences, in per cent."""
+        return self.totals.precision
+
+    def as_object(self) -> dict[str, Any]:
+        """Returns the score as JSON has it: F1 is `score`, and the short sentences are an object of their own."""
+        score, short = self.totals._asdict(), self.short._asdict()
+        return {
+            "score": score.pop("f1"),
+            "signature": self.signature,
+            "low": self.low,
+            "high": self.high,
+            **score,
+            f"up_to_{self.cutoff}": {"score": short.pop("f1"), **short},
+        }
+
+
+class BracketDifference(NamedTuple):
+    """The score of a parser, the difference of its F1 from the baseline, and the p-value as of `Difference`."""
+
+    score: BracketScore
+    delta: float
+    p: float
+
+
+class BracketComparison(NamedTuple):
+    """The score of the baseline, and the difference of every other parser, in their order."""
+
+    baseline: BracketScore
+    differences: tuple[BracketDifference, ...]
+
+
+def bracket_f1(gold: Sequence[TreeLine], output: Sequence[TreeLine], parameters: BracketParameters = COLLINS) -> float:
+    """Returns F1 of the brackets of valid sentences, in per cent, and logs nothing; raises as `count_sentences`."""
+    return bracket_totals(count_sentences(gold, output, parameters)).f1
+
+
+def bracket_scores(
+    gold: Sequence[TreeLine],
+    output: Sequence[TreeLine],
+    parameters: BracketParameters = COLLINS,
+    bootstrap: int | None = None,
+) -> BracketScore:
+    """Returns the scores of trees against gold trees of the same sentences, in their order.
+
+    `bootstrap` is the number of resamples for the confidence interval; None leaves the interval out. Sentences that
+    are not valid are logged as a warning. Raises ValueError for unequal numbers of sentences, where there is none, and
+    where a gold tree cannot be read.
+    """
+    counts = _checked_counts(gold, output, parameters, bootstrap, "the output")
+    return _score(counts, parameters, bootstrap, None if bootstrap is None else resampled_f1(counts, bootstrap))
+
+
+def compare_brackets(
+    systems: Sequence[Sequence[TreeLine]],
+    gold: Sequence[TreeLine],
+    parameters: BracketParameters = COLLINS,
+    bootstrap: int = 1000,
+) -> BracketComparison:
+    """Compares the trees of `systems` by F1, with a paired bootstrap test (Koehn 2004).
+
+    The first system is the baseline. The other arguments are those of `bracket_scores`.
+    """
+    counts = [
+        _checked_counts(gold, output, parameters, bootstrap, f"output {number}")
+        for number, output in enumerate(systems, start=1)
+    ]
+    resamples = [resampled_f1(each, bootstrap) for each in counts]
+    baseline, *others = (_score(each, parameters, bootstrap, f1) for each, f1 in zip(counts, resamples, strict=True))
+    differences = (
+        BracketDifference(score, score.f1 - baseline.f1, _p_value(score.f1 - baseline.f1, f1 - resamples[0]))
+        for score, f1 in zip(others, resamples[1:], strict=True)
+    )
+    return BracketComparison(baseline, tuple(differences))
+
+
+def _checked_counts(
+    gold: Sequence[TreeLine],
+    output: Sequence[TreeLine],
+    parameters: BracketParameters,
+    bootstrap: int | None,
+    name: str,
+) -> list[BracketCounts]:
+    """Returns the counts of an output called `name`, and logs the sentences that are not valid."""
+    if not gold:
+        raise ValueError("the reference has no trees; there is nothing to measure")
+    if bootstrap is not None and bootstrap < 2:
+        raise ValueError(f"bootstrap is {bootstrap}: an interval needs at least 2 resamples, usually 1,000")
+    counts = count_sentences(gold, output, parameters)
+    failed = [(number, each) for number, each in enumerate(counts, start=1) if each.status]
+    if failed:
+        shown = "; ".join(f"sentence {number}: {each.reason}" for number, each in failed[:NAMED_SENTENCES])
+        _log.warning(
+            "warning: %s of %s sentences of %s are not scored, and f1_with_errors counts their gold brackets as "
+            "not found (%s%s)",
+            f"{len(failed):,}",
+            f"{len(counts):,}",
+            name,
+            shown,
+            "; …" if len(failed) > NAMED_SENTENCES else "",
+        )
+    return counts
+
+
+def _score(
+    counts: Sequence[BracketCounts],
+    parameters: BracketParameters,
+    bootstrap: int | None,
+    resamples: NDArray[np.float64] | None,
+) -> BracketScore:
+    """Returns the score of counted sentences; `resamples` is F1 of each resample."""
+    low, high = (None, None) if resamples is None else np.quantile(resamples, CONFIDENCE).tolist()
+    seed = "" if bootstrap is None else f"|bs:{bootstrap}|seed:{SEED}"
+    return BracketScore(
+        totals=bracket_totals(counts),
+        short=bracket_totals([each for each in counts if each.length <= parameters.cutoff]),
+        cutoff=parameters.cutoff,
+        signature=f"brackets|parameters:{parameters.signature}{seed}|version:{version('transduce')}",
+        low=low,
+        high=high,
+    )
+
+
+def bracket_totals(counts: Sequence[BracketCounts]) -> BracketTotals:
+    """Returns the totals of counted sentences."""
+    valid = [each for each in counts if each.status == BracketStatus.VALID]
+    matched, gold, output = _sums(valid)
+    missed = sum(each.missed for each in counts)
+    evalb = [each for each in valid if not each.put_back]
+    return BracketTotals(
+        f1=_f1(matched, gold, output),
+        recall=_percent(matched, gold),
+        precision=_percent(matched, output),
+        f1_with_errors=_f1(matched, gold + missed, output),
+        complete_match=_percent(sum(each.matched == each.gold == each.output for each in valid), len(valid)),
+        average_crossing=_percent(sum(each.crossing for each in valid), len(valid)) / 100,
+        no_crossing=_percent(sum(each.crossing == 0 for each in valid), len(valid)),
+        two_or_less_crossing=_percent(sum(each.crossing <= 2 for each in valid), len(valid)),
+        tagging_accuracy=_percent(sum(each.tags for each in valid), sum(each.words for each in valid)),
+        sentences=len(counts),
+        valid=len(valid),
+        errors=sum(each.status == BracketStatus.ERROR for each in counts),
+        skipped=sum(each.status == BracketStatus.SKIPPED for each in counts),
+        put_back=len(valid) - len(evalb),
+        f1_without_put_back=_f1(*_sums(evalb)),
+        matched=matched,
+        gold=gold,
+        output=output,
+    )
+
+
+def _sums(counts: Sequence[BracketCounts]) -> tuple[int, int, int]:
+    """Returns the sums of matched, gold and output brackets."""
+    return sum(each.matched for each in counts), sum(each.gold for each in counts), sum(each.output for each in counts)
+
+
+def _percent(part: float, whole: float) -> float:
+    return 100 * part / whole if whole else 0.0
+
+
+def _f1(matched: int, gold: int, output: int) -> float:
+    return _percent(2 * matched, gold + output)
+
+
+def resampled_f1(counts: Sequence[BracketCounts], resamples: int) -> NDArray[np.float64]:
+    """Returns F1 of resamples of the sentences, which are the same for every output of as many sentences."""
+    columns = np.array([(each.matched, each.gold, each.output) for each in counts], dtype=np.int64)
+    generator = np.random.default_rng(SEED)
+    sums = np.empty((resamples, 3), dtype=np.int64)
+    rows = max(1, CHUNK // len(columns))
+    for first in range(0, resamples, rows):
+        part = sums[first : first + rows]
+        drawn = generator.integers(len(columns), size=(len(part), len(columns)))
+        part[:] = columns[drawn].sum(axis=1)
+    matched, gold, output = sums.T
+    return 200.0 * matched / np.maximum(gold + output, 1)
+
+
+def _p_value(delta: float, resampled: NDArray[np.float64]) -> float:
+    """Returns sacreBLEU's p-value of a difference from the differences of the resamples; 1 where there is none."""
+    if not delta:
+        return 1.0
+    sizes = np.abs(resampled)
+    return float((np.sum(sizes - sizes.mean() > abs(delta)) + 1) / (len(sizes) + 1))
