@@ -21,7 +21,7 @@ from matplotlib.patches import Rectangle
 
 from transduce.pictures.attention import AttentionMap
 
-__all__ = ["write_figure"]
+__all__ = ["figure_style", "write_figure"]
 
 INK, MUTED, EDGE = "#1c1d22", "#5d606b", "#d9d7d2"
 FONTS = ("DejaVu Sans", "Noto Sans", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Color Emoji")
@@ -42,7 +42,7 @@ def write_figure(attentions: Sequence[AttentionMap], texts: tuple[str, str], pat
     """Writes the figure of the attentions of a source and a target text; `kind` is png or svg."""
     # Without date and version, equal explanations give equal bytes.
     metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
-    with _figure_style():
+    with figure_style():
         figure = _build_figure(attentions, texts)
         width, height = figure.get_size_inches()
         dpi = min(180.0, float(np.sqrt(MAX_PIXELS / (width * height))))
@@ -50,7 +50,7 @@ def write_figure(attentions: Sequence[AttentionMap], texts: tuple[str, str], pat
 
 
 @contextmanager
-def _figure_style() -> Iterator[None]:
+def figure_style() -> Iterator[None]:
     """Keeps text as text in SVG and its ids repeatable; draws a glyph that no font has as a box, without a warning."""
     installed = {font.name for font in font_manager.fontManager.ttflist}
     style: Any = {
