@@ -19,6 +19,7 @@ from transduce.model.initialisation import Initialisation, initialise
 from transduce.model.kv_cache import DecodingContext, KeyValueCache
 from transduce.model.layers import DecoderLayer, EncoderLayer, LayerSpec
 from transduce.model.mixers import Mixer
+from transduce.model.next_word import NextWord, UnreadWords
 from transduce.model.positions import Learned, PositionsSpec, Sinusoidal
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.translation_model import (
@@ -52,6 +53,9 @@ class Transformer(BaseModelSpec):
         default="symbol",
         description="First input of the decoder: embedding of the begin symbol, or zeros (released code).",
     )
+    next_word: bool = Field(
+        default=False, description="Of parsers: the decoder's input also has the encoder's output at the next word."
+    )
     initialisation: Initialisation = Field(
         default="fused-glorot",
         description="Glorot with W^Q, W^K, W^V as one matrix (released code), Glorot for each matrix, or N(0, 0.02²).",
@@ -70,6 +74,7 @@ class Transformer(BaseModelSpec):
         decoder_layer = self.mixer.multiplications(self.d_model, length / 2, causal=True) + network
         decoder_layer += self.cross.multiplications(self.d_model, length) - key_value
         source = self.encoder_layers * encoder_layer + self.decoder_layers * key_value
+        source += self.next_word * self.d_model**2
         return source, self.decoder_layers * decoder_layer
 
     @property
@@ -107,6 +112,7 @@ class TransformerModel(TranslationModel):
         blank = spec.symbols.begin if spec.first_input == "zeros" else None
         self.source_embedding = Embedding(source, spec.positions.build(spec.d_model), spec.dropout)
         self.target_embedding = Embedding(target, spec.positions.build(spec.d_model), spec.dropout, blank)
+        self.next_word = NextWord(spec.d_model, vocabulary.source, vocabulary.target) if spec.next_word else None
         self.encoder = typed_module_list([EncoderLayer(spec.layer) for _ in range(spec.encoder_layers)])
         self.decoder = typed_module_list([DecoderLayer(spec.layer) for _ in range(spec.decoder_layers)])
         self.encoder_norm, self.decoder_norm = self._last_norm(), self._last_norm()
@@ -124,7 +130,7 @@ class TransformerModel(TranslationModel):
     ) -> Decoded:
         """Returns the decoder's states after each token of `target_in`, and the penalty of its experts."""
         encoded, penalties = self._encode(source, visible)
-        states = self.target_embedding(target_in)
+        states = self._decoder_input(source, encoded, target_in)
         for layer in self.decoder:
             states, penalty = layer(states, encoded, visible.unsqueeze(1))
             penalties.append(penalty)
@@ -153,7 +159,8 @@ class TransformerModel(TranslationModel):
         for layer in self.encoder:
             encoder.append(layer.attention_weights(states, mask))
             states, _ = layer(states, mask)
-        encoded, states = self.encoder_norm(states), self.target_embedding(target_in)
+        encoded = self.encoder_norm(states)
+        states = self._decoder_input(source, encoded, target_in)
         for decoder_layer in self.decoder:
             to_target, to_source = decoder_layer.attention_weights(states, encoded, mask)
             decoder.append(to_target)
@@ -168,12 +175,14 @@ class TransformerModel(TranslationModel):
         assert self.max_positions is None or max_length <= self.max_positions, (
             "the caller bounds `max_length` by the model's positions"
         )
+        memory, words = self._memory(source, visible)
         return DecoderState(
-            memory=self._source_key_values(source, visible),
+            memory=memory,
             visible=visible.unsqueeze(1),
             caches=tuple(KeyValueCache() for _ in self.decoder),
             rows=HypothesisRows.of(torch.arange(len(source), device=source.device), len(source)),
             ancestors=visible.new_zeros(len(source), 0),
+            words=words,
         )
 
     def step(
@@ -181,11 +190,28 @@ class TransformerModel(TranslationModel):
     ) -> tuple[Float[Tensor, "rows new vocabulary"], DecoderState]:
         """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
         visible, ancestors = state.masks(tokens.shape[1])
-        states = self.target_embedding(tokens, state.length)
+        states, words = self.target_embedding(tokens, state.length), state.words
+        if self.next_word is not None and words is not None:
+            next_words, words = self.next_word.read(tokens, words, state.rows.sentences)
+            states = states + next_words
         for layer, memory, cache in zip(self.decoder, state.memory, state.caches, strict=True):
             states, _ = layer(states, memory, state.visible, DecodingContext(cache, visible, state.rows))
         log_probabilities = self.readout(self.decoder_norm(states))
-        return log_probabilities, state._replace(ancestors=ancestors, length=state.length + tokens.shape[1])
+        length = state.length + tokens.shape[1]
+        return log_probabilities, state._replace(ancestors=ancestors, length=length, words=words)
+
+    def _decoder_input(
+        self,
+        source: Int[Tensor, "batch source"],
+        encoded: Float[Tensor, "batch source d_model"],
+        target_in: Int[Tensor, "batch target"],
+    ) -> Float[Tensor, "batch target d_model"]:
+        """Returns the input of the decoder for whole sentences."""
+        states: Tensor = self.target_embedding(target_in)
+        if self.next_word is None:
+            return states
+        sentences = torch.arange(len(source), device=source.device)
+        return states + self.next_word.read(target_in, self.next_word.start(source, encoded), sentences)[0]
 
     def _encode(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
@@ -197,15 +223,17 @@ class TransformerModel(TranslationModel):
             penalties.append(penalty)
         return self.encoder_norm(states), penalties
 
-    def _source_key_values(
+    def _memory(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
-    ) -> tuple[tuple[Keys, Values], ...]:
-        """Returns the keys and values of attention over the source, layer by layer.
+    ) -> tuple[tuple[tuple[Keys, Values], ...], UnreadWords | None]:
+        """Returns the keys and values of attention over the source, layer by layer, and the words for `next_word`.
 
         On a CPU it encodes `ENCODED_AT_ONCE` sentences at a time, padded to the longest of them only.
         """
         at_once = len(source) if source.is_cuda else ENCODED_AT_ONCE
         parts: list[list[tuple[Keys, Values]]] = [[] for _ in self.decoder]
+        words: list[UnreadWords] = []
+        length = source.shape[1]
         for tokens, mask in zip(source.split(at_once), visible.split(at_once), strict=True):
             if not source.is_cuda:
                 width = int(mask.any(0).nonzero().amax()) + 1
@@ -213,11 +241,13 @@ class TransformerModel(TranslationModel):
             encoded = self.encode(tokens, mask)
             for part, layer in zip(parts, self.decoder, strict=True):
                 part.append(layer.cross.project_key_value(encoded))
-        length = source.shape[1]
-        return tuple(
+            if self.next_word is not None:
+                words.append(self.next_word.start(tokens, encoded).padded(length))
+        memory = tuple(
             (_to_column_major(_concatenate(keys, length)), _concatenate(values, length))
             for keys, values in (zip(*part, strict=True) for part in parts)
         )
+        return memory, UnreadWords(*map(torch.cat, zip(*words, strict=True))) if words else None
 
     def _last_norm(self) -> nn.Module:
         """Builds the norm after the last layer: a LayerNorm with pre-norm, whose last sum is not normalised."""

@@ -1,4 +1,5 @@
-"""Search for translations over any stepper: beam search (section 6.1), greedy search, sampling, forced scoring."""
+"""Search for translations over any stepper: beam search (section 6.1), greedy search, sampling, forced scoring, and
+the constraint of parsing (section 6.3)."""
 
 from transduce.search.beam import Decoding, Hypothesis, beam_search, length_penalty
 from transduce.search.ensemble import Ensemble
@@ -6,8 +7,10 @@ from transduce.search.forced_prefix import ForcedPrefix
 from transduce.search.forced_scoring import forced_scores
 from transduce.search.greedy_and_sampling import Sampling, greedy_search, sample
 from transduce.search.stepper import SearchProblem, Stepper, StepperState, pad_rows
+from transduce.search.tree_constraint import MIN_EXTRA_LENGTH, TreeConstraint, TreeRules
 
 __all__ = [
+    "MIN_EXTRA_LENGTH",
     "Decoding",
     "Ensemble",
     "ForcedPrefix",
@@ -16,6 +19,8 @@ __all__ = [
     "SearchProblem",
     "Stepper",
     "StepperState",
+    "TreeConstraint",
+    "TreeRules",
     "beam_search",
     "forced_scores",
     "greedy_search",

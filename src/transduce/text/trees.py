@@ -21,6 +21,7 @@ __all__ = [
     "preterminals",
     "read_trees",
     "unescape_word",
+    "words_of",
 ]
 
 MAX_DEPTH = 400
@@ -93,10 +94,8 @@ def read_trees(lines: Iterable[str], name: str) -> Iterator[NumberedTree]:
                 children[-1].append(piece)
             previous = piece
     if labels:
-        raise ValueError(
-            f"{name}: the tree that begins on line {first_line} lacks {len(labels)} closing brackets; mend it, or "
-            "remove it"
-        )
+        missing = "a closing bracket" if len(labels) == 1 else f"{len(labels)} closing brackets"
+        raise ValueError(f"{name}: the tree that begins on line {first_line} lacks {missing}; mend it, or remove it")
 
 
 def parse_tree(text: str) -> Tree:
@@ -181,3 +180,8 @@ def unescape_word(word: str) -> str:
     for escape, bracket in ESCAPES.items():
         word = word.replace(escape, bracket)
     return word.replace("\\/", "/").replace("\\*", "*")
+
+
+def words_of(tree: Tree) -> list[str]:
+    """Returns the words of a cleaned tree as text has them."""
+    return [unescape_word(word) for node in preterminals(tree) for word in node.children if isinstance(word, str)]

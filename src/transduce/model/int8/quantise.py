@@ -136,4 +136,5 @@ def _is_covered(model: TransformerModel) -> bool:
     dot_products = all(
         isinstance(part, Attention) and isinstance(part.compatibility, ScaledDot | Dot) for part in attentions
     )
-    return dot_products and isinstance(network, FeedForward) and network.activation == "relu"
+    is_covered_network = isinstance(network, FeedForward) and network.activation == "relu"
+    return dot_products and is_covered_network and model.next_word is None

@@ -1,0 +1,77 @@
+"""Deterministic attention of parsers: the decoder is told which word of the sentence comes next (Ma et al. 2017)."""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+__all__ = ["NextWord", "UnreadWords"]
+
+
+class UnreadWords(NamedTuple):
+    """What the decoder reads words from: `vectors` and `begun` by sentence, `read` by row of a search.
+
+    `begun` counts the words that have begun up to each source token, and `read` the words whose part of speech has been
+    written.
+    """
+
+    vectors: Float[Tensor, "batch source d_model"]
+    begun: Int[Tensor, "batch source"]
+    read: Int[Tensor, " rows"]
+
+    def padded(self, length: int) -> "UnreadWords":
+        """Returns the words of sentences padded to `length` source tokens."""
+        missing = length - self.begun.shape[1]
+        # After the last token all words have begun.
+        begun = torch.cat([self.begun, self.begun[:, -1:].expand(-1, missing)], 1)
+        return self._replace(vectors=functional.pad(self.vectors, (0, 0, 0, missing)), begun=begun)
+
+    def pick(self, rows: Int[Tensor, " rows"], sentences: Int[Tensor, " remaining"] | None = None) -> "UnreadWords":
+        """Returns the words of the chosen rows, and of the remaining sentences only."""
+        if sentences is None:
+            return self._replace(read=self.read[rows])
+        return UnreadWords(self.vectors[sentences], self.begun[sentences], self.read[rows])
+
+
+class NextWord(nn.Module):
+    """Adds to each input of the decoder the encoder's output at the next word, times a matrix.
+
+    The next word is number n + 1 after n parts of speech; after the last one nothing is added. `begins_word` flags the
+    source tokens with which a word begins, and `is_tag` the target tokens that are parts of speech.
+    """
+
+    begins_word: Tensor
+    is_tag: Tensor
+
+    def __init__(self, d_model: int, source_size: int, target_size: int) -> None:
+        super().__init__()
+        self.project = nn.Linear(d_model, d_model, bias=False)
+        self.register_buffer("begins_word", torch.zeros(source_size, dtype=torch.bool), persistent=False)
+        self.register_buffer("is_tag", torch.zeros(target_size, dtype=torch.bool), persistent=False)
+
+    def set_words(self, begins_word: Bool[Tensor, " source_size"], is_tag: Bool[Tensor, " target_size"]) -> None:
+        """Sets the flags of the tokens, which follow from the vocabularies and are not stored with the weights."""
+        device = self.project.weight.device
+        self.begins_word, self.is_tag = begins_word.to(device), is_tag.to(device)
+
+    def start(self, source: Int[Tensor, "batch source"], encoded: Float[Tensor, "batch source d_model"]) -> UnreadWords:
+        """Returns the words of each sentence, none of them read."""
+        begun = self.begins_word[source].cumsum(1)
+        return UnreadWords(self.project(encoded), begun, begun.new_zeros(len(source)))
+
+    def read(
+        self, tokens: Int[Tensor, "rows new"], words: UnreadWords, sentences: Int[Tensor, " rows"]
+    ) -> tuple[Float[Tensor, "rows new d_model"], UnreadWords]:
+        """Returns the vector of the next word after each of `tokens`, and the words with `tokens` read.
+
+        `sentences` has the sentence of each row.
+        """
+        read = words.read.unsqueeze(1) + self.is_tag[tokens].cumsum(1)
+        begun = words.begun[sentences]
+        # The number of source tokens before the next word; all of them where no word is left.
+        places = (begun.unsqueeze(1) <= read.unsqueeze(2)).sum(2)
+        is_left = places < begun.shape[1]
+        vectors = words.vectors[sentences.unsqueeze(1), places.clamp(max=begun.shape[1] - 1)]
+        return vectors * is_left.unsqueeze(2), words._replace(read=read[:, -1])

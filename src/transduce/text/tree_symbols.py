@@ -1,0 +1,100 @@
+"""The vocabulary of linearised trees: a token is a whole symbol."""
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import tokenizers
+from numpy.typing import NDArray
+from tokenizers import models, pre_tokenizers
+
+from transduce.text.byte_level import END, SYMBOLS
+
+__all__ = ["UNKNOWN", "TreeSymbols"]
+
+UNKNOWN = len(SYMBOLS)
+"""The id of symbols that training did not have."""
+
+UNKNOWN_SYMBOL = "⟨unknown⟩"
+
+
+class TreeSymbols:
+    """Encodes linearised trees as token ids and decodes them; has the methods of `Subwords`."""
+
+    def __init__(self, symbols: Sequence[str]) -> None:
+        self.symbols = (*SYMBOLS, UNKNOWN_SYMBOL, *symbols)
+        """The symbol of each id."""
+        self._ids = {symbol: token for token, symbol in enumerate(self.symbols)}
+        if len(self._ids) < len(self.symbols):
+            raise ValueError("a symbol has two ids")
+
+    @classmethod
+    def learn(cls, lines: Iterable[str]) -> "TreeSymbols":
+        """Returns the vocabulary of all symbols of `lines`, which are linearised trees."""
+        return cls(sorted({symbol for line in lines for symbol in line.split()}))
+
+    @classmethod
+    def parse(cls, content: bytes, *, place: str) -> "TreeSymbols":
+        """Reads the content of a file that `save` wrote; raises ValueError, which calls the file `place`."""
+        try:
+            vocabulary = json.loads(content)["model"]["vocab"]
+            symbols = sorted(vocabulary, key=vocabulary.__getitem__)
+            loaded = cls(symbols[UNKNOWN + 1 :])
+            if loaded.as_json() != content.decode():
+                raise ValueError("it splits text by other rules, or has other ids")
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+            raise ValueError(
+                f"{place} holds no symbols of trees, or is damaged ({error}); take the file from a backup, or prepare "
+                "and train again"
+            ) from None
+        return loaded
+
+    def save(self, path: Path) -> None:
+        """Writes one JSON file, from which Hugging Face's `tokenizers` gives the same ids."""
+        path.write_bytes(self.as_json().encode())
+
+    def as_json(self) -> str:
+        """Returns the content that `save` writes."""
+        tokenizer = tokenizers.Tokenizer(models.WordLevel(self._ids, unk_token=UNKNOWN_SYMBOL))
+        tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        return str(tokenizer.to_str(pretty=True))
+
+    @property
+    def size(self) -> int:
+        """The number of ids, begin and end symbols included."""
+        return len(self.symbols)
+
+    @cached_property
+    def is_tag(self) -> NDArray[np.bool_]:
+        """Whether each id is a part of speech, which stands for a word."""
+        flags = [not symbol.startswith(("(", ")")) for symbol in self.symbols]
+        return np.array([False] * (UNKNOWN + 1) + flags[UNKNOWN + 1 :])
+
+    @cached_property
+    def max_subword_bytes(self) -> int:
+        """The bytes of the longest symbol and the space after it."""
+        return max(len(symbol.encode()) for symbol in self.symbols) + 1
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of each linearised tree; `UNKNOWN` for symbols that training did not have."""
+        return [[self._ids.get(symbol, UNKNOWN) for symbol in line.split()] for line in lines]
+
+    def encode_with_dropout(
+        self, lines: Sequence[str], probability: float, keys: NDArray[np.uint64]
+    ) -> list[NDArray[np.int64]]:
+        """Returns the ids of each linearised tree: symbols have no merges to drop."""
+        return [np.array(ids, np.int64) for ids in self.encode(lines)]
+
+    def check_merges(self, name: str) -> None:
+        """Accepts subword dropout, which changes the words alone."""
+
+    def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
+        """Returns the symbols of each sequence, with spaces between them, without padding, begin and end."""
+        return [" ".join(self.symbols[token] for token in sequence if token > END) for sequence in ids]
+
+    def readable_subwords(self, ids: Iterable[int]) -> list[str]:
+        """Returns each id as text; "▁" stands before each symbol, as before the subwords that begin a word."""
+        shown = ("<pad>", "<s>", "</s>")
+        return [f"▁{self.symbols[token]}" if token > END else shown[token] for token in ids]
