@@ -7,7 +7,8 @@ import shlex
 import pytest
 
 from transduce.commands import main
-from transduce.demo import RECIPE, demo
+from transduce.demo import demo_translation
+from transduce.demo.translating import RECIPE
 from transduce.embedded import splits
 from transduce.embedded.baselines import translation_memory, word_by_word
 from transduce.measure import scores
@@ -23,7 +24,7 @@ def split(monkeypatch):
     """Small splits, all of one draw, because each draw builds the grammar, which takes longer than the rest."""
     drawn = iter(splits.split("test", count=220))
     small = {name: list(itertools.islice(drawn, size)) for name, size in SIZES.items()}
-    for place in ("transduce.embedded", "transduce.demo"):
+    for place in ("transduce.embedded", "transduce.demo.translating"):
         monkeypatch.setattr(f"{place}.split", small.__getitem__)
     model = {"preset": "tiny", "encoder_layers": 1, "decoder_layers": 2, "d_model": 32, "norm": "pre"}
     for section, values in (("model", model), ("decoding", {"extra_length": 0})):
@@ -33,7 +34,7 @@ def split(monkeypatch):
 
 def test_the_demo_prints_scores_translations_a_picture_and_a_command(tmp_path, split, monkeypatch, capsys):
     out, printed = tmp_path / "demo", []
-    results = demo(out, 0.01, TrainOptions("cpu"), printed.append)
+    results = demo_translation(out, 0.01, TrainOptions("cpu"), printed.append)
     text = "\n".join(printed)
 
     translator, training = Translator.load(out), split("train")
@@ -79,17 +80,17 @@ def test_the_demo_prints_scores_translations_a_picture_and_a_command(tmp_path, s
 
 def test_the_demo_names_the_size_of_its_corpus(tmp_path, monkeypatch):
     """The number is a constant, because it is printed before the corpus is made."""
-    monkeypatch.setattr("transduce.demo.run_training", lambda *arguments: 1 / 0)
+    monkeypatch.setattr("transduce.demo.translating.run_training", lambda *arguments: 1 / 0)
     printed = []
     with pytest.raises(ZeroDivisionError):
-        demo(tmp_path, 2.5, TrainOptions(), printed.append)
+        demo_translation(tmp_path, 2.5, TrainOptions(), printed.append)
     pairs = f"{splits.SPLITS['train']:,} embedded sentence pairs"
     assert printed == [f"training for 2.5 minutes on {pairs}, into {tmp_path}"]
 
 
 def test_the_command_passes_its_options_on(tmp_path, monkeypatch, capsys):
     passed = []
-    monkeypatch.setattr("transduce.demo.demo", lambda *arguments: passed.extend(arguments))
+    monkeypatch.setattr("transduce.demo.demo_translation", lambda *arguments: passed.extend(arguments))
     with pytest.raises(SystemExit) as leaving:
         main(["demo", "--minutes", "0.5", "--out", str(tmp_path), "--device", "cpu", "--threads", "1"])
     *options, say = passed

@@ -58,6 +58,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     recipe = README.read_text("utf-8").split("```yaml\n")[1].split("```")[0]
     for name in ("recipe.yaml", "domain.yaml"):
         (folder / name).write_text(recipe, "utf-8")
+    parsing = (ROOT / "docs" / "guides" / "parsing.md").read_text("utf-8")
+    (folder / "trees.yaml").write_text(parsing.split("```yaml\n")[1].split("```")[0], "utf-8")
+    trees = [f"(S (NP (DT the) (NN {noun})) (VP (VBD saw) (NP (DT a) (NN mole))))\n" for noun in words]
+    (folder / "trees").mkdir()
+    for name in ("trees/train", "trees/validation", "trees/test", "gold.txt"):
+        (folder / name).write_text("".join(trees), "utf-8")
     here = Path.cwd()
     os.chdir(folder)
     try:

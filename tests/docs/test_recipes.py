@@ -31,13 +31,15 @@ def test_the_recipes_are_those_that_the_documentation_promises() -> None:
         "wmt14-en-fr-base",
         "wmt14-en-fr-big",
         "wmt14-en-fr-released-2017",
+        "craft-trees",
+        "embedded-trees",
     }
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_loads_and_its_model_can_be_described(path: Path) -> None:
     assert isinstance(load(path), Recipe)
-    assert summarise_model(str(path))["vocabulary"]["target"] == load(path).subwords.size
+    assert summarise_model(str(path))["vocabulary"]["source"] == load(path).subwords.size
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
@@ -74,9 +76,11 @@ def test_french_differs_from_german_in_the_text_the_subwords_and_the_dropout_alo
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_says_how_to_get_the_corpus_that_it_names(path: Path) -> None:
-    corpora = set(re.findall(r"\$\{TRANSDUCE_DATA\}/([\w-]+)/", path.read_text("utf-8")))
-    assert set(re.findall(r"^#     transduce fetch ([\w-]+)$", path.read_text("utf-8"), re.MULTILINE)) == corpora
-    assert corpora <= read_catalogue().corpora.keys()
+    text = path.read_text("utf-8")
+    corpora = set(re.findall(r"\$\{TRANSDUCE_DATA\}/([\w-]+)/", text))
+    fetched = set(re.findall(r"^#     transduce fetch ([\w-]+)$", text, re.MULTILINE))
+    assert fetched | set(re.findall(r"^# Needs the folder ([\w-]+) .*github\.com/", text, re.MULTILINE)) == corpora
+    assert fetched <= read_catalogue().corpora.keys()
 
 
 def test_the_two_languages_of_multi30k_are_trained_alike() -> None:

@@ -177,7 +177,7 @@ def test_settings_of_the_recipe_reach_the_parts_of_the_training(recipe, trained,
     assert all(map(torch.equal, run.model.parameters(), expected.parameters()))
     validation = run.validation
     assert run.objective.smoothing == validation.smoothing == Smoothing(epsilon=0.2, over="others")
-    assert "tok:zh" in validation(run.model).bleu.signature
+    assert "tok:zh" in validation(run.model).score.signature
     assert validation.decoding == chosen.decoding != recipe().decoding
     run.optimiser.gradient.fill_(1.0)
     run.optimiser.update(0.0, torch.tensor(True))

@@ -55,9 +55,9 @@ def test_loss_perplexity_and_accuracy(model, smoothing):
 def test_bleu_is_of_the_translations(model):
     result = validation(model)(model.module)
     assert len(result.outputs) == 4
-    assert 0 < result.bleu.score < 100
+    assert 0 < result.score.score < 100
     untranslated = validation(model)(model.module, translate=False)
-    assert (untranslated.bleu, untranslated.outputs, untranslated.loss) == (None, [], result.loss)
+    assert (untranslated.score, untranslated.outputs, untranslated.loss) == (None, [], result.loss)
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -100,8 +100,8 @@ def test_bleu_uses_the_tokenizer_of_the_language(model):
     chinese = Validation(
         LINES, model.source, model.target, model.config.decoding, Smoothing(epsilon=0.1), language="zh"
     )
-    assert "tok:zh" in chinese(model.module).bleu.signature
-    assert "tok:13a" in validation(model)(model.module).bleu.signature
+    assert "tok:zh" in chinese(model.module).score.signature
+    assert "tok:13a" in validation(model)(model.module).score.signature
 
 
 BLANKS = [("owl", "lwo"), ("", "ung"), ("pig", " "), ("", ""), ("hen", "neh")]

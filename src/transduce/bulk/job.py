@@ -53,7 +53,7 @@ class TranslationJob(NamedTuple):
     @property
     def origin(self) -> dict[str, Any]:
         """Everything that the translations depend on except the text, as JSON; device and batch size do not count."""
-        decoding, n_best, greedy, sampling, seed = self.method
+        decoding, n_best, greedy, sampling, seed, _ = self.method
         return {
             "model": list(self.fingerprints),
             "precision": self.precision,

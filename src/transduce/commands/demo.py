@@ -1,6 +1,7 @@
-"""`transduce demo`: trains on the embedded corpus, measures, translates and draws."""
+"""`transduce demo`: trains on the embedded corpus, measures, translates or parses, and draws."""
 
 import contextlib
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -8,19 +9,38 @@ import typer
 
 from transduce.commands.options import DeviceOption, ThreadsOption
 
+__all__ = ["demo"]
+
+
+class Task(StrEnum):
+    """What a demo shows."""
+
+    TRANSLATING = "translating"
+    PARSING = "parsing"
+
+
+MINUTES = {Task.TRANSLATING: 5.0, Task.PARSING: 3.0}
+RUNS = {Task.TRANSLATING: Path("runs/demo"), Task.PARSING: Path("runs/demo-parsing")}
+
 
 def demo(
-    minutes: Annotated[float, typer.Option(min=0.1, help="How long to train.")] = 5.0,
-    out: Annotated[Path, typer.Option(help="The model directory.")] = Path("runs/demo"),
+    task: Annotated[Task, typer.Option(help="Translate English into German, or parse English.")] = Task.TRANSLATING,
+    minutes: Annotated[
+        float | None, typer.Option(min=0.1, help="How long to train; 5 if not given, 3 for parsing.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The model directory; runs/demo, or runs/demo-parsing, if not given.")
+    ] = None,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
-    """Trains on the embedded corpus, measures, translates and draws; prints everything on standard output."""
-    from transduce.demo import demo
+    """Trains on the embedded corpus, measures, shows and draws; prints everything on standard output."""
+    from transduce.demo import demo_parsing, demo_translation
     from transduce.trainer.train import TrainOptions
 
     def say(line: str) -> None:
         with contextlib.suppress(OSError):  # a closed pipe does not stop the training
             print(line, flush=True)
 
-    demo(out, minutes, TrainOptions(device, threads), say)
+    show = demo_translation if task is Task.TRANSLATING else demo_parsing
+    show(out or RUNS[task], minutes or MINUTES[task], TrainOptions(device, threads), say)

@@ -1,4 +1,4 @@
-"""`transduce draw`: draws the attention of every layer and head."""
+"""`transduce draw`: draws the attention of every layer and head, or the tree of a sentence."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,21 +14,51 @@ __all__ = ["draw"]
 
 def draw(
     run: Annotated[Path, typer.Argument(help="A model directory.")],
-    sentence: Annotated[str, typer.Argument(help="The sentence to translate.")],
+    sentence: Annotated[str, typer.Argument(help="The sentence to translate or to parse.")],
     out: Annotated[Path, typer.Option(help="The picture: a file name that ends in .html, .png or .svg.")],
-    target: Annotated[str | None, typer.Option(help="The translation to explain, instead of the model's own.")] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="The translation to explain, instead of the model's own; with --tree the gold tree."),
+    ] = None,
+    tree: Annotated[bool, typer.Option(help="Draw the tree that a parser writes for the sentence.")] = False,
     overwrite: OverwriteOption = False,
 ) -> None:
-    """Draws the attention of every layer and head while SENTENCE is translated."""
+    """Draws the attention of every layer and head while SENTENCE is translated; with --tree its parse tree."""
     from transduce import pictures
 
     # Checked before the model is read.
     pictures.picture_format(out)
     check_writable(out, overwrite=overwrite)
+    if tree:
+        _draw_tree(run, sentence, target, out)
+    else:
+        _draw_attention(run, sentence, target, out)
+    print(out)
 
+
+def _draw_attention(run: Path, sentence: str, target: str | None, out: Path) -> None:
+    """Draws the attention of a model while it translates `sentence`, or while it reads the translation `target`."""
+    from transduce import pictures
     from transduce.translation.translator import Translator
 
     explanation = Translator.load(run).explain(sentence, target=target)
     pictures.draw(explanation, out)
     say(f"{explanation.source_text} → {explanation.target_text}")
-    print(out)
+
+
+def _draw_tree(run: Path, sentence: str, gold: str | None, out: Path) -> None:
+    """Draws the tree of `sentence`, and marks the phrases that the tree in brackets `gold` does not have."""
+    from transduce import pictures
+    from transduce.text.trees import clean_tree, parse_tree, words_of
+    from transduce.translation.parser import Parser
+    from transduce.translation.treebank_words import split_treebank_words
+
+    gold_tree = None if gold is None else clean_tree(parse_tree(gold))
+    words = sentence.split()
+    if gold_tree is None or words != words_of(gold_tree):
+        words = split_treebank_words()(sentence)
+    if not words:
+        raise ValueError("there is no word to parse: give a sentence")
+    ((parse, *_),) = Parser.load(run).parse([words])
+    pictures.draw_tree(parse.tree, out, other=gold_tree)
+    say(str(parse))

@@ -1,11 +1,14 @@
-"""`transduce evaluate`: translates a test set and measures the result."""
+"""`transduce evaluate`: translates or parses a test set and measures the result."""
 
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from transduce.commands.bracket_table import bracket_table
 from transduce.commands.console import say
 from transduce.commands.options import (
     DeviceOption,
@@ -15,35 +18,43 @@ from transduce.commands.options import (
     PrecisionName,
     PrecisionOption,
     ThreadsOption,
+    refuse_options,
 )
 from transduce.commands.output import check_writable, write_output
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
     from transduce.measure import Score
+    from transduce.text.trees import Tree
     from transduce.trainer.validation import ParallelText
+    from transduce.translation.search_method import SearchMethod
+    from transduce.translation.translator import Translator
+
+METRICS = "bleu,chrf"
 
 
 def evaluate(
     run: Annotated[list[Path], typer.Argument(help="Model directories; several are an ensemble.")],
     source: Annotated[str | None, typer.Option(help="The text to translate.")] = None,
-    reference: Annotated[str | None, typer.Option(help="Its reference translation.")] = None,
+    reference: Annotated[str | None, typer.Option(help="Its reference translation; for parsers gold trees.")] = None,
     test: Annotated[str | None, typer.Option(help="A test set that the recipe names, or `validation`.")] = None,
-    metric: Annotated[str, typer.Option(help="Metrics, as in `transduce measure`.")] = "bleu,chrf",
+    metric: Annotated[
+        str | None, typer.Option(help="Metrics, as in `transduce measure`; bleu,chrf if not given; not for parsers.")
+    ] = None,
     language: Annotated[
         str | None, typer.Option(help="Language of the translations, such as de; the model's if not given.")
     ] = None,
     bootstrap: Annotated[int | None, typer.Option(min=2, help="Resamples for confidence intervals.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Also write the translations to this file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Also write the translations, or the trees, to this file.")] = None,
     overwrite: OverwriteOption = False,
+    unconstrained: Annotated[bool, typer.Option(help="As in `transduce parse`.")] = False,
     margin: MarginOption = None,
     as_json: JsonOption = False,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
     precision: PrecisionOption = PrecisionName.FLOAT32,
 ) -> None:
-    """Translates a test set and measures the result."""
-    from transduce.measure import metric_named, scores
+    """Translates a test set and measures the result; with a parser, parses the words of trees."""
     from transduce.model_directory import Model
     from transduce.runtime.device import set_up_device
     from transduce.translation.search_method import search_method
@@ -51,43 +62,122 @@ def evaluate(
 
     chosen = set_up_device(device, threads)
     configs = [Model.read_config(directory) for directory in run]
-    corpus = _test_set(run[0], source, reference, test)
-    language = language or configs[0].target_language
-    names = [name.strip() for name in metric.split(",")]
-    for name in names:  # checked now and not after hours of translating
-        metric_named(name, language=language)
-    check_writable(out, overwrite=overwrite)
     method = search_method(configs[0].decoding, margin=margin)
-    translator = Translator.load(*run, device=str(chosen), precision=precision.value)
+    # What is measured is read and checked now, and not after hours of translating.
+    run_model: Callable[[Translator, SearchMethod], Outputs]
+    if configs[0].linearisation is None:
+        refuse_options({"--unconstrained": unconstrained or None}, "is for parsers")
+        corpus, language = _test_set(run[0], source, reference, test), language or configs[0].target_language
+        names = _checked_metrics(metric, language)
+        run_model = partial(_translate, corpus, names, language, bootstrap)
+    else:
+        refuse_options({"--source": source, "--metric": metric, "--language": language}, "is not for parsers")
+        method = method._replace(constrained=not unconstrained)
+        run_model = partial(_parse, _gold_trees(run[0], reference, test), bootstrap)
+    check_writable(out, overwrite=overwrite)
+    outputs = run_model(Translator.load(*run, device=str(chosen), precision=precision.value), method)
+    if out is not None:
+        write_output("".join(f"{line}\n" for line in outputs.lines), out)
+    weights = [config.weights.as_dictionary() for config in configs]
+    if as_json:
+        report = {
+            "weights": weights[0] if len(weights) == 1 else weights,
+            "sentences": len(outputs.lines),
+            "seconds": outputs.seconds,
+            "tokens_per_second": outputs.tokens / outputs.seconds,
+            "decoding": method.decoding.as_dictionary(),
+            "precision": precision.value,
+        }
+        print(json_text(outputs.scores | report, indent=2))
+    else:
+        print(outputs.table)
+        speed = f"{len(outputs.lines):,} sentences in {outputs.seconds:.1f} s"
+        kinds = ", ".join(config.weights.kind for config in configs)
+        say(f"{speed} ({outputs.tokens / outputs.seconds:,.0f} {outputs.unit}/s), {kinds} weights")
+
+
+class Outputs(NamedTuple):
+    """What a model wrote for a test set, and its scores, as objects of JSON and as lines of text."""
+
+    lines: list[str]
+    tokens: int
+    unit: str  # of the tokens
+    seconds: float
+    scores: dict[str, Any]
+    table: str
+
+
+def _translate(
+    corpus: "ParallelText",
+    metrics: Sequence[str],
+    language: str | None,
+    bootstrap: int | None,
+    translator: "Translator",
+    method: "SearchMethod",
+) -> Outputs:
+    """Translates the source and measures the translations."""
+    from transduce.measure import scores
+
     began = time.perf_counter()
     translations = [best[0] for best in translator.translate_lines(corpus.source, method)]
     seconds = time.perf_counter() - began
-    outputs = [translation.text for translation in translations]
-    if out is not None:
-        write_output("".join(f"{line}\n" for line in outputs), out)
-    results = scores(outputs, [corpus.target], names, language=language, bootstrap=bootstrap)
-    weights = [config.weights.as_dictionary() for config in configs]
-    report = {
-        "weights": weights[0] if len(weights) == 1 else weights,
-        "sentences": len(outputs),
-        "seconds": seconds,
-        "tokens_per_second": sum(len(translation.tokens) + 1 for translation in translations) / seconds,
-        "decoding": method.decoding.as_dictionary(),
-        "precision": precision.value,
-    }
-    if as_json:
-        print(json_text({name: score._asdict() for name, score in results.items()} | report, indent=2))
+    lines, tokens = [best.text for best in translations], sum(len(best.tokens) + 1 for best in translations)
+    results = scores(lines, [corpus.target], metrics, language=language, bootstrap=bootstrap)
+    objects = {name: score._asdict() for name, score in results.items()}
+    return Outputs(lines, tokens, "subwords", seconds, objects, "\n".join(map(_format, results, results.values())))
+
+
+def _parse(gold: "Sequence[Tree]", bootstrap: int | None, translator: "Translator", method: "SearchMethod") -> Outputs:
+    """Parses the words of gold trees and measures the trees; `repaired` counts the outputs that were no trees."""
+    from transduce.measure import bracket_scores
+    from transduce.text.trees import words_of
+    from transduce.translation.parser import Parser
+
+    sentences, parser = list(map(words_of, gold)), Parser(translator)
+    began = time.perf_counter()
+    parses = [best[0] for best in parser.parse(sentences, method)]
+    seconds = time.perf_counter() - began
+    lines, tokens = list(map(str, parses)), sum(parse.tokens for parse in parses)
+    score = bracket_scores(gold, [parse.tree for parse in parses], bootstrap=bootstrap)
+    repaired = sum(parse.fault is not None for parse in parses)
+    objects = {"brackets": score.as_object(), "repaired": repaired}
+    return Outputs(lines, tokens, "symbols", seconds, objects, f"{bracket_table(score)}\n{'repaired':22}{repaired:8}")
+
+
+def _format(name: str, score: "Score") -> str:
+    """Returns a metric, its score with the interval, and its signature."""
+    interval = f"  [{score.low:.2f}, {score.high:.2f}]" if score.low is not None else ""
+    return f"{name}  {score.score:.2f}{interval}  {score.signature}"
+
+
+def _checked_metrics(metric: str | None, language: str | None) -> list[str]:
+    """Returns the names of metrics; raises ValueError for one that is unknown or lacks its language."""
+    from transduce.measure import metric_named
+
+    names = [name.strip() for name in (metric or METRICS).split(",")]
+    for name in names:
+        metric_named(name, language=language)
+    return names
+
+
+def _gold_trees(run: Path, reference: str | None, test: str | None) -> "list[Tree]":
+    """Reads gold trees: of a file or a folder, or of a test set that the run's recipe names."""
+    from transduce.corpus import CorpusSpec, EmbeddedTrees, Trees, read_treebank
+    from transduce.trainer.validation import named_test_set
+
+    spec: CorpusSpec
+    if reference is not None and test is None:
+        spec = Trees(trees=reference)
+    elif test is not None and reference is None:
+        spec = named_test_set(run, test)
     else:
-        _print(results, report, ", ".join(config.weights.kind for config in configs))
-
-
-def _print(results: "dict[str, Score]", report: dict[str, Any], weights: str) -> None:
-    """Prints a line for each metric on standard output, and the speed on standard error."""
-    for name, score in results.items():
-        interval = f"  [{score.low:.2f}, {score.high:.2f}]" if score.low is not None else ""
-        print(f"{name}  {score.score:.2f}{interval}  {score.signature}")
-    speed = f"{report['sentences']:,} sentences in {report['seconds']:.1f} s"
-    say(f"{speed} ({report['tokens_per_second']:,.0f} subwords/s), {weights} weights")
+        raise ValueError("name what to evaluate on: --reference TREES, or --test NAME")
+    if not isinstance(spec, Trees | EmbeddedTrees):
+        raise ValueError(f"--test {test} has no trees: name a corpus of trees, or give --reference TREES")
+    gold = list(read_treebank(spec))
+    if not gold:
+        raise ValueError(f"{reference or f'--test {test}'}: there is no tree to parse the words of")
+    return gold
 
 
 def _test_set(run: Path, source: str | None, reference: str | None, test: str | None) -> "ParallelText":

@@ -1,14 +1,9 @@
 """`transduce translate`: translates lines of text."""
 
-import contextlib
 import functools
-import os
-import stat
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,17 +19,14 @@ from transduce.commands.options import (
     refuse_options,
 )
 from transduce.commands.output import check_name, check_no_partial, check_writable, open_output
-from transduce.runtime.progress import Progress, track
+from transduce.commands.search_options import search_method_of_options
+from transduce.commands.windows import read_windows, runs_and_text, text_progress
 
 if TYPE_CHECKING:
     from transduce.bulk.job import TranslationJob
-    from transduce.search import Decoding
     from transduce.translation.results import Translation
-    from transduce.translation.search_method import SearchMethod, SearchOptions
 
 SHARD_LINES = 2000
-BEAM_OPTIONS = ("--beam", "--length-penalty", "--margin")
-SAMPLE_OPTIONS = ("--temperature", "--top-k", "--top-p", "--seed")
 
 
 def translate(
@@ -70,8 +62,8 @@ def translate(
     from transduce.translation.output_format import OutputFormat
     from transduce.translation.translator import Translator
 
-    runs, text = _runs_and_text(run, engine)
-    method = _search_method(
+    runs, text = runs_and_text(run, engine)
+    method = search_method_of_options(
         Model.read_config(runs[0]).decoding,
         n_best,
         beam=beam,
@@ -96,88 +88,13 @@ def translate(
         output_format.check(translator)
         translate_lines = functools.partial(translator.translate_lines, method=method, batch_tokens=batch_tokens)
         format_lines = functools.partial(output_format.lines, translator)
-        _translate_windows(translate_lines, format_lines, *_windows(text, prefix), out)
+        _translate_windows(translate_lines, format_lines, *read_windows(text, prefix), out)
     else:
         from transduce.bulk.job import TranslationJob
 
         refuse_options({"--overwrite": overwrite or None}, "is not for --engine")
         job = TranslationJob.of(runs, method, output_format, precision.value, batch_tokens, device, threads)
         _translate_in_bulk(job, text, prefix, out, engine, shard_lines or SHARD_LINES, actors)
-
-
-def _runs_and_text(paths: list[Path], engine: Engine | None) -> tuple[list[Path], Path | None]:
-    """Splits the paths into model directories and the text, None for standard input.
-
-    The last path is the text if it is not a directory; with an engine always.
-    """
-    from transduce.model_directory import CONFIG, MANIFEST
-
-    last = paths[-1]
-    is_model = all((last / name).exists() for name in (CONFIG, MANIFEST))
-    if engine is None:
-        if len(paths) > 1 and last.is_dir() and not is_model and not (last / "training").exists():
-            raise ValueError(f"{last} is no model; for a folder of text add --engine local and --out")
-        return (paths[:-1], last) if len(paths) > 1 and not last.is_dir() else (paths, None)
-    if len(paths) == 1:
-        raise ValueError("--engine translates a file or a folder, not standard input: name it after the model")
-    if is_model:
-        raise ValueError(f"{last} is a model; with --engine the last path is the text, a file or a folder")
-    return paths[:-1], last
-
-
-def _search_method(decoding: "Decoding", n_best: int, **options: "Unpack[SearchOptions]") -> "SearchMethod":
-    """Returns the search of the options; its errors name the options of the command line."""
-    from transduce.translation.search_method import search_method
-
-    greedy, sample, beam = options["greedy"], options["sample"], options["beam"] or decoding.beam
-    flags: dict[str, Any] = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
-    if greedy or sample:
-        refuse_options({name: flags[name] for name in BEAM_OPTIONS}, "is for a beam search")
-    if not sample:
-        refuse_options({name: flags[name] for name in SAMPLE_OPTIONS}, "is for --sample")
-    if greedy and sample:
-        raise ValueError("--greedy and --sample exclude each other: choose one")
-    if n_best > 1 and (greedy or sample):
-        raise ValueError(f"--n-best {n_best}: only a beam has several translations; leave --greedy and --sample out")
-    if n_best > beam:
-        raise ValueError(f"--n-best {n_best}: a beam of {beam} gives at most as many; use --beam {n_best}")
-    return search_method(decoding, n_best, **options)
-
-
-def _windows(text: Path | None, prefix: Path | None) -> tuple[Iterable[list[str]], list[str] | None]:
-    """Returns the text as windows of lines, which are translated and written one after another, and the prefixes.
-
-    A window of a pipe or a terminal has the lines that are waiting. With prefixes the whole text is one window.
-    """
-    from transduce.text.line_stream import LineStream
-    from transduce.text.lines import read_lines, read_texts
-    from transduce.translation.line_translator import LOOKAHEAD
-
-    if prefix is not None:
-        lines, prefixes = read_texts(str(text or "-"), str(prefix))
-        if len(prefixes) != len(lines):
-            raise ValueError(
-                f"{prefix} has {len(prefixes)} lines, the text has {len(lines)}: one prefix a line, or none"
-            )
-        return [lines], prefixes
-    is_standard_input = text is None or str(text) == "-"
-    if is_standard_input and sys.stdin is not None and not stat.S_ISREG(os.fstat(sys.stdin.fileno()).st_mode):
-        stream = LineStream(sys.stdin.fileno(), "standard input", LOOKAHEAD, functools.partial(_prompt, "source> "))
-        return _until_end(stream), None
-    lines = read_lines(str(text or "-"))
-    return [lines[first : first + LOOKAHEAD] for first in range(0, len(lines), LOOKAHEAD)], None
-
-
-def _until_end(stream: Iterable[list[str]]) -> Iterator[list[str]]:
-    """Yields the windows of a stream, then ends the line of the last prompt."""
-    yield from stream
-    _prompt("\n")
-
-
-def _prompt(text: str) -> None:
-    """Prints `text` on standard error if standard input is a terminal."""
-    if sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty():
-        print(text, end="", file=sys.stderr, flush=True)
 
 
 def _translate_windows(
@@ -191,7 +108,7 @@ def _translate_windows(
     from transduce.text.sentences import has_several_sentences
 
     lines_before, suspects = 0, []
-    with open_output(out) as write, _text_progress(windows, out) as progress:
+    with open_output(out) as write, text_progress(windows, out) as progress:
         for lines in windows:
             translations = translate_lines(lines, prefixes=prefixes, lines_before=lines_before)
             write("".join(f"{line}\n" for line in format_lines(lines, translations, lines_before)))
@@ -204,14 +121,6 @@ def _translate_windows(
             f"{subject} to hold several sentences (the first: line {suspects[0]:,}); "
             "a line is translated as one sentence"
         )
-
-
-def _text_progress(windows: Iterable[list[str]], out: Path | None) -> AbstractContextManager[Progress]:
-    """Tracks the lines of a text of several windows, unless the translations are printed on a terminal."""
-    total = sum(map(len, windows)) if isinstance(windows, list) and len(windows) > 1 else None
-    if total is None or (out is None and sys.stdout.isatty()):
-        return contextlib.nullcontext(Progress("text"))
-    return track("text", total)
 
 
 def _translate_in_bulk(

@@ -2,10 +2,22 @@
 
 from transduce.corpus.checks import Fault, Report, name_of
 from transduce.corpus.data import DataSpec
-from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, Files, Hub, Tmx, Tsv, files_of, is_folder
+from transduce.corpus.entries import (
+    PATHS,
+    CorpusSpec,
+    Embedded,
+    EmbeddedTrees,
+    Files,
+    Hub,
+    Tmx,
+    Trees,
+    Tsv,
+    files_of,
+    is_folder,
+)
 from transduce.corpus.micro_batch import MicroBatch, PlannedStep, Position
 from transduce.corpus.planner import Planner, micro_batches_per_step
-from transduce.corpus.readers import read_pairs
+from transduce.corpus.readers import read_pairs, read_treebank
 from transduce.corpus.store import Prepared, check_files, open_store, prepare, verify_store
 from transduce.corpus.store_description import subwords_files
 from transduce.corpus.subword_dropout import EpochWriteError
@@ -16,6 +28,7 @@ __all__ = [
     "CorpusSpec",
     "DataSpec",
     "Embedded",
+    "EmbeddedTrees",
     "EpochWriteError",
     "Fault",
     "Files",
@@ -28,6 +41,7 @@ __all__ = [
     "Report",
     "Tmx",
     "TokenStore",
+    "Trees",
     "Tsv",
     "check_files",
     "files_of",
@@ -37,6 +51,7 @@ __all__ = [
     "open_store",
     "prepare",
     "read_pairs",
+    "read_treebank",
     "subwords_files",
     "verify_store",
 ]

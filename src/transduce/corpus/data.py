@@ -1,11 +1,12 @@
 """The `data` section of a recipe."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from transduce.corpus.entries import CorpusSpec, with_languages
+from transduce.corpus.entries import CorpusSpec, EmbeddedTrees, Trees, with_languages, with_linearisation
 from transduce.settings import Spec
+from transduce.text.linearisation import Brackets, InOrder, LinearisationSpec
 
 __all__ = ["DataSpec"]
 
@@ -18,12 +19,16 @@ def _as_tuple(value: Any) -> Any:
 class DataSpec(Spec):
     """Corpora, and limits on the lengths of training pairs."""
 
-    # The languages stand before the corpora: pydantic validates in this order, and `_add_languages` needs them.
+    # Languages and linearisation stand before the corpora, because pydantic validates in this order, and `_complete`
+    # needs them.
     source_language: str | None = Field(
         default=None, description="Code of the source language, such as `en`; kept with the model."
     )
     target_language: str | None = Field(
         default=None, description="Code of the target language; some metrics tokenise by it."
+    )
+    linearisation: LinearisationSpec | None = Field(
+        default=None, description="How corpora of trees become symbols; null: `{kind: brackets}`."
     )
     train: Annotated[tuple[CorpusSpec, ...], BeforeValidator(_as_tuple), Field(min_length=1)] = Field(
         description="Training corpora."
@@ -41,16 +46,39 @@ class DataSpec(Spec):
 
     @field_validator("train", "validation", "test")
     @classmethod
-    def _add_languages(cls, value: Any, info: ValidationInfo) -> Any:
-        """Adds the languages of this section to corpora that need languages and name none."""
-        languages = info.data.get("source_language"), info.data.get("target_language")
+    def _complete(cls, value: Any, info: ValidationInfo) -> Any:
+        """Adds languages and linearisation of this section to corpora that need them and name none."""
+
+        def complete(corpus: CorpusSpec) -> CorpusSpec:
+            languages = info.data.get("source_language"), info.data.get("target_language")
+            return with_linearisation(with_languages(corpus, *languages), info.data.get("linearisation"))
+
         match value:
             case tuple():
-                return tuple(with_languages(corpus, *languages) for corpus in value)
+                return tuple(map(complete, value))
             case dict():
                 if "validation" in value:
                     raise ValueError("`validation` is the name of `data.validation`: give the test set another name")
-                return {name: with_languages(corpus, *languages) for name, corpus in value.items()}
+                return {name: complete(corpus) for name, corpus in value.items()}
             case None:
                 return None
-        return with_languages(value, *languages)
+        return complete(value)
+
+    @model_validator(mode="after")
+    def _check_linearisations(self) -> Self:
+        """Raises ValueError for trees beside translations, and for trees of several linearisations."""
+        corpora = [*self.train, *([self.validation] if self.validation else []), *self.test.values()]
+        linearisations = [
+            corpus.linearisation if isinstance(corpus, Trees | EmbeddedTrees) else None for corpus in corpora
+        ]
+        if any(one != linearisations[0] for one in linearisations):
+            raise ValueError(
+                "all corpora are translations, or all are trees with the same linearisation: a model learns one of both"
+            )
+        return self
+
+    @property
+    def tree_linearisation(self) -> Brackets | InOrder | None:
+        """The linearisation of the corpora where they are trees; None where they are translations."""
+        first = self.train[0]
+        return first.linearisation if isinstance(first, Trees | EmbeddedTrees) else None

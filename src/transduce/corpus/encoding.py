@@ -23,7 +23,7 @@ from transduce.runtime.progress import track
 from transduce.runtime.rate import ProgressRate
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
-from transduce.text.subwords import Subwords
+from transduce.text.token_vocabulary import TokenVocabulary
 
 __all__ = ["STATE", "EncodingState", "encode_corpus"]
 
@@ -81,7 +81,7 @@ class EncodingState(NamedTuple):
 
 def encode_corpus(
     data: DataSpec,
-    subwords: tuple[Subwords, Subwords],
+    subwords: tuple[TokenVocabulary, TokenVocabulary],
     staging: Path,
     total: int,
     say: Callable[[str], None],
@@ -162,7 +162,7 @@ class EncodedBatch(NamedTuple):
 
 
 def _encode_batch(
-    data: DataSpec, subwords: tuple[Subwords, Subwords], dtype: np.dtype[Any], batch: PairBatch
+    data: DataSpec, subwords: tuple[TokenVocabulary, TokenVocabulary], dtype: np.dtype[Any], batch: PairBatch
 ) -> EncodedBatch:
     """Checks the pairs of a batch and encodes those without fault."""
     report = Report()

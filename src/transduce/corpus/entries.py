@@ -6,19 +6,24 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
 from transduce.settings import Spec
+from transduce.text.linearisation import Brackets, InOrder, LinearisationSpec
+from transduce.text.trees import Tree, words_of
 
 __all__ = [
     "PATHS",
     "CorpusSpec",
     "Embedded",
+    "EmbeddedTrees",
     "Files",
     "Hub",
     "Languages",
     "Tmx",
+    "Trees",
     "Tsv",
     "files_of",
     "is_folder",
     "with_languages",
+    "with_linearisation",
 ]
 
 Weight = Annotated[float, Field(gt=0.0, le=10_000, description="Uses of each pair an epoch; counts for `train` only.")]
@@ -37,8 +42,8 @@ def _check_languages(value: Any) -> Any:
 Languages = Annotated[tuple[str, str], BeforeValidator(_check_languages)]
 """Codes of the source language and the target language, such as en and de."""
 
-PATHS = ("source", "target", "tsv", "tmx")
-"""The keys that name files."""
+PATHS = ("source", "target", "tsv", "tmx", "trees")
+"""The keys that name files; `trees` may name a folder."""
 
 
 class Files(Spec):
@@ -102,7 +107,51 @@ class Embedded(Spec):
     weight: Weight = 1.0
 
 
-KINDS = {"tsv": "Tsv", "tmx": "Tmx", "hub": "Hub", "embedded": "Embedded", "source": "Files", "target": "Files"}
+def _as_labels(value: Any) -> Any:
+    """Converts the list of a recipe to the tuple that strict validation expects."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+class Trees(Spec):
+    """Trees in brackets, the words of which are the source and the symbols of which are the target."""
+
+    trees: str = Field(description="File of trees in brackets, plain or gzipped, or a folder of such files.")
+    shortest: int = Field(default=1, ge=1, description="Trees with fewer words are left out.")
+    without: Annotated[tuple[str, ...], BeforeValidator(_as_labels)] = Field(
+        default=(), description="Labels of whole trees that are left out, such as `[HEADING, TITLE]`."
+    )
+    linearisation: LinearisationSpec | None = Field(
+        default=None, description="Symbols of the trees; null: `linearisation` of `data`."
+    )
+    weight: Weight = 1.0
+
+    def accepts(self, tree: Tree) -> bool:
+        """Whether a cleaned tree belongs to the corpus."""
+        return tree.label not in self.without and len(words_of(tree)) >= self.shortest
+
+
+class EmbeddedTrees(Spec):
+    """The English trees of a split of the corpus that comes with the package."""
+
+    embedded_trees: Literal["train", "validation", "test", "novel"] = Field(
+        description="Split of the embedded corpus, whose English trees are parsed."
+    )
+    linearisation: LinearisationSpec | None = Field(
+        default=None, description="Symbols of the trees; null: `linearisation` of `data`."
+    )
+    weight: Weight = 1.0
+
+
+KINDS = {
+    "tsv": "Tsv",
+    "tmx": "Tmx",
+    "hub": "Hub",
+    "embedded": "Embedded",
+    "trees": "Trees",
+    "embedded_trees": "EmbeddedTrees",
+    "source": "Files",
+    "target": "Files",
+}
 """The class of an entry, by the keys that only this class has.
 
 Its name is the tag that pydantic puts into the path of an error; a tag that is also a key would be taken for a part of
@@ -121,12 +170,14 @@ CorpusSpec = Annotated[
     | Annotated[Tsv, Tag("Tsv")]
     | Annotated[Tmx, Tag("Tmx")]
     | Annotated[Hub, Tag("Hub")]
-    | Annotated[Embedded, Tag("Embedded")],
+    | Annotated[Embedded, Tag("Embedded")]
+    | Annotated[Trees, Tag("Trees")]
+    | Annotated[EmbeddedTrees, Tag("EmbeddedTrees")],
     Discriminator(
         _kind,
         custom_error_type="kind_of_corpus",
-        custom_error_message="a corpus is {source: FILE, target: FILE}, {tsv: FILE}, {tmx: FILE}, {hub: NAME} or "
-        "{embedded: SPLIT}",
+        custom_error_message="a corpus is {source: FILE, target: FILE}, {tsv: FILE}, {tmx: FILE}, {hub: NAME}, "
+        "{embedded: SPLIT}, {trees: FILE} or {embedded_trees: SPLIT}",
     ),
 ]
 
@@ -134,9 +185,15 @@ CorpusSpec = Annotated[
 def files_of(corpus: CorpusSpec) -> list[Path]:
     """Returns the files from which `corpus` is read."""
     if isinstance(corpus, Hub):
-        return sorted(path for path in Path(corpus.hub).rglob("*") if path.is_file()) if is_folder(corpus.hub) else []
+        return _files_below(Path(corpus.hub)) if is_folder(corpus.hub) else []
+    if isinstance(corpus, Trees) and Path(corpus.trees).is_dir():
+        return _files_below(Path(corpus.trees))
     values = corpus.model_dump(include=set(PATHS))
     return [Path(values[key]) for key in PATHS if key in values]
+
+
+def _files_below(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def is_folder(hub: str) -> bool:
@@ -154,3 +211,10 @@ def with_languages(corpus: CorpusSpec, source: str | None, target: str | None) -
             "in the section `data`, or `languages: [en, de]` of the corpus"
         )
     return corpus.model_copy(update={"languages": (source, target)})
+
+
+def with_linearisation(corpus: CorpusSpec, linearisation: Brackets | InOrder | None) -> CorpusSpec:
+    """Returns `corpus` with this linearisation where it has trees and names none; `Brackets` where none is named."""
+    if not isinstance(corpus, Trees | EmbeddedTrees) or corpus.linearisation is not None:
+        return corpus
+    return corpus.model_copy(update={"linearisation": linearisation or Brackets()})

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from transduce.corpus.data import DataSpec
-from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, Hub, files_of, is_folder
+from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, EmbeddedTrees, Hub, Trees, files_of, is_folder
 from transduce.corpus.readers import open_corpus_file, read_byte_pairs
-from transduce.text.subwords import Bpe, Subwords, WordPiece
+from transduce.text.subwords import Bpe, WordPiece
+from transduce.text.token_vocabulary import TokenVocabulary
 
 __all__ = ["VERSION", "FileChecksum", "checksums_of_corpora", "fingerprint_of", "time_of_change"]
 
@@ -28,7 +29,7 @@ class FileChecksum(NamedTuple):
 def fingerprint_of(
     data: DataSpec,
     subwords: Bpe | WordPiece,
-    existing_subwords: tuple[Subwords, Subwords] | None,
+    existing_subwords: tuple[TokenVocabulary, TokenVocabulary] | None,
     checksums: Sequence[FileChecksum],
 ) -> str:
     """Returns a checksum of the settings and of the content of the files, wherever they are."""
@@ -36,9 +37,13 @@ def fingerprint_of(
     corpora = []
     for corpus in data.train:
         values = corpus.as_dictionary()
-        content: dict[str, Any] = {key: sha256[str(Path(value))] for key, value in values.items() if key in PATHS}
-        if isinstance(corpus, Hub) and is_folder(corpus.hub):
-            content["hub"] = [sha256[str(path)] for path in files_of(corpus)]
+        content: dict[str, Any]
+        if isinstance(corpus, Trees) or (isinstance(corpus, Hub) and is_folder(corpus.hub)):
+            content = {
+                "trees" if isinstance(corpus, Trees) else "hub": [sha256[str(path)] for path in files_of(corpus)]
+            }
+        else:
+            content = {key: sha256[str(Path(value))] for key, value in values.items() if key in PATHS}
         corpora.append({**values, **content, "program": _grammar_version(corpus)})
     settings = {"longest": data.longest, "ratio": data.ratio, "subwords": subwords.as_dictionary(), "version": VERSION}
     sides = [side.as_json() for side in existing_subwords or ()]
@@ -48,7 +53,7 @@ def fingerprint_of(
 
 def _grammar_version(corpus: CorpusSpec) -> int | None:
     """Returns the version of the grammar that generates the embedded corpus; None for another corpus."""
-    if not isinstance(corpus, Embedded):
+    if not isinstance(corpus, Embedded | EmbeddedTrees):
         return None
     from transduce.embedded import GRAMMAR_VERSION  # imported here because importing reads its tables
 

@@ -8,6 +8,8 @@ from transduce.corpus.data import DataSpec
 from transduce.corpus.entries import CorpusSpec
 from transduce.corpus.readers import read_byte_pairs
 from transduce.text.subwords import Bpe, Subwords, WordPiece
+from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.text.tree_symbols import TreeSymbols
 
 __all__ = ["learn_subwords", "limit_threads", "sample_pairs"]
 
@@ -21,9 +23,15 @@ SAMPLE_BYTES = 1 << 25
 """Bytes, at most, of these pairs: learning from random text takes some 80 times as much memory."""
 
 
-def learn_subwords(data: DataSpec, spec: Bpe | WordPiece) -> tuple[tuple[Subwords, Subwords], int]:
-    """Learns the subwords of both sides from a sample; returns them and the number of all pairs."""
+def learn_subwords(data: DataSpec, spec: Bpe | WordPiece) -> tuple[tuple[TokenVocabulary, TokenVocabulary], int]:
+    """Learns the subwords of both sides from a sample; returns them and the number of all pairs.
+
+    The target side of trees has the symbols of the sample instead.
+    """
     sample, pairs = sample_pairs(data.train, data.longest)
+    if data.tree_linearisation is not None:
+        words = Subwords.learn((source for _, source, _ in sample), spec)
+        return (words, TreeSymbols.learn(target for _, _, target in sample)), pairs
     if spec.shared:
         both = Subwords.learn((side for _, *pair in sample for side in pair), spec)
         return (both, both), pairs

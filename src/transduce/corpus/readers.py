@@ -10,11 +10,23 @@ from itertools import zip_longest
 from pathlib import Path
 
 from transduce.corpus import hub, tmx
-from transduce.corpus.entries import CorpusSpec, Embedded, Files, Hub, Languages, Tmx, Tsv, files_of
+from transduce.corpus.entries import (
+    CorpusSpec,
+    Embedded,
+    EmbeddedTrees,
+    Files,
+    Hub,
+    Languages,
+    Tmx,
+    Trees,
+    Tsv,
+    files_of,
+)
 from transduce.corpus.misalignment import find_misalignment
 from transduce.text.lines import raw_lines
+from transduce.text.trees import Tree, clean_tree, parse_tree, read_trees, words_of
 
-__all__ = ["open_corpus_file", "read_byte_lines", "read_byte_pairs", "read_pairs"]
+__all__ = ["open_corpus_file", "read_byte_lines", "read_byte_pairs", "read_pairs", "read_treebank"]
 
 # First bytes of files that are not text, and what to do with them. Of two where one begins the other, the longer is
 # first.
@@ -64,6 +76,8 @@ def read_byte_pairs(corpus: CorpusSpec) -> Iterator[tuple[bytes, bytes]]:
             return _read_hub(corpus)
         case Embedded(embedded=split):
             return _read_embedded(split)
+        case Trees() | EmbeddedTrees():
+            return _read_tree_pairs(corpus)
 
 
 def read_byte_lines(path: Path) -> Iterator[bytes]:
@@ -175,3 +189,32 @@ def _read_embedded(name: str) -> Iterator[tuple[bytes, bytes]]:
 
     for example in split(name):
         yield example.source.encode(), example.target.encode()
+
+
+def read_treebank(corpus: Trees | EmbeddedTrees) -> Iterator[Tree]:
+    """Yields the cleaned trees of `corpus`; those without words are left out.
+
+    Raises ValueError with file and line for text that is no tree.
+    """
+    if isinstance(corpus, EmbeddedTrees):
+        from transduce.embedded import split  # imported here because importing reads its tables
+
+        trees = (clean_tree(parse_tree(example.tree)) for example in split(corpus.embedded_trees))
+        yield from (tree for tree in trees if tree is not None)
+        return
+    for path in files_of(corpus):
+        lines = (_decode(line, path, number) for number, line in enumerate(read_byte_lines(path), start=1))
+        for number, tree in read_trees(lines, str(path)):
+            try:
+                cleaned = clean_tree(tree)
+            except ValueError as error:
+                raise ValueError(f"{path}: line {number}: {error}") from None
+            if cleaned is not None and corpus.accepts(cleaned):
+                yield cleaned
+
+
+def _read_tree_pairs(corpus: Trees | EmbeddedTrees) -> Iterator[tuple[bytes, bytes]]:
+    """Yields the words and the symbols of every tree."""
+    assert corpus.linearisation is not None  # `DataSpec` sets it
+    for tree in read_treebank(corpus):
+        yield " ".join(words_of(tree)).encode(), " ".join(corpus.linearisation.symbols(tree)).encode()

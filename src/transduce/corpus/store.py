@@ -33,7 +33,8 @@ from transduce.corpus.token_store import FILES, Count, TokenStore
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.checksums import checksums_of_files, find_damage
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file, remove
-from transduce.text.subwords import Bpe, Subwords, WordPiece
+from transduce.text.subwords import Bpe, WordPiece
+from transduce.text.token_vocabulary import TokenVocabulary, load_vocabulary
 
 __all__ = ["Prepared", "check_files", "open_store", "prepare", "verify_store"]
 
@@ -43,8 +44,8 @@ STAGED = "begun.json"
 class Prepared(NamedTuple):
     """An open store: the subwords of both sides, the pairs, and the report of dropped pairs."""
 
-    source: Subwords
-    target: Subwords
+    source: TokenVocabulary
+    target: TokenVocabulary
     train: TokenStore
     report: Report
     directory: Path
@@ -108,10 +109,10 @@ def _describe_files(paths: Sequence[Path]) -> StoredFiles:
     return {path.name: StoredFile(**checksums[path.name], changed=time_of_change(path)) for path in paths}
 
 
-def _load_subwords(directory: Path, *, shared: bool) -> tuple[Subwords, Subwords]:
+def _load_subwords(directory: Path, *, shared: bool) -> tuple[TokenVocabulary, TokenVocabulary]:
     source, target = (directory / name for name in subwords_files(shared=shared))
-    loaded = Subwords.load(source)
-    return loaded, loaded if shared else Subwords.load(target)
+    loaded = load_vocabulary(source)
+    return loaded, loaded if shared else load_vocabulary(target)
 
 
 def prepare(
@@ -121,7 +122,7 @@ def prepare(
     *,
     threads: int,
     say: Callable[[str], None],
-    existing_subwords: tuple[Subwords, Subwords] | None = None,
+    existing_subwords: tuple[TokenVocabulary, TokenVocabulary] | None = None,
     in_use: bool = False,
 ) -> Prepared:
     """Learns subwords for `data.train` and writes its pairs as tokens to `directory`; opens a store that is complete.
@@ -181,7 +182,9 @@ def _earlier_description(directory: Path) -> StoreDescription | None:
         return None
 
 
-def _load_existing_subwords(directory: Path, earlier: StoreDescription | None) -> tuple[Subwords, Subwords] | None:
+def _load_existing_subwords(
+    directory: Path, earlier: StoreDescription | None
+) -> tuple[TokenVocabulary, TokenVocabulary] | None:
     """Returns the subwords of the earlier store where they were those of another model; None where they were learnt."""
     try:
         return _load_subwords(directory, shared=earlier.shared) if earlier and earlier.given else None
@@ -230,7 +233,7 @@ def _stage_subwords(
     fingerprint: str,
     data: DataSpec,
     subwords: Bpe | WordPiece,
-    existing_subwords: tuple[Subwords, Subwords] | None,
+    existing_subwords: tuple[TokenVocabulary, TokenVocabulary] | None,
     say: Callable[[str], None],
 ) -> StagedSubwords:
     """Writes the subwords to `staging`, learning them unless there are existing ones; keeps those already staged."""

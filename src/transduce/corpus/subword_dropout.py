@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from transduce.corpus.token_store import FILES, SIDES, CorpusPart, PackedSentences, Side, TokenStore, TokenStoreWriter
 from transduce.text.bpe_dropout import hash_numbers
-from transduce.text.subwords import Subwords
+from transduce.text.token_vocabulary import TokenVocabulary
 
 __all__ = ["EpochWriteError", "SubwordDropout", "SubwordDropoutStore"]
 
@@ -31,8 +31,8 @@ class EpochWriteError(OSError):
 class SubwordDropout(NamedTuple):
     """The subwords of both sides, and the probability that a merge is dropped."""
 
-    source: Subwords
-    target: Subwords
+    source: TokenVocabulary
+    target: TokenVocabulary
     probability: float
 
 

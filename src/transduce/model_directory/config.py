@@ -8,6 +8,7 @@ from transduce.model_directory.manifest import CONFIG
 from transduce.search import Decoding
 from transduce.settings import Spec, parse_json, validated
 from transduce.storage.migrations import CONFIG_VERSION, migrate_config
+from transduce.text.linearisation import LinearisationSpec
 
 __all__ = ["Config", "Weights", "parse_config"]
 
@@ -27,6 +28,7 @@ class Config(Spec):
     vocabulary: Vocabulary
     source_language: str | None = None
     target_language: str | None = None
+    linearisation: LinearisationSpec | None = None  # of the trees that a parser writes; null for a translator
     decoding: Decoding = Decoding()
     weights: Weights
 

@@ -9,13 +9,15 @@ from safetensors.torch import load
 from torch import Tensor
 
 from transduce.corpus import subwords_files
-from transduce.model import TranslationModel, Vocabulary, build_without_weights
+from transduce.model import TransformerModel, TranslationModel, Vocabulary, build_without_weights
 from transduce.model_directory.config import Config, parse_config
 from transduce.model_directory.integrity import read_checked
 from transduce.model_directory.manifest import CONFIG, MANIFEST, WEIGHTS
 from transduce.text.subwords import Subwords
+from transduce.text.token_vocabulary import TokenVocabulary, parse_vocabulary
+from transduce.text.tree_symbols import TreeSymbols
 
-__all__ = ["Model", "weights_of"]
+__all__ = ["Model", "tell_words", "weights_of"]
 
 
 class Model(NamedTuple):
@@ -23,8 +25,8 @@ class Model(NamedTuple):
 
     config: Config
     module: TranslationModel
-    source: Subwords
-    target: Subwords
+    source: TokenVocabulary
+    target: TokenVocabulary
 
     @classmethod
     def read(cls, directory: Path) -> "Model":
@@ -42,6 +44,7 @@ class Model(NamedTuple):
                 f"{config.vocabulary.source:,} and {config.vocabulary.target:,} ids, the subwords {source.size:,} and "
                 f"{target.size:,}; take all files from one model"
             )
+        tell_words(module, source, target)
         return cls(config, module.eval(), source, target)
 
     @staticmethod
@@ -59,13 +62,13 @@ def _tensors(content: bytes, path: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def _sides(contents: Mapping[str, bytes], directory: Path) -> tuple[Subwords, Subwords]:
+def _sides(contents: Mapping[str, bytes], directory: Path) -> tuple[TokenVocabulary, TokenVocabulary]:
     """Returns the subwords of source and target, which may share one file."""
     shared = subwords_files(shared=True)[0] in contents
     names = dict.fromkeys(subwords_files(shared=shared))
     if missing := [name for name in names if name not in contents]:
         raise ValueError(f"{directory / MANIFEST} is damaged: it does not list {', '.join(missing)}")
-    sides = [Subwords.parse(contents[name], place=str(directory / name)) for name in names]
+    sides = [parse_vocabulary(contents[name], place=str(directory / name)) for name in names]
     return sides[0], sides[-1]
 
 
@@ -91,6 +94,18 @@ def _check_finite(weights: Mapping[str, Tensor], path: Path) -> None:
                 f"{path}: {count:,} of the {tensor.numel():,} weights of {name} are infinite or NaN; take it from a "
                 "backup, or train again"
             )
+
+
+def tell_words(module: TranslationModel, source: TokenVocabulary, target: TokenVocabulary) -> None:
+    """Tells a model with `next_word` which tokens begin a word, and which are parts of speech.
+
+    Raises ValueError where the vocabularies are not those of a parser.
+    """
+    if not isinstance(module, TransformerModel) or module.next_word is None:
+        return
+    if not isinstance(source, Subwords) or not isinstance(target, TreeSymbols):
+        raise ValueError("`model.next_word` is for parsers: set it to false")
+    module.next_word.set_words(torch.from_numpy(source.begins_word), torch.from_numpy(target.is_tag))
 
 
 def weights_of(module: torch.nn.Module) -> dict[str, Tensor]:

@@ -25,7 +25,7 @@ from transduce.model_directory.manifest import (
 from transduce.storage.atomic import atomic_write, atomic_write_text, flush_to_disk, write_tensors
 from transduce.storage.checksums import Checksums, checksum_of, checksums_of_files, find_damage
 from transduce.storage.regular_files import read_regular_file
-from transduce.text.subwords import Subwords
+from transduce.text.token_vocabulary import TokenVocabulary
 
 __all__ = ["recipe_was_edited", "write_model", "write_recipe"]
 
@@ -34,7 +34,7 @@ def write_model(
     directory: Path,
     config: Config,
     weights: Mapping[str, Tensor],
-    subwords: tuple[Subwords, Subwords],
+    subwords: tuple[TokenVocabulary, TokenVocabulary],
     texts: Mapping[str, str],
 ) -> None:
     """Writes a model directory atomically: a reader finds the old model or the new one.

@@ -13,6 +13,7 @@ from transduce.settings import Spec, validated
 __all__ = ["summarise_model"]
 
 VOCABULARY = 37_000  # the paper's, for English–German
+TREE_SYMBOLS = 100  # about as many as linearised trees of a treebank have
 
 
 class _PresetModel(Spec):
@@ -24,7 +25,8 @@ class _PresetModel(Spec):
 def summarise_model(name: str, vocabulary: int | None = None) -> dict[str, Any]:
     """Returns parameters, parameters by part, arithmetic, vocabulary and spec of a preset, a recipe or a run.
 
-    `vocabulary` is the number of subwords a side; by default that of the recipe or run, and 37,000 for a preset.
+    `vocabulary` is the number of subwords a side; by default that of the recipe, run or preset, and 37,000 for a preset
+    that names none. Before a parser is trained, its target side is taken to have `TREE_SYMBOLS`.
     """
     spec, sizes = _read_spec(name, vocabulary)
     model = build_without_weights(spec, sizes)
@@ -39,21 +41,25 @@ def summarise_model(name: str, vocabulary: int | None = None) -> dict[str, Any]:
 
 def _read_spec(name: str, vocabulary: int | None) -> tuple[ModelSpec, Vocabulary]:
     """Returns the spec and the vocabulary of a preset, or of the recipe or run at a path."""
-    path = Path(name)
+    path, is_parser = Path(name), False
     if name in PRESETS:
-        model = merge_preset({"model": {"preset": name}}, place=name)["model"]
-        spec, size = validated(_PresetModel, {"model": model}, place=name).model, vocabulary or VOCABULARY
+        merged = merge_preset({"model": {"preset": name}}, place=name)
+        spec = validated(_PresetModel, {"model": merged["model"]}, place=name).model
+        is_parser = PRESETS[name]["training"].get("validate_by") == "f1"
+        size = vocabulary or (merged["subwords"]["size"] if is_parser else VOCABULARY)
     elif path.is_dir():
         config = Model.read_config(path)
         if not vocabulary:
             return config.model, config.vocabulary
+        is_parser = config.linearisation is not None
         spec, size = config.model, vocabulary
     elif path.is_file():
         recipe = load(path)
         spec, size = recipe.model, vocabulary or recipe.subwords.size
+        is_parser = recipe.data.tree_linearisation is not None
     else:
         raise ValueError(f"{name} is no preset ({', '.join(PRESETS)}), no recipe and no model directory")
-    return spec, Vocabulary(source=size, target=size)
+    return spec, Vocabulary(source=size, target=TREE_SYMBOLS if is_parser else size)
 
 
 def _count_by_part(model: TranslationModel) -> dict[str, int]:

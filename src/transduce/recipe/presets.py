@@ -1,7 +1,8 @@
 """Presets: models by name, each with the settings of its training. A recipe is merged over its preset.
 
 `base`, `big` and Table 3's rows are those of the paper (sections 3 and 5); `released-2017` is the authors' code of June
-2017; `tiny` is for small corpora (Wu et al. 2021). The baselines have the sizes of their own papers and the training of
+2017; `tiny` is for small corpora (Wu et al. 2021). `parser` is that of section 6.3, and
+`parser-small` is for an hour on a CPU. The baselines have the sizes of their own papers and the training of
 `base`.
 """
 
@@ -77,6 +78,49 @@ TINY = _varied(
         "average": 10,
     },
 )
+
+
+def _parser(model: Values, training: Values, decoding: Values, size: int) -> Values:
+    """Returns the preset of a parser: words and symbols have vocabularies of their own, of which words have `size`."""
+    return {
+        **_varied(
+            BASE,
+            {**model, "embeddings": "separate"},
+            {**training, "validate_by": "f1"},
+        ),
+        "subwords": {"kind": "bpe", "size": size, "shared": False},
+        "decoding": decoding,
+    }
+
+
+# Section 6.3.
+PARSER = _parser(
+    {"d_model": 1024, **_layers(4), **_attention(heads=8, d_k=128, d_v=128)},
+    {},
+    {"beam": 21, "length_penalty": 0.3, "extra_length": 300},
+    size=16_000,
+)
+
+PARSER_SMALL = _parser(
+    {
+        "d_model": 256,
+        **_layers(4),
+        **_attention(heads=4, d_k=64, d_v=64),
+        "feed_forward": {"d_ff": 1024},
+        "dropout": 0.2,
+        "initialisation": "normal",
+        "next_word": True,
+    },
+    {
+        "batch_tokens": 4096,
+        "steps": 10_000,
+        "schedule": {"kind": "inverse_square_root", "warmup": 500, "peak": 2e-3},
+        "average": 10,
+    },
+    {"beam": 4, "length_penalty": 0.0, "extra_length": 300},
+    size=4000,
+)
+PARSER_SMALL["subwords"]["dropout"] = 0.1
 
 TABLE_3: dict[str, Values] = {
     "A1": _varied(BASE, _attention(heads=1, d_k=512, d_v=512)),
@@ -161,6 +205,8 @@ PRESETS: dict[str, Values] = {
     "big": BIG,
     "released-2017": RELEASED_2017,
     "tiny": TINY,
+    "parser": PARSER,
+    "parser-small": PARSER_SMALL,
     **TABLE_3,
     **SYSTEMS,
 }

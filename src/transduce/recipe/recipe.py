@@ -12,10 +12,10 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from transduce.corpus import PATHS, DataSpec, is_folder
-from transduce.model import ModelSpec, Symbols
+from transduce.model import ModelSpec, Symbols, Transformer
 from transduce.recipe.presets import PRESETS
 from transduce.recipe.yaml_reader import LARGEST, parse_yaml, read_yaml
-from transduce.search import Decoding
+from transduce.search import MIN_EXTRA_LENGTH, Decoding
 from transduce.settings import MAX_SHOWN_LENGTH, Spec, check_plain, merged, validated, without_unknown_keys
 from transduce.storage.migrations import migrate_recipe
 from transduce.text.subwords import BEGIN, END, PAD, Bpe, SubwordsSpec
@@ -64,6 +64,26 @@ class Recipe(Spec):
         """Raises ValueError for shared embeddings with two vocabularies."""
         if not self.subwords.shared and self.model.embeddings == "shared":
             raise ValueError("`subwords.shared: false` makes two vocabularies: set `model.embeddings: separate` too")
+        return self
+
+    @model_validator(mode="after")
+    def _check_parsing(self) -> "Recipe":
+        """Raises ValueError where trees are trained with the settings of translations, or the other way round."""
+        is_parser, measure = self.data.tree_linearisation is not None, self.training.validate_by
+        if is_parser and self.subwords.shared:
+            raise ValueError(
+                "trees have words on one side and symbols on the other: set `subwords.shared: false` and "
+                "`model.embeddings: separate`, as the preset `parser-small` does"
+            )
+        if not is_parser and isinstance(self.model, Transformer) and self.model.next_word:
+            raise ValueError("`model.next_word` is for parsers, which learn trees: set it to false")
+        if is_parser and self.decoding.extra_length < MIN_EXTRA_LENGTH:
+            raise ValueError(f"`decoding.extra_length` of a parser is at least {MIN_EXTRA_LENGTH}, 300 in the paper")
+        if measure == ("bleu" if is_parser else "f1"):
+            raise ValueError(
+                f"`training.validate_by: {measure}` measures {'translations' if is_parser else 'trees'}: "
+                f"set {'f1' if is_parser else 'bleu'}, or loss"
+            )
         return self
 
     @model_validator(mode="after")

@@ -9,7 +9,7 @@ from typing import Any, Literal, Union
 
 import annotated_types
 
-from transduce.corpus.entries import Embedded, Files, Hub, Tmx, Tsv
+from transduce.corpus.entries import Embedded, EmbeddedTrees, Files, Hub, Tmx, Trees, Tsv
 from transduce.model.attention import AttentionSpec
 from transduce.model.translation_model import BaseModelSpec
 from transduce.recipe.presets import BASE, PRESETS
@@ -21,7 +21,7 @@ __all__ = ["EXAMPLE", "reference_page", "reference_specs"]
 SHARED: dict[type[Any], str] = {BaseModelSpec: "Keys of every model", AttentionSpec: "Keys of attention"}
 """Settings classes whose keys others inherit, with the headings of their tables."""
 
-CORPORA = (Files, Tsv, Tmx, Hub, Embedded)
+CORPORA = (Files, Tsv, Tmx, Hub, Embedded, Trees, EmbeddedTrees)
 
 EXAMPLE = """\
 data:

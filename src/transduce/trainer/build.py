@@ -74,8 +74,9 @@ def build_validation(
         smoothing,
         group,
         data.target_language,
+        data.tree_linearisation,
     )
-    validation.check(model, bleu=settings.validate_every is not None or settings.average is not None)
+    validation.check(model, measures=settings.validate_every is not None or settings.average is not None)
     return validation
 
 
@@ -134,6 +135,8 @@ def gather_model(
         with torch.no_grad():
             for name, parameter in whole.named_parameters():
                 parameter.copy_(weights[name])
+            for buffer, trained in zip(whole.buffers(), model.buffers(), strict=True):
+                buffer.copy_(trained)
         return whole.to(next(model.parameters()).device)
 
     return group.on_every_rank(build)

@@ -98,13 +98,13 @@ class MetricsLog:
             "validation_perplexity": result.perplexity,
             "accuracy": result.accuracy,
         }
-        if result.bleu is not None:
-            values |= {"bleu": result.bleu.score, "signature": result.bleu.signature}
+        if result.score is not None:
+            values |= {result.score.metric: result.score.score, "signature": result.score.signature}
         self._write(values | {"elapsed": round(seconds, 1)})
-        bleu = f"  BLEU {result.bleu.score:.2f}" if result.bleu else ""
+        score = f"  {result.score.label} {result.score.score:.2f}" if result.score else ""
         self.say(
             f"validation after step {step}: loss {result.loss:.3f}  perplexity {result.perplexity:.2f}  "
-            f"accuracy {result.accuracy:.1%}{bleu}  ({seconds / 60:.1f} min)"
+            f"accuracy {result.accuracy:.1%}{score}  ({seconds / 60:.1f} min)"
         )
         # The same three lines every time, spread over the corpus, so that one can watch them change.
         for place in [len(result.outputs) * part // (EXAMPLES + 1) for part in range(1, EXAMPLES + 1)]:

@@ -28,8 +28,8 @@ class ModelSelection:
 
     def improved_score(self, state: TrainingState, result: ValidationResult) -> float | None:
         """Returns the score of a validation where it is better than the best so far, else None."""
-        by_bleu = self.settings.validate_by == "bleu" and result.bleu is not None
-        score = result.bleu.score if by_bleu and result.bleu else -result.loss
+        has_score = self.settings.validate_by != "loss" and result.score is not None
+        score = result.score.score if has_score and result.score else -result.loss
         is_better = not math.isnan(score) and (state.best is None or score > state.best)
         return score if is_better else None
 

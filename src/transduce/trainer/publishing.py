@@ -6,14 +6,13 @@ from pathlib import Path
 
 from torch import Tensor
 
-from transduce.measure import Score
 from transduce.model import Vocabulary
 from transduce.model_directory import CARD, RECIPE, Config, Model, Weights, write_model
 from transduce.recipe import Recipe, dump, read_resolved_recipe
 from transduce.settings import merged, validated
-from transduce.text.subwords import Subwords
+from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.trainer.checkpoints import Checkpoints
-from transduce.trainer.validation import ValidationResult
+from transduce.trainer.validation import ValidationResult, ValidationScore
 from transduce.training import average_weights
 
 __all__ = ["ModelPublisher", "average", "publish"]
@@ -24,17 +23,19 @@ def publish(
     recipe: Recipe,
     config: Config,
     weights: Mapping[str, Tensor],
-    subwords: tuple[Subwords, Subwords],
-    bleu: Score | None,
+    subwords: tuple[TokenVocabulary, TokenVocabulary],
+    score: ValidationScore | None,
 ) -> None:
-    """Writes the model directory `out`; `bleu` is the validation score of these weights, for the model card."""
-    write_model(out, config, weights, subwords, {RECIPE: dump(recipe), CARD: model_card(recipe, config, bleu)})
+    """Writes the model directory `out`; `score` is the validation score of these weights, for the model card."""
+    write_model(out, config, weights, subwords, {RECIPE: dump(recipe), CARD: model_card(recipe, config, score)})
 
 
 class ModelPublisher:
     """Writes the model directory of one run, each time with other weights."""
 
-    def __init__(self, recipe: Recipe, out: Path, vocabulary: Vocabulary, subwords: tuple[Subwords, Subwords]) -> None:
+    def __init__(
+        self, recipe: Recipe, out: Path, vocabulary: Vocabulary, subwords: tuple[TokenVocabulary, TokenVocabulary]
+    ) -> None:
         self._recipe, self._out, self._vocabulary, self._subwords = recipe, out, vocabulary, subwords
         self._languages = recipe.data.source_language, recipe.data.target_language
         with contextlib.suppress(ValueError):  # no model yet, or a damaged one
@@ -53,10 +54,11 @@ class ModelPublisher:
             vocabulary=self._vocabulary,
             source_language=self._languages[0],
             target_language=self._languages[1],
+            linearisation=recipe.data.tree_linearisation,
             decoding=recipe.decoding,
             weights=selected,
         )
-        publish(self._out, recipe, config, weights, self._subwords, result.bleu if result else None)
+        publish(self._out, recipe, config, weights, self._subwords, result.score if result else None)
 
     def read(self) -> Weights:
         """Returns which weights the directory has; raises ValueError where it has no model or a damaged one."""
@@ -101,12 +103,13 @@ def average(
     return averaged
 
 
-def model_card(recipe: Recipe, config: Config, bleu: Score | None) -> str:
+def model_card(recipe: Recipe, config: Config, score: ValidationScore | None) -> str:
     """Returns the first README of a model directory, which its owner may edit."""
     source, target = config.source_language or "source", config.target_language or "target"
     steps = ", ".join(f"{step:,}" for step in config.weights.steps)
     name = type(config.model).__name__
-    measured = f"{bleu.score:.2f} ({bleu.signature})" if bleu else "not measured"
+    measured = f"{score.label} {score.score:.2f} ({score.signature})" if score else "not measured"
+    command = "parse DIRECTORY" if config.linearisation else "translate DIRECTORY"
     return f"""# {source} → {target}
 
 A {name} trained with `transduce`, {config.model.d_model} features wide, with {config.vocabulary.source:,} source and
@@ -116,10 +119,10 @@ A {name} trained with `transduce`, {config.model.d_model} features wide, with {c
 |---|---|
 | weights | {config.weights.kind}, of step {steps} |
 | trained in | steps of at most {recipe.training.batch_tokens:,} positions a side |
-| validation BLEU | {measured} |
+| validation | {measured} |
 | recipe | `recipe.yaml`, everything resolved |
 
-    transduce translate DIRECTORY input.txt
+    transduce {command} input.txt
     transduce draw DIRECTORY "a sentence" --out attention.html
 
 This page is free to edit: say here what the model is for, what it was trained on, and what it must not be used for.

@@ -15,7 +15,7 @@ import torch
 from transduce.corpus import EpochWriteError, Prepared
 from transduce.model import TranslationModel, Vocabulary, build_without_weights
 from transduce.model.cross_entropy import Smoothing
-from transduce.model_directory import Model, Weights, weights_of
+from transduce.model_directory import Model, Weights, tell_words, weights_of
 from transduce.recipe import Recipe
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.runtime.out_of_memory import is_out_of_memory
@@ -80,6 +80,7 @@ class Trainer:
         build_without_weights(recipe.model, self.vocabulary)  # raises ValueError where a size is beyond any tensor
         torch.manual_seed(settings.seed)
         self.model: TranslationModel = recipe.model.build(self.vocabulary)
+        tell_words(self.model, prepared.source, prepared.target)
         smoothing = Smoothing(epsilon=settings.label_smoothing, over=settings.label_smoothing_over)
         self.objective = LabelSmoothing(self.model, smoothing).train()
         self.optimiser = build_optimiser(self.objective, settings, device, group, say)

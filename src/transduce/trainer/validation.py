@@ -1,15 +1,16 @@
-"""Validation: loss, perplexity, accuracy and BLEU of a model on a corpus that it is not trained on."""
+"""Validation: loss, perplexity, accuracy, and BLEU or F1 of a model on a corpus that it is not trained on."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from transduce.corpus import CorpusSpec, DataSpec, Files, Hub, Tmx, Tsv, files_of, name_of, read_pairs
-from transduce.measure import Score, metric_named, scores
+from transduce.measure import bracket_scores, metric_named, scores
 from transduce.model import TranslationModel
 from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import RECIPE
@@ -20,13 +21,23 @@ from transduce.runtime.progress import track
 from transduce.search import Decoding, pad_rows
 from transduce.settings import validated
 from transduce.storage.checksums import checksum_of
+from transduce.text.linearisation import Brackets, InOrder
 from transduce.text.lines import refuse_markup
-from transduce.text.subwords import Subwords
+from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.text.trees import Tree
 from transduce.translation.batching import sentence_batches
 from transduce.translation.line_translator import LineTranslator
 from transduce.translation.search_method import SearchMethod
 
-__all__ = ["ParallelText", "Validation", "ValidationResult", "named_test_set", "perplexity", "read_parallel_text"]
+__all__ = [
+    "ParallelText",
+    "Validation",
+    "ValidationResult",
+    "ValidationScore",
+    "named_test_set",
+    "perplexity",
+    "read_parallel_text",
+]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -74,13 +85,26 @@ def named_test_set(run: Path, name: str) -> CorpusSpec:
     return corpora[name]
 
 
+class ValidationScore(NamedTuple):
+    """The BLEU of translations, or the F1 of trees, from 0 to 100."""
+
+    metric: Literal["bleu", "f1"]
+    score: float
+    signature: str
+
+    @property
+    def label(self) -> str:
+        """The name of the metric in text."""
+        return self.metric.upper()
+
+
 class ValidationResult(NamedTuple):
     """The result of a validation; its means are over target tokens, end symbols included."""
 
     loss: float  # smoothed as in training, without the penalty of experts
     perplexity: float  # of the unsmoothed loss
     accuracy: float  # share of tokens that the model ranks first, given the earlier ones of the reference
-    bleu: Score | None
+    score: ValidationScore | None
     outputs: list[str]
 
 
@@ -95,16 +119,18 @@ class Validation:
     def __init__(
         self,
         corpus: ParallelText,
-        source: Subwords,
-        target: Subwords,
+        source: TokenVocabulary,
+        target: TokenVocabulary,
         decoding: Decoding,
         smoothing: Smoothing,
         group: ProcessGroup = SINGLE_PROCESS,
         language: str | None = None,
+        linearisation: Brackets | InOrder | None = None,
     ) -> None:
         self.corpus, self.source, self.target = corpus, source, target
         self.decoding, self.smoothing, self.group = decoding, smoothing, group
         self.language = language  # of the target: BLEU has tokenizers of their own for some languages
+        self.linearisation = linearisation  # of the trees of a parser
 
     @torch.inference_mode()
     def check_memory(self, model: TranslationModel) -> None:
@@ -118,14 +144,14 @@ class Validation:
         finally:
             model.train(training)
 
-    def check(self, model: TranslationModel, *, bleu: bool = True) -> None:
-        """Raises ValueError where a line is too long for `model`, or where `bleu` cannot be measured.
+    def check(self, model: TranslationModel, *, measures: bool = True) -> None:
+        """Raises ValueError where a line is too long for `model`, or where its output cannot be measured.
 
         A training calls it at its start, so that its first validation does not fail.
         """
-        if bleu:
+        if measures and self.linearisation is None:
             metric_named("bleu", language=self.language)
-        translator = LineTranslator([model], self.source, self.target, self.decoding)
+        translator = self._translator(model)
         try:
             translator.encode_checked(self.corpus.source, self.source, " of the source")
             translator.encode_checked(self.corpus.target, self.target, " of the target")
@@ -134,7 +160,7 @@ class Validation:
 
     @torch.inference_mode()
     def __call__(self, model: TranslationModel, *, translate: bool = True) -> ValidationResult:
-        """Validates `model` and leaves its mode unchanged; no BLEU and no outputs where `translate` is False.
+        """Validates `model` and leaves its mode unchanged; no score and no outputs where `translate` is False.
 
         Raises RuntimeError on all processes where memory does not suffice on one.
         """
@@ -145,12 +171,26 @@ class Validation:
             outputs = self._outputs(model) if translate else []
         finally:
             model.train(training)
-        bleu = scores(outputs, [self.corpus.target], language=self.language)["bleu"] if translate else None
-        return ValidationResult(smoothed / tokens, perplexity(unsmoothed / tokens), correct / tokens, bleu, outputs)
+        score = self._score(outputs) if translate else None
+        return ValidationResult(smoothed / tokens, perplexity(unsmoothed / tokens), correct / tokens, score, outputs)
+
+    def _score(self, outputs: Sequence[str]) -> ValidationScore:
+        """Returns the BLEU of translations, or the F1 of linearised trees."""
+        if self.linearisation is None:
+            bleu = scores(outputs, [self.corpus.target], language=self.language)["bleu"]
+            return ValidationScore("bleu", bleu.score, bleu.signature)
+        read_trees = partial(map, partial(_read_linearised, self.linearisation))
+        gold, output = (list(read_trees(lines, self.corpus.source)) for lines in (self.corpus.target, outputs))
+        f1 = bracket_scores(gold, output)
+        return ValidationScore("f1", f1.f1, f1.signature)
+
+    def _translator(self, model: TranslationModel) -> LineTranslator:
+        """Returns the translator of `model`, or its parser."""
+        return LineTranslator([model], self.source, self.target, self.decoding, linearisation=self.linearisation)
 
     def _outputs(self, model: TranslationModel) -> list[str]:
         """Returns the model's translations of the source lines."""
-        translator = LineTranslator([model], self.source, self.target, self.decoding)
+        translator = self._translator(model)
         method = SearchMethod(self.decoding)
         batches = translator.batches(self.corpus.source, method)
         results = self._map_batches("translating", lambda batch: translator.translate_batch(batch, method), batches)
@@ -200,3 +240,8 @@ class Validation:
         states, _ = model.forward(source, source != symbols.pad, target_in)
         sums = model.readout.evaluate(states, target_out, self.smoothing)
         return torch.stack([total.double() for total in sums]).cpu()
+
+
+def _read_linearised(linearisation: Brackets | InOrder, symbols: str, words: str) -> Tree:
+    """Returns the tree of a line of symbols over a line of words."""
+    return linearisation.tree(symbols.split(), words.split(" "))

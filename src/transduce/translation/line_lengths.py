@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from transduce.model import TranslationModel
 from transduce.model.attention import MultiHeadAttention
-from transduce.text.subwords import Subwords
+from transduce.text.token_vocabulary import TokenVocabulary
 
 __all__ = ["MAX_LINE_TOKENS", "LineTooLargeError", "count_heads", "encode_lines"]
 
@@ -29,7 +29,7 @@ def count_heads(models: Sequence[TranslationModel]) -> int:
     return max((attention.spec.heads for attention in attentions), default=0)
 
 
-def encode_lines(lines: Sequence[str], subwords: Subwords, max_tokens: int, heads: int) -> list[list[int] | str]:
+def encode_lines(lines: Sequence[str], subwords: TokenVocabulary, max_tokens: int, heads: int) -> list[list[int] | str]:
     """Returns the tokens of each line; a line of more than `max_tokens` has a message instead.
 
     A line with too many characters for `max_tokens` subwords of any length is not encoded. The message names the memory

@@ -26,13 +26,16 @@ from transduce.search import (
     pad_rows,
     sample,
 )
-from transduce.text.subwords import Subwords
+from transduce.text.linearisation import Brackets, InOrder
+from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.batching import SentenceBatch, sentence_batches
 from transduce.translation.line_lengths import MAX_LINE_TOKENS, LineTooLargeError, count_heads, encode_lines
 from transduce.translation.results import EMPTY, Translation
 from transduce.translation.search_method import SearchMethod
+from transduce.translation.texts import each_text, one_line
+from transduce.translation.tree_search import TreeSearch
 
-__all__ = ["LineTranslator", "TranslationPrecision", "check_precision", "each_text", "one_line"]
+__all__ = ["LineTranslator", "TranslationPrecision", "check_precision"]
 
 _log = logging.getLogger("transduce")
 
@@ -48,11 +51,16 @@ class LineTranslator:
     def __init__(
         self,
         models: Sequence[TranslationModel],
-        source: Subwords,
-        target: Subwords,
+        source: TokenVocabulary,
+        target: TokenVocabulary,
         decoding: Decoding,
         precision: TranslationPrecision = "float32",
+        linearisation: Brackets | InOrder | None = None,
     ) -> None:
+        """Takes models in evaluation mode; with `linearisation` they are parsers, and search is constrained to trees.
+
+        Raises ValueError for an unknown precision.
+        """
         check_precision(precision)
         self.models, self.source, self.target, self.decoding = tuple(models), source, target, decoding
         self.precision, self._forks = precision, count_forks()
@@ -62,6 +70,8 @@ class LineTranslator:
         self.device = next(models[0].parameters()).device
         limits = [model.max_positions - 1 for model in models if model.max_positions is not None]
         self.max_line_tokens = min([*limits, MAX_LINE_TOKENS])  # of a source or a prefix, without the end symbol
+        self.linearisation = linearisation
+        self._tree_search = None if linearisation is None else TreeSearch(linearisation, target, self.device)
         # For the memory that a line needs; in int8 the attention weights of one row are in memory at a time.
         self._attention_heads = 0 if precision == "int8" else count_heads(models)
 
@@ -189,7 +199,7 @@ class LineTranslator:
         }
 
     def encode_checked(
-        self, lines: Sequence[str], subwords: Subwords, side: str, numbers: Sequence[int] | None = None
+        self, lines: Sequence[str], subwords: TokenVocabulary, side: str, numbers: Sequence[int] | None = None
     ) -> list[list[int]]:
         """Returns the tokens of each line.
 
@@ -202,7 +212,7 @@ class LineTranslator:
             encoded.append(tokens)
         return encoded
 
-    def _encode(self, lines: Sequence[str], subwords: Subwords) -> list[list[int] | str]:
+    def _encode(self, lines: Sequence[str], subwords: TokenVocabulary) -> list[list[int] | str]:
         """Returns the tokens of each line, or a message for a line that is too long."""
         return encode_lines(lines, subwords, self.max_line_tokens, self._attention_heads)
 
@@ -232,6 +242,9 @@ class LineTranslator:
     def _search(self, batch: SentenceBatch, method: SearchMethod, lines_before: int) -> list[list[Hypothesis]]:
         """Searches for the translations of a batch."""
         stepper, problem = self.stepper, self._problem(batch, method)
+        if self._tree_search is not None and method.constrained:
+            words = [len(text.split(" ")) for text in self.source.decode(batch.sources)]
+            stepper = self._tree_search.constrain(stepper, words, problem)
         if any(batch.prefixes):
             stepper = ForcedPrefix(stepper, self._rectangle(batch.prefixes), self.symbols.pad)
         if method.sampling is not None:
@@ -268,19 +281,6 @@ def check_precision(precision: str) -> None:
         raise ValueError(f"precision {precision!r} is unknown: choose {', '.join(get_args(TranslationPrecision))}")
 
 
-def each_text(lines: Iterable[str], name: str) -> Iterator[str]:
-    """Yields each text of an iterable without its line end; `name` is the name of a text in messages.
-
-    Raises TypeError where `lines` is no iterable of str; a single str is refused too.
-    """
-    if isinstance(lines, str | bytes) or not isinstance(lines, Iterable):
-        raise TypeError(f"`{name}` is a {type(lines).__name__}: give a list, or another iterable, of str")
-    for number, line in enumerate(lines, start=1):
-        if not isinstance(line, str):
-            raise TypeError(f"`{name}` {number} is a {type(line).__name__}, not a str")
-        yield line[:-1].removesuffix("\r") if line.endswith("\n") else line
-
-
 def _without_last_space(prefixes: Sequence[str]) -> list[str]:
     """Returns prefixes without the spaces at their ends, which belong to the word that follows."""
     return [prefix.rstrip() for prefix in prefixes]
@@ -290,8 +290,3 @@ def _draws(seed: int, numbers: Sequence[int], max_length: int) -> Tensor:
     """Returns uniform numbers for each line, a function of the seed and the number of the line alone."""
     rows = [np.random.Generator(np.random.Philox(key=[seed, number])).random(max_length) for number in numbers]
     return torch.from_numpy(np.stack(rows))
-
-
-def one_line(text: str) -> str:
-    """Returns the text with spaces for newlines, so that a line in is a line out."""
-    return text.replace("\n", " ")

@@ -18,6 +18,7 @@ class SearchMethod(NamedTuple):
     greedy: bool = False
     sampling: Sampling | None = None
     seed: int = 1
+    constrained: bool = True  # a parser writes trees over the words of the sentence alone
 
     @property
     def width(self) -> int:

@@ -21,11 +21,10 @@ from transduce.translation.line_translator import (
     LineTranslator,
     TranslationPrecision,
     check_precision,
-    each_text,
-    one_line,
 )
 from transduce.translation.results import Explanation, Translation
 from transduce.translation.search_method import SearchOptions, search_method
+from transduce.translation.texts import each_text, one_line
 
 __all__ = ["Translator"]
 
@@ -64,12 +63,15 @@ class Translator(LineTranslator):
         for model, directory in zip(models[1:], directories[1:], strict=True):
             if model.config.vocabulary != first.config.vocabulary or not _same_subwords(first, model):
                 raise ValueError(f"{directory} and {directories[0]} have different subwords; an ensemble shares them")
+            if model.config.linearisation != first.config.linearisation:
+                raise ValueError(f"{directory} and {directories[0]} have different linearisations of trees")
         chosen = choose_device(device)
         modules = [model.module.to(chosen) for model in models]
         for module in modules:
             if precision == "bfloat16":
                 module.bfloat16()
-        return cls(modules, first.source, first.target, first.config.decoding, precision)
+        config = first.config
+        return cls(modules, first.source, first.target, config.decoding, precision, config.linearisation)
 
     @overload
     def translate(self, text: str, *, n_best: None = None, **options: Any) -> Translation: ...

@@ -1,4 +1,4 @@
-"""The demo: trains on the embedded corpus, measures, translates and draws, without a download."""
+"""The demo of translating: trains on the embedded corpus, measures, translates and draws, without a download."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from transduce.runtime.device import choose_device
 from transduce.trainer.train import TrainOptions, run_training
 from transduce.translation.translator import Translator
 
-__all__ = ["demo", "demo_recipe"]
+__all__ = ["demo_recipe", "demo_translation"]
 
 RECIPE: Values = {
     "data": {
@@ -47,7 +47,7 @@ def demo_recipe(minutes: float) -> Recipe:
     return from_values(RECIPE, [f"training.minutes={minutes}"], place="the demo")
 
 
-def demo(out: Path, minutes: float, options: TrainOptions, say: Say) -> dict[str, dict[str, Score]]:
+def demo_translation(out: Path, minutes: float, options: TrainOptions, say: Say) -> dict[str, dict[str, Score]]:
     """Trains into `out`, then prints scores, translations and the path of a picture; returns scores[test set][system].
 
     Both test sets, `test` and `novel`, are unseen in training.

@@ -1,0 +1,79 @@
+"""The input of a command that works through lines: model directories, then text, in windows of lines."""
+
+import contextlib
+import functools
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from transduce.commands.options import Engine
+from transduce.runtime.progress import Progress, track
+
+__all__ = ["read_windows", "runs_and_text", "text_progress"]
+
+
+def runs_and_text(paths: list[Path], engine: Engine | None = None) -> tuple[list[Path], Path | None]:
+    """Splits the paths into model directories and the text, None for standard input.
+
+    The last path is the text if it is not a directory; with an engine always.
+    """
+    from transduce.model_directory import CONFIG, MANIFEST
+
+    last = paths[-1]
+    is_model = all((last / name).exists() for name in (CONFIG, MANIFEST))
+    if engine is None:
+        if len(paths) > 1 and last.is_dir() and not is_model and not (last / "training").exists():
+            raise ValueError(f"{last} is no model; for a folder of text add --engine local and --out")
+        return (paths[:-1], last) if len(paths) > 1 and not last.is_dir() else (paths, None)
+    if len(paths) == 1:
+        raise ValueError("--engine translates a file or a folder, not standard input: name it after the model")
+    if is_model:
+        raise ValueError(f"{last} is a model; with --engine the last path is the text, a file or a folder")
+    return paths[:-1], last
+
+
+def read_windows(text: Path | None, prefix: Path | None = None) -> tuple[Iterable[list[str]], list[str] | None]:
+    """Returns the text as windows of lines, which are translated and written one after another, and the prefixes.
+
+    A window of a pipe or a terminal has the lines that are waiting. With prefixes the whole text is one window.
+    """
+    from transduce.text.line_stream import LineStream
+    from transduce.text.lines import read_lines, read_texts
+    from transduce.translation.line_translator import LOOKAHEAD
+
+    if prefix is not None:
+        lines, prefixes = read_texts(str(text or "-"), str(prefix))
+        if len(prefixes) != len(lines):
+            raise ValueError(
+                f"{prefix} has {len(prefixes)} lines, the text has {len(lines)}: one prefix a line, or none"
+            )
+        return [lines], prefixes
+    is_standard_input = text is None or str(text) == "-"
+    if is_standard_input and sys.stdin is not None and not stat.S_ISREG(os.fstat(sys.stdin.fileno()).st_mode):
+        stream = LineStream(sys.stdin.fileno(), "standard input", LOOKAHEAD, functools.partial(_prompt, "source> "))
+        return _until_end(stream), None
+    lines = read_lines(str(text or "-"))
+    return [lines[first : first + LOOKAHEAD] for first in range(0, len(lines), LOOKAHEAD)], None
+
+
+def _until_end(stream: Iterable[list[str]]) -> Iterator[list[str]]:
+    """Yields the windows of a stream, then ends the line of the last prompt."""
+    yield from stream
+    _prompt("\n")
+
+
+def _prompt(text: str) -> None:
+    """Prints `text` on standard error if standard input is a terminal."""
+    if sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty():
+        print(text, end="", file=sys.stderr, flush=True)
+
+
+def text_progress(windows: Iterable[list[str]], out: Path | None) -> AbstractContextManager[Progress]:
+    """Tracks the lines of a text of several windows, unless the translations are printed on a terminal."""
+    total = sum(map(len, windows)) if isinstance(windows, list) and len(windows) > 1 else None
+    if total is None or (out is None and sys.stdout.isatty()):
+        return contextlib.nullcontext(Progress("text"))
+    return track("text", total)

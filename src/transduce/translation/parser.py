@@ -1,0 +1,98 @@
+"""Sentences to trees: a model directory, or several as an ensemble, that parses (section 6.3)."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from transduce.text.tree_repair import flat_tree, repair_tree
+from transduce.text.trees import Tree, format_tree, unescape_word
+from transduce.translation.line_translator import BATCH_TOKENS, TranslationPrecision
+from transduce.translation.results import Translation
+from transduce.translation.search_method import SearchMethod
+from transduce.translation.translator import Translator
+
+__all__ = ["Parse", "Parser"]
+
+_log = logging.getLogger("transduce")
+
+
+class Parse(NamedTuple):
+    """One parse of a sentence. `str()` and `print` give the tree in brackets.
+
+    `fault` says why the model's symbols were no tree, so that they were repaired; None where they were one.
+    `score` is what the search ranks by: log-probability / length penalty of a beam search.
+    """
+
+    tree: Tree
+    log_probability: float  # natural logarithm, end symbol included
+    score: float
+    fault: str | None
+    tokens: int  # symbols that the model wrote, the end symbol counted
+
+    def __str__(self) -> str:
+        return format_tree(self.tree)
+
+
+class Parser:
+    """Parses sentences with one model, or with an ensemble of models that share words and symbols."""
+
+    def __init__(self, translator: Translator) -> None:
+        """Takes the translator of a parser's model; raises ValueError for that of a translation model."""
+        if translator.linearisation is None:
+            raise ValueError("this model translates and does not parse: use `transduce translate`, or train on trees")
+        self.translator, self.linearisation = translator, translator.linearisation
+
+    @classmethod
+    def load(
+        cls, *directories: Path | str, device: str = "cpu", precision: TranslationPrecision = "float32"
+    ) -> "Parser":
+        """Reads the model of one directory, or an ensemble from several; arguments and errors as `Translator.load`."""
+        return cls(Translator.load(*directories, device=device, precision=precision))
+
+    def parse(
+        self,
+        sentences: Sequence[Sequence[str]],
+        method: SearchMethod | None = None,
+        *,
+        batch_tokens: int = BATCH_TOKENS,
+        lines_before: int = 0,
+    ) -> list[list[Parse]]:
+        """Returns the parses of each sentence, a list of words, best first; of an empty sentence none.
+
+        A sentence that cannot be parsed has a flat tree, and is logged as a warning by its number, `lines_before` and
+        its place in `sentences` added. Raises ValueError for a word with a space.
+        """
+        method = method or SearchMethod(self.translator.decoding)
+        lines = [_join_words(words, lines_before + place) for place, words in enumerate(sentences, start=1)]
+        faults = self.translator.line_faults(lines)
+        parseable = ["" if place in faults else line for place, line in enumerate(lines)]
+        results: list[list[Parse]] = [[] for _ in sentences]
+        for batch in self.translator.batches(parseable, method, batch_tokens=batch_tokens, lines_before=lines_before):
+            translated = self.translator.translate_by_halves(batch, method, lines_before)
+            for place, best in zip(batch.places, translated, strict=True):
+                if isinstance(best, str):
+                    faults[place] = best
+                else:
+                    results[place] = [self._parse(translation, sentences[place]) for translation in best]
+        for place, fault in sorted(faults.items()):
+            _log.warning("warning: line %s %s; it has a flat tree", lines_before + place + 1, fault)
+            results[place] = [Parse(flat_tree(sentences[place]), 0.0, 0.0, fault, 0)]
+        return results
+
+    def _parse(self, translation: Translation, words: Sequence[str]) -> Parse:
+        """Returns the tree of a model's output, repaired where it is none."""
+        symbols = translation.text.split()
+        try:
+            tree, fault = self.linearisation.tree(symbols, words), None
+        except ValueError as error:
+            tree, fault = repair_tree(symbols, words, self.linearisation), str(error)
+        return Parse(tree, translation.log_probability, translation.score, fault, len(translation.tokens) + 1)
+
+
+def _join_words(words: Sequence[str], number: int) -> str:
+    """Returns the words as the line that the model reads; raises ValueError for words that are none."""
+    for word in words:
+        if not word or word.split() != [word]:
+            raise ValueError(f"sentence {number} has the word {word!r}: a word is not empty and has no white space")
+    return " ".join(map(unescape_word, words))

@@ -1,0 +1,171 @@
+"""`transduce parse`, `evaluate`, `draw --tree` and `train` with a parser."""
+
+import json
+import shutil
+
+import pytest
+
+from parsing_run import run
+from transduce.text.trees import parse_tree, words_of
+from transduce.translation.parser import Parser
+
+SENTENCES = ["the owl saw a mole .", "", "a cat heard the dog by the hen .", "this hen met the cat with a dog ."]
+
+
+def test_one_line_in_is_one_tree_over_its_words(parser, tmp_path):
+    text = tmp_path / "input.txt"
+    text.write_text("".join(f"{line}\n" for line in SENTENCES))
+    result = run("parse", parser, text)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert len(lines) == 4
+    assert lines[1] == ""
+    for line, sentence in zip(lines, SENTENCES, strict=True):
+        assert not sentence or " ".join(words_of(parse_tree(line))) == sentence
+
+
+def test_the_words_decide_where_a_phrase_belongs(parser):
+    by, with_ = run("parse", parser, given=f"{SENTENCES[2]}\n{SENTENCES[3]}\n").stdout.splitlines()
+    assert "(VBD heard) (NP (DT the) (NN dog)) (PP (IN by)" in by
+    assert "(NP (NP (DT the) (NN cat)) (PP (IN with)" in with_
+
+
+def test_raw_text_is_split_as_the_treebank_splits_it(parser):
+    (line,) = run("parse", parser, given="the owl didn't see (a mole).\n").stdout.splitlines()
+    assert words_of(parse_tree(line)) == ["the", "owl", "did", "n't", "see", "(", "a", "mole", ")", "."]
+    assert "-LRB- -LRB-)" in line or "-LRB-)" in line
+    (line,) = run("parse", parser, "--tokenised", given="the owl didn't (see .\n").stdout.splitlines()
+    assert words_of(parse_tree(line)) == ["the", "owl", "didn't", "(see", "."]
+
+
+def test_tables_and_objects(parser):
+    table = [
+        line.split("\t")
+        for line in run("parse", parser, "--n-best", "2", given="a cat met the dog .\n\n").stdout.splitlines()
+    ]
+    assert [row[0] for row in table] == ["1", "1", "2"]
+    scores = [float(row[3]) for row in table[:2]]
+    assert scores == sorted(scores, reverse=True)
+    assert table[2][1:] == ["", "0.000000", "0.000000"]
+    record, empty = map(json.loads, run("parse", parser, "--json", given="a cat met the dog .\n\n").stdout.splitlines())
+    assert record["line"] == 1
+    assert record["trees"][0]["tree"] == table[0][1]
+    assert record["trees"][0]["log_probability"] == pytest.approx(scores[0], abs=1e-5)
+    assert record["trees"][0]["fault"] is None
+    assert empty == {"line": 2, "trees": []}
+
+
+def test_an_unconstrained_search_is_repaired(parser):
+    odd = "mole mole the the saw by . with with owl"
+    record = json.loads(run("parse", parser, "--json", "--unconstrained", "--tokenised", given=f"{odd}\n").stdout)
+    assert words_of(parse_tree(record["trees"][0]["tree"])) == odd.split()
+
+
+def test_a_line_that_cannot_be_parsed_has_a_flat_tree_and_a_warning(parser):
+    long = " ".join(["owl"] * 20_000)
+    result = run("parse", parser, "--tokenised", given=f"{long}\nthe owl saw a mole .\n")
+    flat, tree = result.stdout.splitlines()
+    assert result.exit_code == 0
+    assert words_of(parse_tree(flat)) == long.split()
+    assert "warning: line 1 " in result.stderr
+    assert "flat tree" in result.stderr
+    assert tree.count("(") > 8
+
+
+def test_evaluation_measures_the_trees_of_the_recipe_and_of_a_file(parser, treebank, tmp_path, monkeypatch):
+    monkeypatch.chdir(treebank)
+    out = tmp_path / "parsed.trees"
+    report = json.loads(run("evaluate", parser, "--test", "spare", "--json", "--out", out).stdout)
+    assert report["sentences"] == 40
+    assert report["brackets"]["score"] > 90
+    assert report["repaired"] == 0
+    measured = run("measure", "--metric", "brackets", "--reference", "test.trees", out, "--json")
+    assert json.loads(measured.stdout)["brackets"]["score"] == report["brackets"]["score"]
+    table = run("evaluate", parser, "--reference", "test.trees", "--unconstrained")
+    assert table.exit_code == 0
+    assert "repaired" in table.stdout
+    assert "symbols/s" in table.stderr
+
+
+def test_training_logs_the_f1_of_validation(parser):
+    records = map(json.loads, (parser / "metrics.jsonl").read_text().splitlines())
+    scores = [record["f1"] for record in records if "f1" in record]
+    assert len(scores) == 3  # two validations, and that of the average
+    assert scores[-1] > 90
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--test", "spare", "--source", "x.en"], "--source x.en: it is not for parsers"),
+        (["--test", "spare", "--metric", "bleu"], "--metric bleu: it is not for parsers"),
+        ([], "--reference TREES, or --test NAME"),
+        (["--test", "spare", "--reference", "test.trees"], "--reference TREES, or --test NAME"),
+        (["--reference", "nowhere.trees"], "nowhere.trees"),
+        (["--reference", "empty.trees"], "empty.trees: there is no tree"),
+        (["--reference", "broken.trees"], "broken.trees: the tree that begins on line 1 lacks a closing bracket;"),
+    ],
+)
+def test_evaluations_that_are_refused(parser, treebank, arguments, message, monkeypatch):
+    monkeypatch.chdir(treebank)
+    (treebank / "empty.trees").write_text("")
+    (treebank / "broken.trees").write_text("(S (NP (NN owl))\n")
+    result = run("evaluate", parser, *arguments)
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_translator_is_no_parser_and_a_parser_no_translator(parser, trained, treebank):
+    refused = run("parse", trained, given="owl\n")
+    assert refused.exit_code == 2
+    assert "use `transduce translate`" in refused.stderr
+    refused = run("evaluate", trained, "--test", "spare", "--unconstrained")
+    assert refused.exit_code == 2
+    assert "--unconstrained" in refused.stderr
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png", "html"])
+def test_a_tree_is_drawn(parser, tmp_path, suffix):
+    out = tmp_path / f"tree.{suffix}"
+    result = run("draw", parser, "the owl saw a mole .", "--tree", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == f"{out}\n"
+    assert out.stat().st_size > 500
+    assert result.stderr.startswith("(S ")
+    assert suffix == "png" or "owl" in out.read_text()
+
+
+def test_a_tree_is_drawn_beside_the_gold_tree(parser, tmp_path):
+    sentence, gold = "the owl saw a mole .", "(S (FRAG (DT the) (NN owl)) (VP (VBD saw) (NP (DT a) (NN mole))) (. .))"
+    drawn = run("draw", parser, sentence, "--tree", "--target", gold, "--out", tmp_path / "tree.svg")
+    assert drawn.exit_code == 0, drawn.output
+    assert "FRAG" in (tmp_path / "tree.svg").read_text()
+    refused = run("draw", parser, "the owl", "--tree", "--target", gold, "--out", tmp_path / "other.svg")
+    assert refused.exit_code == 2
+    empty = run("draw", parser, " ", "--tree", "--out", tmp_path / "other.svg")
+    assert empty.exit_code == 2
+    assert "there is no word" in empty.stderr
+    assert not (tmp_path / "other.svg").exists()
+
+
+def test_two_parsers_are_an_ensemble(parser, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(parser, other)
+    alone, both = (
+        run("parse", *runs, "--scores", given="a cat met the dog .\n").stdout for runs in ([parser], [parser, other])
+    )
+    assert alone.split("\t")[1] == both.split("\t")[1]
+    assert float(alone.split("\t")[2]) == pytest.approx(float(both.split("\t")[2]), abs=1e-4)
+
+
+def test_parses_do_not_depend_on_the_other_sentences(parser):
+    sentences = [line.split() for line in SENTENCES if line]
+    model = Parser.load(parser)
+    together = [best[0].tree for best in model.parse(sentences)]
+    assert together == [model.parse([sentence])[0][0].tree for sentence in sentences]
+
+
+def test_words_with_spaces_are_refused(parser):
+    with pytest.raises(ValueError, match=r"sentence 2 has the word 'New York'"):
+        Parser.load(parser).parse([["owl"], ["New York"]])
