@@ -27,6 +27,7 @@ COVERED = [
     if all(isinstance(part, Attention) and part.compatibility.kind in KINDS for part in (spec.mixer, spec.cross))
     and isinstance(spec.feed_forward, FeedForward)
     and spec.feed_forward.activation == "relu"
+    and not spec.next_word
 ]
 
 

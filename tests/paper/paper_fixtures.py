@@ -31,7 +31,7 @@ def make_result(trial="base-1", *, perplexity=5.0, bleu=20.0, **changes):
         "operations": 1e12,
         "perplexity": perplexity,
         "accuracy": 0.5,
-        "bleu": bleu,
+        "score": bleu,
         "low": bleu - 1,
         "high": bleu + 1,
         "signature": "nrefs:1",

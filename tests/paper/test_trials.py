@@ -40,9 +40,9 @@ def test_the_model_is_measured_at_each_budget(trial, tmp_path):
     assert results["few"].tokens < results["more"].tokens
     assert results["few"].perplexity != results["more"].perplexity
     alone = run_trial(trial._replace(name="alone"), tmp_path, [Budget("more", 6)], CPU, lambda line: None)["more"]
-    assert (alone.perplexity, alone.bleu, alone.tokens) == (
+    assert (alone.perplexity, alone.score, alone.tokens) == (
         results["more"].perplexity,
-        results["more"].bleu,
+        results["more"].score,
         results["more"].tokens,
     )
     assert alone.operations == pytest.approx(2 * results["few"].operations)
@@ -198,9 +198,9 @@ def test_of_several_results_the_latest_counts(trial, tmp_path):
     first = run_trial(trial, tmp_path, [few], CPU, lambda line: None)["few"]
     (record,) = read_records(tmp_path, "row")
     for bleu, when in ((1.0, "2000-01-01T00:00:00+00:00"), (99.0, "2999-01-01T00:00:00+00:00")):
-        add_record(tmp_path, record._replace(result={**record.result, "bleu": bleu, "when": when}))
-        latest = read_trial(trial, tmp_path, few).bleu
-        assert latest == (first.bleu if when < first.when else 99.0)
+        add_record(tmp_path, record._replace(result={**record.result, "score": bleu, "when": when}))
+        latest = read_trial(trial, tmp_path, few).score
+        assert latest == (first.score if when < first.when else 99.0)
     assert first.environment["precision"] == "float32"
     assert first.environment["threads"] == 1
 

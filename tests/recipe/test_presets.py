@@ -1,11 +1,13 @@
 """The paper's models by name, against the counts of its Table 3 and of its text."""
 
+import re
+
 import pytest
 import torch
 
 from transduce.model import Transformer, Vocabulary
 from transduce.model.flops import flops
-from transduce.recipe import Recipe, merge_preset
+from transduce.recipe import Recipe, from_values, merge_preset
 from transduce.recipe.model_summary import summarise_model
 from transduce.recipe.presets import PRESETS, TABLE_3
 from transduce.settings import validated
@@ -196,3 +198,47 @@ def test_the_defaults_of_training_are_those_of_section_5():
     assert training.batch_tokens == 25_000
     assert (training.optimiser.betas, training.optimiser.epsilon) == ((0.9, 0.98), 1e-9)
     assert (training.schedule.kind, training.schedule.warmup) == ("paper", 4000)
+
+
+def test_the_parser_is_that_of_section_6_3():
+    parser, base = (from_preset(name) for name in ("parser", "base"))
+    model = parser.model
+    assert (model.encoder_layers, model.decoder_layers, model.d_model, model.feed_forward.d_ff) == (4, 4, 1024, 2048)
+    assert (model.mixer.heads, model.mixer.d_k, model.cross.heads, model.cross.d_v) == (8, 128, 8, 128)
+    assert not model.next_word
+    assert (parser.subwords.size, parser.subwords.shared) == (16_000, False)
+    assert (parser.decoding.beam, parser.decoding.length_penalty, parser.decoding.extra_length) == (21, 0.3, 300)
+    assert parser.training.schedule == base.training.schedule
+    assert parser.training.label_smoothing == base.training.label_smoothing
+
+
+def from_preset(name):
+    corpus = "embedded_trees" if name.startswith("parser") else "embedded"
+    return from_values({"data": {"train": {corpus: "train"}}, "model": {"preset": name}}, place="here")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["subwords.shared=true"], "subwords.shared: false"),
+        (["training.validate_by=bleu"], "`training.validate_by: bleu` measures translations: set f1, or loss"),
+        (["decoding.extra_length=3"], "`decoding.extra_length` of a parser is at least 4"),
+    ],
+)
+def test_settings_of_translations_are_refused_for_parsers(changes, message):
+    values = {"data": {"train": {"embedded_trees": "train"}}, "model": {"preset": "parser-small"}}
+    with pytest.raises(ValueError, match=re.escape(message)):
+        from_values(values, changes, place="here")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("training.validate_by=f1", "`training.validate_by: f1` measures trees: set bleu, or loss"),
+        ("model.next_word=true", "`model.next_word` is for parsers, which learn trees"),
+    ],
+)
+def test_settings_of_parsers_are_refused_for_translations(change, message):
+    values = {"data": {"train": {"embedded": "train"}}, "model": {"preset": "tiny"}}
+    with pytest.raises(ValueError, match=re.escape(message)):
+        from_values(values, [change], place="here")

@@ -13,9 +13,8 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from transduce.corpus import Position
-from transduce.measure import Score
 from transduce.trainer.metrics_log import MetricsLog
-from transduce.trainer.validation import ParallelText, ValidationResult
+from transduce.trainer.validation import ParallelText, ValidationResult, ValidationScore
 from transduce.training import StepRecord
 from transduce.training.loop import DeferredMetrics
 
@@ -91,9 +90,9 @@ def test_an_event_is_logged_after_the_steps_before_it(metrics_log, lines):
 def test_a_validation_logs_its_result_and_three_translations(metrics_log, lines):
     corpus = ParallelText([f"source {place}" for place in range(8)], [f"reference {place}" for place in range(8)])
     outputs = [f"output {place}" for place in range(8)]
-    result = ValidationResult(2.5, 7.25, 0.625, Score(12.345, "nrefs:1", None, None), outputs)
+    result = ValidationResult(2.5, 7.25, 0.625, ValidationScore("bleu", 12.345, "nrefs:1"), outputs)
     metrics_log.log_validation(6, 90.04, result, corpus)
-    metrics_log.log_validation(9, 120.0, result._replace(loss=math.inf, bleu=None, outputs=[]), corpus)
+    metrics_log.log_validation(9, 120.0, result._replace(loss=math.inf, score=None, outputs=[]), corpus)
     first = {"step": 6, "validation_loss": 2.5, "validation_perplexity": 7.25, "accuracy": 0.625}
     assert records(metrics_log) == [
         {**first, "bleu": 12.345, "signature": "nrefs:1", "elapsed": 90.0},

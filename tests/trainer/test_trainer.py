@@ -17,7 +17,6 @@ from safetensors.torch import load_file
 
 import transduce.trainer.publishing
 from transduce.corpus import Planner, open_store
-from transduce.measure import Score
 from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import Model, Weights
 from transduce.recipe import load
@@ -25,7 +24,7 @@ from transduce.storage.checksums import checksums_of_files
 from transduce.trainer.checkpoints import Checkpoints
 from transduce.trainer.train import TrainOptions, run_training
 from transduce.trainer.trainer import Trainer
-from transduce.trainer.validation import Validation, ValidationResult
+from transduce.trainer.validation import Validation, ValidationResult, ValidationScore
 from transduce.training import Precision
 
 
@@ -57,7 +56,7 @@ def losses(monkeypatch):
 
 
 def measured(loss, bleu):
-    return ValidationResult(loss, 2.0**loss, 0.5, Score(bleu, "signature", None, None), ["", "", ""])
+    return ValidationResult(loss, 2.0**loss, 0.5, ValidationScore("bleu", bleu, "signature"), ["", "", ""])
 
 
 @pytest.fixture

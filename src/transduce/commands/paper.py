@@ -17,6 +17,7 @@ class Experiment(StrEnum):
     TABLE1 = "table1"
     TABLE2 = "table2"
     TABLE3 = "table3"
+    TABLE4 = "table4"
     SCALING = "scaling"
     DISTANCE = "distance"
     ALL = "all"
@@ -37,7 +38,7 @@ def paper(
     experiment: Annotated[Experiment, typer.Argument(help="A table or an argument of the paper.")],
     scale: Annotated[Size, typer.Option(help="Small sizes, or the paper's; paper-en-fr: Table 2.")] = Size.SMALL,
     row: Annotated[list[str], typer.Option(help="Train only this row; may be repeated.")] = [],  # noqa: B006
-    seeds: Annotated[int | None, typer.Option(min=1, help="Trainings a row of Table 3; 1 if not given.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Trainings a row of Tables 3 and 4 (1).")] = None,
     minutes_per_row: Annotated[float | None, typer.Option(min=0.01, help="Limit of each training.")] = None,
     work: Annotated[Path, typer.Option(help="The folder of the trainings, which are resumed.")] = Path("runs/paper"),
     out: Annotated[Path, typer.Option(help="The folder of tables and results, which are reused.")] = Path("results"),
@@ -86,8 +87,8 @@ def _check(
     """Raises ValueError for an option that the experiment does not use."""
     if row and experiment is Experiment.ALL:
         raise ValueError("--row: with it, name one table or argument instead of `all`")
-    if seeds is not None and experiment not in (Experiment.TABLE3, Experiment.ALL):
-        raise ValueError(f"--seeds {seeds}: only Table 3 is trained with several seeds; leave it out")
+    if seeds is not None and experiment not in (Experiment.TABLE3, Experiment.TABLE4, Experiment.ALL):
+        raise ValueError(f"--seeds {seeds}: only Tables 3 and 4 are trained with several seeds; leave it out")
     if scale is Size.PAPER_FRENCH and experiment is not Experiment.TABLE2:
         raise ValueError("--scale paper-en-fr: only Table 2 has that pair; use --scale paper")
     if scale is not Size.SMALL and experiment is Experiment.TABLE1:

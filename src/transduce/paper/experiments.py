@@ -7,15 +7,17 @@ from typing import Any, NamedTuple
 
 import torch
 
-from transduce.paper import lengths, recall, scaling, sequences, table1, table2, table3
+from transduce.paper import lengths, recall, scaling, sequences, table1, table2, table3, table4
 from transduce.paper.printed import distance as printed_distance
 from transduce.paper.printed import scaling as printed_scaling
 from transduce.paper.printed import table1 as printed_table1
 from transduce.paper.printed import table2 as printed_table2
 from transduce.paper.printed import table3 as printed_table3
+from transduce.paper.printed import table4 as printed_table4
 from transduce.paper.provenance import provenance
 from transduce.paper.published_systems import SYSTEMS
 from transduce.paper.scales import ScaleName, scale_named
+from transduce.paper.treebanks import treebank_of_scale
 from transduce.paper.trials import Say
 from transduce.runtime.device import choose_device
 from transduce.storage.atomic import atomic_write, atomic_write_text
@@ -108,6 +110,19 @@ def _table3(options: ExperimentOptions) -> ExperimentResult:
     )
 
 
+def _table4(options: ExperimentOptions) -> ExperimentResult:
+    treebank = treebank_of_scale(options.scale)
+    names, folder = options.select_rows(table4.NAMES), options.folder("table4")
+    results = table4.run_table4(treebank, names, options.seeds, options.minutes, folder, options.training, options.say)
+    return ExperimentResult(
+        "table4",
+        f"Table 4: English constituency parsing ({treebank.corpus})",
+        printed_table4.as_text(results, treebank),
+        table4.as_dictionary(results),
+        lambda path: printed_table4.draw(results, path),
+    )
+
+
 def _scaling(options: ExperimentOptions) -> ExperimentResult:
     scale = scale_named(options.scale)
     names, folder = options.select_rows(scaling.NAMES), options.folder("scaling")
@@ -150,6 +165,7 @@ EXPERIMENTS: dict[str, Callable[[ExperimentOptions], ExperimentResult]] = {
     "table1": _table1,
     "table2": _table2,
     "table3": _table3,
+    "table4": _table4,
     "scaling": _scaling,
     "distance": _distance,
 }

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from transduce.storage.atomic import atomic_write_text
 
-TABLES = ("table1", "table2", "table3", "scaling", "distance")
+TABLES = ("table1", "table2", "table3", "table4", "scaling", "distance")
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 table { border-collapse: collapse; font-size: 0.85rem; margin: 1rem 0; display: block; overflow-x: auto; }

@@ -16,7 +16,8 @@ from transduce.storage.locks import wait_for_lock
 
 RECORDS, COLLECTED = "found.jsonl", "trainings.jsonl"
 KEYS = ("trial", "recipe", "found")  # of a line; `found` is the result
-RENAMED = {"words": "tokens", "also": "measures", "made": "made_by"}  # fields of results of earlier versions
+# Fields of results of earlier versions.
+RENAMED = {"words": "tokens", "also": "measures", "made": "made_by", "bleu": "score"}
 FOLDER = re.compile(r"[\w-]+(/[\w-]+)?")
 
 Kind = TypeVar("Kind")

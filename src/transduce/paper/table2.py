@@ -140,7 +140,7 @@ def _ensemble(scale: Scale, rows: Sequence[SystemResult], work: Path, options: T
     The record stays when the weights are deleted.
     """
     results = [(row.trial, result) for row in rows if (result := row.time or row.arithmetic) is not None]
-    best = sorted(results, key=lambda pair: pair[1].bleu, reverse=True)[:MEMBERS]
+    best = sorted(results, key=lambda pair: pair[1].score, reverse=True)[:MEMBERS]
     if len(best) < MEMBERS:
         return None
     names = [trial.name for trial, _ in best]

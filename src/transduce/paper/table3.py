@@ -60,7 +60,7 @@ class VariationResult(NamedTuple):
 
     def values(self, metric: Metric) -> list[float]:
         """Returns the values of a metric, seed by seed."""
-        return [float(getattr(result, metric)) for result in self.seeds]
+        return [float(result.score if metric == "bleu" else result.perplexity) for result in self.seeds]
 
 
 class Ordering(NamedTuple):

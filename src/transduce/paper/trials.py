@@ -8,13 +8,12 @@ import datetime
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 
 from transduce.bench.matrix_rate import matrix_rate
 from transduce.corpus import CorpusSpec, Planner, Prepared, open_store, prepare
-from transduce.measure import scores
 from transduce.model import Vocabulary
 from transduce.model.cross_entropy import Smoothing
 from transduce.model.flops import flops
@@ -57,7 +56,7 @@ class Budget(NamedTuple):
 
 
 class TrialResult(NamedTuple):
-    """The result of a trial at a budget; low and high bound BLEU's confidence interval by bootstrap."""
+    """The result of a trial at a budget; low and high bound the confidence interval of its score by bootstrap."""
 
     trial: str
     budget: str
@@ -71,7 +70,7 @@ class TrialResult(NamedTuple):
     operations: float  # of training, as `operations_a_step` counts them
     perplexity: float  # of a subword
     accuracy: float
-    bleu: float
+    score: float  # BLEU, or F1 of a parser
     low: float
     high: float
     signature: str
@@ -81,6 +80,7 @@ class TrialResult(NamedTuple):
     measures: Mapping[str, Any] = {}
     weights: str | None = None  # fingerprint of the measured model
     when: str = ""  # in UTC
+    metric: Literal["bleu", "f1"] = "bleu"
 
     @property
     def is_complete(self) -> bool:
@@ -107,10 +107,9 @@ def run_trial(
         except LockHeldError:
             say(f"another process trains {trial.name}; run this command again when that process has ended")
             break
-        say(
-            f"{trial.name}, {budget.name}: step {result.step:,}, {result.seconds / 60:.1f} min, "
-            f"perplexity {result.perplexity:.2f}, BLEU {result.bleu:.2f} [{result.low:.2f}, {result.high:.2f}]"
-        )
+        score = f"{result.metric.upper()} {result.score:.2f} [{result.low:.2f}, {result.high:.2f}]"
+        trained = f"step {result.step:,}, {result.seconds / 60:.1f} min"
+        say(f"{trial.name}, {budget.name}: {trained}, perplexity {result.perplexity:.2f}, {score}")
         results[budget.name] = result
     return results
 
@@ -252,11 +251,18 @@ def _measure(
     """Measures the model of a run directory and writes its translations beside it."""
     model, corpus = Model.read(out), read_parallel_text(trial.test)
     module = model.module.to(device)
-    validation = Validation(corpus, model.source, model.target, recipe.decoding, Smoothing(epsilon=0.0))(module)
+    validation = Validation(
+        corpus,
+        model.source,
+        model.target,
+        recipe.decoding,
+        Smoothing(epsilon=0.0),
+        linearisation=model.config.linearisation,
+        bootstrap=RESAMPLES,
+    )(module)
     atomic_write_text(out / f"outputs-{budget.name}.txt", "".join(f"{line}\n" for line in validation.outputs))
-    bleu = scores(validation.outputs, [corpus.target], bootstrap=RESAMPLES)["bleu"]
-    assert bleu.low is not None
-    assert bleu.high is not None
+    score = validation.score
+    assert score is not None
     return TrialResult(
         trial=trial.name,
         budget=budget.name,
@@ -270,10 +276,7 @@ def _measure(
         operations=outcome.step * operations_a_step(recipe, open_store(out / "training" / "store")),
         perplexity=validation.perplexity,
         accuracy=validation.accuracy,
-        bleu=bleu.score,
-        low=bleu.low,
-        high=bleu.high,
-        signature=bleu.signature,
+        **score._asdict(),
         environment={**describe_environment(device), "precision": Precision(recipe.training.precision, device).name},
         rate=matrix_rate(device, torch.float32),
         program=program_version(),

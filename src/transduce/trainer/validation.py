@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
@@ -37,6 +36,7 @@ __all__ = [
     "named_test_set",
     "perplexity",
     "read_parallel_text",
+    "read_trees_of",
 ]
 
 Item = TypeVar("Item")
@@ -86,11 +86,13 @@ def named_test_set(run: Path, name: str) -> CorpusSpec:
 
 
 class ValidationScore(NamedTuple):
-    """The BLEU of translations, or the F1 of trees, from 0 to 100."""
+    """The BLEU of translations, or the F1 of trees, from 0 to 100; bounds of its confidence interval if asked for."""
 
     metric: Literal["bleu", "f1"]
     score: float
     signature: str
+    low: float | None = None
+    high: float | None = None
 
     @property
     def label(self) -> str:
@@ -126,11 +128,13 @@ class Validation:
         group: ProcessGroup = SINGLE_PROCESS,
         language: str | None = None,
         linearisation: Brackets | InOrder | None = None,
+        bootstrap: int | None = None,
     ) -> None:
         self.corpus, self.source, self.target = corpus, source, target
         self.decoding, self.smoothing, self.group = decoding, smoothing, group
         self.language = language  # of the target: BLEU has tokenizers of their own for some languages
         self.linearisation = linearisation  # of the trees of a parser
+        self.bootstrap = bootstrap  # resamples for the confidence interval of the score
 
     @torch.inference_mode()
     def check_memory(self, model: TranslationModel) -> None:
@@ -177,12 +181,14 @@ class Validation:
     def _score(self, outputs: Sequence[str]) -> ValidationScore:
         """Returns the BLEU of translations, or the F1 of linearised trees."""
         if self.linearisation is None:
-            bleu = scores(outputs, [self.corpus.target], language=self.language)["bleu"]
-            return ValidationScore("bleu", bleu.score, bleu.signature)
-        read_trees = partial(map, partial(_read_linearised, self.linearisation))
-        gold, output = (list(read_trees(lines, self.corpus.source)) for lines in (self.corpus.target, outputs))
-        f1 = bracket_scores(gold, output)
-        return ValidationScore("f1", f1.f1, f1.signature)
+            references = [self.corpus.target]
+            bleu = scores(outputs, references, language=self.language, bootstrap=self.bootstrap)["bleu"]
+            return ValidationScore("bleu", bleu.score, bleu.signature, bleu.low, bleu.high)
+        gold, output = (
+            read_trees_of(self.linearisation, lines, self.corpus.source) for lines in (self.corpus.target, outputs)
+        )
+        f1 = bracket_scores(gold, output, bootstrap=self.bootstrap)
+        return ValidationScore("f1", f1.f1, f1.signature, f1.low, f1.high)
 
     def _translator(self, model: TranslationModel) -> LineTranslator:
         """Returns the translator of `model`, or its parser."""
@@ -242,6 +248,6 @@ class Validation:
         return torch.stack([total.double() for total in sums]).cpu()
 
 
-def _read_linearised(linearisation: Brackets | InOrder, symbols: str, words: str) -> Tree:
-    """Returns the tree of a line of symbols over a line of words."""
-    return linearisation.tree(symbols.split(), words.split(" "))
+def read_trees_of(linearisation: Brackets | InOrder, symbols: Sequence[str], words: Sequence[str]) -> list[Tree]:
+    """Returns the trees of lines of symbols over lines of words; raises ValueError where they make no tree."""
+    return [linearisation.tree(line.split(), over.split(" ")) for line, over in zip(symbols, words, strict=True)]

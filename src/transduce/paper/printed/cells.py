@@ -14,9 +14,9 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *rows])
 
 
-def format_bleu(result: TrialResult) -> str:
-    """Returns BLEU with its confidence interval."""
-    return f"{result.bleu:.2f} [{result.low:.2f}, {result.high:.2f}]"
+def format_score(result: TrialResult) -> str:
+    """Returns the score with its confidence interval."""
+    return f"{result.score:.2f} [{result.low:.2f}, {result.high:.2f}]"
 
 
 def format_optional(value: float | None, template: str) -> str:

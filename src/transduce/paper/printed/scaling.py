@@ -5,8 +5,8 @@ from pathlib import Path
 
 from transduce.paper.printed.cells import (
     describe_trainings,
-    format_bleu,
     format_optional,
+    format_score,
     format_unfinished,
     markdown_table,
 )
@@ -56,7 +56,7 @@ def _cells(row: CompatibilityResult) -> list[str]:
         KINDS[row.kind],
         str(row.d_k),
         f"{training.perplexity:.2f}{format_unfinished([training])}" if training else "",
-        format_bleu(training) if training else "",
+        format_score(training) if training else "",
         f"{row.unit_gradient:.3f}",
         f"{row.fresh_gradient:.3f}",
         format_optional(row.trained_gradient, "{:.3f}"),

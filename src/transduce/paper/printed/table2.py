@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from transduce.paper.printed.cells import (
     describe_device,
     describe_trainings,
-    format_bleu,
     format_optional,
+    format_score,
     markdown_table,
 )
 from transduce.paper.published_systems import PUBLISHED, Published
@@ -98,8 +98,8 @@ def _cells(row: SystemResult, pair: str, rates: dict[str, float]) -> list[str]:
     return [
         name,
         f"{last.parameters:,}",
-        format_bleu(at_arithmetic) if at_arithmetic else "not reached",
-        format_bleu(row.time) if row.time else "",
+        format_score(at_arithmetic) if at_arithmetic else "not reached",
+        format_score(row.time) if row.time else "",
         f"{last.operations:.2g}" + (f", {last.seconds * rate:.2g}" if rate else ""),
         ", ".join(f"{result.seconds / 60:.1f}" for result in (at_arithmetic, row.time) if result),
         chain,
@@ -145,5 +145,5 @@ def _describe_best(comparison: SystemComparison) -> Iterator[str]:
 
 
 def _best(budget: str, results: Iterable[TrialResult]) -> Iterator[str]:
-    if best := max(results, key=lambda result: result.bleu, default=None):
-        yield f"Best at {budget}: {best.trial}, BLEU {format_bleu(best)}."
+    if best := max(results, key=lambda result: result.score, default=None):
+        yield f"Best at {budget}: {best.trial}, BLEU {format_score(best)}."

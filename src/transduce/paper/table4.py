@@ -1,0 +1,241 @@
+"""Table 4: parsers on the same trees, each measured on the same test set (section 6.3)."""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from transduce.corpus import CorpusSpec
+from transduce.measure import bracket_scores
+from transduce.model_directory import Model, has_model
+from transduce.paper.treebanks import Treebank
+from transduce.paper.trials import RESAMPLES, Budget, Say, Trial, TrialResult, read_trial, run_trial
+from transduce.recipe import Recipe, from_values
+from transduce.recipe.presets import Values
+from transduce.runtime.device import choose_device
+from transduce.storage.atomic import atomic_write_text
+from transduce.trainer.train import TrainOptions
+from transduce.trainer.validation import read_parallel_text, read_trees_of
+from transduce.translation.parser import Parser
+from transduce.translation.search_method import SearchMethod, search_method
+from transduce.translation.translator import Translator
+
+BINS = ((1, 10), (11, 20), (21, 30), (31, 40), (41, 1000))  # words of a sentence
+SAMPLE = 500  # test sentences, at equal distances, that are parsed without the constraint and timed
+LENGTHS, SEARCHES = "by length", "searches"  # names of measures
+TEACHER = "in-order"
+
+# The paper's Table 4: parser, training, F1 on section 23 of the Wall Street Journal.
+PUBLISHED = [
+    ("Vinyals & Kaiser et al. (2014)", "WSJ only, discriminative", 88.3),
+    ("Petrov et al. (2006)", "WSJ only, discriminative", 90.4),
+    ("Zhu et al. (2013)", "WSJ only, discriminative", 90.4),
+    ("Dyer et al. (2016)", "WSJ only, discriminative", 91.7),
+    ("Transformer (4 layers)", "WSJ only, discriminative", 91.3),
+    ("Zhu et al. (2013)", "semi-supervised", 91.3),
+    ("Huang & Harper (2009)", "semi-supervised", 91.3),
+    ("McClosky et al. (2006)", "semi-supervised", 92.1),
+    ("Vinyals & Kaiser et al. (2014)", "semi-supervised", 92.1),
+    ("Transformer (4 layers)", "semi-supervised", 92.7),
+    ("Luong et al. (2015)", "multi-task", 93.0),
+    ("Dyer et al. (2016)", "generative", 93.3),
+]
+
+# Vinyals et al. 2015 have three layers of 256 cells.
+RECURRENT: Values = {
+    "kind": "recurrent",
+    "d_model": 256,
+    "encoder_layers": 3,
+    "decoder_layers": 3,
+    "cell": {"kind": "lstm"},
+    "directions": "both_first",
+    "compatibility": {"kind": "additive"},
+    "embeddings": "separate",
+    "dropout": 0.2,
+}
+
+
+class ParserRow(NamedTuple):
+    """A parser that we train: its model, its linearisation, and the row of the paper that it stands beside."""
+
+    name: str
+    published: float | None
+    what: str  # it is, printed
+    model: Values  # the whole model, or changes to the scale's
+    linearisation: str = "brackets"
+    is_self_trained: bool = False
+
+
+ROWS = [
+    ParserRow("recurrent", 88.3, "LSTM with attention", RECURRENT),
+    ParserRow("transformer", 91.3, "the paper's Transformer", {"next_word": False}),
+    ParserRow("next-word", None, "and the next word as an input", {"next_word": True}),
+    ParserRow(TEACHER, None, "and in-order symbols", {"next_word": True}, "in_order"),
+    ParserRow("self-training", 92.7, f"and trees that `{TEACHER}` parsed", {"next_word": True}, "in_order", True),
+]
+NAMES = [row.name for row in ROWS]
+
+
+class ParserResult(NamedTuple):
+    """A parser and the results of its trainings, seed by seed."""
+
+    row: ParserRow
+    seeds: list[TrialResult]
+
+
+def run_table4(
+    treebank: Treebank,
+    names: Sequence[str],
+    seeds: int,
+    minutes: float | None,
+    work: Path,
+    options: TrainOptions,
+    say: Say,
+) -> list[ParserResult]:
+    """Trains the rows in `names` under seeds 1 to `seeds`, and returns the recorded results of all rows."""
+    budget = Budget("time" if treebank.is_small else "steps", treebank.steps, minutes or treebank.minutes)
+    for seed in range(1, seeds + 1):
+        for row in ROWS:
+            if row.name in names and (not row.is_self_trained or _parse_raw_text(treebank, work, seed, options, say)):
+                run_trial(_trial(treebank, row, seed, work), work, [budget], options, say)
+    return [ParserResult(row, _read_seeds(treebank, row, budget, work, seeds)) for row in ROWS]
+
+
+def recipe_of(treebank: Treebank, row: ParserRow, seed: int, work: Path) -> Recipe:
+    """Returns the recipe of a row; a self-trained one also reads the trees that `_parse_raw_text` writes to `work`."""
+    parsed = [{"trees": str(_self_trained(work, seed)), "weight": treebank.raw_weight}]
+    # A model of another kind than the scale's has none of its settings.
+    model = {"preset": treebank.model["preset"], **row.model} if "kind" in row.model else treebank.model | row.model
+    values = {
+        "data": {
+            "train": [*treebank.train, *(parsed if row.is_self_trained else [])],
+            "test": {"test": treebank.test},
+            "linearisation": {"kind": row.linearisation},
+            "source_language": "en",
+            "longest": 512,
+            "ratio": None,
+        },
+        "subwords": treebank.subwords,
+        "model": model,
+        "training": {**treebank.training, "validate_every": None, "seed": seed},
+        "decoding": treebank.decoding,
+    }
+    return from_values(values, place=row.name)
+
+
+def _trial(treebank: Treebank, row: ParserRow, seed: int, work: Path) -> Trial:
+    recipe = recipe_of(treebank, row, seed, work)
+    test = recipe.data.test["test"]
+    measures: dict[str, Callable[[Model, Sequence[str]], Any]] = {
+        LENGTHS: partial(_score_by_length, test),
+        SEARCHES: partial(_compare_searches, test),
+    }
+    return Trial(f"{row.name}-{seed}", recipe, test, measures)
+
+
+def _read_seeds(treebank: Treebank, row: ParserRow, budget: Budget, work: Path, seeds: int) -> list[TrialResult]:
+    """Returns the recorded results of a row, in the order of their seeds."""
+    trials = (_trial(treebank, row, seed, work) for seed in range(1, seeds + 1))
+    return [result for trial in trials if (result := read_trial(trial, work, budget)) is not None]
+
+
+def _self_trained(work: Path, seed: int) -> Path:
+    """Returns the file of the trees that the parser `TEACHER` wrote."""
+    return work / f"self-trained-{seed}.trees"
+
+
+def _parse_raw_text(treebank: Treebank, work: Path, seed: int, options: TrainOptions, say: Say) -> bool:
+    """Writes the trees of the raw sentences, unless they are there; returns whether they are."""
+    path, teacher = _self_trained(work, seed), work / f"{TEACHER}-{seed}"
+    if path.exists():
+        return True
+    if treebank.raw is None or not has_model(teacher):
+        reason = (
+            "there is no raw text" if treebank.raw is None else f"train the row {TEACHER} first: it parses the text"
+        )
+        say(f"self-training-{seed} has no result: {reason}")
+        return False
+    parser = Parser.load(teacher, device=str(choose_device(options.device)))
+    method = search_method(parser.translator.decoding, greedy=True)
+    say(f"{TEACHER}-{seed} parses {treebank.raw_text}")
+    parses = parser.parse(list(treebank.raw()), method)
+    atomic_write_text(path, "".join(f"{best[0]}\n" for best in parses if best))
+    return True
+
+
+class LengthF1(NamedTuple):
+    """F1 of the test sentences of `shortest` to `longest` words."""
+
+    shortest: int
+    longest: int
+    sentences: int
+    f1: float
+    low: float
+    high: float
+
+
+def _score_by_length(test: CorpusSpec, model: Model, outputs: Sequence[str]) -> list[list[float | None]]:
+    """Returns the values of a `LengthF1` for each of `BINS` with at least two sentences."""
+    corpus, linearisation = read_parallel_text(test), model.config.linearisation
+    assert linearisation is not None
+    gold, output = (read_trees_of(linearisation, lines, corpus.source) for lines in (corpus.target, outputs))
+    sizes = [len(words.split(" ")) for words in corpus.source]
+    values = []
+    for shortest, longest in BINS:
+        places = [place for place, size in enumerate(sizes) if shortest <= size <= longest]
+        if len(places) >= 2:
+            score = bracket_scores([gold[n] for n in places], [output[n] for n in places], bootstrap=RESAMPLES)
+            values.append([shortest, longest, len(places), score.f1, score.low, score.high])
+    return values
+
+
+class SearchScore(NamedTuple):
+    """A sample of the test sentences, parsed with the constraint and without it.
+
+    `malformed` is the share of the outputs of the search without it that are no trees over the words; they are repaired
+    before F1 is measured.
+    """
+
+    sentences: int
+    constrained_f1: float
+    unconstrained_f1: float
+    malformed: float
+    sentences_per_second: float  # with the constraint
+
+
+def _compare_searches(test: CorpusSpec, model: Model, _outputs: Sequence[str]) -> list[float]:
+    """Returns the values of a `SearchScore`."""
+    config, corpus = model.config, read_parallel_text(test)
+    assert config.linearisation is not None
+    chosen = range(0, len(corpus.source), -(-len(corpus.source) // SAMPLE))
+    sentences = [corpus.source[n].split(" ") for n in chosen]
+    gold = read_trees_of(config.linearisation, [corpus.target[n] for n in chosen], [corpus.source[n] for n in chosen])
+    parser = Parser(
+        Translator([model.module], model.source, model.target, config.decoding, linearisation=config.linearisation)
+    )
+    method = SearchMethod(config.decoding)
+    began = time.perf_counter()
+    constrained = [best[0] for best in parser.parse(sentences, method)]
+    seconds = time.perf_counter() - began
+    free = [best[0] for best in parser.parse(sentences, method._replace(constrained=False))]
+    with_it, without = (bracket_scores(gold, [parse.tree for parse in parses]).f1 for parses in (constrained, free))
+    malformed = sum(parse.fault is not None for parse in free) / len(free)
+    return [*SearchScore(len(sentences), with_it, without, malformed, len(sentences) / seconds)]
+
+
+def lengths_of(result: TrialResult) -> list[LengthF1]:
+    """Returns F1 by sentence length."""
+    return [LengthF1(*values) for values in result.measures.get(LENGTHS, [])]
+
+
+def searches_of(result: TrialResult) -> SearchScore | None:
+    """Returns the comparison of the searches; None where it was not measured."""
+    values = result.measures.get(SEARCHES)
+    return SearchScore(*values) if values else None
+
+
+def as_dictionary(results: Sequence[ParserResult]) -> dict[str, Any]:
+    """Returns the results as JSON values."""
+    rows = [{**result.row._asdict(), "seeds": [seed._asdict() for seed in result.seeds]} for result in results]
+    return {"published": PUBLISHED, "rows": rows}

@@ -1,0 +1,132 @@
+"""Table 4 on a few trees, for seconds."""
+
+import json
+import random
+import re
+
+import pytest
+
+from parsing_run import tree
+from transduce.paper import table4
+from transduce.paper.experiments import EXPERIMENTS, ExperimentOptions
+from transduce.paper.treebanks import treebank_of_scale
+from transduce.text.trees import parse_tree, words_of
+from transduce.trainer.train import TrainOptions
+
+PAPER = {
+    ("Transformer (4 layers)", "WSJ only, discriminative"): 91.3,
+    ("Transformer (4 layers)", "semi-supervised"): 92.7,
+    ("Dyer et al. (2016)", "generative"): 93.3,
+    ("Vinyals & Kaiser et al. (2014)", "WSJ only, discriminative"): 88.3,
+}
+SMALL = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "feed_forward": {"d_ff": 16}}
+ATTENTION = {side: {"heads": 2, "d_k": 8, "d_v": 8} for side in ("mixer", "cross")}
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """A folder with a treebank and raw text where CRAFT and Europarl are looked for, and models that train fast."""
+    drawn = random.Random(1)
+    for name, count in (("train", 120), ("dev", 12)):
+        folder = tmp_path / "craft-treebank" / name
+        folder.mkdir(parents=True)
+        (folder / "one.tree").write_text("".join(f"{tree(drawn)}\n" for _ in range(count)))
+    (tmp_path / "europarl-en-de").mkdir()
+    raw = "".join(" ".join(words_of(parse_tree(tree(drawn)))) + "\n" for _ in range(30))
+    (tmp_path / "europarl-en-de" / "europarl.20k.en").write_text(raw)
+    monkeypatch.setenv("TRANSDUCE_DATA", str(tmp_path))
+    monkeypatch.setitem(table4.RECURRENT, "d_model", 16)
+    treebank = treebank_of_scale("small")
+    small = treebank._replace(
+        model={**treebank.model, **SMALL, **ATTENTION},
+        subwords={"size": 300},
+        training={**treebank.training, "batch_tokens": 256, "average": 1, "precision": "float32"},
+        decoding={"beam": 2},
+    )
+    monkeypatch.setattr("transduce.paper.experiments.treebank_of_scale", lambda scale: small)
+    return tmp_path
+
+
+def make(data, *rows, seeds=1):
+    messages = []
+    options = ExperimentOptions("small", rows, seeds, 0.01, data / "work", 1, TrainOptions("cpu", 1), messages.append)
+    return EXPERIMENTS["table4"](options), messages
+
+
+def test_every_row_is_trained_and_printed_beside_the_papers(data):
+    result, _ = make(data)
+    lines = result.text.splitlines()
+    ours = {cells[0]: cells for line in lines if len(cells := [cell.strip() for cell in line[1:-1].split("|")]) == 7}
+    for row in table4.ROWS:
+        cells = ours[row.name]
+        assert cells[2] == "1"
+        assert 0 <= float(cells[3]) <= 100
+        assert re.fullmatch(r"\[\d+\.\d\d, \d+\.\d\d\]", cells[4])
+        assert cells[6] == ("" if row.published is None else str(row.published))
+    for (name, how), f1 in PAPER.items():
+        assert f"| {name} | {how} | {f1} |" in result.text
+    assert "| next-word | 12 |" in result.text  # the searches
+    assert "1–10 (12)" in result.text  # the lengths
+    assert json.loads(json.dumps(result.values))["rows"][0]["seeds"][0]["metric"] == "f1"
+    result.draw(data / "table4.svg")
+    assert "in-order" in (data / "table4.svg").read_text() or (data / "table4.svg").stat().st_size > 5000
+
+
+def test_a_second_call_trains_nothing(data):
+    first, _ = make(data, "next-word")
+    second, messages = make(data, "next-word")
+    assert second.text == first.text
+    assert len(messages) == 1  # the recorded result
+
+
+def test_self_training_reads_what_the_in_order_parser_wrote(data):
+    _, messages = make(data, "self-training")
+    assert messages == ["self-training-1 has no result: train the row in-order first: it parses the text"]
+    make(data, "in-order")
+    result, _ = make(data, "self-training")
+    parsed = (data / "work" / "table4-small" / "self-trained-1.trees").read_text().splitlines()
+    raw = (data / "europarl-en-de" / "europarl.20k.en").read_text().splitlines()
+    assert [" ".join(words_of(parse_tree(line))) for line in parsed] == raw
+    (trained,) = [row for row in result.values["rows"] if row["name"] == "self-training"]
+    assert len(trained["seeds"]) == 1
+
+
+def test_without_raw_text_the_other_rows_are_trained(data, monkeypatch):
+    (data / "europarl-en-de" / "europarl.20k.en").unlink()
+    treebank = treebank_of_scale("small")
+    assert treebank.raw is None
+    monkeypatch.setattr("transduce.paper.experiments.treebank_of_scale", lambda scale: treebank)
+    _, messages = make(data, "self-training")
+    assert messages == ["self-training-1 has no result: there is no raw text"]
+
+
+def test_without_a_treebank_the_embedded_trees_are_used(tmp_path, monkeypatch):
+    monkeypatch.delenv("TRANSDUCE_DATA", raising=False)
+    treebank = treebank_of_scale("small")
+    recipe = table4.recipe_of(treebank, table4.ROWS[0], 1, tmp_path)
+    assert recipe.model.kind == "recurrent"
+    assert recipe.data.train[0].embedded_trees == "train"
+    monkeypatch.setattr("transduce.paper.treebanks.SELF_TRAINED", 3)
+    assert all(len(sentence) > 1 for sentence in treebank.raw())
+
+
+def test_the_papers_scale_names_the_sections(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRANSDUCE_DATA", str(tmp_path))
+    with pytest.raises(ValueError, match=r"there is no .*penn-treebank/wsj/02; Table 4 needs"):
+        treebank_of_scale("paper")
+    for number in range(2, 24):
+        (tmp_path / "penn-treebank" / "wsj" / f"{number:02}").mkdir(parents=True)
+    recipe = table4.recipe_of(treebank_of_scale("paper"), table4.ROWS[1], 1, tmp_path)
+    sections = [corpus.trees[-2:] for corpus in recipe.data.train]
+    assert sections == [f"{number:02}" for number in range(2, 22)]
+    assert recipe.data.test["test"].trees.endswith("23")
+    assert recipe.model.d_model == 1024
+    assert recipe.decoding.beam == 21
+    monkeypatch.delenv("TRANSDUCE_DATA", raising=False)
+    with pytest.raises(ValueError, match="set TRANSDUCE_DATA"):
+        treebank_of_scale("paper")
+
+
+def test_every_published_figure_is_the_papers():
+    assert {(name, how): f1 for name, how, f1 in table4.PUBLISHED}.items() >= PAPER.items()
+    assert len(table4.PUBLISHED) == 12
