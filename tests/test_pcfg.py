@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from transduce.measure import bracket_scores
 from transduce.text.trees import Tree, format_tree, parse_tree, preterminals, read_trees
 
 PARSING = Path(__file__).parents[1] / "benchmarks" / "parsing"
@@ -255,21 +256,6 @@ def test_unknown_words_get_the_tag_of_their_ending():
     assert (tags.of("The", True)[0] == tags.of("the", True)[0]).all()
 
 
-def test_brackets_are_counted_without_punctuation():
-    from folds import labelled_f1
-
-    gold = parse_tree("(S (NP (NN a)) (, ,) (VP (VB b) (PRT (RP c)) (NP (NN d))) (X (. .)))")
-    parsed = parse_tree("(S (NP (NN a) (, ,)) (VP (VB b) (ADVP (RB c)) (PP (NN d) (. .))))")
-    score = labelled_f1([(gold, parsed), (gold, gold)])
-    # 5 gold brackets twice; the first parse has S, NP, VP and ADVP right, PP wrong.
-    assert (score.precision, score.recall, score.f1) == pytest.approx((90, 90, 90))
-    assert score.tagging == pytest.approx(100 * 11 / 12)
-    assert score.low == pytest.approx(80)
-    assert score.high == pytest.approx(100)
-    with pytest.raises(ValueError, match="words"):
-        labelled_f1([(gold, parse_tree("(S (NN a))"))])
-
-
 def test_the_command_prints_scores_of_folds_and_writes_a_tree_a_line(tmp_path):
     files = [tmp_path / f"{number}.mrg" for number in range(3)]
     for number, file in enumerate(files):
@@ -291,7 +277,7 @@ def test_the_command_prints_scores_of_folds_and_writes_a_tree_a_line(tmp_path):
 
 @pytest.mark.skipif(not DATA, reason="TRANSDUCE_DATA is not set")
 def test_a_few_files_of_the_wall_street_journal():
-    from folds import labelled_f1, read_cleaned
+    from folds import read_cleaned
     from pcfg import Markovisation, Pcfg
 
     folder = Path(DATA) / "ptb-sample"
@@ -302,6 +288,6 @@ def test_a_few_files_of_the_wall_street_journal():
     scores = []
     for markovisation in (Markovisation(), Markovisation(1, 0, 0)):
         parser = Pcfg(training, markovisation)
-        scores.append(labelled_f1([(tree, parser.parse(words_in(tree)).tree) for tree in gold]).f1)
+        scores.append(bracket_scores(gold, [parser.parse(words_in(tree)).tree for tree in gold]).f1)
     assert scores[0] > 60
     assert scores[0] > scores[1]

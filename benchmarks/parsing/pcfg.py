@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from folds import labelled_f1, read_cleaned, train_and_test
+from folds import read_cleaned, report_scores, train_and_test
 from numpy.typing import NDArray
 
 from transduce.text.trees import Tree, format_tree, preterminals
@@ -36,7 +36,6 @@ RARE_WORD = 3  # a word seen at most so often teaches the tags of unknown words
 # Weights of the less specific distribution, in occurrences: of a shorter ending, of a word's class, and of a tag
 # without its parent. Chosen on the sentences of `Markovisation`, where F1 hardly depends on them.
 ENDING_WEIGHT, CLASS_WEIGHT, PARENT_WEIGHT = 3.0, 1.0, 1.0
-HEADINGS = frozenset({"HEADING", "TITLE", "CAPTION"})
 
 
 class Markovisation(NamedTuple):
@@ -493,27 +492,9 @@ def parse_all(training: Sequence[Tree], gold: Sequence[Tree]) -> tuple[list[tupl
     return pairs, Timing(learnt - started, time.perf_counter() - learnt)
 
 
-def is_sentence(tree: Tree) -> bool:
-    """Whether a cleaned tree has four words or more and is no heading, title or caption."""
-    return tree.label not in HEADINGS and len(preterminals(tree)) >= 4
-
-
 def report(pairs: Sequence[tuple[Tree, Parsed]], timing: Timing) -> str:
     """Returns the scores by kind of sentence, and the speed, as lines."""
-    selections = {
-        "all": pairs,
-        "up to 40 words": [pair for pair in pairs if len(preterminals(pair[0])) <= 40],
-        "4 words and more, no headings": [pair for pair in pairs if is_sentence(pair[0])],
-    }
-    lines = [f"{'':30} {'sentences':>9} {'precision':>9} {'recall':>7} {'F1':>6} {'95 % interval':>15} {'tags':>6}"]
-    for name, chosen in selections.items():
-        if chosen:
-            score = labelled_f1([(gold, parsed.tree) for gold, parsed in chosen])
-            interval = f"[{score.low:.2f}, {score.high:.2f}]"
-            lines.append(
-                f"{name:30} {score.sentences:9} {score.precision:9.2f} {score.recall:7.2f} {score.f1:6.2f} "
-                f"{interval:>15} {score.tagging:6.2f}"
-            )
+    lines = [report_scores([gold for gold, _ in pairs], [parsed.tree for _, parsed in pairs])]
     flat = sum(parsed.score == -math.inf for _, parsed in pairs)
     lines.append(
         f"training {timing.training:.1f} s, parsing {timing.parsing:.1f} s, "

@@ -1,0 +1,84 @@
+"""Cross-validation of the preset `parser-small`: trains on all folds of files but one, parses the words of that one.
+
+    python benchmarks/parsing/parser_folds.py --train $TRANSDUCE_DATA/ptb-sample/*.mrg --folds 5 --work runs/folds
+
+The folds are those of `pcfg.py`, so that the figures stand beside its own. `--also` adds another treebank to every
+training; a fold that was trained is not trained again. Scores are of the parsed sentences of all folds together.
+"""
+
+import argparse
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from folds import read_cleaned, report_scores, train_and_test
+
+from transduce.recipe import Recipe, from_values
+from transduce.runtime.device import set_up_device
+from transduce.text.trees import Tree, format_tree, words_of
+from transduce.trainer.train import TrainOptions, run_training
+from transduce.translation.parser import Parser
+
+
+def fold_recipe(options: argparse.Namespace, trees: Path) -> Recipe:
+    """Returns the recipe of a fold whose files of training lie in the folder `trees`."""
+    also = [{"trees": str(folder), "weight": options.weight} for folder in options.also]
+    values = {
+        "data": {
+            "train": [{"trees": str(trees)}, *also],
+            "linearisation": {"kind": "in_order"},
+            "source_language": "en",
+            "longest": 512,
+            "ratio": None,
+        },
+        "model": {"preset": "parser-small"},
+        "training": {
+            "steps": None,
+            "minutes": options.minutes,
+            "batch_tokens": 2048,
+            "schedule": {"warmup": 300},
+            "average": 5,
+            "save_every": 100,
+            "validate_every": None,
+        },
+    }
+    return from_values(values, options.set, place="the folds")
+
+
+def parse_fold(number: int, training: Sequence[Path], test: Sequence[Path], options: argparse.Namespace) -> list[Tree]:
+    """Trains on one part of the files and returns the parses of the words of the other."""
+    work: Path = options.work / f"fold-{number}"
+    trees = work / "trees"
+    trees.mkdir(parents=True, exist_ok=True)
+    for file in training:
+        shutil.copyfile(file, trees / file.name)
+    run_training(fold_recipe(options, trees), work / "run", TrainOptions("auto", options.threads), print)
+    parser = Parser.load(work / "run", device=str(set_up_device("auto", options.threads)))
+    return [best[0].tree for best in parser.parse(list(map(words_of, read_cleaned(test))))]
+
+
+def main() -> None:
+    """Trains, parses, and prints the scores of all folds pooled."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--train", type=Path, nargs="+", required=True, help="files of trees")
+    parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--work", type=Path, required=True, help="the folder of the trainings, which are resumed")
+    parser.add_argument("--also", type=Path, nargs="*", default=[], help="treebanks that every fold trains on too")
+    parser.add_argument("--weight", type=float, default=1.0, help="uses of their trees an epoch")
+    parser.add_argument("--minutes", type=float, default=15.0, help="of the training of a fold")
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the recipe")
+    parser.add_argument("--out", type=Path, help="write the parsed trees here, one a line, fold after fold")
+    options = parser.parse_args()
+    gold, parsed, began = list[Tree](), list[Tree](), time.perf_counter()
+    for number, (training, test) in enumerate(train_and_test(options.train, options.folds), start=1):
+        gold += read_cleaned(test)
+        parsed += parse_fold(number, training, test, options)
+        print(f"after fold {number}, {(time.perf_counter() - began) / 60:.1f} minutes:\n{report_scores(gold, parsed)}")
+    if options.out is not None:
+        options.out.write_text("".join(f"{format_tree(tree)}\n" for tree in parsed), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
