@@ -63,7 +63,8 @@ def report_scores(gold: Sequence[Tree], parsed: Sequence[Tree]) -> str:
     lines = [f"{'':30} {'sentences':>9} {'precision':>9} {'recall':>7} {'F1':>6} {'95 % interval':>15} {'tags':>6}"]
     for name, chosen in selections.items():
         if len(chosen) > 1:
-            score = bracket_scores(*map(list, zip(*chosen)), bootstrap=RESAMPLES)
+            golds, outputs = [tree for tree, _ in chosen], [tree for _, tree in chosen]
+            score = bracket_scores(golds, outputs, bootstrap=RESAMPLES)
             interval = f"[{score.low:.2f}, {score.high:.2f}]"
             lines.append(
                 f"{name:30} {len(chosen):9} {score.precision:9.2f} {score.recall:7.2f} {score.f1:6.2f} "

@@ -39,14 +39,14 @@ OUTPUT = torch.tensor([[1, 6, 4, 6, 5, 7, 4, 7], [1, 6, 5, 7, 7, 0, 0, 0]])
 def test_the_next_word_follows_the_last_part_of_speech():
     model = build()
     encoded = torch.arange(2 * 7 * 8, dtype=torch.float32).view(2, 7, 8)
-    words = model.next_word.start(SENTENCES, encoded)
-    vectors, after = model.next_word.read(OUTPUT, words, torch.arange(2))
+    words = model.next_word.source_words(SENTENCES, encoded)
+    vectors, after = model.next_word.next_words(OUTPUT, words, torch.arange(2))
     projected = model.next_word.project(encoded)
     nothing = torch.zeros(8)
     first = [projected[0, place] for place in (0, 0, 2, 2, 5, 5)] + [nothing, nothing]
     second = [projected[1, 0], projected[1, 0]] + [nothing] * 6
     torch.testing.assert_close(vectors, torch.stack([torch.stack(first), torch.stack(second)]))
-    assert after.read.tolist() == [3, 1]
+    assert after.tagged.tolist() == [3, 1]
 
 
 def test_search_reads_the_same_words_as_training():

@@ -18,16 +18,17 @@ from transduce.search import (
     greedy_search,
     sample,
 )
+from transduce.search.beam import CHECK_INTERVAL
 from transduce.search.tree_constraint import MAX_OPEN_RUN
-from transduce.text.linearisation import Brackets, InOrder
+from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.tree_symbols import UNKNOWN, TreeSymbols
 
 SYMBOLS = TreeSymbols.learn(["(S )S (NP )NP NN VB ,"])
-KINDS = [Brackets(), InOrder()]
+KINDS = [TopDown(), InOrder()]
 
 
 def parses(
-    linearisation: Brackets | InOrder, words: list[int], extra: list[int], seed: int, search: str
+    linearisation: TopDown | InOrder, words: list[int], extra: list[int], seed: int, search: str
 ) -> list[list[Hypothesis]]:
     """Searches with a model of random log-probabilities for trees over so many words."""
     in_order = isinstance(linearisation, InOrder)
@@ -51,7 +52,7 @@ def parses(
     seed=st.integers(0, 100),
 )
 def test_every_hypothesis_is_a_tree_over_the_words(
-    linearisation: Brackets | InOrder, search: str, sentences: list[tuple[int, int]], seed: int
+    linearisation: TopDown | InOrder, search: str, sentences: list[tuple[int, int]], seed: int
 ) -> None:
     words, extra = map(list, zip(*sentences, strict=True))
     for count, more, best in zip(words, extra, parses(linearisation, words, extra, seed, search), strict=True):
@@ -63,7 +64,7 @@ def test_every_hypothesis_is_a_tree_over_the_words(
 
 
 @pytest.mark.parametrize("linearisation", KINDS, ids=repr)
-def test_chains_of_phrases_are_bounded(linearisation: Brackets | InOrder) -> None:
+def test_chains_of_phrases_are_bounded(linearisation: TopDown | InOrder) -> None:
     """A model that loves to open phrases must stop after `MAX_OPEN_RUN`, long before its tokens run out."""
 
     class Opener(Hashed):
@@ -84,7 +85,7 @@ def test_chains_of_phrases_are_bounded(linearisation: Brackets | InOrder) -> Non
 
 
 @pytest.mark.parametrize("linearisation", KINDS, ids=repr)
-def test_allowed_symbols_are_exactly_those_that_some_tree_continues_with(linearisation: Brackets | InOrder) -> None:
+def test_allowed_symbols_are_exactly_those_that_some_tree_continues_with(linearisation: TopDown | InOrder) -> None:
     """Exhaustive: all prefixes of symbol sequences over two words, with room for one phrase more than needed."""
     tokens = range(UNKNOWN + 1, SYMBOLS.size)
     rules = TreeRules.of(SYMBOLS.symbols, UNKNOWN + 1, in_order=isinstance(linearisation, InOrder))
@@ -126,8 +127,19 @@ def test_allowed_symbols_are_exactly_those_that_some_tree_continues_with(lineari
 
 
 def test_allowed_symbols_keep_their_log_probability() -> None:
-    ((best, *_),) = parses(Brackets(), [3], [9], 5, "beam")
+    ((best, *_),) = parses(TopDown(), [3], [9], 5, "beam")
     source = torch.tensor([[3]])
     problem = SearchProblem(source, source != 0, torch.tensor([13]), BEGIN, END, BANNED)
     unconstrained = Hashed(SYMBOLS.size, 5, peak=3.0)
     assert best.log_probability == pytest.approx(forced_score(unconstrained, problem, 0, best.tokens), abs=1e-9)
+
+
+@pytest.mark.parametrize("linearisation", KINDS, ids=repr)
+def test_rows_of_dead_hypotheses_do_no_harm(linearisation: TopDown | InOrder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU such rows are stepped until the next check, with any tokens."""
+    words, extra = [1, 5, 3], [6, 9, 4]
+    for seed in range(40):
+        expected = parses(linearisation, words, extra, seed, "beam")
+        with monkeypatch.context() as patched:
+            patched.setitem(CHECK_INTERVAL, "cpu", 8)
+            assert parses(linearisation, words, extra, seed, "beam") == expected

@@ -9,7 +9,7 @@ import tokenizers
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from transduce.text.linearisation import Brackets, InOrder
+from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.token_vocabulary import load_vocabulary, parse_vocabulary
 from transduce.text.tree_repair import balance_brackets, flat_tree, repair_tree
 from transduce.text.tree_symbols import UNKNOWN, TreeSymbols
@@ -17,9 +17,9 @@ from transduce.text.trees import Tree, clean_tree, format_tree, parse_tree, word
 
 TREE = parse_tree("(S (NP (PRP It)) (VP (VBZ works)) (. .))")
 SYMBOLS = {
-    Brackets(): "(S (NP PRP )NP (VP VBZ )VP . )S",
+    TopDown(): "(S (NP PRP )NP (VP VBZ )VP . )S",
     InOrder(): "PRP (NP )NP (S VBZ (VP )VP . )S",
-    Brackets(tags="normalised"): "(S (NP XX )NP (VP XX )VP XX )S",
+    TopDown(tags="normalised"): "(S (NP XX )NP (VP XX )VP XX )S",
 }
 LABELS = st.sampled_from(["S", "NP", "VP"])
 TREES = st.recursive(
@@ -29,25 +29,25 @@ TREES = st.recursive(
     ),
     max_leaves=8,
 )
-KINDS = [Brackets(), InOrder()]
+KINDS = [TopDown(), InOrder()]
 NOISE = st.lists(st.sampled_from(["(S", ")S", "(NP", ")NP", "NN", ","]), max_size=9)
 
 
 @pytest.mark.parametrize("linearisation", SYMBOLS, ids=repr)
-def test_a_tree_is_written_as_the_docstring_shows(linearisation: Brackets | InOrder) -> None:
+def test_a_tree_is_written_as_the_docstring_shows(linearisation: TopDown | InOrder) -> None:
     assert " ".join(linearisation.symbols(TREE)) == SYMBOLS[linearisation]
 
 
 @pytest.mark.parametrize("linearisation", KINDS, ids=repr)
 @given(tree=TREES)
-def test_symbols_and_words_give_the_tree_back(linearisation: Brackets | InOrder, tree: Tree) -> None:
+def test_symbols_and_words_give_the_tree_back(linearisation: TopDown | InOrder, tree: Tree) -> None:
     cleaned = clean_tree(tree)
     assert cleaned is not None
     assert linearisation.tree(list(linearisation.symbols(cleaned)), words_of(cleaned)) == cleaned
 
 
 def test_normalised_parts_of_speech_are_punctuation_or_unknown() -> None:
-    tree = Brackets(tags="normalised").tree(["(S", "XX", "XX", "XX", ")S"], ["(", "word", "."])
+    tree = TopDown(tags="normalised").tree(["(S", "XX", "XX", "XX", ")S"], ["(", "word", "."])
     assert format_tree(tree) == "(S (-LRB- -LRB-) (XX word) (. .))"
 
 
@@ -67,7 +67,7 @@ def test_normalised_parts_of_speech_are_punctuation_or_unknown() -> None:
 )
 def test_symbols_that_make_no_tree_are_refused(symbols: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Brackets().tree(symbols.split(), ["a"])
+        TopDown().tree(symbols.split(), ["a"])
 
 
 def test_in_order_a_phrase_needs_a_first_part() -> None:
@@ -83,7 +83,7 @@ def test_in_order_a_phrase_needs_a_first_part() -> None:
 @example(symbols=["NN"], words=["a"])
 @example(symbols=[")S", "(S"], words=["a", "b"])
 def test_a_repaired_tree_is_over_exactly_the_words(
-    linearisation: Brackets | InOrder, symbols: list[str], words: list[str]
+    linearisation: TopDown | InOrder, symbols: list[str], words: list[str]
 ) -> None:
     tree = repair_tree(symbols, words, linearisation)
     assert words_of(tree) == words
@@ -92,7 +92,7 @@ def test_a_repaired_tree_is_over_exactly_the_words(
 
 @pytest.mark.parametrize("linearisation", KINDS, ids=repr)
 @given(tree=TREES)
-def test_the_repair_of_a_tree_is_the_tree(linearisation: Brackets | InOrder, tree: Tree) -> None:
+def test_the_repair_of_a_tree_is_the_tree(linearisation: TopDown | InOrder, tree: Tree) -> None:
     assert repair_tree(list(linearisation.symbols(tree)), words_of(tree), linearisation) == tree
 
 

@@ -17,7 +17,7 @@ from transduce.commands.console import escaped_on_terminal, flush_or_discard
 from transduce.commands.exit_codes import with_exit_codes
 
 VERBS = {
-    "demo": "Train on the embedded corpus, measure, translate and draw, in ten minutes.",
+    "demo": "Train on the embedded corpus, measure, translate or parse, and draw, in ten minutes.",
     "embedded": "Write the English–German corpus that comes with the package.",
     "fetch": "Download a public corpus that the recipes use.",
     "prepare": "Learn the subwords of a recipe and write its token store.",
@@ -25,10 +25,10 @@ VERBS = {
     "translate": "Translate lines of text; several models are an ensemble.",
     "parse": "Parse sentences into trees; several models are an ensemble.",
     "score": "Print the log-probability of each given translation.",
-    "evaluate": "Translate a test set and measure the result.",
+    "evaluate": "Translate or parse a test set and measure the result.",
     "measure": "Score any output against references; compare outputs.",
     "average": "Average the weights of a run's checkpoints.",
-    "draw": "Draw the attention of every layer and head.",
+    "draw": "Draw the attention of every layer and head, or a parse tree.",
     "info": "Show shape, parameters and arithmetic of a preset, recipe or run.",
     "verify": "Compare every file of a model directory with its checksum: finds damage, not forgery.",
     "paper": "Reproduce the tables of the paper.",

@@ -27,4 +27,4 @@ def average(
         raise ValueError("name the checkpoints to average: either --last N, or --checkpoints and their steps")
     weights = average(run, out, last, [*checkpoints, *more_steps], say)
     print(f"{out}: average of steps {', '.join(map(str, weights.steps))}")
-    say(f"measure it with `transduce evaluate {out} --source FILE --reference FILE`")
+    say(f"measure it with `transduce evaluate {out} --test validation`")

@@ -23,7 +23,7 @@ ROWS = (
     ("errors", "errors", 0),
     ("skipped", "skipped", 0),
     ("punctuation put back", "put_back", 0),
-    ("F1 without these", "f1_without_put_back", 2),
+    ("F1 without them", "f1_without_put_back", 2),
 )
 
 

@@ -54,6 +54,8 @@ def _draw_tree(run: Path, sentence: str, gold: str | None, out: Path) -> None:
     from transduce.translation.treebank_words import split_treebank_words
 
     gold_tree = None if gold is None else clean_tree(parse_tree(gold))
+    if gold is not None and gold_tree is None:
+        raise ValueError("--target: the tree has no words")
     words = sentence.split()
     if gold_tree is None or words != words_of(gold_tree):
         words = split_treebank_words()(sentence)

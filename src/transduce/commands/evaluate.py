@@ -127,18 +127,26 @@ def _translate(
     return Outputs(lines, tokens, "subwords", seconds, objects, "\n".join(map(_format, results, results.values())))
 
 
-def _parse(gold: "Sequence[Tree]", bootstrap: int | None, translator: "Translator", method: "SearchMethod") -> Outputs:
-    """Parses the words of gold trees and measures the trees; `repaired` counts the outputs that were no trees."""
+def _parse(
+    gold: "Sequence[tuple[Tree, Tree | None]]", bootstrap: int | None, translator: "Translator", method: "SearchMethod"
+) -> Outputs:
+    """Parses the words of gold trees and measures the trees; `repaired` counts the outputs that were no trees.
+
+    A gold tree without words has an empty line and is not measured.
+    """
     from transduce.measure import bracket_scores
     from transduce.text.trees import words_of
     from transduce.translation.parser import Parser
 
-    sentences, parser = list(map(words_of, gold)), Parser(translator)
+    parser = Parser(translator)
+    sentences = [[] if cleaned is None else words_of(cleaned) for _, cleaned in gold]
     began = time.perf_counter()
-    parses = [best[0] for best in parser.parse(sentences, method)]
+    best = parser.parse(sentences, method)
     seconds = time.perf_counter() - began
-    lines, tokens = list(map(str, parses)), sum(parse.tokens for parse in parses)
-    score = bracket_scores(gold, [parse.tree for parse in parses], bootstrap=bootstrap)
+    parses = [trees[0] for trees in best if trees]
+    lines, tokens = [str(trees[0]) if trees else "" for trees in best], sum(parse.tokens for parse in parses)
+    measured = [tree for tree, cleaned in gold if cleaned is not None]
+    score = bracket_scores(measured, [parse.tree for parse in parses], bootstrap=bootstrap)
     repaired = sum(parse.fault is not None for parse in parses)
     objects = {"brackets": score.as_object(), "repaired": repaired}
     return Outputs(lines, tokens, "symbols", seconds, objects, f"{bracket_table(score)}\n{'repaired':22}{repaired:8}")
@@ -160,9 +168,9 @@ def _checked_metrics(metric: str | None, language: str | None) -> list[str]:
     return names
 
 
-def _gold_trees(run: Path, reference: str | None, test: str | None) -> "list[Tree]":
-    """Reads gold trees: of a file or a folder, or of a test set that the run's recipe names."""
-    from transduce.corpus import CorpusSpec, EmbeddedTrees, Trees, read_treebank
+def _gold_trees(run: Path, reference: str | None, test: str | None) -> "list[tuple[Tree, Tree | None]]":
+    """Reads gold trees and cleans them: of a file or a folder, or of a test set that the run's recipe names."""
+    from transduce.corpus import CorpusSpec, EmbeddedTrees, Trees, read_gold_treebank
     from transduce.trainer.validation import named_test_set
 
     spec: CorpusSpec
@@ -174,8 +182,8 @@ def _gold_trees(run: Path, reference: str | None, test: str | None) -> "list[Tre
         raise ValueError("name what to evaluate on: --reference TREES, or --test NAME")
     if not isinstance(spec, Trees | EmbeddedTrees):
         raise ValueError(f"--test {test} has no trees: name a corpus of trees, or give --reference TREES")
-    gold = list(read_treebank(spec))
-    if not gold:
+    gold = read_gold_treebank(spec)
+    if not any(cleaned for _, cleaned in gold):
         raise ValueError(f"{reference or f'--test {test}'}: there is no tree to parse the words of")
     return gold
 

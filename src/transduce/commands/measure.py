@@ -39,7 +39,7 @@ def measure(
     ] = None,
     bootstrap: Annotated[
         int | None,
-        typer.Option(help="Resamples for confidence intervals and the paired test (there and for brackets 1000)."),
+        typer.Option(help="Resamples for confidence intervals (none) and the paired test (1000); of brackets 1000."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

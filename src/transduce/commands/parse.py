@@ -33,7 +33,7 @@ def parse(
     margin: MarginOption = None,
     greedy: Annotated[bool, typer.Option(help="Take the most probable symbol at each step.")] = False,
     unconstrained: Annotated[bool, typer.Option(help="Let the model write any symbols, and repair them.")] = False,
-    n_best: Annotated[int, typer.Option(min=1, help="Most trees of a line, as TSV.")] = 1,
+    n_best: Annotated[int, typer.Option(min=1, help="Print this many trees of each line, as TSV.")] = 1,
     scores: Annotated[bool, typer.Option(help="TSV: line number, tree, log-probability, penalised score.")] = False,
     batch_tokens: Annotated[int | None, typer.Option(min=1, help="Most source positions parsed at once.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each line.")] = False,

@@ -63,8 +63,11 @@ def translate(
     from transduce.translation.translator import Translator
 
     runs, text = runs_and_text(run, engine)
+    config = Model.read_config(runs[0])
+    if config.linearisation is not None:
+        raise ValueError(f"{runs[0]} parses and does not translate: use `transduce parse`")
     method = search_method_of_options(
-        Model.read_config(runs[0]).decoding,
+        config.decoding,
         n_best,
         beam=beam,
         length_penalty=length_penalty,

@@ -26,7 +26,9 @@ def runs_and_text(paths: list[Path], engine: Engine | None = None) -> tuple[list
     is_model = all((last / name).exists() for name in (CONFIG, MANIFEST))
     if engine is None:
         if len(paths) > 1 and last.is_dir() and not is_model and not (last / "training").exists():
-            raise ValueError(f"{last} is no model; for a folder of text add --engine local and --out")
+            raise ValueError(
+                f"{last} is no model; name a file of text (`transduce translate --engine local` takes folders)"
+            )
         return (paths[:-1], last) if len(paths) > 1 and not last.is_dir() else (paths, None)
     if len(paths) == 1:
         raise ValueError("--engine translates a file or a folder, not standard input: name it after the model")

@@ -17,7 +17,7 @@ from transduce.corpus.entries import (
 )
 from transduce.corpus.micro_batch import MicroBatch, PlannedStep, Position
 from transduce.corpus.planner import Planner, micro_batches_per_step
-from transduce.corpus.readers import read_pairs, read_treebank
+from transduce.corpus.readers import read_gold_treebank, read_pairs, read_treebank
 from transduce.corpus.store import Prepared, check_files, open_store, prepare, verify_store
 from transduce.corpus.store_description import subwords_files
 from transduce.corpus.subword_dropout import EpochWriteError
@@ -50,6 +50,7 @@ __all__ = [
     "name_of",
     "open_store",
     "prepare",
+    "read_gold_treebank",
     "read_pairs",
     "read_treebank",
     "subwords_files",

@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from transduce.corpus.entries import CorpusSpec, Hub, files_of
+from transduce.corpus.entries import CorpusSpec, Hub, Trees, files_of
 from transduce.text.subwords import LONGEST_WORD_IN_BYTES
 
 __all__ = ["Fault", "NumberedPair", "Report", "check_pairs", "name_of"]
@@ -30,6 +31,7 @@ class Fault(StrEnum):
     EMPTY = "dropped, with an empty side"
     LONG = "dropped, too long"
     RATIO = "dropped, ill-proportioned"
+    UNKNOWN = "dropped, with symbols that the model of --from does not have"
     MARKUP = "kept, but with SGML markup"
 
 
@@ -71,6 +73,8 @@ def name_of(corpus: CorpusSpec) -> str:
     """Returns the name of a corpus in messages and reports."""
     if isinstance(corpus, Hub):
         return " ".join(part for part in (corpus.hub, corpus.config, corpus.split) if part)
+    if isinstance(corpus, Trees):
+        return Path(corpus.trees).name
     return next((path.name for path in files_of(corpus)), "embedded corpus")
 
 

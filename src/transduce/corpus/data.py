@@ -6,7 +6,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, mo
 
 from transduce.corpus.entries import CorpusSpec, EmbeddedTrees, Trees, with_languages, with_linearisation
 from transduce.settings import Spec
-from transduce.text.linearisation import Brackets, InOrder, LinearisationSpec
+from transduce.text.linearisation import InOrder, LinearisationSpec, TopDown
 
 __all__ = ["DataSpec"]
 
@@ -28,7 +28,7 @@ class DataSpec(Spec):
         default=None, description="Code of the target language; some metrics tokenise by it."
     )
     linearisation: LinearisationSpec | None = Field(
-        default=None, description="How corpora of trees become symbols; null: `{kind: brackets}`."
+        default=None, description="How corpora of trees become symbols; null: `{kind: top_down}`."
     )
     train: Annotated[tuple[CorpusSpec, ...], BeforeValidator(_as_tuple), Field(min_length=1)] = Field(
         description="Training corpora."
@@ -41,7 +41,8 @@ class DataSpec(Spec):
     ratio: float | None = Field(
         default=3.0,
         ge=1.0,
-        description="Training pairs whose lengths differ by a larger factor are dropped and counted; null keeps all.",
+        description="Training pairs whose lengths differ by a larger factor are dropped and counted; null keeps all. "
+        "Not for trees.",
     )
 
     @field_validator("train", "validation", "test")
@@ -75,10 +76,12 @@ class DataSpec(Spec):
             raise ValueError(
                 "all corpora are translations, or all are trees with the same linearisation: a model learns one of both"
             )
+        if self.linearisation is not None and linearisations[0] is None:
+            raise ValueError("`linearisation` is for corpora of trees: leave it out")
         return self
 
     @property
-    def tree_linearisation(self) -> Brackets | InOrder | None:
+    def tree_linearisation(self) -> TopDown | InOrder | None:
         """The linearisation of the corpora where they are trees; None where they are translations."""
         first = self.train[0]
         return first.linearisation if isinstance(first, Trees | EmbeddedTrees) else None

@@ -24,6 +24,7 @@ from transduce.runtime.rate import ProgressRate
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.text.tree_symbols import UNKNOWN
 
 __all__ = ["STATE", "EncodingState", "encode_corpus"]
 
@@ -168,9 +169,12 @@ def _encode_batch(
     report = Report()
     pairs = list(check_pairs(batch.pairs, name_of(data.train[batch.corpus]), report, data.longest))
     source, target = (side.encode([pair[place] for pair in pairs]) for place, side in enumerate(subwords, start=1))
-    kept_rows = []
+    kept_rows, is_parser = [], data.tree_linearisation is not None
     for row, (place, _, _) in enumerate(pairs):
-        if fault := _fault_of_length(len(source[row]), len(target[row]), data):
+        fault = _fault_of_length(len(source[row]), len(target[row]), data)
+        if fault is None and is_parser and UNKNOWN in target[row]:
+            fault = Fault.UNKNOWN
+        if fault is not None:
             report.note(fault, place)
         else:
             kept_rows.append(row)
@@ -197,6 +201,10 @@ def _fault_of_length(source: int, target: int, data: DataSpec) -> Fault | None:
     """
     if max(source, target) > data.longest:
         return Fault.LONG
-    if data.ratio is not None and max(source, target) + 1 > data.ratio * (min(source, target) + 1):
+    if (
+        data.ratio is not None
+        and data.tree_linearisation is None
+        and max(source, target) + 1 > data.ratio * (min(source, target) + 1)
+    ):
         return Fault.RATIO
     return None

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
 from transduce.settings import Spec
-from transduce.text.linearisation import Brackets, InOrder, LinearisationSpec
+from transduce.text.linearisation import InOrder, LinearisationSpec, TopDown
 from transduce.text.trees import Tree, words_of
 
 __all__ = [
@@ -115,7 +115,9 @@ def _as_labels(value: Any) -> Any:
 class Trees(Spec):
     """Trees in brackets, the words of which are the source and the symbols of which are the target."""
 
-    trees: str = Field(description="File of trees in brackets, plain or gzipped, or a folder of such files.")
+    trees: str = Field(
+        description="File of trees in brackets, plain or gzipped, or a folder of such files (hidden ones left out)."
+    )
     shortest: int = Field(default=1, ge=1, description="Trees with fewer words are left out.")
     without: Annotated[tuple[str, ...], BeforeValidator(_as_labels)] = Field(
         default=(), description="Labels of whole trees that are left out, such as `[HEADING, TITLE]`."
@@ -187,9 +189,14 @@ def files_of(corpus: CorpusSpec) -> list[Path]:
     if isinstance(corpus, Hub):
         return _files_below(Path(corpus.hub)) if is_folder(corpus.hub) else []
     if isinstance(corpus, Trees) and Path(corpus.trees).is_dir():
-        return _files_below(Path(corpus.trees))
+        return [path for path in _files_below(Path(corpus.trees)) if not _is_hidden(path, Path(corpus.trees))]
     values = corpus.model_dump(include=set(PATHS))
     return [Path(values[key]) for key in PATHS if key in values]
+
+
+def _is_hidden(path: Path, folder: Path) -> bool:
+    """Whether a path within `folder` has a hidden part, or is a backup of an editor."""
+    return path.name.endswith("~") or any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
 def _files_below(folder: Path) -> list[Path]:
@@ -213,8 +220,8 @@ def with_languages(corpus: CorpusSpec, source: str | None, target: str | None) -
     return corpus.model_copy(update={"languages": (source, target)})
 
 
-def with_linearisation(corpus: CorpusSpec, linearisation: Brackets | InOrder | None) -> CorpusSpec:
-    """Returns `corpus` with this linearisation where it has trees and names none; `Brackets` where none is named."""
+def with_linearisation(corpus: CorpusSpec, linearisation: TopDown | InOrder | None) -> CorpusSpec:
+    """Returns `corpus` with this linearisation where it has trees and names none; `TopDown` where none is named."""
     if not isinstance(corpus, Trees | EmbeddedTrees) or corpus.linearisation is not None:
         return corpus
-    return corpus.model_copy(update={"linearisation": linearisation or Brackets()})
+    return corpus.model_copy(update={"linearisation": linearisation or TopDown()})

@@ -26,12 +26,14 @@ SAMPLE_BYTES = 1 << 25
 def learn_subwords(data: DataSpec, spec: Bpe | WordPiece) -> tuple[tuple[TokenVocabulary, TokenVocabulary], int]:
     """Learns the subwords of both sides from a sample; returns them and the number of all pairs.
 
-    The target side of trees has the symbols of the sample instead.
+    The target side of trees has the symbols of all trees instead.
     """
-    sample, pairs = sample_pairs(data.train, data.longest)
-    if data.tree_linearisation is not None:
+    symbols: set[str] = set()
+    is_parser = data.tree_linearisation is not None
+    sample, pairs = sample_pairs(data.train, data.longest, symbols if is_parser else None)
+    if is_parser:
         words = Subwords.learn((source for _, source, _ in sample), spec)
-        return (words, TreeSymbols.learn(target for _, _, target in sample)), pairs
+        return (words, TreeSymbols(sorted(symbols))), pairs
     if spec.shared:
         both = Subwords.learn((side for _, *pair in sample for side in pair), spec)
         return (both, both), pairs
@@ -39,10 +41,13 @@ def learn_subwords(data: DataSpec, spec: Bpe | WordPiece) -> tuple[tuple[TokenVo
     return (source, target), pairs
 
 
-def sample_pairs(corpora: Sequence[CorpusSpec], max_length: int) -> tuple[list[Pair], int]:
+def sample_pairs(
+    corpora: Sequence[CorpusSpec], max_length: int, symbols: set[str] | None = None
+) -> tuple[list[Pair], int]:
     """Returns every pair, or every second, fourth, eighth…, and the number of all pairs.
 
-    The sample has at most `SAMPLE` pairs, and at most `SAMPLE_BYTES` unless it is one pair.
+    The sample has at most `SAMPLE` pairs, and at most `SAMPLE_BYTES` unless it is one pair. The words of all targets
+    are added to `symbols`.
     """
     sample: list[Pair] = []
     size, stride, report = 0, 1, Report()
@@ -52,6 +57,8 @@ def sample_pairs(corpora: Sequence[CorpusSpec], max_length: int) -> tuple[list[P
         for pair in check_pairs(enumerate(read_byte_pairs(corpus), start=1), name_of(corpus), report, max_length)
     )
     for number, pair in enumerate(all_pairs):
+        if symbols is not None:
+            symbols.update(pair[2].split())
         if number % stride == 0:
             sample.append(pair)
             size += _size(pair)

@@ -26,7 +26,14 @@ from transduce.corpus.misalignment import find_misalignment
 from transduce.text.lines import raw_lines
 from transduce.text.trees import Tree, clean_tree, parse_tree, read_trees, words_of
 
-__all__ = ["open_corpus_file", "read_byte_lines", "read_byte_pairs", "read_pairs", "read_treebank"]
+__all__ = [
+    "open_corpus_file",
+    "read_byte_lines",
+    "read_byte_pairs",
+    "read_gold_treebank",
+    "read_pairs",
+    "read_treebank",
+]
 
 # First bytes of files that are not text, and what to do with them. Of two where one begins the other, the longer is
 # first.
@@ -203,14 +210,33 @@ def read_treebank(corpus: Trees | EmbeddedTrees) -> Iterator[Tree]:
         yield from (tree for tree in trees if tree is not None)
         return
     for path in files_of(corpus):
-        lines = (_decode(line, path, number) for number, line in enumerate(read_byte_lines(path), start=1))
-        for number, tree in read_trees(lines, str(path)):
-            try:
-                cleaned = clean_tree(tree)
-            except ValueError as error:
-                raise ValueError(f"{path}: line {number}: {error}") from None
-            if cleaned is not None and corpus.accepts(cleaned):
-                yield cleaned
+        try:
+            yield from (cleaned for _, cleaned in _read_cleaned(path) if cleaned and corpus.accepts(cleaned))
+        except ValueError as error:
+            if not Path(corpus.trees).is_dir():
+                raise
+            raise ValueError(f"{error}; a file without trees must be moved out of {corpus.trees}") from None
+
+
+def read_gold_treebank(corpus: Trees | EmbeddedTrees) -> list[tuple[Tree, Tree | None]]:
+    """Returns the trees of `corpus` as they are written, each with its cleaned tree, None where no word is left.
+
+    Raises ValueError as `read_treebank`.
+    """
+    if isinstance(corpus, EmbeddedTrees):
+        return [(tree, tree) for tree in read_treebank(corpus)]
+    trees = (pair for path in files_of(corpus) for pair in _read_cleaned(path))
+    return [(tree, cleaned) for tree, cleaned in trees if cleaned is None or corpus.accepts(cleaned)]
+
+
+def _read_cleaned(path: Path) -> Iterator[tuple[Tree, Tree | None]]:
+    """Yields the trees of a file, each with its cleaned tree."""
+    lines = (_decode(line, path, number) for number, line in enumerate(read_byte_lines(path), start=1))
+    for number, tree in read_trees(lines, str(path)):
+        try:
+            yield tree, clean_tree(tree)
+        except ValueError as error:
+            raise ValueError(f"{path}: line {number}: {error}") from None
 
 
 def _read_tree_pairs(corpus: Trees | EmbeddedTrees) -> Iterator[tuple[bytes, bytes]]:

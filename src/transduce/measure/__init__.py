@@ -7,7 +7,6 @@ from transduce.measure.bracket_scores import (
     BracketDifference,
     BracketScore,
     BracketTotals,
-    bracket_f1,
     bracket_scores,
     compare_brackets,
 )
@@ -29,7 +28,6 @@ __all__ = [
     "Difference",
     "GoldTrees",
     "Score",
-    "bracket_f1",
     "bracket_scores",
     "compare",
     "compare_brackets",

@@ -16,7 +16,6 @@ __all__ = [
     "BracketDifference",
     "BracketScore",
     "BracketTotals",
-    "bracket_f1",
     "bracket_scores",
     "bracket_totals",
     "compare_brackets",
@@ -110,11 +109,6 @@ class BracketComparison(NamedTuple):
 
     baseline: BracketScore
     differences: tuple[BracketDifference, ...]
-
-
-def bracket_f1(gold: Sequence[TreeLine], output: Sequence[TreeLine], parameters: BracketParameters = COLLINS) -> float:
-    """Returns F1 of the brackets of valid sentences, in per cent, and logs nothing; raises as `count_sentences`."""
-    return bracket_totals(count_sentences(gold, output, parameters)).f1
 
 
 def bracket_scores(

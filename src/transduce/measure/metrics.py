@@ -50,7 +50,7 @@ def metric_named(name: str, *, language: str | None, tokenize: str | None = None
             return _bleu_lowercased_tokenised(_checked_language(language, name))
         case "bleu-paper":
             return _bleu_paper(_checked_language(language, name))
-    raise ValueError(f"metric {name!r} is unknown; the metrics are {', '.join(METRICS)}")
+    raise ValueError(f"metric {name!r} is unknown; the metrics are {', '.join(METRICS)}, and brackets for trees")
 
 
 def _bleu(language: str | None, tokenize: str | None) -> BLEU:

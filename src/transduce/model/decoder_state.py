@@ -10,7 +10,7 @@ from transduce.model.attention import Values
 from transduce.model.attention_scores import Keys
 from transduce.model.hypothesis_rows import HypothesisRows
 from transduce.model.kv_cache import KeyValueCache, capacity_for
-from transduce.model.next_word import UnreadWords
+from transduce.model.next_word import SourceWords
 
 ASYNCHRONOUS = {"cuda"}  # devices where reading a size synchronises
 SPARSE = 0.75  # where at most this share of the sentences still has a row, the other sentences are dropped
@@ -30,7 +30,7 @@ class DecoderState(NamedTuple):
     ancestors: Bool[Tensor, "rows slots"]
     length: int = 0
     cleared: int = 0
-    words: UnreadWords | None = None  # of a parser
+    source_words: SourceWords | None = None  # of a parser
 
     def pick(self, rows: Int[Tensor, " rows"]) -> "DecoderState":
         """Returns the state of the chosen rows, whose sentences are in order.
@@ -41,17 +41,19 @@ class DecoderState(NamedTuple):
         sentences, ancestors = self.rows.sentences[rows], self.ancestors[rows]
         asynchronous = sentences.device.type in ASYNCHRONOUS
         if asynchronous and len(sentences) == len(self.ancestors):
-            return self._replace(ancestors=ancestors, words=self.words and self.words.pick(rows))
+            return self._replace(ancestors=ancestors, source_words=self.source_words and self.source_words.pick(rows))
         remaining = sentences.unique_consecutive()
         # A rectangle with empty places costs many small operations in every step, which slows a GPU.
         if len(remaining) < self.rows.batch and (asynchronous or len(remaining) <= SPARSE * self.rows.batch):
             memory = tuple((_select(keys, remaining), _select(values, remaining)) for keys, values in self.memory)
             new_rows = HypothesisRows.of(torch.searchsorted(remaining, sentences), len(remaining))
-            words = self.words and self.words.pick(rows, remaining)
+            words = self.source_words and self.source_words.pick(rows, remaining)
             state = self._replace(memory=memory, visible=self.visible[remaining], rows=new_rows, ancestors=ancestors)
-            return state._replace(words=words)._drop_unused_slots(remaining)
-        words = self.words and self.words.pick(rows)
-        state = self._replace(rows=HypothesisRows.of(sentences, self.rows.batch), ancestors=ancestors, words=words)
+            return state._replace(source_words=words)._drop_unused_slots(remaining)
+        words = self.source_words and self.source_words.pick(rows)
+        state = self._replace(
+            rows=HypothesisRows.of(sentences, self.rows.batch), ancestors=ancestors, source_words=words
+        )
         if ancestors.shape[1] + state.rows.width <= capacity_for(self.cleared):
             return state
         return state._drop_unused_slots(torch.arange(self.rows.batch, device=sentences.device))

@@ -1,4 +1,4 @@
-"""Deterministic attention of parsers: the decoder is told which word of the sentence comes next (Ma et al. 2017)."""
+"""Deterministic attention of parsers (Ma et al. 2017): the encoder's output at the next word, for the decoder."""
 
 from typing import NamedTuple
 
@@ -7,32 +7,32 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["NextWord", "UnreadWords"]
+__all__ = ["NextWord", "SourceWords"]
 
 
-class UnreadWords(NamedTuple):
-    """What the decoder reads words from: `vectors` and `begun` by sentence, `read` by row of a search.
+class SourceWords(NamedTuple):
+    """The words of sentences: `vectors` and `begun` by sentence, `tagged` by row of a search.
 
-    `begun` counts the words that have begun up to each source token, and `read` the words whose part of speech has been
+    `begun` counts the words that have begun up to each source token, and `tagged` those whose part of speech has been
     written.
     """
 
     vectors: Float[Tensor, "batch source d_model"]
     begun: Int[Tensor, "batch source"]
-    read: Int[Tensor, " rows"]
+    tagged: Int[Tensor, " rows"]
 
-    def padded(self, length: int) -> "UnreadWords":
+    def padded(self, length: int) -> "SourceWords":
         """Returns the words of sentences padded to `length` source tokens."""
         missing = length - self.begun.shape[1]
         # After the last token all words have begun.
         begun = torch.cat([self.begun, self.begun[:, -1:].expand(-1, missing)], 1)
         return self._replace(vectors=functional.pad(self.vectors, (0, 0, 0, missing)), begun=begun)
 
-    def pick(self, rows: Int[Tensor, " rows"], sentences: Int[Tensor, " remaining"] | None = None) -> "UnreadWords":
+    def pick(self, rows: Int[Tensor, " rows"], sentences: Int[Tensor, " remaining"] | None = None) -> "SourceWords":
         """Returns the words of the chosen rows, and of the remaining sentences only."""
         if sentences is None:
-            return self._replace(read=self.read[rows])
-        return UnreadWords(self.vectors[sentences], self.begun[sentences], self.read[rows])
+            return self._replace(tagged=self.tagged[rows])
+        return SourceWords(self.vectors[sentences], self.begun[sentences], self.tagged[rows])
 
 
 class NextWord(nn.Module):
@@ -56,22 +56,24 @@ class NextWord(nn.Module):
         device = self.project.weight.device
         self.begins_word, self.is_tag = begins_word.to(device), is_tag.to(device)
 
-    def start(self, source: Int[Tensor, "batch source"], encoded: Float[Tensor, "batch source d_model"]) -> UnreadWords:
-        """Returns the words of each sentence, none of them read."""
+    def source_words(
+        self, source: Int[Tensor, "batch source"], encoded: Float[Tensor, "batch source d_model"]
+    ) -> SourceWords:
+        """Returns the words of each sentence, none of them with a part of speech yet."""
         begun = self.begins_word[source].cumsum(1)
-        return UnreadWords(self.project(encoded), begun, begun.new_zeros(len(source)))
+        return SourceWords(self.project(encoded), begun, begun.new_zeros(len(source)))
 
-    def read(
-        self, tokens: Int[Tensor, "rows new"], words: UnreadWords, sentences: Int[Tensor, " rows"]
-    ) -> tuple[Float[Tensor, "rows new d_model"], UnreadWords]:
-        """Returns the vector of the next word after each of `tokens`, and the words with `tokens` read.
+    def next_words(
+        self, tokens: Int[Tensor, "rows new"], words: SourceWords, sentences: Int[Tensor, " rows"]
+    ) -> tuple[Float[Tensor, "rows new d_model"], SourceWords]:
+        """Returns the vector of the next word after each of `tokens`, and the words after them.
 
         `sentences` has the sentence of each row.
         """
-        read = words.read.unsqueeze(1) + self.is_tag[tokens].cumsum(1)
+        tagged = words.tagged.unsqueeze(1) + self.is_tag[tokens].cumsum(1)
         begun = words.begun[sentences]
         # The number of source tokens before the next word; all of them where no word is left.
-        places = (begun.unsqueeze(1) <= read.unsqueeze(2)).sum(2)
+        places = (begun.unsqueeze(1) <= tagged.unsqueeze(2)).sum(2)
         is_left = places < begun.shape[1]
         vectors = words.vectors[sentences.unsqueeze(1), places.clamp(max=begun.shape[1] - 1)]
-        return vectors * is_left.unsqueeze(2), words._replace(read=read[:, -1])
+        return vectors * is_left.unsqueeze(2), words._replace(tagged=tagged[:, -1])

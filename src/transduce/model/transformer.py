@@ -19,7 +19,7 @@ from transduce.model.initialisation import Initialisation, initialise
 from transduce.model.kv_cache import DecodingContext, KeyValueCache
 from transduce.model.layers import DecoderLayer, EncoderLayer, LayerSpec
 from transduce.model.mixers import Mixer
-from transduce.model.next_word import NextWord, UnreadWords
+from transduce.model.next_word import NextWord, SourceWords
 from transduce.model.positions import Learned, PositionsSpec, Sinusoidal
 from transduce.model.readout import ReadoutSpec, Tied
 from transduce.model.translation_model import (
@@ -182,7 +182,7 @@ class TransformerModel(TranslationModel):
             caches=tuple(KeyValueCache() for _ in self.decoder),
             rows=HypothesisRows.of(torch.arange(len(source), device=source.device), len(source)),
             ancestors=visible.new_zeros(len(source), 0),
-            words=words,
+            source_words=words,
         )
 
     def step(
@@ -190,15 +190,15 @@ class TransformerModel(TranslationModel):
     ) -> tuple[Float[Tensor, "rows new vocabulary"], DecoderState]:
         """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
         visible, ancestors = state.masks(tokens.shape[1])
-        states, words = self.target_embedding(tokens, state.length), state.words
+        states, words = self.target_embedding(tokens, state.length), state.source_words
         if self.next_word is not None and words is not None:
-            next_words, words = self.next_word.read(tokens, words, state.rows.sentences)
+            next_words, words = self.next_word.next_words(tokens, words, state.rows.sentences)
             states = states + next_words
         for layer, memory, cache in zip(self.decoder, state.memory, state.caches, strict=True):
             states, _ = layer(states, memory, state.visible, DecodingContext(cache, visible, state.rows))
         log_probabilities = self.readout(self.decoder_norm(states))
         length = state.length + tokens.shape[1]
-        return log_probabilities, state._replace(ancestors=ancestors, length=length, words=words)
+        return log_probabilities, state._replace(ancestors=ancestors, length=length, source_words=words)
 
     def _decoder_input(
         self,
@@ -211,7 +211,7 @@ class TransformerModel(TranslationModel):
         if self.next_word is None:
             return states
         sentences = torch.arange(len(source), device=source.device)
-        return states + self.next_word.read(target_in, self.next_word.start(source, encoded), sentences)[0]
+        return states + self.next_word.next_words(target_in, self.next_word.source_words(source, encoded), sentences)[0]
 
     def _encode(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
@@ -225,14 +225,14 @@ class TransformerModel(TranslationModel):
 
     def _memory(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"]
-    ) -> tuple[tuple[tuple[Keys, Values], ...], UnreadWords | None]:
+    ) -> tuple[tuple[tuple[Keys, Values], ...], SourceWords | None]:
         """Returns the keys and values of attention over the source, layer by layer, and the words for `next_word`.
 
         On a CPU it encodes `ENCODED_AT_ONCE` sentences at a time, padded to the longest of them only.
         """
         at_once = len(source) if source.is_cuda else ENCODED_AT_ONCE
         parts: list[list[tuple[Keys, Values]]] = [[] for _ in self.decoder]
-        words: list[UnreadWords] = []
+        words: list[SourceWords] = []
         length = source.shape[1]
         for tokens, mask in zip(source.split(at_once), visible.split(at_once), strict=True):
             if not source.is_cuda:
@@ -242,12 +242,12 @@ class TransformerModel(TranslationModel):
             for part, layer in zip(parts, self.decoder, strict=True):
                 part.append(layer.cross.project_key_value(encoded))
             if self.next_word is not None:
-                words.append(self.next_word.start(tokens, encoded).padded(length))
+                words.append(self.next_word.source_words(tokens, encoded).padded(length))
         memory = tuple(
             (_to_column_major(_concatenate(keys, length)), _concatenate(values, length))
             for keys, values in (zip(*part, strict=True) for part in parts)
         )
-        return memory, UnreadWords(*map(torch.cat, zip(*words, strict=True))) if words else None
+        return memory, SourceWords(*map(torch.cat, zip(*words, strict=True))) if words else None
 
     def _last_norm(self) -> nn.Module:
         """Builds the norm after the last layer: a LayerNorm with pre-norm, whose last sum is not normalised."""

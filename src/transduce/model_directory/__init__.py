@@ -3,7 +3,7 @@
 from transduce.model_directory.config import Config, Weights
 from transduce.model_directory.integrity import fingerprint, verify
 from transduce.model_directory.manifest import CARD, CONFIG, MANIFEST, RECIPE, WEIGHTS, has_model
-from transduce.model_directory.model import Model, tell_words, weights_of
+from transduce.model_directory.model import Model, set_word_flags, weights_of
 from transduce.model_directory.writing import recipe_was_edited, write_model, write_recipe
 
 __all__ = [
@@ -18,7 +18,7 @@ __all__ = [
     "fingerprint",
     "has_model",
     "recipe_was_edited",
-    "tell_words",
+    "set_word_flags",
     "verify",
     "weights_of",
     "write_model",

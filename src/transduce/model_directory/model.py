@@ -17,7 +17,7 @@ from transduce.text.subwords import Subwords
 from transduce.text.token_vocabulary import TokenVocabulary, parse_vocabulary
 from transduce.text.tree_symbols import TreeSymbols
 
-__all__ = ["Model", "tell_words", "weights_of"]
+__all__ = ["Model", "set_word_flags", "weights_of"]
 
 
 class Model(NamedTuple):
@@ -44,7 +44,7 @@ class Model(NamedTuple):
                 f"{config.vocabulary.source:,} and {config.vocabulary.target:,} ids, the subwords {source.size:,} and "
                 f"{target.size:,}; take all files from one model"
             )
-        tell_words(module, source, target)
+        set_word_flags(module, source, target)
         return cls(config, module.eval(), source, target)
 
     @staticmethod
@@ -96,8 +96,8 @@ def _check_finite(weights: Mapping[str, Tensor], path: Path) -> None:
             )
 
 
-def tell_words(module: TranslationModel, source: TokenVocabulary, target: TokenVocabulary) -> None:
-    """Tells a model with `next_word` which tokens begin a word, and which are parts of speech.
+def set_word_flags(module: TranslationModel, source: TokenVocabulary, target: TokenVocabulary) -> None:
+    """Sets which tokens begin a word and which are parts of speech in a model with `next_word`; others need no flags.
 
     Raises ValueError where the vocabularies are not those of a parser.
     """

@@ -63,7 +63,7 @@ class ParserRow(NamedTuple):
     published: float | None
     what: str  # it is, printed
     model: Values  # the whole model, or changes to the scale's
-    linearisation: str = "brackets"
+    linearisation: str = "top_down"
     is_self_trained: bool = False
 
 

@@ -81,7 +81,7 @@ TINY = _varied(
 
 
 def _parser(model: Values, training: Values, decoding: Values, size: int) -> Values:
-    """Returns the preset of a parser: words and symbols have vocabularies of their own, of which words have `size`."""
+    """Returns the preset of a parser, with `size` subwords on the side of the words."""
     return {
         **_varied(
             BASE,

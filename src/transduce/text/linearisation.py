@@ -4,7 +4,7 @@ A part of speech is a bare symbol and stands for the next word of the sentence. 
 its label, and a closing symbol, ")" and its label (Vinyals et al. 2015; the authors of the paper write NP and /NP for
 (NP and )NP). The linearisations differ in the place of the opening symbol. `(S (NP (PRP It)) (VP (VBZ works)))` is
 
-    brackets    (S (NP PRP )NP (VP VBZ )VP )S
+    top down    (S (NP PRP )NP (VP VBZ )VP )S
     in order    PRP (NP )NP (S VBZ (VP )VP )S
 """
 
@@ -17,7 +17,15 @@ from pydantic import Field
 from transduce.settings import Spec
 from transduce.text.trees import Tree, escape_word
 
-__all__ = ["Brackets", "InOrder", "LinearisationSpec", "preterminal_without_tag"]
+__all__ = [
+    "InOrder",
+    "LinearisationSpec",
+    "TopDown",
+    "closes_phrase",
+    "opens_phrase",
+    "preterminal",
+    "preterminal_without_tag",
+]
 
 NORMALISED_TAG = "XX"
 
@@ -38,10 +46,10 @@ Tags = Annotated[
 ]
 
 
-class Brackets(Spec):
+class TopDown(Spec):
     """The opening symbol of a phrase stands before its first part (Vinyals et al. 2015)."""
 
-    kind: Literal["brackets"] = "brackets"
+    kind: Literal["top_down"] = "top_down"
     tags: Tags = "predicted"
 
     def symbols(self, tree: Tree) -> Iterator[str]:
@@ -56,7 +64,7 @@ class Brackets(Spec):
 
     def tree(self, symbols: Sequence[str], words: Sequence[str]) -> Tree:
         """Returns the tree of `symbols` over `words`; raises ValueError where they make no tree over these words."""
-        return _build_tree(symbols, words, lambda parts: [])
+        return _build_tree(self, symbols, words, lambda parts: [])
 
 
 class InOrder(Spec):
@@ -79,9 +87,24 @@ class InOrder(Spec):
 
     def tree(self, symbols: Sequence[str], words: Sequence[str]) -> Tree:
         """Returns the tree of `symbols` over `words`; raises ValueError where they make no tree over these words."""
-        if any(left.startswith("(") and right.startswith("(") for left, right in pairwise(symbols)):
+        if any(opens_phrase(left) and opens_phrase(right) for left, right in pairwise(symbols)):
             raise ValueError("two phrases open without a part between them")
-        return _build_tree(symbols, words, _take_last)
+        return _build_tree(self, symbols, words, _take_last)
+
+
+def opens_phrase(symbol: str) -> bool:
+    """Whether a symbol opens a phrase."""
+    return symbol.startswith("(")
+
+
+def closes_phrase(symbol: str) -> bool:
+    """Whether a symbol closes a phrase; one that neither opens nor closes a phrase is a part of speech."""
+    return symbol.startswith(")")
+
+
+def preterminal(linearisation: "TopDown | InOrder", tag: str, word: str) -> Tree:
+    """Returns a word under the part of speech that a symbol stands for."""
+    return preterminal_without_tag(word) if linearisation.tags == "normalised" else Tree(tag, (escape_word(word),))
 
 
 def preterminal_without_tag(word: str) -> Tree:
@@ -89,10 +112,10 @@ def preterminal_without_tag(word: str) -> Tree:
     return Tree(PUNCTUATION_TAGS.get(word, NORMALISED_TAG), (escape_word(word),))
 
 
-LinearisationSpec = Annotated[Brackets | InOrder, Field(discriminator="kind")]
+LinearisationSpec = Annotated[TopDown | InOrder, Field(discriminator="kind")]
 
 
-def _tag(linearisation: Brackets | InOrder, preterminal: Tree) -> str:
+def _tag(linearisation: TopDown | InOrder, preterminal: Tree) -> str:
     """Returns the symbol of a part of speech."""
     return NORMALISED_TAG if linearisation.tags == "normalised" else preterminal.label
 
@@ -104,17 +127,25 @@ def _nodes(tree: Tree) -> list[Tree]:
     return nodes
 
 
-def _build_tree(symbols: Sequence[str], words: Sequence[str], first_parts: Callable[[list[Tree]], list[Tree]]) -> Tree:
+def _build_tree(
+    linearisation: "TopDown | InOrder",
+    symbols: Sequence[str],
+    words: Sequence[str],
+    first_parts: Callable[[list[Tree]], list[Tree]],
+) -> Tree:
     """Returns the tree of `symbols`; `first_parts` takes the parts of a phrase from those before its opening symbol."""
     labels, parts, remaining = list[str](), [list[Tree]()], iter(words)
     for symbol in symbols:
-        if symbol.startswith("("):
+        if opens_phrase(symbol):
             parts.append(first_parts(parts[-1]))
             labels.append(symbol[1:])
-        elif symbol.startswith(")"):
+        elif closes_phrase(symbol):
             _close(symbol, labels, parts)
         else:
-            parts[-1].append(_preterminal(symbol, remaining))
+            word = next(remaining, None)
+            if word is None:
+                raise ValueError(f"there is no word for {symbol}")
+            parts[-1].append(preterminal(linearisation, symbol, word))
     return _single_root(labels, parts, remaining)
 
 
@@ -123,14 +154,6 @@ def _take_last(parts: list[Tree]) -> list[Tree]:
     if not parts:
         raise ValueError("a phrase opens without a first part")
     return [parts.pop()]
-
-
-def _preterminal(tag: str, remaining: Iterator[str]) -> Tree:
-    """Returns the part of speech of the next word; raises ValueError where no word is left."""
-    word = next(remaining, None)
-    if word is None:
-        raise ValueError(f"there is no word for {tag}")
-    return preterminal_without_tag(word) if tag == NORMALISED_TAG else Tree(tag, (escape_word(word),))
 
 
 def _close(symbol: str, labels: list[str], parts: list[list[Tree]]) -> None:

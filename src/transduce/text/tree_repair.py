@@ -5,13 +5,26 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.text.linearisation import Brackets, InOrder, preterminal_without_tag
-from transduce.text.trees import Tree, escape_word
+from transduce.text.linearisation import (
+    InOrder,
+    TopDown,
+    closes_phrase,
+    opens_phrase,
+    preterminal,
+    preterminal_without_tag,
+)
+from transduce.text.trees import Tree
 
 __all__ = ["balance_brackets", "flat_tree", "repair_tree"]
 
 ROOT = "S"
 """The label of a root that joins several."""
+
+MAX_BRACKETS = 1000
+"""The time of balancing grows with the cube of the brackets; of an output with more, none stays."""
+
+MAX_DEPTH = 100
+"""Phrases within so many others are left out; the treebanks have 29 levels at most."""
 
 
 def flat_tree(words: Sequence[str]) -> Tree:
@@ -19,22 +32,25 @@ def flat_tree(words: Sequence[str]) -> Tree:
     return Tree("X", tuple(map(preterminal_without_tag, words)))
 
 
-def repair_tree(symbols: Sequence[str], words: Sequence[str], linearisation: Brackets | InOrder) -> Tree:
+def repair_tree(symbols: Sequence[str], words: Sequence[str], linearisation: TopDown | InOrder) -> Tree:
     """Returns a tree over `words` that differs little from `symbols`.
 
-    Brackets are balanced with the fewest insertions, deletions and replacements. Then surplus parts of speech and empty
+    TopDown are balanced with the fewest insertions, deletions and replacements. Then surplus parts of speech and empty
     phrases are left out, words without a part of speech are added to the root, and several roots get one around them.
     """
-    remaining, parts = iter(words), [list[Tree]()]
+    remaining, parts, depth = iter(words), [list[Tree]()], 0
     for symbol in balance_brackets(symbols):
-        if symbol.startswith("("):
-            takes_first = isinstance(linearisation, InOrder) and parts[-1]
-            parts.append([parts[-1].pop()] if takes_first else [])
-        elif symbol.startswith(")"):
-            if phrase := parts.pop():
+        if opens_phrase(symbol):
+            depth += 1
+            if depth <= MAX_DEPTH:
+                takes_first = isinstance(linearisation, InOrder) and parts[-1]
+                parts.append([parts[-1].pop()] if takes_first else [])
+        elif closes_phrase(symbol):
+            if depth <= MAX_DEPTH and (phrase := parts.pop()):
                 parts[-1].append(Tree(symbol[1:], tuple(phrase)))
+            depth -= 1
         elif (word := next(remaining, None)) is not None:
-            parts[-1].append(Tree(symbol, (escape_word(word),)))
+            parts[-1].append(preterminal(linearisation, symbol, word))
     return _join_roots(parts[0], list(map(preterminal_without_tag, remaining)))
 
 
@@ -53,20 +69,22 @@ def balance_brackets(symbols: Sequence[str]) -> list[str]:
     A change deletes a bracket or replaces it by another. Inserting the missing one of a pair instead costs as much as
     deleting the other, and is not needed. Other symbols stay.
     """
-    places = [place for place, symbol in enumerate(symbols) if symbol.startswith(("(", ")"))]
+    places = [place for place, symbol in enumerate(symbols) if opens_phrase(symbol) or closes_phrase(symbol)]
+    if len(places) > MAX_BRACKETS:
+        return [symbol for symbol in symbols if not opens_phrase(symbol) and not closes_phrase(symbol)]
     brackets = [symbols[place] for place in places]
     balanced: list[str | None] = list(symbols)
     for place in places:
         balanced[place] = None
     for left, right in _pairs(brackets, _fewest_changes(brackets)):
-        label = brackets[left if brackets[left].startswith("(") else right][1:]
+        label = brackets[left if opens_phrase(brackets[left]) else right][1:]
         balanced[places[left]], balanced[places[right]] = f"({label}", f"){label}"
     return [symbol for symbol in balanced if symbol is not None]
 
 
 def _pair_costs(brackets: Sequence[str]) -> NDArray[np.int64]:
     """Returns how many changes make a pair of each two brackets, the earlier one first."""
-    opens = np.array([bracket.startswith("(") for bracket in brackets], dtype=bool)
+    opens = np.array(list(map(opens_phrase, brackets)), dtype=bool)
     names = {label: number for number, label in enumerate(sorted({bracket[1:] for bracket in brackets}))}
     labels = np.array([names[bracket[1:]] for bracket in brackets], dtype=np.int64)
     changed_kinds = (~opens).astype(np.int64)[:, None] + opens.astype(np.int64)[None, :]
@@ -78,11 +96,12 @@ def _fewest_changes(brackets: Sequence[str]) -> NDArray[np.int64]:
     """Returns the fewest changes that balance each span `[first, end]` of brackets."""
     size, costs = len(brackets), _pair_costs(brackets)
     fewest = np.zeros((size + 2, size + 2), dtype=np.int64)
-    for first in range(size - 1, -1, -1):
-        for end in range(first + 1, size + 1):
-            partners = np.arange(first + 1, end)
-            paired = fewest[first + 1, partners] + costs[first, partners] + fewest[partners + 1, end]
-            fewest[first, end] = min(fewest[first + 1, end] + 1, paired.min(initial=size + 1))
+    for length in range(1, size + 1):  # all spans of a length at once
+        first = np.arange(size - length + 1)[:, None]
+        partners = first + np.arange(1, length)[None, :]
+        paired = fewest[first + 1, partners] + costs[first, partners] + fewest[partners + 1, first + length]
+        deleted = fewest[first + 1, first + length].squeeze(1) + 1
+        fewest[first[:, 0], first[:, 0] + length] = np.minimum(deleted, paired.min(1, initial=size + 1))
     return fewest
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tokenizers import models, pre_tokenizers
 
 from transduce.text.byte_level import END, SYMBOLS
+from transduce.text.linearisation import closes_phrase, opens_phrase
 
 __all__ = ["UNKNOWN", "TreeSymbols"]
 
@@ -69,7 +70,7 @@ class TreeSymbols:
     @cached_property
     def is_tag(self) -> NDArray[np.bool_]:
         """Whether each id is a part of speech, which stands for a word."""
-        flags = [not symbol.startswith(("(", ")")) for symbol in self.symbols]
+        flags = [not opens_phrase(symbol) and not closes_phrase(symbol) for symbol in self.symbols]
         return np.array([False] * (UNKNOWN + 1) + flags[UNKNOWN + 1 :])
 
     @cached_property

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 __all__ = [
-    "MAX_DEPTH",
+    "MAX_BRACKET_DEPTH",
     "NumberedTree",
     "Tree",
     "bare_label",
@@ -24,7 +24,7 @@ __all__ = [
     "words_of",
 ]
 
-MAX_DEPTH = 400
+MAX_BRACKET_DEPTH = 400
 """The deepest tree that is read; the deepest of the Penn Treebank has some forty levels."""
 
 OUTER_LABELS = ("", "TOP", "ROOT", "S1", "VROOT")
@@ -37,7 +37,7 @@ EMPTY_ELEMENT = "-NONE-"
 ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 BRACKETS = {bracket: escape for escape, bracket in ESCAPES.items()}
 
-_PIECE = re.compile(r"[()]|[^\s()]+")
+_TOKEN = re.compile(r"[()]|[^\s()]+")
 _COMMENT = re.compile(r"\s*(?:[#%;]|\*x\*)")  # of Treebank files and of other tools
 
 
@@ -72,27 +72,29 @@ def read_trees(lines: Iterable[str], name: str) -> Iterator[NumberedTree]:
     for number, line in enumerate(lines, start=1):
         if not labels and _COMMENT.match(line):
             continue
-        for piece in _PIECE.findall(line):
-            if piece == "(":
+        for token in _TOKEN.findall(line):
+            if token == "(":
                 first_line = first_line if labels else number
                 labels.append("")
                 children.append([])
-                if len(labels) > MAX_DEPTH:
-                    raise ValueError(f"{name}: line {number}: more than {MAX_DEPTH} brackets are open: this is no tree")
+                if len(labels) > MAX_BRACKET_DEPTH:
+                    raise ValueError(
+                        f"{name}: line {number}: more than {MAX_BRACKET_DEPTH} brackets are open: this is no tree"
+                    )
             elif not labels:
-                reason = "closes a bracket that none opens" if piece == ")" else f"has {piece[:40]!r} outside of a tree"
+                reason = "closes a bracket that none opens" if token == ")" else f"has {token[:40]!r} outside of a tree"
                 raise ValueError(f"{name}: line {number} {reason}; mend the line, or remove it")
-            elif piece == ")":
+            elif token == ")":
                 tree = Tree(labels.pop(), tuple(children.pop()))
                 if labels:
                     children[-1].append(tree)
                 else:
                     yield NumberedTree(first_line, tree)
             elif previous == "(":
-                labels[-1] = piece
+                labels[-1] = token
             else:
-                children[-1].append(piece)
-            previous = piece
+                children[-1].append(token)
+            previous = token
     if labels:
         missing = "a closing bracket" if len(labels) == 1 else f"{len(labels)} closing brackets"
         raise ValueError(f"{name}: the tree that begins on line {first_line} lacks {missing}; mend it, or remove it")
@@ -130,10 +132,10 @@ def preterminals(tree: Tree) -> list[Tree]:
 
 
 def bare_label(label: str) -> str:
-    """Returns a label without function tags and indices: NP of NP-SBJ-1 and of NP=2; -NONE- and -LRB- are whole."""
+    """Returns a label without function tags and indices: NP of NP-SBJ-1 and of NP=2; -NONE-, -LRB- and = are whole."""
     if label.startswith("-"):
         return label
-    return re.split(r"[-=|]", label, maxsplit=1)[0]
+    return re.split(r"[-=|]", label, maxsplit=1)[0] or label
 
 
 def clean_tree(tree: Tree) -> Tree | None:

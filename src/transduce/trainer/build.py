@@ -9,7 +9,7 @@ from transduce import __version__
 from transduce.corpus import Planner, Prepared, subwords_files
 from transduce.model import ModelSpec, TranslationModel, Vocabulary
 from transduce.model.cross_entropy import Smoothing
-from transduce.model_directory import Config
+from transduce.model_directory import Config, set_word_flags
 from transduce.recipe import Recipe
 from transduce.runtime.device import compile_on_gpu, describe_environment
 from transduce.runtime.distributed import ProcessGroup
@@ -76,7 +76,7 @@ def build_validation(
         data.target_language,
         data.tree_linearisation,
     )
-    validation.check(model, measures=settings.validate_every is not None or settings.average is not None)
+    validation.check(model, will_translate=settings.validate_every is not None or settings.average is not None)
     return validation
 
 
@@ -120,7 +120,7 @@ def describe_start(
 
 
 def gather_model(
-    model: TranslationModel, vocabulary: Vocabulary, optimiser: Optimiser, group: ProcessGroup
+    model: TranslationModel, prepared: Prepared, optimiser: Optimiser, group: ProcessGroup
 ) -> TranslationModel:
     """Returns the model for validation: the trained one, or a whole copy of it where its weights are sharded.
 
@@ -131,12 +131,11 @@ def gather_model(
     weights = optimiser.weights()
 
     def build() -> TranslationModel:
-        whole = model.spec.build(vocabulary)
+        whole: TranslationModel = model.spec.build(model.vocabulary)
+        set_word_flags(whole, prepared.source, prepared.target)
         with torch.no_grad():
             for name, parameter in whole.named_parameters():
                 parameter.copy_(weights[name])
-            for buffer, trained in zip(whole.buffers(), model.buffers(), strict=True):
-                buffer.copy_(trained)
         return whole.to(next(model.parameters()).device)
 
     return group.on_every_rank(build)

@@ -109,11 +109,14 @@ def model_card(recipe: Recipe, config: Config, score: ValidationScore | None) ->
     steps = ", ".join(f"{step:,}" for step in config.weights.steps)
     name = type(config.model).__name__
     measured = f"{score.label} {score.score:.2f} ({score.signature})" if score else "not measured"
-    command = "parse DIRECTORY" if config.linearisation else "translate DIRECTORY"
-    return f"""# {source} → {target}
+    title, commands = f"{source} → {target}", ["translate DIRECTORY", 'DIRECTORY "a sentence" --out attention.html']
+    if config.linearisation:
+        title, commands = f"Parser of {source}", ["parse DIRECTORY", 'DIRECTORY "a sentence" --tree --out tree.html']
+    unit = "symbols" if config.linearisation else "target subwords"
+    return f"""# {title}
 
-A {name} trained with `transduce`, {config.model.d_model} features wide, with {config.vocabulary.source:,} source and
-{config.vocabulary.target:,} target subwords.
+A {name} trained with `transduce`, {config.model.d_model} features wide, with {config.vocabulary.source:,} source
+subwords and {config.vocabulary.target:,} {unit}.
 
 | | |
 |---|---|
@@ -122,8 +125,8 @@ A {name} trained with `transduce`, {config.model.d_model} features wide, with {c
 | validation | {measured} |
 | recipe | `recipe.yaml`, everything resolved |
 
-    transduce {command} input.txt
-    transduce draw DIRECTORY "a sentence" --out attention.html
+    transduce {commands[0]} input.txt
+    transduce draw {commands[1]}
 
 This page is free to edit: say here what the model is for, what it was trained on, and what it must not be used for.
 """

@@ -90,11 +90,21 @@ def train(
             if restart and restart_count() == 0:
                 move_aside(out, say)
             begin_run(recipe, out)
+            if base is not None:
+                _check_task(recipe, base, start_from)
             prepare(recipe, out, say, base, threads)
 
         group.on_rank_zero(begin, slow=True)
         prepared = open_store(out / "training" / "store")
         return (yield from Trainer(recipe, out, prepared, own_device, speak, group).train(base))
+
+
+def _check_task(recipe: Recipe, base: Model, directory: Path | None) -> None:
+    """Raises ValueError where the model of `--from` writes something else than the recipe trains to write."""
+    before, now = base.config.linearisation, recipe.data.tree_linearisation
+    if before != now:
+        tasks = [f"parses ({kind.kind}, tags {kind.tags})" if kind else "translates" for kind in (before, now)]
+        raise ValueError(f"{directory} {tasks[0]}, and a model of this recipe {tasks[1]}: begin with one that does too")
 
 
 def run_training(recipe: Recipe, out: Path, options: TrainOptions = DEFAULTS, say: Say = print) -> TrainResult:

@@ -15,7 +15,7 @@ import torch
 from transduce.corpus import EpochWriteError, Prepared
 from transduce.model import TranslationModel, Vocabulary, build_without_weights
 from transduce.model.cross_entropy import Smoothing
-from transduce.model_directory import Model, Weights, tell_words, weights_of
+from transduce.model_directory import Model, Weights, set_word_flags, weights_of
 from transduce.recipe import Recipe
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.runtime.out_of_memory import is_out_of_memory
@@ -80,7 +80,7 @@ class Trainer:
         build_without_weights(recipe.model, self.vocabulary)  # raises ValueError where a size is beyond any tensor
         torch.manual_seed(settings.seed)
         self.model: TranslationModel = recipe.model.build(self.vocabulary)
-        tell_words(self.model, prepared.source, prepared.target)
+        set_word_flags(self.model, prepared.source, prepared.target)
         smoothing = Smoothing(epsilon=settings.label_smoothing, over=settings.label_smoothing_over)
         self.objective = LabelSmoothing(self.model, smoothing).train()
         self.optimiser = build_optimiser(self.objective, settings, device, group, say)
@@ -226,7 +226,7 @@ class Trainer:
         """Validates the current weights and logs the result; returns None where memory does not suffice."""
         assert self.validation is not None
         try:
-            result = self.validation(gather_model(self.model, self.vocabulary, self.optimiser, self.group))
+            result = self.validation(gather_model(self.model, self.prepared, self.optimiser, self.group))
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -294,4 +294,4 @@ class Trainer:
         """Raises RuntimeError where the largest micro-batch, or the longest pair of the validation, does not fit."""
         check_memory(self.objective, self.optimiser, self.planner, self.precision)
         if self.validation is not None:
-            self.validation.check_memory(gather_model(self.model, self.vocabulary, self.optimiser, self.group))
+            self.validation.check_memory(gather_model(self.model, self.prepared, self.optimiser, self.group))

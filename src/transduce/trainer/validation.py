@@ -20,7 +20,7 @@ from transduce.runtime.progress import track
 from transduce.search import Decoding, pad_rows
 from transduce.settings import validated
 from transduce.storage.checksums import checksum_of
-from transduce.text.linearisation import Brackets, InOrder
+from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.lines import refuse_markup
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.trees import Tree
@@ -127,7 +127,7 @@ class Validation:
         smoothing: Smoothing,
         group: ProcessGroup = SINGLE_PROCESS,
         language: str | None = None,
-        linearisation: Brackets | InOrder | None = None,
+        linearisation: TopDown | InOrder | None = None,
         bootstrap: int | None = None,
     ) -> None:
         self.corpus, self.source, self.target = corpus, source, target
@@ -148,12 +148,12 @@ class Validation:
         finally:
             model.train(training)
 
-    def check(self, model: TranslationModel, *, measures: bool = True) -> None:
+    def check(self, model: TranslationModel, *, will_translate: bool = True) -> None:
         """Raises ValueError where a line is too long for `model`, or where its output cannot be measured.
 
         A training calls it at its start, so that its first validation does not fail.
         """
-        if measures and self.linearisation is None:
+        if will_translate and self.linearisation is None:
             metric_named("bleu", language=self.language)
         translator = self._translator(model)
         try:
@@ -188,7 +188,8 @@ class Validation:
             read_trees_of(self.linearisation, lines, self.corpus.source) for lines in (self.corpus.target, outputs)
         )
         f1 = bracket_scores(gold, output, bootstrap=self.bootstrap)
-        return ValidationScore("f1", f1.f1, f1.signature, f1.low, f1.high)
+        # The corpus has cleaned trees, which lack brackets that `transduce evaluate` counts.
+        return ValidationScore("f1", f1.f1, f"{f1.signature}|gold:cleaned", f1.low, f1.high)
 
     def _translator(self, model: TranslationModel) -> LineTranslator:
         """Returns the translator of `model`, or its parser."""
@@ -248,6 +249,6 @@ class Validation:
         return torch.stack([total.double() for total in sums]).cpu()
 
 
-def read_trees_of(linearisation: Brackets | InOrder, symbols: Sequence[str], words: Sequence[str]) -> list[Tree]:
+def read_trees_of(linearisation: TopDown | InOrder, symbols: Sequence[str], words: Sequence[str]) -> list[Tree]:
     """Returns the trees of lines of symbols over lines of words; raises ValueError where they make no tree."""
     return [linearisation.tree(line.split(), over.split(" ")) for line, over in zip(symbols, words, strict=True)]

@@ -26,7 +26,7 @@ from transduce.search import (
     pad_rows,
     sample,
 )
-from transduce.text.linearisation import Brackets, InOrder
+from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.batching import SentenceBatch, sentence_batches
 from transduce.translation.line_lengths import MAX_LINE_TOKENS, LineTooLargeError, count_heads, encode_lines
@@ -55,7 +55,7 @@ class LineTranslator:
         target: TokenVocabulary,
         decoding: Decoding,
         precision: TranslationPrecision = "float32",
-        linearisation: Brackets | InOrder | None = None,
+        linearisation: TopDown | InOrder | None = None,
     ) -> None:
         """Takes models in evaluation mode; with `linearisation` they are parsers, and search is constrained to trees.
 

@@ -1,10 +1,13 @@
 """Sentences to trees: a model directory, or several as an ensemble, that parses (section 6.3)."""
 
 import logging
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from transduce.runtime.progress import track
+from transduce.search import MIN_EXTRA_LENGTH
 from transduce.text.tree_repair import flat_tree, repair_tree
 from transduce.text.trees import Tree, format_tree, unescape_word
 from transduce.translation.line_translator import BATCH_TOKENS, TranslationPrecision
@@ -60,25 +63,38 @@ class Parser:
     ) -> list[list[Parse]]:
         """Returns the parses of each sentence, a list of words, best first; of an empty sentence none.
 
-        A sentence that cannot be parsed has a flat tree, and is logged as a warning by its number, `lines_before` and
-        its place in `sentences` added. Raises ValueError for a word with a space.
+        A sentence that cannot be parsed has a flat tree with log-probability −∞, and is logged as a warning by its
+        number, `lines_before` and its place in `sentences` added. Raises TypeError for what is no list of words, and
+        ValueError for a word with a space.
         """
         method = method or SearchMethod(self.translator.decoding)
         lines = [_join_words(words, lines_before + place) for place, words in enumerate(sentences, start=1)]
-        faults = self.translator.line_faults(lines)
+        faults = {**self.translator.line_faults(lines), **self._too_long(sentences)}
         parseable = ["" if place in faults else line for place, line in enumerate(lines)]
         results: list[list[Parse]] = [[] for _ in sentences]
-        for batch in self.translator.batches(parseable, method, batch_tokens=batch_tokens, lines_before=lines_before):
-            translated = self.translator.translate_by_halves(batch, method, lines_before)
-            for place, best in zip(batch.places, translated, strict=True):
-                if isinstance(best, str):
-                    faults[place] = best
-                else:
-                    results[place] = [self._parse(translation, sentences[place]) for translation in best]
+        batches = self.translator.batches(parseable, method, batch_tokens=batch_tokens, lines_before=lines_before)
+        with track("parsing", sum(len(batch.places) for batch in batches)) as progress:
+            for batch in batches:
+                translated = self.translator.translate_by_halves(batch, method, lines_before)
+                for place, best in zip(batch.places, translated, strict=True):
+                    if isinstance(best, str):
+                        faults[place] = best
+                    else:
+                        results[place] = [self._parse(translation, sentences[place]) for translation in best]
+                progress.advance(len(batch.places))
         for place, fault in sorted(faults.items()):
             _log.warning("warning: line %s %s; it has a flat tree", lines_before + place + 1, fault)
-            results[place] = [Parse(flat_tree(sentences[place]), 0.0, 0.0, fault, 0)]
+            results[place] = [Parse(flat_tree(sentences[place]), -math.inf, -math.inf, fault, 0)]
         return results
+
+    def _too_long(self, sentences: Sequence[Sequence[str]]) -> dict[int, str]:
+        """Returns a message for each sentence whose smallest tree has too many symbols for the model, by its place."""
+        limit = self.translator.max_line_tokens + 1 - MIN_EXTRA_LENGTH
+        return {
+            place: f"has {len(words):,} words, and the model parses at most {limit:,}; split the sentence"
+            for place, words in enumerate(sentences)
+            if len(words) > limit
+        }
 
     def _parse(self, translation: Translation, words: Sequence[str]) -> Parse:
         """Returns the tree of a model's output, repaired where it is none."""
@@ -91,7 +107,9 @@ class Parser:
 
 
 def _join_words(words: Sequence[str], number: int) -> str:
-    """Returns the words as the line that the model reads; raises ValueError for words that are none."""
+    """Returns the words as the line that the model reads; raises ValueError or TypeError for words that are none."""
+    if isinstance(words, str) or not all(isinstance(word, str) for word in words):
+        raise TypeError(f"sentence {number} is no list of words: split it into words, each a str")
     for word in words:
         if not word or word.split() != [word]:
             raise ValueError(f"sentence {number} has the word {word!r}: a word is not empty and has no white space")

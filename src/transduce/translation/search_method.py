@@ -18,7 +18,7 @@ class SearchMethod(NamedTuple):
     greedy: bool = False
     sampling: Sampling | None = None
     seed: int = 1
-    constrained: bool = True  # a parser writes trees over the words of the sentence alone
+    constrained: bool = True  # of parsers: every output is a tree over the words of the sentence
 
     @property
     def width(self) -> int:

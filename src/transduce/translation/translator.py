@@ -13,6 +13,7 @@ from transduce.model_directory import Model
 from transduce.runtime.device import choose_device
 from transduce.runtime.out_of_memory import is_out_of_memory, run_by_halves
 from transduce.search import forced_scores
+from transduce.text.tree_symbols import UNKNOWN, TreeSymbols
 from transduce.translation.batching import sentence_batches
 from transduce.translation.line_lengths import LineTooLargeError
 from transduce.translation.line_translator import (
@@ -152,7 +153,7 @@ class Translator(LineTranslator):
                 f"there are {len(sources):,} sources and {len(targets):,} targets: give one target a source"
             )
         source_ids = self.encode_checked(sources, self.source, " of the source")
-        target_ids = self.encode_checked(targets, self.target, " of the target")
+        target_ids = self._encode_targets(targets)
         pairs = list(zip(source_ids, target_ids, strict=True))
         lengths = np.array([max(map(len, pair)) + 1 for pair in pairs], dtype=np.int64)
         scores: list[NDArray[np.float64]] = [np.zeros(0)] * len(sources)
@@ -165,6 +166,18 @@ class Translator(LineTranslator):
                     )
                 scores[int(place)] = row
         return scores
+
+    def _encode_targets(self, targets: Sequence[str]) -> list[list[int]]:
+        """Returns the tokens of each target; raises ValueError for one that is too long or has unknown symbols."""
+        encoded = self.encode_checked(targets, self.target, " of the target")
+        for number, tokens in enumerate(encoded, start=1):
+            if isinstance(self.target, TreeSymbols) and UNKNOWN in tokens:
+                symbol = targets[number - 1].split()[tokens.index(UNKNOWN)]
+                raise ValueError(
+                    f"line {number} of the target has {symbol!r}, no symbol of this parser: write the symbols of a "
+                    "tree, such as `(S (NP PRP )NP )S`, and not the tree"
+                )
+        return encoded
 
     def _score_by_halves(
         self, pairs: Sequence[tuple[list[int], list[int]]], places: NDArray[np.int64]
@@ -200,7 +213,7 @@ class Translator(LineTranslator):
         end = self.symbols.end
         (source_tokens,) = self.encode_checked([text], self.source, " of the source")
         if isinstance(target, str):
-            (target_tokens,) = self.encode_checked([target], self.target, " of the target")
+            (target_tokens,) = self._encode_targets([target])
         else:
             tokens = self.translate(text).tokens if target is None else target
             # A translation that was cut at its bound may be a token longer than the positions.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from transduce.search import SearchProblem, Stepper, TreeConstraint, TreeRules
-from transduce.text.linearisation import Brackets, InOrder
+from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.tree_symbols import UNKNOWN, TreeSymbols
 
@@ -15,7 +15,7 @@ __all__ = ["TreeSearch"]
 class TreeSearch:
     """Constrains searches of parsers, whose target side has the symbols of trees."""
 
-    def __init__(self, linearisation: Brackets | InOrder, target: TokenVocabulary, device: torch.device) -> None:
+    def __init__(self, linearisation: TopDown | InOrder, target: TokenVocabulary, device: torch.device) -> None:
         """Raises ValueError where the target side has no symbols of trees."""
         if not isinstance(target, TreeSymbols):
             raise ValueError("the model has a linearisation of trees, but its target vocabulary has subwords")
