@@ -18,7 +18,6 @@ data:
   test: {spare: {trees: test.trees}}
   linearisation: {kind: in_order}
   source_language: en
-  ratio: null
 subwords: {kind: bpe, size: 300, shared: false}
 model:
   preset: parser-small

@@ -30,7 +30,6 @@ def fold_recipe(options: argparse.Namespace, trees: Path) -> Recipe:
             "linearisation": {"kind": "in_order"},
             "source_language": "en",
             "longest": 512,
-            "ratio": None,
         },
         "model": {"preset": "parser-small"},
         "training": {

@@ -226,7 +226,10 @@ def test_a_training_begins_with_a_parser_of_the_same_kind(parser, treebank, tmp_
     start = ["--from", parser, *short, "--out", tmp_path / "next"]
     refused = run("train", "trees.yaml", *start, "--set", "data.linearisation={kind: top_down}")
     assert refused.exit_code == 2
-    assert "parses (in_order, tags predicted), and a model of this recipe parses (top_down" in refused.stderr
+    assert (
+        "--from: that model parses (in_order, tags predicted), and one of this recipe parses (top_down"
+        in refused.stderr
+    )
     (treebank / "other.trees").write_text("(FRAG (NN owl))\n(S (NP (NN owl)) (VP (VBD saw)))\n")
     trained = run("train", "trees.yaml", *start, "--set", "data.train={trees: other.trees}")
     assert trained.exit_code == 0, trained.output

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.text.trees import (
-    MAX_DEPTH,
+    MAX_BRACKET_DEPTH,
     Tree,
     bare_label,
     clean_tree,
@@ -87,7 +87,7 @@ def test_lines_of_trees_are_those_on_which_they_begin() -> None:
         ("(X a)\n(S (X b)", "the tree that begins on line 2 lacks a closing"),
         ("(X a)\n)", "line 2 closes a bracket that none opens"),
         ("(X a)\nword (X b)", "line 2 has 'word' outside of a tree"),
-        ("(" * (MAX_DEPTH + 1), f"line 1: more than {MAX_DEPTH} brackets are open"),
+        ("(" * (MAX_BRACKET_DEPTH + 1), f"line 1: more than {MAX_BRACKET_DEPTH} brackets are open"),
     ],
 )
 def test_a_broken_tree_is_named_by_file_and_line(text: str, message: str) -> None:

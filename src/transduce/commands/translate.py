@@ -24,6 +24,7 @@ from transduce.commands.windows import read_windows, runs_and_text, text_progres
 
 if TYPE_CHECKING:
     from transduce.bulk.job import TranslationJob
+    from transduce.model_directory import Config
     from transduce.translation.results import Translation
 
 SHARD_LINES = 2000
@@ -56,18 +57,14 @@ def translate(
     actors: Annotated[int | None, typer.Option(min=1, help="Models that work at once, with --engine ray.")] = None,
 ) -> None:
     """Translates lines; one line in gives one line out, and an empty line stays empty."""
-    from transduce.model_directory import Model
     from transduce.runtime.device import set_up_device
     from transduce.translation.line_translator import BATCH_TOKENS
     from transduce.translation.output_format import OutputFormat
     from transduce.translation.translator import Translator
 
     runs, text = runs_and_text(run, engine)
-    config = Model.read_config(runs[0])
-    if config.linearisation is not None:
-        raise ValueError(f"{runs[0]} parses and does not translate: use `transduce parse`")
     method = search_method_of_options(
-        config.decoding,
+        _read_translator(runs[0]).decoding,
         n_best,
         beam=beam,
         length_penalty=length_penalty,
@@ -98,6 +95,16 @@ def translate(
         refuse_options({"--overwrite": overwrite or None}, "is not for --engine")
         job = TranslationJob.of(runs, method, output_format, precision.value, batch_tokens, device, threads)
         _translate_in_bulk(job, text, prefix, out, engine, shard_lines or SHARD_LINES, actors)
+
+
+def _read_translator(run: Path) -> "Config":
+    """Reads the settings of a model; raises ValueError for a parser."""
+    from transduce.model_directory import Model
+
+    config = Model.read_config(run)
+    if config.linearisation is not None:
+        raise ValueError(f"{run} parses and does not translate: use `transduce parse`")
+    return config
 
 
 def _translate_windows(

@@ -22,7 +22,6 @@ RECIPE: Values = {
         "validation": {"embedded_trees": "validation"},
         "test": {"test": {"embedded_trees": "test"}, "novel": {"embedded_trees": "novel"}},
         "source_language": "en",
-        "ratio": None,
     },
     "subwords": {"kind": "bpe", "size": 4000, "shared": False},
     # As in the demo of translating.

@@ -143,8 +143,7 @@ def count_brackets(gold: FlatTree, line: TreeLine, parameters: BracketParameters
     kept = _kept(output, parameters)
     if not any(kept):
         return failed._replace(status=BracketStatus.SKIPPED, reason="no words")
-    differs = _difference(_words(gold, kept_gold), _words(output, kept), parameters)
-    put_back = bool(differs) and _put_back(gold, kept_gold, output, kept, parameters)
+    put_back = sum(kept_gold) != sum(kept) and _put_back(gold, kept_gold, output, kept, parameters)
     if reason := _difference(_words(gold, kept_gold), _words(output, kept), parameters):
         return failed._replace(reason=reason)
     gold_spans, spans = _spans(gold, kept_gold, parameters), _spans(output, kept, parameters)

@@ -114,7 +114,6 @@ def recipe_of(treebank: Treebank, row: ParserRow, seed: int, work: Path) -> Reci
             "linearisation": {"kind": row.linearisation},
             "source_language": "en",
             "longest": 512,
-            "ratio": None,
         },
         "subwords": treebank.subwords,
         "model": model,

@@ -41,9 +41,12 @@ def prepare(
     """Learns subwords and writes the token store into `out`, or finds it complete; returns it opened.
 
     With `start_from` the subwords are that model's. `threads` limits the cores that are used. Raises ValueError where
-    `out` holds something else than a run, or where a training has begun on a store of other data.
+    `out` holds something else than a run, where a training has begun on a store of other data, and where `start_from`
+    was trained for another task.
     """
     check_is_run_or_empty(out)
+    if start_from is not None:
+        _check_task(recipe, start_from)
     return prepare_corpus(
         recipe.data,
         recipe.subwords,
@@ -90,8 +93,6 @@ def train(
             if restart and restart_count() == 0:
                 move_aside(out, say)
             begin_run(recipe, out)
-            if base is not None:
-                _check_task(recipe, base, start_from)
             prepare(recipe, out, say, base, threads)
 
         group.on_rank_zero(begin, slow=True)
@@ -99,12 +100,14 @@ def train(
         return (yield from Trainer(recipe, out, prepared, own_device, speak, group).train(base))
 
 
-def _check_task(recipe: Recipe, base: Model, directory: Path | None) -> None:
+def _check_task(recipe: Recipe, start_from: Model) -> None:
     """Raises ValueError where the model of `--from` writes something else than the recipe trains to write."""
-    before, now = base.config.linearisation, recipe.data.tree_linearisation
+    before, now = start_from.config.linearisation, recipe.data.tree_linearisation
     if before != now:
         tasks = [f"parses ({kind.kind}, tags {kind.tags})" if kind else "translates" for kind in (before, now)]
-        raise ValueError(f"{directory} {tasks[0]}, and a model of this recipe {tasks[1]}: begin with one that does too")
+        raise ValueError(
+            f"--from: that model {tasks[0]}, and one of this recipe {tasks[1]}: begin with one that does too"
+        )
 
 
 def run_training(recipe: Recipe, out: Path, options: TrainOptions = DEFAULTS, say: Say = print) -> TrainResult:
