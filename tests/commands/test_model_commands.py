@@ -249,7 +249,10 @@ def test_a_folder_of_text_needs_an_engine(fluent, tmp_path, command):
     (tmp_path / "texts").mkdir()
     code, printed, error = command("translate", fluent, tmp_path / "texts")
     assert (code, printed) == (2, "")
-    assert f"{tmp_path / 'texts'} is no model; for a folder of text add --engine local" in error
+    assert (
+        f"{tmp_path / 'texts'} is no model; name a file of text (`transduce translate --engine local` takes folders)"
+        in error
+    )
 
 
 @pytest.mark.parametrize("verb", [["evaluate", "RUN", "--test", "spare"], ["bench", "train", "RUN"]])

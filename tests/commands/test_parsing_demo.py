@@ -11,6 +11,7 @@ from transduce.commands import main
 from transduce.demo import demo_parsing
 from transduce.demo.parsing import RECIPE
 from transduce.embedded import splits
+from transduce.text.trees import parse_tree, words_of
 from transduce.trainer.train import TrainOptions
 
 SIZES = {"train": 200, "validation": 4, "test": 8, "novel": 7}
@@ -41,7 +42,7 @@ def test_the_demo_prints_scores_trees_a_picture_and_a_command(tmp_path, small):
     assert "<svg" in (out / "tree.html").read_text("utf-8")
     echo, sentence, pipe, program, verb, *options, directory = shlex.split(printed[-1])
     assert (echo, pipe, program, verb, options) == ("echo", "|", "transduce", "parse", ["--tokenised"])
-    assert sentence == small["test"][0].source
+    assert sentence == " ".join(words_of(parse_tree(small["test"][0].tree)))
     parsed = run("parse", *options, directory, given=f"{sentence}\n")
     assert parsed.exit_code == 0, parsed.output
 

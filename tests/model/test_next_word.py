@@ -28,7 +28,7 @@ def build(**changes):
         **changes,
     }
     model = validated(Transformer, values, place="a test").build(Vocabulary(source=SOURCE, target=TARGET)).eval()
-    model.next_word.set_words(BEGINS, TAGS)
+    model.next_word.set_flags(BEGINS, TAGS)
     return model
 
 
@@ -91,7 +91,7 @@ def test_the_weights_of_attention_are_those_of_the_forward_pass():
     model = build()
     with torch.inference_mode():
         cross = model.attention_weights(SENTENCES, SENTENCES != 0, OUTPUT).cross[0]
-        model.next_word.set_words(torch.zeros_like(BEGINS), TAGS)
+        model.next_word.set_flags(torch.zeros_like(BEGINS), TAGS)
         other = model.attention_weights(SENTENCES, SENTENCES != 0, OUTPUT).cross[0]
     assert (cross - other).abs().max() > 1e-4
 
@@ -103,7 +103,7 @@ def test_int8_reads_the_next_word_too():
         exact, _ = model.step(OUTPUT, model.start(SENTENCES, visible, 20))
         stepper = quantise(model)
         log_probabilities, _ = stepper.step(OUTPUT, stepper.start(SENTENCES, visible, 20))
-        model.next_word.set_words(torch.zeros_like(BEGINS), TAGS)
+        model.next_word.set_flags(torch.zeros_like(BEGINS), TAGS)
         without, _ = model.step(OUTPUT, model.start(SENTENCES, visible, 20))
     assert (log_probabilities - exact).abs().max() < 0.1 * (without - exact).abs().max()
 

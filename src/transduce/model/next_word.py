@@ -51,7 +51,7 @@ class NextWord(nn.Module):
         self.register_buffer("begins_word", torch.zeros(source_size, dtype=torch.bool), persistent=False)
         self.register_buffer("is_tag", torch.zeros(target_size, dtype=torch.bool), persistent=False)
 
-    def set_words(self, begins_word: Bool[Tensor, " source_size"], is_tag: Bool[Tensor, " target_size"]) -> None:
+    def set_flags(self, begins_word: Bool[Tensor, " source_size"], is_tag: Bool[Tensor, " target_size"]) -> None:
         """Sets the flags of the tokens, which follow from the vocabularies and are not stored with the weights."""
         device = self.project.weight.device
         self.begins_word, self.is_tag = begins_word.to(device), is_tag.to(device)

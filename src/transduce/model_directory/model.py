@@ -105,7 +105,7 @@ def set_word_flags(module: TranslationModel, source: TokenVocabulary, target: To
         return
     if not isinstance(source, Subwords) or not isinstance(target, TreeSymbols):
         raise ValueError("`model.next_word` is for parsers: set it to false")
-    module.next_word.set_words(torch.from_numpy(source.begins_word), torch.from_numpy(target.is_tag))
+    module.next_word.set_flags(torch.from_numpy(source.begins_word), torch.from_numpy(target.is_tag))
 
 
 def weights_of(module: torch.nn.Module) -> dict[str, Tensor]:

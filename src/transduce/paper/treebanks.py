@@ -10,6 +10,7 @@ from transduce.embedded import split
 from transduce.paper.scales import ScaleName
 from transduce.recipe.presets import Values
 from transduce.text.lines import read_lines
+from transduce.text.trees import parse_tree, words_of
 from transduce.translation.treebank_words import split_treebank_words
 
 SELF_TRAINED = 20_000  # raw sentences that a parser parses for another parser, at the small scale
@@ -79,7 +80,7 @@ def _embedded() -> Treebank:
         corpus="the embedded trees, 40,000",
         train=[{"embedded_trees": "train"}],
         test={"embedded_trees": "novel"},
-        raw=lambda: (example.source.split() for example in split("train", seed=2, count=SELF_TRAINED)),
+        raw=lambda: (words_of(parse_tree(example.tree)) for example in split("train", seed=2, count=SELF_TRAINED)),
         raw_text=f"{SELF_TRAINED:,} other sentences of the embedded grammar",
         raw_weight=0.5,
         model={"preset": "parser-small", **size, **attention},
