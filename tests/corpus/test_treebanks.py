@@ -38,14 +38,16 @@ def test_a_folder_and_its_gzipped_files_are_read_cleaned(folder):
     ]
 
 
-def test_hidden_files_are_left_out_and_files_without_trees_named(folder):
-    for name in (".DS_Store", "a.mrg~", ".git/config"):
+def test_hidden_files_and_files_without_trees_are_left_out_of_a_folder(folder):
+    for name in (".hidden.mrg", "a.mrg~", ".git/one.mrg"):
         (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text("no tree")
-    assert len(list(read_treebank(Trees(trees=str(folder))))) == 3
+        (folder / name).write_text(SECOND)
     (folder / "README").write_text("About these trees\n")
-    with pytest.raises(ValueError, match=r"README: line 1 .* a file without trees must be moved out of"):
-        list(read_treebank(Trees(trees=str(folder))))
+    (folder / "empty.mrg").write_text("")
+    (folder / "commented.mrg").write_text(f"% a comment\n\n{SECOND}\n")
+    assert len(list(read_treebank(Trees(trees=str(folder))))) == 4
+    with pytest.raises(ValueError, match=r"README: line 1 has 'About' outside of a tree"):
+        list(read_treebank(Trees(trees=str(folder / "README"))))
 
 
 def test_labels_that_are_separators_are_kept(folder):

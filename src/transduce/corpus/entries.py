@@ -1,5 +1,6 @@
 """The corpora that a recipe can name: the kinds of entry, and the files of each."""
 
+import gzip
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -7,7 +8,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
 from transduce.settings import Spec
 from transduce.text.linearisation import InOrder, LinearisationSpec, TopDown
-from transduce.text.trees import Tree, words_of
+from transduce.text.trees import Tree, is_comment, words_of
 
 __all__ = [
     "PATHS",
@@ -116,7 +117,7 @@ class Trees(Spec):
     """Trees in brackets, the words of which are the source and the symbols of which are the target."""
 
     trees: str = Field(
-        description="File of trees in brackets, plain or gzipped, or a folder of such files (hidden ones left out)."
+        description="File of trees in brackets, plain or gzipped, or a folder, in which other files are left out."
     )
     shortest: int = Field(default=1, ge=1, description="Trees with fewer words are left out.")
     without: Annotated[tuple[str, ...], BeforeValidator(_as_labels)] = Field(
@@ -143,6 +144,9 @@ class EmbeddedTrees(Spec):
     )
     weight: Weight = 1.0
 
+
+LINE_BYTES, COMMENT_LINES = 1 << 16, 1000
+"""Of a file in a folder of trees, how much is read to see whether it has trees."""
 
 KINDS = {
     "tsv": "Tsv",
@@ -189,7 +193,8 @@ def files_of(corpus: CorpusSpec) -> list[Path]:
     if isinstance(corpus, Hub):
         return _files_below(Path(corpus.hub)) if is_folder(corpus.hub) else []
     if isinstance(corpus, Trees) and Path(corpus.trees).is_dir():
-        return [path for path in _files_below(Path(corpus.trees)) if not _is_hidden(path, Path(corpus.trees))]
+        folder = Path(corpus.trees)
+        return [path for path in _files_below(folder) if not _is_hidden(path, folder) and _begins_with_tree(path)]
     values = corpus.model_dump(include=set(PATHS))
     return [Path(values[key]) for key in PATHS if key in values]
 
@@ -197,6 +202,16 @@ def files_of(corpus: CorpusSpec) -> list[Path]:
 def _is_hidden(path: Path, folder: Path) -> bool:
     """Whether a path within `folder` has a hidden part, or is a backup of an editor."""
     return path.name.endswith("~") or any(part.startswith(".") for part in path.relative_to(folder).parts)
+
+
+def _begins_with_tree(path: Path) -> bool:
+    """Whether the first line of a file that is neither empty nor a comment begins with a bracket."""
+    with path.open("rb") as file:
+        is_compressed = file.read(2) == b"\x1f\x8b"
+    with gzip.open(path) if is_compressed else path.open("rb") as lines:
+        beginnings = (lines.readline(LINE_BYTES).strip() for _ in range(COMMENT_LINES))
+        first = next((line for line in beginnings if line and not is_comment(line.decode(errors="replace"))), b"")
+    return first.startswith(b"(")
 
 
 def _files_below(folder: Path) -> list[Path]:

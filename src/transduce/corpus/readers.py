@@ -210,12 +210,7 @@ def read_treebank(corpus: Trees | EmbeddedTrees) -> Iterator[Tree]:
         yield from (tree for tree in trees if tree is not None)
         return
     for path in files_of(corpus):
-        try:
-            yield from (cleaned for _, cleaned in _read_cleaned(path) if cleaned and corpus.accepts(cleaned))
-        except ValueError as error:
-            if not Path(corpus.trees).is_dir():
-                raise
-            raise ValueError(f"{error}; a file without trees must be moved out of {corpus.trees}") from None
+        yield from (cleaned for _, cleaned in _read_cleaned(path) if cleaned and corpus.accepts(cleaned))
 
 
 def read_gold_treebank(corpus: Trees | EmbeddedTrees) -> list[tuple[Tree, Tree | None]]:

@@ -70,7 +70,7 @@ def read_trees(lines: Iterable[str], name: str) -> Iterator[NumberedTree]:
     children: list[list[Tree | str]] = []  # of the open brackets
     previous, first_line = "", 0
     for number, line in enumerate(lines, start=1):
-        if not labels and _COMMENT.match(line):
+        if not labels and is_comment(line):
             continue
         for token in _TOKEN.findall(line):
             if token == "(":
@@ -98,6 +98,11 @@ def read_trees(lines: Iterable[str], name: str) -> Iterator[NumberedTree]:
     if labels:
         missing = "a closing bracket" if len(labels) == 1 else f"{len(labels)} closing brackets"
         raise ValueError(f"{name}: the tree that begins on line {first_line} lacks {missing}; mend it, or remove it")
+
+
+def is_comment(line: str) -> bool:
+    """Whether a line between trees is a comment."""
+    return _COMMENT.match(line) is not None
 
 
 def parse_tree(text: str) -> Tree:
