@@ -50,6 +50,13 @@ def test_hidden_files_and_files_without_trees_are_left_out_of_a_folder(folder):
         list(read_treebank(Trees(trees=str(folder / "README"))))
 
 
+def test_a_damaged_gzip_file_in_a_folder_is_named(folder):
+    path = folder / "deeper" / "b.mrg.gz"
+    path.write_bytes(path.read_bytes()[:15])
+    with pytest.raises(ValueError, match=r"b\.mrg\.gz"):
+        list(read_treebank(Trees(trees=str(folder))))
+
+
 def test_labels_that_are_separators_are_kept(folder):
     (folder / "a.mrg").write_text("(S (= x) (NP (| y)))")
     assert list(map(format_tree, read_treebank(Trees(trees=str(folder / "a.mrg"))))) == ["(S (= x) (NP (| y)))"]

@@ -30,7 +30,7 @@ KINDS = [TopDown(), InOrder()]
 def parses(
     linearisation: TopDown | InOrder, words: list[int], extra: list[int], seed: int, search: str
 ) -> list[list[Hypothesis]]:
-    """Searches with a model of random log-probabilities for trees over so many words."""
+    """Returns the hypotheses for sentences of `words` words each, from a model of random log-probabilities."""
     in_order = isinstance(linearisation, InOrder)
     counts, bounds = torch.tensor(words), torch.tensor(words) + 1 + torch.tensor(extra)
     source = torch.tensor([[number + 3] for number in range(len(words))])

@@ -1,6 +1,7 @@
 """The corpora that a recipe can name: the kinds of entry, and the files of each."""
 
 import gzip
+import zlib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -205,12 +206,18 @@ def _is_hidden(path: Path, folder: Path) -> bool:
 
 
 def _begins_with_tree(path: Path) -> bool:
-    """Whether the first line of a file that is neither empty nor a comment begins with a bracket."""
-    with path.open("rb") as file:
-        is_compressed = file.read(2) == b"\x1f\x8b"
-    with gzip.open(path) if is_compressed else path.open("rb") as lines:
-        beginnings = (lines.readline(LINE_BYTES).strip() for _ in range(COMMENT_LINES))
-        first = next((line for line in beginnings if line and not is_comment(line.decode(errors="replace"))), b"")
+    """Whether the first line of a file that is neither empty nor a comment begins with a bracket.
+
+    Also True for a file that cannot be read, so that its reader says why.
+    """
+    try:
+        with path.open("rb") as file:
+            is_compressed = file.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if is_compressed else path.open("rb") as lines:
+            beginnings = (lines.readline(LINE_BYTES).strip() for _ in range(COMMENT_LINES))
+            first = next((line for line in beginnings if line and not is_comment(line.decode(errors="replace"))), b"")
+    except (OSError, EOFError, zlib.error):
+        return True
     return first.startswith(b"(")
 
 

@@ -2,7 +2,7 @@
 
 `base`, `big` and Table 3's rows are those of the paper (sections 3 and 5); `released-2017` is the authors' code of June
 2017; `tiny` is for small corpora (Wu et al. 2021). `parser` is that of section 6.3, and
-`parser-small` is for an hour on a CPU. The baselines have the sizes of their own papers and the training of
+`parser-small` is for hours on a CPU. The baselines have the sizes of their own papers and the training of
 `base`.
 """
 

@@ -21,10 +21,10 @@ ROOT = "S"
 """The label of a root that joins several."""
 
 MAX_BRACKETS = 1000
-"""The time of balancing grows with the cube of the brackets; of an output with more, none stays."""
+"""An output with more brackets loses all of them, because balancing takes time by the cube of their number."""
 
 MAX_DEPTH = 100
-"""Phrases within so many others are left out; the treebanks have 29 levels at most."""
+"""The deepest nesting of phrases that a repair keeps; the treebanks have 29 levels at most."""
 
 
 def flat_tree(words: Sequence[str]) -> Tree:
