@@ -192,6 +192,11 @@ class Subwords:
         return [b""] * len(SYMBOLS) + [bytes(byte[letter] for letter in subword) for subword in letters]
 
     @cached_property
+    def vocabulary(self) -> list[str]:
+        """The strings that the file of `save` has for the tokens, by id."""
+        return sorted(ids := self._tokenizer.get_vocab(), key=ids.__getitem__)
+
+    @cached_property
     def max_subword_bytes(self) -> int:
         """The bytes of the longest subword."""
         return max(map(len, self._bytes))

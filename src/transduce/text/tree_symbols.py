@@ -63,6 +63,11 @@ class TreeSymbols:
         return str(tokenizer.to_str(pretty=True))
 
     @property
+    def vocabulary(self) -> list[str]:
+        """The symbols, by id."""
+        return list(self.symbols)
+
+    @property
     def size(self) -> int:
         """The number of ids, begin and end symbols included."""
         return len(self.symbols)

@@ -256,19 +256,21 @@ class LineTranslator:
         return beam_search(stepper, problem, method.decoding, method.n_best)
 
     def _problem(self, batch: SentenceBatch, method: SearchMethod) -> SearchProblem:
-        """Returns the search problem of a batch.
+        """Returns the search problem of a batch."""
+        pad, begin, end = self.symbols.pad, self.symbols.begin, self.symbols.end
+        source = self._rectangle([[*tokens, end] for tokens in batch.sources])
+        bounds = torch.tensor(self._bounds(batch, method), device=self.device)
+        banned = {pad, begin} - {end}
+        return SearchProblem(source, source != pad, bounds, begin, end, tuple(sorted(banned)))
+
+    def _bounds(self, batch: SentenceBatch, method: SearchMethod) -> list[int]:
+        """Returns the most tokens of each translation, end symbol included.
 
         A translation has at most as many tokens as its source or its prefix, and `extra_length` more (section 6.1).
         """
-        pad, begin, end = self.symbols.pad, self.symbols.begin, self.symbols.end
-        source = self._rectangle([[*tokens, end] for tokens in batch.sources])
         extra, limit = method.decoding.extra_length, self.max_line_tokens + 1
         pairs = zip(batch.sources, batch.prefixes, strict=True)
-        bounds = [min(max(len(tokens), len(prefix)) + 1 + extra, limit) for tokens, prefix in pairs]
-        banned = {pad, begin} - {end}
-        return SearchProblem(
-            source, source != pad, torch.tensor(bounds, device=self.device), begin, end, tuple(sorted(banned))
-        )
+        return [min(max(len(tokens), len(prefix)) + 1 + extra, limit) for tokens, prefix in pairs]
 
     def _rectangle(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Returns rows of ids padded to the longest, on the device of the models."""

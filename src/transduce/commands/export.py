@@ -1,0 +1,45 @@
+"""`transduce export`: writes a model for another engine."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from transduce.commands.console import say
+
+
+class ExportTarget(StrEnum):
+    """The engines that models are exported to."""
+
+    CTRANSLATE2 = "ctranslate2"
+    HUGGING_FACE = "hugging-face"
+
+
+class ExportPrecision(StrEnum):
+    """The precision of exported weights."""
+
+    FLOAT32 = "float32"
+    FLOAT16 = "float16"
+    INT8 = "int8"
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="The model directory.")],
+    to: Annotated[ExportTarget, typer.Option("--to", help="The engine.")],
+    out: Annotated[Path, typer.Option(help="The folder to write.")],
+    precision: Annotated[ExportPrecision, typer.Option(help="Of the weights.")] = ExportPrecision.FLOAT32,
+    sentences: Annotated[
+        int, typer.Option(min=0, help="Sentences of the validation corpus on which both engines are compared.")
+    ] = 100,
+) -> None:
+    """Writes a model for another engine, and `parity.json`, a comparison of both engines on the same sentences."""
+    from transduce.exchange.export import PARITY, export
+
+    parity = export(run, to.value, out, precision.value, sentences, say)
+    say(
+        f"{parity.equal_texts} of {parity.sentences} greedy translations are equal; the log-probabilities of "
+        f"{parity.tokens:,} tokens differ by {parity.greatest:.1e} at most and {parity.mean:.1e} in the mean; "
+        f"{out / PARITY} has more"
+    )
+    print(out)

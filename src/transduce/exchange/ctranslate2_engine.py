@@ -1,0 +1,157 @@
+"""Translation with CTranslate2: its search, with our subwords, batches and output formats."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.exchange.ctranslate2_format import MAX_POSITIONS, import_ctranslate2
+from transduce.model import Vocabulary, build_without_weights
+from transduce.model_directory import Config
+from transduce.search import Hypothesis, length_penalty
+from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.translation.batching import SentenceBatch
+from transduce.translation.line_translator import LineTranslator
+from transduce.translation.search_method import SearchMethod
+from transduce.translation.texts import one_line
+
+__all__ = ["CTranslate2Translator", "check_method"]
+
+PAIRS_AT_ONCE = 64  # scored in one batch
+
+COMPUTE_TYPES = {"float32": "default", "bfloat16": "bfloat16", "int8": "int8"}
+"""CTranslate2's names of our precisions; its default is the precision of the exported weights."""
+
+
+class CTranslate2Translator(LineTranslator):
+    """Translates lines with a model that was exported to CTranslate2, or scores pairs of lines."""
+
+    def __init__(
+        self,
+        folder: Path,
+        config: Config,
+        sides: tuple[TokenVocabulary, TokenVocabulary],
+        *,
+        device: str = "cpu",
+        threads: int | None = None,
+        precision: str = "float32",
+    ) -> None:
+        """Loads the model in `folder`, whose settings are `config`, and whose subwords are `sides`.
+
+        `device` is cpu, cuda or cuda:1. Raises ValueError where CTranslate2 cannot load the model on it.
+        """
+        vocabulary = Vocabulary(source=sides[0].size, target=sides[1].size)
+        # The settings of the model bound the lengths of lines; CTranslate2 has the weights.
+        super().__init__([build_without_weights(config.model, vocabulary).eval()], *sides, config.decoding)
+        self._ids = {string: token for token, string in enumerate(self.target.vocabulary)}
+        self.max_line_tokens = min(self.max_line_tokens, MAX_POSITIONS - 1)
+        kind, _, index = device.partition(":")
+        try:
+            self._engine = import_ctranslate2().Translator(
+                str(folder),
+                device=kind,
+                device_index=int(index or 0),
+                compute_type=COMPUTE_TYPES[precision],
+                intra_threads=threads or 0,
+            )
+        except (RuntimeError, ValueError) as error:
+            raise ValueError(f"CTranslate2 cannot load {folder} in {precision} on {device}: {error}") from None
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
+        """Returns the log-probability of each token of each target, end symbol included."""
+        return self._score(
+            self.encode_checked(sources, self.source, " of the source"),
+            self.encode_checked(targets, self.target, " of the target"),
+        )
+
+    def translate(self, lines: Sequence[str], max_tokens: int) -> list[str]:
+        """Returns the greedy translation of each line, of at most `max_tokens` tokens."""
+        results = self._engine.translate_batch(
+            _strings(self.encode_checked(lines, self.source, ""), self.source),
+            beam_size=1,
+            max_batch_size=PAIRS_AT_ONCE,
+            max_decoding_length=max_tokens,
+            min_decoding_length=0,
+            max_input_length=0,
+        )
+        return list(map(one_line, self.target.decode([self._tokens(result.hypotheses[0]) for result in results])))
+
+    def _search(self, batch: SentenceBatch, method: SearchMethod, lines_before: int) -> list[list[Hypothesis]]:
+        """Translates a batch.
+
+        CTranslate2 has one bound for all sentences. A sentence that goes beyond its own is translated again, alone, so
+        that its translation does not depend on its companions.
+        """
+        check_method(method)
+        bounds = self._bounds(batch, method)
+        translated = self._translate(batch, method, max(bounds))
+        for place, bound in enumerate(bounds):
+            if any(len(hypothesis.tokens) > bound for hypothesis in translated[place]):
+                (translated[place],) = self._translate(batch.select([place]), method, bound)
+        return [hypotheses[: method.n_best] for hypotheses in translated]
+
+    def _translate(self, batch: SentenceBatch, method: SearchMethod, bound: int) -> list[list[Hypothesis]]:
+        """Returns the hypotheses of each sentence; of CTranslate2's the best by our length penalty come first."""
+        sources, prefixes = _strings(batch.sources, self.source), _strings(batch.prefixes, self.target)
+        width, alpha = method.width, method.decoding.length_penalty
+        results = self._engine.translate_batch(
+            sources,
+            target_prefix=prefixes if any(prefixes) else None,
+            beam_size=width,
+            num_hypotheses=width,
+            length_penalty=alpha,
+            max_decoding_length=bound,
+            min_decoding_length=0,
+            max_input_length=0,
+            return_scores=True,
+            return_end_token=True,
+        )
+        translated = []
+        for source, result in zip(batch.sources, results, strict=True):
+            # CTranslate2's score is the log-probability of the tokens after the prefix, divided by length^α.
+            log_probabilities = [
+                score * len(tokens) ** alpha for tokens, score in zip(result.hypotheses, result.scores, strict=True)
+            ]
+            if any(prefixes):
+                log_probabilities = self._score_hypotheses(source, result.hypotheses)
+            divisors = [length_penalty(len(tokens), alpha) if width > 1 else 1.0 for tokens in result.hypotheses]
+            hypotheses = [
+                Hypothesis(self._tokens(tokens), log_probability, log_probability / divisor)
+                for tokens, log_probability, divisor in zip(result.hypotheses, log_probabilities, divisors, strict=True)
+            ]
+            translated.append(sorted(hypotheses, key=lambda hypothesis: -hypothesis.score))
+        return translated
+
+    def _score_hypotheses(self, source: list[int], hypotheses: Sequence[Sequence[str]]) -> list[float]:
+        """Returns the log-probability of each hypothesis, without the end symbol where it has not ended."""
+        tokens = [self._tokens(hypothesis) for hypothesis in hypotheses]
+        scores = self._score([source] * len(tokens), tokens)
+        return [float(row[: len(hypothesis)].sum()) for row, hypothesis in zip(scores, hypotheses, strict=True)]
+
+    def _score(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> list[NDArray[np.float64]]:
+        results = self._engine.score_batch(
+            _strings(sources, self.source),
+            _strings(targets, self.target),
+            max_batch_size=PAIRS_AT_ONCE,
+            max_input_length=0,
+        )
+        return [np.array(result.log_probs, dtype=np.float64) for result in results]
+
+    def _tokens(self, strings: Sequence[str]) -> list[int]:
+        """Returns the tokens of CTranslate2's strings, without the end symbol."""
+        ended = bool(strings) and self._ids[strings[-1]] == self.symbols.end
+        return [self._ids[string] for string in strings[: len(strings) - ended]]
+
+
+def check_method(method: SearchMethod) -> None:
+    """Raises ValueError for a search that CTranslate2 does not have."""
+    if method.sampling is not None:
+        raise ValueError("--engine ctranslate2 does not sample by our seeds: leave out --sample, or --engine")
+    if method.decoding.margin is not None:
+        raise ValueError("--engine ctranslate2 has no threshold pruning: leave out --margin, or --engine")
+
+
+def _strings(rows: Sequence[Sequence[int]], side: TokenVocabulary) -> list[list[str]]:
+    """Returns the vocabulary's strings of tokens."""
+    return [[side.vocabulary[token] for token in row] for row in rows]

@@ -1,0 +1,215 @@
+"""Models in the format of Hugging Face's `transformers`, without code of ours: Marian's classes or Pegasus'.
+
+`MarianMTModel` has the layer normalisations of the paper (post-norm), `PegasusForConditionalGeneration` those of
+pre-norm. Both have sinusoids of the layout sin | cos, to which the dimensions of `interleaved` positions are reordered;
+other positions are written as a table.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from transduce.exchange.hugging_face_card import hugging_face_card
+from transduce.exchange.hugging_face_tokenizer import write_tokenizers
+from transduce.exchange.transformer_weights import (
+    Array,
+    AttentionMatrices,
+    Linear,
+    NetworkMatrices,
+    NormWeights,
+    TransformerWeights,
+    attentions_of,
+    check_is_transformer,
+    position_tables,
+    transformer_weights,
+)
+from transduce.model import FeedForward, Sinusoidal, Tied, Transformer
+from transduce.storage.atomic import write_tensors
+
+if TYPE_CHECKING:
+    from transduce.exchange.hugging_face_engine import HuggingFaceEngine
+    from transduce.model_directory import Model
+
+__all__ = ["MAX_POSITIONS", "check", "open_engine", "write"]
+
+MAX_POSITIONS = 2048  # of a sentence, where the model has no limit; `transformers` has a vector for each
+IMPOSSIBLE = -1e9  # logit of a row that fills the smaller vocabulary up
+
+CLASSES = {"post": ("marian", "MarianMTModel"), "pre": ("pegasus", "PegasusForConditionalGeneration")}
+"""The type of model and the class, by the place of the layer normalisation."""
+
+SIDES = ("encoder", "decoder")
+
+Named = Iterator[tuple[str, Array]]
+
+
+def check(model: "Model") -> None:
+    """Raises ValueError where `transformers` cannot represent the model, with the option."""
+    spec = check_is_transformer(model, "Hugging Face")
+    mixer, cross = attentions_of(spec)
+    for name, attention in (("mixer", mixer), ("cross", cross)):
+        if attention.heads * attention.d_k != spec.d_model or attention.d_k != attention.d_v:
+            raise ValueError(
+                f"Hugging Face cannot represent this model: `model.{name}` has {attention.heads} heads with d_k "
+                f"{attention.d_k} and d_v {attention.d_v}; there both are d_model / heads, here {spec.d_model} / heads"
+            )
+    if mixer.heads != cross.heads:
+        raise ValueError(
+            f"Hugging Face cannot represent this model: `model.mixer.heads` is {mixer.heads} and "
+            f"`model.cross.heads` {cross.heads}; there both are the same"
+        )
+
+
+def write(model: "Model", folder: Path, precision: str) -> None:
+    """Writes the model, its tokenizer and a model card; `AutoModelForSeq2SeqLM` and `AutoTokenizer` read them."""
+    tensors = dict(_tensors(*_with_their_positions(model)))
+    write_tensors({name: torch.from_numpy(array) for name, array in tensors.items()}, folder / "model.safetensors")
+    for name, values in (("config.json", _config(model)), ("generation_config.json", _generation_config(model))):
+        (folder / name).write_text(json.dumps(values, indent=2) + "\n", "utf-8")
+    write_tokenizers(model, folder, MAX_POSITIONS)
+    (folder / "README.md").write_text(hugging_face_card(model), "utf-8")
+
+
+def open_engine(folder: Path, model: "Model") -> "HuggingFaceEngine":
+    """Returns the engine with the model that `write` has put into `folder`."""
+    from transduce.exchange.hugging_face_engine import HuggingFaceEngine
+
+    return HuggingFaceEngine(folder, has_target_tokenizer=model.source is not model.target)
+
+
+def _with_their_positions(model: "Model") -> tuple[TransformerWeights, tuple[Array, Array] | None]:
+    """Returns weights and the position tables of source and target; None where Marian's class computes the table."""
+    weights, tables = transformer_weights(model), position_tables(model, MAX_POSITIONS)
+    if weights.spec.positions != Sinusoidal(layout="interleaved"):
+        return weights, tables
+    order = np.r_[0 : weights.spec.d_model : 2, 1 : weights.spec.d_model : 2]  # sin | cos
+    source, target = (table[:, order].copy() for table in tables)
+    return weights.reordered(order), None if weights.spec.norm == "post" else (source, target)
+
+
+def is_tied(spec: Transformer) -> bool:
+    """Whether one matrix is the embedding of both sides and the projection before the softmax."""
+    return spec.embeddings == "shared" and isinstance(spec.readout, Tied) and spec.first_input == "symbol"
+
+
+def _config(model: "Model") -> dict[str, Any]:
+    """Returns the content of `config.json`."""
+    spec, vocabulary = model.config.model, model.config.vocabulary
+    assert isinstance(spec, Transformer)
+    assert isinstance(spec.feed_forward, FeedForward)
+    _, cross = attentions_of(spec)
+    size = max(vocabulary.source, vocabulary.target)
+    kind, architecture = CLASSES[spec.norm]
+    sides = {
+        f"{side}_{name}": value
+        for side, layers in (("encoder", spec.encoder_layers), ("decoder", spec.decoder_layers))
+        for name, value in (
+            ("layers", layers),
+            ("attention_heads", cross.heads),
+            ("ffn_dim", spec.feed_forward.d_ff),
+            ("layerdrop", 0.0),
+        )
+    }
+    return {
+        "architectures": [architecture],
+        "model_type": kind,
+        "vocab_size": size,
+        "decoder_vocab_size": size,
+        "d_model": spec.d_model,
+        **sides,
+        "activation_function": spec.feed_forward.activation,
+        "dropout": spec.dropout,
+        "attention_dropout": cross.dropout,
+        "activation_dropout": spec.feed_forward.dropout,
+        "max_position_embeddings": len(position_tables(model, MAX_POSITIONS)[0]),
+        "scale_embedding": True,
+        "share_encoder_decoder_embeddings": is_tied(spec),
+        "tie_word_embeddings": is_tied(spec),
+        "is_encoder_decoder": True,
+        "pad_token_id": spec.symbols.pad,
+        "bos_token_id": spec.symbols.begin,
+        "eos_token_id": spec.symbols.end,
+        "decoder_start_token_id": spec.symbols.begin,
+        "forced_eos_token_id": None,
+        "dtype": "float32",
+    }
+
+
+def _generation_config(model: "Model") -> dict[str, Any]:
+    """Returns the content of `generation_config.json`: the search of the model, with Hugging Face's length penalty."""
+    symbols, decoding = model.config.model.symbols, model.config.decoding
+    return {
+        "num_beams": decoding.beam,
+        "length_penalty": decoding.length_penalty,  # there log p / length^α
+        "max_length": 512,
+        "suppress_tokens": sorted({symbols.pad, symbols.begin} - {symbols.end}),
+        "pad_token_id": symbols.pad,
+        "bos_token_id": symbols.begin,
+        "eos_token_id": symbols.end,
+        "decoder_start_token_id": symbols.begin,
+    }
+
+
+def _tensors(weights: TransformerWeights, tables: tuple[Array, Array] | None) -> Named:
+    """Yields the weights under the names of `transformers`."""
+    spec = weights.spec
+    size = max(len(weights.source_embedding), len(weights.target_embedding))
+    source = _with_rows(weights.source_embedding, size)
+    if is_tied(spec) or spec.norm == "pre":
+        yield "model.shared.weight", source
+    if not is_tied(spec):
+        target = _with_rows(weights.target_embedding, size)
+        if spec.first_input == "zeros":
+            target[spec.symbols.begin] = 0
+        yield "model.encoder.embed_tokens.weight", source.copy()
+        yield "model.decoder.embed_tokens.weight", target
+        yield "lm_head.weight", _with_rows(weights.readout.weight, size)
+    bias = np.full((1, size), IMPOSSIBLE, np.float32)
+    bias[0, : len(weights.readout.weight)] = weights.readout.bias_or_zeros()
+    yield "final_logits_bias", bias
+    for number, table in enumerate(tables or ()):
+        yield f"model.{SIDES[number]}.embed_positions.weight", table
+    for side, norm in zip(SIDES, (weights.encoder_norm, weights.decoder_norm), strict=True):
+        if norm is not None:
+            yield from _norm(f"model.{side}.layer_norm", norm)
+    for place, layer in enumerate(weights.encoder):
+        yield from _attention(f"model.encoder.layers.{place}.self_attn", layer.attention)
+        yield from _network(f"model.encoder.layers.{place}", layer.network)
+    for place, decoder_layer in enumerate(weights.decoder):
+        yield from _attention(f"model.decoder.layers.{place}.self_attn", decoder_layer.attention)
+        yield from _attention(f"model.decoder.layers.{place}.encoder_attn", decoder_layer.cross)
+        yield from _network(f"model.decoder.layers.{place}", decoder_layer.network)
+
+
+def _attention(name: str, attention: AttentionMatrices) -> Named:
+    for part in ("query", "key", "value"):
+        yield from _linear(f"{name}.{part[0]}_proj", getattr(attention, part))
+    yield from _linear(f"{name}.out_proj", attention.output)
+    yield from _norm(f"{name}_layer_norm", attention.norm)
+
+
+def _network(name: str, network: NetworkMatrices) -> Named:
+    yield from _linear(f"{name}.fc1", network.inner)
+    yield from _linear(f"{name}.fc2", network.outer)
+    yield from _norm(f"{name}.final_layer_norm", network.norm)
+
+
+def _linear(name: str, linear: Linear) -> Named:
+    yield f"{name}.weight", linear.weight
+    yield f"{name}.bias", linear.bias_or_zeros()
+
+
+def _norm(name: str, norm: NormWeights) -> Named:
+    yield f"{name}.weight", norm.scale
+    yield f"{name}.bias", norm.shift
+
+
+def _with_rows(matrix: Array, rows: int) -> Array:
+    """Returns a copy of the matrix with `rows` rows, the missing ones zeros."""
+    whole = np.zeros((rows, matrix.shape[1]), np.float32)
+    whole[: len(matrix)] = matrix
+    return whole
