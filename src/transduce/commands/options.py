@@ -16,10 +16,16 @@ class PrecisionName(StrEnum):
 
 
 class Engine(StrEnum):
-    """What runs a bulk translation: this process, or the actors of Ray."""
+    """What translates: this process shard by shard, the actors of Ray, or CTranslate2."""
 
     LOCAL = "local"
     RAY = "ray"
+    CTRANSLATE2 = "ctranslate2"
+
+    @property
+    def is_bulk(self) -> bool:
+        """Whether a file or a folder is translated shard by shard."""
+        return self is not Engine.CTRANSLATE2
 
 
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda, or a certain GPU, such as cuda:1.")]

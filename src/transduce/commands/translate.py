@@ -25,7 +25,9 @@ from transduce.commands.windows import read_windows, runs_and_text, text_progres
 if TYPE_CHECKING:
     from transduce.bulk.job import TranslationJob
     from transduce.model_directory import Config
+    from transduce.translation.line_translator import LineTranslator
     from transduce.translation.results import Translation
+    from transduce.translation.search_method import SearchMethod
 
 SHARD_LINES = 2000
 
@@ -52,19 +54,25 @@ def translate(
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
     precision: PrecisionOption = PrecisionName.FLOAT32,
-    engine: Annotated[Engine | None, typer.Option(help="Translate a file or folder in bulk, shard by shard.")] = None,
-    shard_lines: Annotated[int | None, typer.Option(min=1, help=f"With --engine; {SHARD_LINES} if not given.")] = None,
+    engine: Annotated[
+        Engine | None,
+        typer.Option(help="local or ray: a file or folder in bulk, shard by shard. ctranslate2: with that engine."),
+    ] = None,
+    shard_lines: Annotated[
+        int | None, typer.Option(min=1, help=f"With --engine local or ray; {SHARD_LINES} if not given.")
+    ] = None,
     actors: Annotated[int | None, typer.Option(min=1, help="Models that work at once, with --engine ray.")] = None,
 ) -> None:
     """Translates lines; one line in gives one line out, and an empty line stays empty."""
-    from transduce.runtime.device import set_up_device
     from transduce.translation.line_translator import BATCH_TOKENS
     from transduce.translation.output_format import OutputFormat
-    from transduce.translation.translator import Translator
 
-    runs, text = runs_and_text(run, engine)
+    bulk_engine = engine if engine is not None and engine.is_bulk else None
+    runs, text = runs_and_text(run, bulk_engine)
+    if engine is Engine.CTRANSLATE2:
+        runs = [_converted(runs)]
     method = search_method_of_options(
-        _read_translator(runs[0]).decoding,
+        _read_config(runs[0], engine).decoding,
         n_best,
         beam=beam,
         length_penalty=length_penalty,
@@ -80,11 +88,11 @@ def translate(
         raise ValueError("--alignments: its table has no columns for --scores and --n-best; add --json")
     output_format = OutputFormat(scores=scores or n_best > 1, alignments=alignments, json=as_json)
     batch_tokens = batch_tokens or BATCH_TOKENS
-    if engine is None:
-        refuse_options({"--shard-lines": shard_lines, "--actors": actors}, "is for --engine")
+    if bulk_engine is None:
+        refuse_options({"--shard-lines": shard_lines, "--actors": actors}, "is for --engine local or ray")
         check_writable(out, overwrite=overwrite)
         check_no_partial(out, overwrite=overwrite)
-        translator = Translator.load(*runs, device=str(set_up_device(device, threads)), precision=precision.value)
+        translator = _load_translator(runs, engine, method, device, threads, precision)
         output_format.check(translator)
         translate_lines = functools.partial(translator.translate_lines, method=method, batch_tokens=batch_tokens)
         format_lines = functools.partial(output_format.lines, translator)
@@ -94,17 +102,52 @@ def translate(
 
         refuse_options({"--overwrite": overwrite or None}, "is not for --engine")
         job = TranslationJob.of(runs, method, output_format, precision.value, batch_tokens, device, threads)
-        _translate_in_bulk(job, text, prefix, out, engine, shard_lines or SHARD_LINES, actors)
+        _translate_in_bulk(job, text, prefix, out, bulk_engine, shard_lines or SHARD_LINES, actors)
 
 
-def _read_translator(run: Path) -> "Config":
+def _read_config(run: Path, engine: Engine | None) -> "Config":
     """Reads the settings of a model; raises ValueError for a parser."""
     from transduce.model_directory import Model
 
+    if engine is Engine.CTRANSLATE2:
+        from transduce.exchange.ctranslate2_folder import read_exported_config
+
+        return read_exported_config(run)
     config = Model.read_config(run)
     if config.linearisation is not None:
         raise ValueError(f"{run} parses and does not translate: use `transduce parse`")
     return config
+
+
+def _converted(runs: list[Path]) -> Path:
+    """Returns the folder from which CTranslate2 translates; raises ValueError for an ensemble."""
+    from transduce.exchange.ctranslate2_folder import ctranslate2_folder
+
+    if len(runs) > 1:
+        raise ValueError("--engine ctranslate2 has no ensembles: name one model")
+    return ctranslate2_folder(runs[0], say)
+
+
+def _load_translator(
+    runs: list[Path],
+    engine: Engine | None,
+    method: "SearchMethod",
+    device: str,
+    threads: int | None,
+    precision: PrecisionName,
+) -> "LineTranslator":
+    """Loads the models; raises ValueError for a search that the engine does not have."""
+    from transduce.runtime.device import set_up_device
+    from transduce.translation.translator import Translator
+
+    if engine is Engine.CTRANSLATE2:
+        from transduce.exchange.ctranslate2_engine import check_method
+        from transduce.exchange.ctranslate2_folder import load_ctranslate2
+
+        check_method(method)
+        chosen = str(set_up_device(device, threads))
+        return load_ctranslate2(runs[0], device=chosen, threads=threads, precision=precision.value)
+    return Translator.load(*runs, device=str(set_up_device(device, threads)), precision=precision.value)
 
 
 def _translate_windows(

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from transduce.exchange.ctranslate2_engine import CTranslate2Translator
     from transduce.model_directory import Model
 
-__all__ = ["MAX_POSITIONS", "check", "import_ctranslate2", "open_engine", "write"]
+__all__ = ["CONFIG_COPY", "MAX_POSITIONS", "WEIGHTS", "check", "import_ctranslate2", "open_engine", "write"]
 
 MAX_POSITIONS = 2048  # of a sentence, where the model has no limit; the file has a vector for each
+WEIGHTS = "model.bin"
 CONFIG_COPY = "transduce.json"  # the config.json of the model directory; CTranslate2 has a config.json of its own
 QUANTIZATION = {"float32": None, "float16": "float16", "int8": "int8"}
 

@@ -7,34 +7,19 @@ if TYPE_CHECKING:
 
 __all__ = ["hugging_face_card"]
 
-
-def hugging_face_card(model: "Model") -> str:
-    """Returns README.md: the hub's metadata, and an example that runs with `transformers` alone."""
-    config = model.config
-    languages = [code for code in (config.source_language, config.target_language) if code]
-    listed = "".join(f"\n- {code}" for code in languages) or " []"
-    title = f"{config.source_language or 'source'} → {config.target_language or 'target'}"
-    target = (
-        'target = AutoTokenizer.from_pretrained(name, subfolder="target")'
-        if model.source is not model.target
-        else "target = source"
-    )
-    return f"""---
-language:{listed}
+CARD = """---
+language: [{languages}]
 library_name: transformers
 pipeline_tag: translation
-tags:
-- translation
-- transduce
-metrics:
-- bleu
+tags: [translation, transduce]
+metrics: [bleu]
 # license: name the licence of this model here, for example `license: cc-by-4.0`
 ---
 
 # {title}
 
-A Transformer with {config.model.d_model} features, trained with `transduce` and exported for `transformers`.
-`parity.json` compares the log-probabilities and translations of both.
+A Transformer with {d_model} features, trained with `transduce` and exported for `transformers`. `parity.json` compares
+the log-probabilities and the translations of both.
 
 ```python
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -50,3 +35,16 @@ print(target.batch_decode(output, skip_special_tokens=True))
 
 This page is free to edit: say here what the model is for, what it was trained on, and what it must not be used for.
 """
+TARGETS = ("target = source", 'target = AutoTokenizer.from_pretrained(name, subfolder="target")')
+
+
+def hugging_face_card(model: "Model") -> str:
+    """Returns README.md: the hub's metadata, and an example that runs with `transformers` alone."""
+    config = model.config
+    languages = [code for code in (config.source_language, config.target_language) if code]
+    return CARD.format(
+        languages=", ".join(languages),
+        title=f"{config.source_language or 'source'} → {config.target_language or 'target'}",
+        d_model=config.model.d_model,
+        target=TARGETS[model.source is not model.target],
+    )

@@ -7,6 +7,7 @@ from transduce.runtime.json_text import json_text
 from transduce.runtime.out_of_memory import is_out_of_memory
 from transduce.translation.alignment import aligned_words
 from transduce.translation.line_lengths import LineTooLargeError
+from transduce.translation.line_translator import LineTranslator
 from transduce.translation.results import Translation
 from transduce.translation.translator import Translator
 
@@ -22,14 +23,14 @@ class OutputFormat(NamedTuple):
     alignments: bool = False
     json: bool = False
 
-    def check(self, translator: Translator) -> None:
-        """Raises ValueError where alignments are wanted, and the first model has no attention weights for them."""
+    def check(self, translator: LineTranslator) -> None:
+        """Raises ValueError where alignments are wanted, and there are no attention weights for them."""
         if self.alignments:
-            translator.check_explicable()
+            _explicable(translator).check_explicable()
 
     def lines(
         self,
-        translator: Translator,
+        translator: LineTranslator,
         sources: Sequence[str],
         translations: Sequence[Sequence[Translation]],
         lines_before: int = 0,
@@ -54,7 +55,7 @@ class OutputFormat(NamedTuple):
                 output.append(best[0].text)
         return output
 
-    def _record(self, translator: Translator, number: int, source: str, best: Sequence[Translation]) -> str:
+    def _record(self, translator: LineTranslator, number: int, source: str, best: Sequence[Translation]) -> str:
         """Returns the JSON of a line."""
         records = [{key: getattr(translation, key) for key in JSON_KEYS} for translation in best]
         aligned = {"alignment": _alignment(translator, number, source, best[0])} if self.alignments else {}
@@ -66,10 +67,17 @@ def _cell(text: str) -> str:
     return text.replace("\t", " ")
 
 
-def _alignment(translator: Translator, number: int, source: str, best: Translation) -> str:
+def _explicable(translator: LineTranslator) -> Translator:
+    """Returns the translator; raises ValueError for one that returns no attention weights."""
+    if not isinstance(translator, Translator):
+        raise ValueError("--alignments: this engine returns no attention weights; leave out --engine, or --alignments")
+    return translator
+
+
+def _alignment(translator: LineTranslator, number: int, source: str, best: Translation) -> str:
     """Returns the pairs of aligned words of line `number` as "0-0 1-2": source word, target word."""
     try:
-        pairs = aligned_words(translator.explain(source, best.tokens)) if best.text else []
+        pairs = aligned_words(_explicable(translator).explain(source, best.tokens)) if best.text else []
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise

@@ -1,0 +1,64 @@
+"""The folder from which CTranslate2 translates: an exported one, or a conversion kept within a model directory."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from transduce.corpus import subwords_files
+from transduce.exchange.ctranslate2_engine import CTranslate2Translator
+from transduce.exchange.ctranslate2_format import CONFIG_COPY, WEIGHTS
+from transduce.exchange.export import PARITY, export
+from transduce.model_directory import fingerprint
+from transduce.model_directory.config import Config, parse_config
+from transduce.storage.locks import wait_for_lock
+from transduce.storage.regular_files import read_regular_file
+from transduce.text.token_vocabulary import load_vocabulary
+
+__all__ = ["ctranslate2_folder", "load_ctranslate2", "read_exported_config"]
+
+CONVERSIONS = "exports"  # folder within a model directory; it may be deleted
+
+
+def ctranslate2_folder(path: Path, say: Callable[[str], None]) -> Path:
+    """Returns `path` where it is an export to CTranslate2, else the folder with the converted model of that directory.
+
+    The first call for a model converts it and compares both engines; the conversions of earlier weights are removed.
+    Raises the errors of `export`, and ValueError where the directory is not writable.
+    """
+    if (path / CONFIG_COPY).exists() and (path / WEIGHTS).exists():
+        return path
+    conversions = path / CONVERSIONS
+    converted = conversions / f"ctranslate2-{fingerprint(path)[:16]}"
+    if (converted / PARITY).exists():
+        return converted
+    try:
+        conversions.mkdir(exist_ok=True)
+        with wait_for_lock(conversions):
+            if not (converted / PARITY).exists():
+                say(f"converting {path} for CTranslate2, once")
+                export(path, "ctranslate2", converted, "float32", 0, lambda line: None)
+                for older in conversions.glob("ctranslate2-*"):
+                    if older != converted:
+                        shutil.rmtree(older, ignore_errors=True)
+    except PermissionError:
+        raise ValueError(
+            f"{path} is not writable, so that the model for CTranslate2 cannot be kept there: "
+            f"`transduce export {path} --to ctranslate2 --out FOLDER`, and translate with FOLDER"
+        ) from None
+    return converted
+
+
+def read_exported_config(folder: Path) -> Config:
+    """Returns the settings of the model that was exported into `folder`."""
+    return parse_config(read_regular_file(folder / CONFIG_COPY), folder)
+
+
+def load_ctranslate2(
+    folder: Path, *, device: str = "cpu", threads: int | None = None, precision: str = "float32"
+) -> CTranslate2Translator:
+    """Loads the exported model in `folder`; arguments and errors as those of `CTranslate2Translator`."""
+    config = read_exported_config(folder)
+    names = subwords_files(shared=(folder / subwords_files(shared=True)[0]).exists())
+    source = load_vocabulary(folder / names[0])
+    target = source if names[0] == names[1] else load_vocabulary(folder / names[1])
+    return CTranslate2Translator(folder, config, (source, target), device=device, threads=threads, precision=precision)
