@@ -8,12 +8,13 @@ other positions are written as a table.
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from transduce.exchange.hugging_face_card import hugging_face_card
+from transduce.exchange.hugging_face_config import MAX_POSITIONS, generation_config, hugging_face_config, is_tied
 from transduce.exchange.hugging_face_tokenizer import write_tokenizers
 from transduce.exchange.transformer_weights import (
     Array,
@@ -27,7 +28,7 @@ from transduce.exchange.transformer_weights import (
     position_tables,
     transformer_weights,
 )
-from transduce.model import FeedForward, Sinusoidal, Tied, Transformer
+from transduce.model import Sinusoidal
 from transduce.storage.atomic import write_tensors
 
 if TYPE_CHECKING:
@@ -36,11 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_POSITIONS", "check", "open_engine", "write"]
 
-MAX_POSITIONS = 2048  # of a sentence, where the model has no limit; `transformers` has a vector for each
 IMPOSSIBLE = -1e9  # logit of a row that fills the smaller vocabulary up
-
-CLASSES = {"post": ("marian", "MarianMTModel"), "pre": ("pegasus", "PegasusForConditionalGeneration")}
-"""The type of model and the class, by the place of the layer normalisation."""
 
 SIDES = ("encoder", "decoder")
 
@@ -68,7 +65,10 @@ def write(model: "Model", folder: Path, precision: str) -> None:
     """Writes the model, its tokenizer and a model card; `AutoModelForSeq2SeqLM` and `AutoTokenizer` read them."""
     tensors = dict(_tensors(*_with_their_positions(model)))
     write_tensors({name: torch.from_numpy(array) for name, array in tensors.items()}, folder / "model.safetensors")
-    for name, values in (("config.json", _config(model)), ("generation_config.json", _generation_config(model))):
+    for name, values in (
+        ("config.json", hugging_face_config(model)),
+        ("generation_config.json", generation_config(model)),
+    ):
         (folder / name).write_text(json.dumps(values, indent=2) + "\n", "utf-8")
     write_tokenizers(model, folder, MAX_POSITIONS)
     (folder / "README.md").write_text(hugging_face_card(model), "utf-8")
@@ -89,69 +89,6 @@ def _with_their_positions(model: "Model") -> tuple[TransformerWeights, tuple[Arr
     order = np.r_[0 : weights.spec.d_model : 2, 1 : weights.spec.d_model : 2]  # sin | cos
     source, target = (table[:, order].copy() for table in tables)
     return weights.reordered(order), None if weights.spec.norm == "post" else (source, target)
-
-
-def is_tied(spec: Transformer) -> bool:
-    """Whether one matrix is the embedding of both sides and the projection before the softmax."""
-    return spec.embeddings == "shared" and isinstance(spec.readout, Tied) and spec.first_input == "symbol"
-
-
-def _config(model: "Model") -> dict[str, Any]:
-    """Returns the content of `config.json`."""
-    spec, vocabulary = model.config.model, model.config.vocabulary
-    assert isinstance(spec, Transformer)
-    assert isinstance(spec.feed_forward, FeedForward)
-    _, cross = attentions_of(spec)
-    size = max(vocabulary.source, vocabulary.target)
-    kind, architecture = CLASSES[spec.norm]
-    sides = {
-        f"{side}_{name}": value
-        for side, layers in (("encoder", spec.encoder_layers), ("decoder", spec.decoder_layers))
-        for name, value in (
-            ("layers", layers),
-            ("attention_heads", cross.heads),
-            ("ffn_dim", spec.feed_forward.d_ff),
-            ("layerdrop", 0.0),
-        )
-    }
-    return {
-        "architectures": [architecture],
-        "model_type": kind,
-        "vocab_size": size,
-        "decoder_vocab_size": size,
-        "d_model": spec.d_model,
-        **sides,
-        "activation_function": spec.feed_forward.activation,
-        "dropout": spec.dropout,
-        "attention_dropout": cross.dropout,
-        "activation_dropout": spec.feed_forward.dropout,
-        "max_position_embeddings": len(position_tables(model, MAX_POSITIONS)[0]),
-        "scale_embedding": True,
-        "share_encoder_decoder_embeddings": is_tied(spec),
-        "tie_word_embeddings": is_tied(spec),
-        "is_encoder_decoder": True,
-        "pad_token_id": spec.symbols.pad,
-        "bos_token_id": spec.symbols.begin,
-        "eos_token_id": spec.symbols.end,
-        "decoder_start_token_id": spec.symbols.begin,
-        "forced_eos_token_id": None,
-        "dtype": "float32",
-    }
-
-
-def _generation_config(model: "Model") -> dict[str, Any]:
-    """Returns the content of `generation_config.json`: the search of the model, with Hugging Face's length penalty."""
-    symbols, decoding = model.config.model.symbols, model.config.decoding
-    return {
-        "num_beams": decoding.beam,
-        "length_penalty": decoding.length_penalty,  # there log p / length^α
-        "max_length": 512,
-        "suppress_tokens": sorted({symbols.pad, symbols.begin} - {symbols.end}),
-        "pad_token_id": symbols.pad,
-        "bos_token_id": symbols.begin,
-        "eos_token_id": symbols.end,
-        "decoder_start_token_id": symbols.begin,
-    }
 
 
 def _tensors(weights: TransformerWeights, tables: tuple[Array, Array] | None) -> Named:
