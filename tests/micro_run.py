@@ -157,6 +157,20 @@ def _arm(moment: Moment) -> None:
     safetensors.torch.save_file = half(safetensors.torch.save_file)
 
 
+@pytest.fixture
+def command(capfd):
+    """Runs the command line in this process; returns exit code, standard output and standard error."""
+
+    def called(*arguments):
+        from transduce.commands import main
+
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        return ended.value.code, *capfd.readouterr()
+
+    return called
+
+
 @pytest.fixture(scope="session")
 def micro(tmp_path_factory) -> Path:
     """A folder with the corpus and `recipe.yaml`; tests leave it as it is."""

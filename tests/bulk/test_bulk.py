@@ -17,7 +17,6 @@ from transduce.bulk import translate_shards
 from transduce.bulk.job import ShardTranslator, TranslationJob, int8_bits, translate_locally
 from transduce.bulk.shards import cut_texts
 from transduce.bulk.translate_shards import translate_texts
-from transduce.commands import main
 from transduce.runtime import rate
 from transduce.runtime.signals import Interrupted
 from transduce.search import Decoding, Sampling
@@ -53,18 +52,6 @@ def translation(fluent, text):
 @pytest.fixture
 def job(fluent):
     return TranslationJob.of([fluent], METHOD, batch_tokens=1, device="cpu", threads=1)
-
-
-@pytest.fixture
-def command(capfd):
-    """Runs a command line in this process; returns its exit code, standard output and standard error."""
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        return ended.value.code, *capfd.readouterr()
-
-    return run
 
 
 def bulk_command(model, text, folder):

@@ -10,7 +10,6 @@ import torch
 from safetensors.torch import load_file
 
 from micro_run import forked
-from transduce.commands import main
 from transduce.commands.output import write_output
 from transduce.model_directory import Model
 from transduce.trainer.publishing import average
@@ -33,18 +32,6 @@ def translator(fluent):
 @pytest.fixture(scope="module")
 def translations(translator, lines):
     return translator.translate(lines)
-
-
-@pytest.fixture
-def command(capfd):
-    """Runs the command line in this process; returns exit code, standard output and standard error."""
-
-    def called(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        return ended.value.code, *capfd.readouterr()
-
-    return called
 
 
 @pytest.fixture(scope="module")

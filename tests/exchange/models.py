@@ -1,0 +1,61 @@
+"""Small models with random weights for exchange: no size equals another, no bias is zero, no norm is one."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from transduce.model import Transformer, Vocabulary
+from transduce.model_directory import Config, Weights, weights_of, write_model
+from transduce.settings import merged, validated
+from transduce.text.subwords import Bpe, Subwords
+
+TEXT = ["the cat sat on the mat", "a dog and a bird sing", "Zwei Kinder spielen im Garten", "die Katze schläft"] * 3
+
+# One number of heads, d_k = d_v = d_model / heads: what Hugging Face and Marian can represent too.
+PLAIN = {
+    "kind": "transformer",
+    "d_model": 24,
+    "encoder_layers": 2,
+    "decoder_layers": 3,
+    "mixer": {"kind": "attention", "heads": 3, "d_k": 8, "d_v": 8},
+    "cross": {"kind": "attention", "heads": 3, "d_k": 8, "d_v": 8},
+    "feed_forward": {"kind": "feed_forward", "d_ff": 40},
+    "dropout": 0.0,
+}
+UNEQUAL = {
+    "mixer": {"heads": 3, "d_k": 5, "d_v": 6},
+    "cross": {"heads": 2, "d_k": 7, "d_v": 4},
+}
+SEPARATE = {"embeddings": "separate"}
+
+
+def spec_of(*changes: dict[str, Any]) -> Transformer:
+    """Returns the settings of `PLAIN` with changes."""
+    values: dict[str, Any] = PLAIN
+    for change in changes:
+        values = merged(values, change)
+    return validated(Transformer, values, place="a test")
+
+
+def write_random_model(directory: Path, spec: Transformer, seed: int = 1) -> Path:
+    """Writes a model directory with noisy weights; with separate embeddings the sides have different vocabularies."""
+    source = target = Subwords.learn(TEXT, Bpe(size=300))
+    if spec.embeddings == "separate":
+        target = Subwords.learn(TEXT[2:4], Bpe(size=281))
+    vocabulary = Vocabulary(source=source.size, target=target.size)
+    torch.manual_seed(seed)
+    module = spec.build(vocabulary)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.2)
+    config = Config(
+        model=spec,
+        vocabulary=vocabulary,
+        source_language="en",
+        target_language="de",
+        decoding={"beam": 3, "length_penalty": 0.6, "extra_length": 5},
+        weights=Weights(kind="last", steps=(7,)),
+    )
+    write_model(directory, config, weights_of(module), (source, target), {"README.md": "", "recipe.yaml": "{}"})
+    return directory

@@ -1,0 +1,182 @@
+"""Exported models compute what ours compute, in their own engines; what an engine cannot represent is refused."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from models import SEPARATE, UNEQUAL, spec_of, write_random_model
+
+from transduce.exchange import ctranslate2_format, hugging_face_format
+from transduce.exchange.export import export
+from transduce.model_directory import Model
+from transduce.translation.translator import Translator
+
+SOURCES = ["the cat sat on the mat", "a bird", "dog " * 70, "naïve 👩‍👧 </s> ⟨/s⟩ <pad>"]
+TARGETS = ["die Katze", "", "Hund " * 90 + "\u00a0x", "⟨s⟩ Kinder"]
+
+POSITIONS = {"positions": {"kind": "learned", "max_positions": 500}}
+HALVES = {"positions": {"kind": "sinusoidal", "layout": "halves"}}
+BOTH = {
+    "post": {},
+    "pre": {"norm": "pre"},
+    "separate": SEPARATE,
+    "pre-separate": {**SEPARATE, "norm": "pre"},
+    "readout": {"readout": {"kind": "separate"}},
+    "pre-readout-gelu": {"norm": "pre", "readout": {"kind": "separate"}, "feed_forward": {"activation": "gelu"}},
+    "biases": {"mixer": {"bias": True}, "cross": {"bias": True}},
+    "halves-zeros-swish": {**HALVES, "first_input": "zeros", "feed_forward": {"activation": "swish"}},
+    "pre-halves": {**HALVES, "norm": "pre"},
+    "learned": POSITIONS,
+    "pre-learned-separate": {**POSITIONS, **SEPARATE, "norm": "pre"},
+    "dot": {"mixer": {"compatibility": {"kind": "dot"}}},
+    "bilinear": {"cross": {"bias": True, "compatibility": {"kind": "bilinear"}}},
+}
+OF_CTRANSLATE2 = {"unequal": UNEQUAL, "unequal-pre-epsilon": {**UNEQUAL, "norm": "pre", "norm_epsilon": 1e-3}}
+
+
+def greatest_difference(form, directory, folder):
+    """The greatest difference of a token's log-probability between an export and the model in `directory`."""
+    model = Model.read(directory)
+    form.check(model)
+    folder.mkdir()
+    form.write(model, folder, "float32")
+    theirs = form.open_engine(folder, model).score(SOURCES, TARGETS)
+    ours = Translator.load(directory).token_scores(SOURCES, TARGETS)
+    assert [len(row) for row in theirs] == [len(row) for row in ours]
+    return max(np.abs(left - right).max() for left, right in zip(ours, theirs, strict=True))
+
+
+@pytest.mark.parametrize("change", [*BOTH, *OF_CTRANSLATE2])
+def test_ctranslate2_computes_our_log_probabilities(change, tmp_path):
+    directory = write_random_model(tmp_path / "run", spec_of({**BOTH, **OF_CTRANSLATE2}[change]))
+    assert greatest_difference(ctranslate2_format, directory, tmp_path / "out") < 3e-5
+
+
+@pytest.mark.parametrize("change", BOTH)
+def test_hugging_face_computes_our_log_probabilities(change, tmp_path):
+    directory = write_random_model(tmp_path / "run", spec_of(BOTH[change]))
+    assert greatest_difference(hugging_face_format, directory, tmp_path / "out") < 3e-5
+
+
+REFUSED = {
+    "`model.mixer.compatibility.kind` is additive": {"mixer": {"compatibility": {"kind": "additive"}}},
+    "`model.feed_forward.kind` is experts": {
+        "feed_forward": {"kind": "experts", "expert": {"kind": "feed_forward", "d_ff": 8}, "number": 3}
+    },
+    "`model.mixer.kind` is local_attention": {
+        "mixer": {"kind": "local_attention", "heads": 3, "d_k": 8, "d_v": 8, "neighbours": 2}
+    },
+}
+REFUSED_BY_HUGGING_FACE = {
+    "`model.mixer` has 3 heads with d_k 5 and d_v 6": UNEQUAL,
+    "`model.mixer.heads` is 2": {"mixer": {"heads": 2, "d_k": 12, "d_v": 12}},
+}
+
+
+@pytest.mark.parametrize("target", ["ctranslate2", "hugging-face"])
+@pytest.mark.parametrize("message", [*REFUSED, *REFUSED_BY_HUGGING_FACE])
+def test_options_that_an_engine_lacks_are_refused_by_name(target, message, tmp_path):
+    if target == "ctranslate2" and message in REFUSED_BY_HUGGING_FACE:
+        pytest.skip("CTranslate2 represents it")
+    directory = write_random_model(tmp_path / "run", spec_of({**REFUSED, **REFUSED_BY_HUGGING_FACE}[message]))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        export(directory, target, tmp_path / "out", "float32", 0, print)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("target", ["ctranslate2", "hugging-face"])
+def test_the_command_writes_the_comparison(target, fluent, tmp_path, command):
+    run = fluent if target == "ctranslate2" else write_random_model(tmp_path / "run", spec_of())
+    code, stdout, stderr = command("export", run, "--to", target, "--out", tmp_path / "out")
+    assert (code, stdout) == (0, f"{tmp_path / 'out'}\n"), stderr
+    parity = json.loads((tmp_path / "out" / "parity.json").read_text())
+    assert parity["engine"] == target
+    assert parity["greatest_difference"] < 3e-5
+    assert parity["equal_texts"] + len(parity["text_differences"]) == parity["sentences"]
+    assert parity["sentences"] == (9 + 7 if run is fluent else 9)
+    assert all(difference["reason"] for difference in parity["text_differences"])
+
+
+def test_a_wrong_export_is_refused_and_leaves_nothing(fluent, tmp_path, command, monkeypatch):
+    write = ctranslate2_format.write
+
+    def write_wrong(model, folder, precision):
+        next(model.module.decoder[0].feed_forward.parameters()).data.add_(1e-2)
+        write(model, folder, precision)
+        next(model.module.decoder[0].feed_forward.parameters()).data.sub_(1e-2)
+
+    monkeypatch.setattr(ctranslate2_format, "write", write_wrong)
+    code, stdout, stderr = command("export", fluent, "--to", "ctranslate2", "--out", tmp_path / "out")
+    assert (code, stdout) == (1, "")
+    assert "the greatest difference of a token's log-probability is" in stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_export_replaces_nothing(fluent, tmp_path, command):
+    (tmp_path / "mine").write_text("mine")
+    code, _, stderr = command("export", fluent, "--to", "ctranslate2", "--out", tmp_path)
+    assert (code, stderr) == (2, f"transduce: {tmp_path} is not empty: choose another folder for --out\n")
+    code, _, stderr = command(
+        "export", fluent, "--to", "hugging-face", "--out", tmp_path / "out", "--precision", "int8"
+    )
+    assert (code, stderr) == (2, "transduce: --precision int8: an export to hugging-face has float32\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_int8_weights_are_small_and_close(fluent, tmp_path):
+    sizes = {}
+    for precision in ("float32", "int8"):
+        parity = export(fluent, "ctranslate2", tmp_path / precision, precision, 7, lambda line: None)
+        sizes[precision] = (tmp_path / precision / "model.bin").stat().st_size
+    assert 1e-3 < parity.greatest < 1
+    assert sizes["int8"] < sizes["float32"]
+
+
+def test_the_example_of_the_card_runs_without_this_package(tmp_path):
+    directory = write_random_model(tmp_path / "run", spec_of(SEPARATE))
+    export(directory, "hugging-face", tmp_path / "out", "float32", 0, lambda line: None)
+    (example,) = re.findall(r"```python\n(.*?)```", (tmp_path / "out" / "README.md").read_text(), re.DOTALL)
+    script = "import sys\nsys.modules['transduce'] = None\n" + example
+    ended = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path / "out", capture_output=True, text=True, timeout=120
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "UNEXPECTED" not in ended.stderr
+    assert "MISSING" not in ended.stderr
+
+
+@pytest.mark.parametrize("change", ["post", "pre-learned-separate"])
+def test_hugging_face_saves_the_model_again(change, tmp_path):
+    from transformers import AutoModelForSeq2SeqLM
+
+    directory = write_random_model(tmp_path / "run", spec_of(BOTH[change]))
+    assert greatest_difference(hugging_face_format, directory, tmp_path / "out") < 3e-5
+    AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").save_pretrained(tmp_path / "out")
+    model = Model.read(directory)
+    theirs = hugging_face_format.open_engine(tmp_path / "out", model).score(SOURCES, TARGETS)
+    ours = Translator.load(directory).token_scores(SOURCES, TARGETS)
+    assert all(np.allclose(left, right, atol=3e-5) for left, right in zip(ours, theirs, strict=True))
+
+
+@pytest.fixture(scope="module")
+def tokenizers_of_both(tmp_path_factory):
+    """Our subwords, and the tokenizer that `AutoTokenizer` reads from an export."""
+    from transformers import AutoTokenizer
+
+    folder = tmp_path_factory.mktemp("tokenizer")
+    directory = write_random_model(folder / "run", spec_of())
+    export(directory, "hugging-face", folder / "out", "float32", 0, lambda line: None)
+    return Model.read(directory).source, AutoTokenizer.from_pretrained(folder / "out")
+
+
+@given(st.text())
+def test_the_tokenizer_of_hugging_face_encodes_and_decodes_as_ours(tokenizers_of_both, text):
+    ours, theirs = tokenizers_of_both
+    (tokens,) = ours.encode([text])
+    assert theirs(text).input_ids == [*tokens, 2]
+    assert theirs.decode([*tokens, 2], skip_special_tokens=True) == ours.decode([tokens])[0] == text
