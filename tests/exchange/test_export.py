@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from models import SEPARATE, UNEQUAL, spec_of, write_random_model
 
-from transduce.exchange import ctranslate2_format, hugging_face_format
+from transduce.exchange import ctranslate2_format, hugging_face_format, marian_format
 from transduce.exchange.export import export
 from transduce.model_directory import Model
 from transduce.translation.translator import Translator
@@ -87,6 +87,32 @@ def test_options_that_an_engine_lacks_are_refused_by_name(target, message, tmp_p
     with pytest.raises(ValueError, match=re.escape(message)):
         export(directory, target, tmp_path / "out", "float32", 0, print)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+OF_MARIAN = {"norm_epsilon": 1e-6, "first_input": "zeros", **HALVES}
+REFUSED_BY_MARIAN = {
+    "`model.norm` is 'pre' and must be 'post'": {**OF_MARIAN, "norm": "pre"},
+    "`model.norm_epsilon` is 1e-05 and must be 1e-06": {**OF_MARIAN, "norm_epsilon": 1e-5},
+    "`model.first_input` is 'symbol' and must be 'zeros'": {**OF_MARIAN, "first_input": "symbol"},
+    "`model.mixer.d_k` is 5 and must be 8": {**OF_MARIAN, "mixer": {"d_k": 5}},
+}
+
+
+@pytest.mark.parametrize("message", REFUSED_BY_MARIAN)
+def test_architectures_that_are_not_marians_are_refused(message, tmp_path):
+    directory = write_random_model(tmp_path / "run", spec_of(REFUSED_BY_MARIAN[message]))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        export(directory, "marian", tmp_path / "out", "float32", 0, print)
+
+
+@pytest.mark.parametrize("change", [{}, SEPARATE, {"readout": {"kind": "separate"}, "mixer": {"bias": True}}])
+def test_marian_computes_our_log_probabilities(change, tmp_path):
+    pytest.importorskip("pymarian", reason="Marian is not installed: `pip install 'transduce[marian]'`")
+    model = Model.read(write_random_model(tmp_path / "run", spec_of({**OF_MARIAN, **change})))
+    marian_format.write(model, tmp_path, "float32")
+    theirs = marian_format.open_engine(tmp_path, model).score(SOURCES, TARGETS)
+    ours = Translator.load(tmp_path / "run").token_scores(SOURCES, TARGETS)
+    assert all(np.allclose(left[:-1], right, atol=1e-4) for left, right in zip(ours, theirs, strict=True))
 
 
 @pytest.mark.parametrize("target", ["ctranslate2", "hugging-face"])

@@ -14,6 +14,7 @@ class ExportTarget(StrEnum):
 
     CTRANSLATE2 = "ctranslate2"
     HUGGING_FACE = "hugging-face"
+    MARIAN = "marian"
 
 
 class ExportPrecision(StrEnum):

@@ -25,7 +25,7 @@ class ExportFormat(NamedTuple):
 
     The module has `check(model)`, which raises ValueError for a model that the engine cannot represent;
     `write(model, folder, precision)`; `open_engine(folder, model)`, which returns a `ForeignEngine`; and
-    `MAX_POSITIONS` of a sentence.
+    `MAX_POSITIONS` of a sentence, None for any number.
     """
 
     module: str
@@ -36,6 +36,7 @@ class ExportFormat(NamedTuple):
 FORMATS = {
     "ctranslate2": ExportFormat("ctranslate2_format", "ctranslate2", ("float32", "float16", "int8")),
     "hugging-face": ExportFormat("hugging_face_format", "transformers", ("float32",)),
+    "marian": ExportFormat("marian_format", "pymarian", ("float32",)),
 }
 
 

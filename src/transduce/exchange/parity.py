@@ -35,7 +35,7 @@ class ForeignEngine(Protocol):
     """Another engine with an exported model. It gets text, so that its tokenisation is compared too."""
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
-        """Returns the log-probability of each token of each target, end symbol included."""
+        """Returns the log-probability of each token of each target; the end symbol may be left out."""
 
     def translate(self, lines: Sequence[str], max_tokens: int) -> list[str]:
         """Returns the greedy translation of each line, of at most `max_tokens` tokens."""
@@ -104,6 +104,7 @@ class ParityError(RuntimeError):
 
 def odd_sentences(translator: Translator) -> list[str]:
     """Returns lines that engines are known to treat differently: empty, odd characters, symbols, very long."""
+    (word,) = translator.source.encode([" again"])
     lines = [
         "",
         "a",
@@ -114,7 +115,7 @@ def odd_sentences(translator: Translator) -> list[str]:
         "👩‍👩‍👧 e\u0301 \u200b\ufeff 日本語 العربية",
         "</s> <s> <pad> ⟨/s⟩ ⟨s⟩ ⟨pad⟩ <unk>",
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
-        " ".join(["again"] * LONG_LINE_TOKENS),
+        " ".join(["again"] * -(-LONG_LINE_TOKENS // len(word))),
     ]
     faults = translator.line_faults(lines)
     return [line for place, line in enumerate(lines) if place not in faults]
@@ -132,12 +133,16 @@ def compare(translator: Translator, engine: ForeignEngine, lines: Sequence[str],
     lines = [lines[place] for place in kept]
     bounds = [len(sources[place]) + 1 + method.decoding.extra_length for place in kept]
     here = [best[0] for best in translator.translate_lines(lines, method)]
-    # An engine has no translation of an empty line.
     texts = [translation.text for translation in here]
-    scored = [place for place, line in enumerate(lines) if line.strip()]
+    too_long = {place for place, tokens in enumerate(translator.target.encode(texts)) if len(tokens) >= limit}
+    # An engine has no translation of an empty line.
+    scored = [place for place, line in enumerate(lines) if line.strip() and place not in too_long]
     pairs = [lines[place] for place in scored], [texts[place] for place in scored]
     gaps = np.concatenate(
-        [abs(ours - theirs) for ours, theirs in zip(translator.token_scores(*pairs), engine.score(*pairs), strict=True)]
+        [
+            abs(ours[: len(theirs)] - theirs)
+            for ours, theirs in zip(translator.token_scores(*pairs), engine.score(*pairs), strict=True)
+        ]
     )
     there = dict(zip(scored, engine.translate(pairs[0], max(bounds)), strict=True))
     differences = [
