@@ -65,17 +65,19 @@ class CTranslate2Translator(LineTranslator):
             self.encode_checked(targets, self.target, " of the target"),
         )
 
-    def translate(self, lines: Sequence[str], max_tokens: int) -> list[str]:
-        """Returns the greedy translation of each line, of at most `max_tokens` tokens."""
+    def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[str]:
+        """Returns the greedy translation of each line, cut after as many tokens as `bounds` has for the line."""
         results = self._engine.translate_batch(
             _strings(self.encode_checked(lines, self.source, ""), self.source),
             beam_size=1,
             max_batch_size=PAIRS_AT_ONCE,
-            max_decoding_length=max_tokens,
+            max_decoding_length=max(bounds),
             min_decoding_length=0,
             max_input_length=0,
         )
-        return list(map(one_line, self.target.decode([self._tokens(result.hypotheses[0]) for result in results])))
+        tokens = (self._tokens(result.hypotheses[0]) for result in results)
+        texts = self.target.decode([row[:bound] for row, bound in zip(tokens, bounds, strict=True)])
+        return list(map(one_line, texts))
 
     def _search(self, batch: SentenceBatch, method: SearchMethod, lines_before: int) -> list[list[Hypothesis]]:
         """Translates a batch.

@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from transduce.exchange.hugging_face_tokenizer import TARGET_FOLDER
+from transduce.translation.texts import one_line
 
 __all__ = ["HuggingFaceEngine"]
 
@@ -48,18 +49,21 @@ class HuggingFaceEngine:
         return scores
 
     @torch.inference_mode()
-    def translate(self, lines: Sequence[str], max_tokens: int) -> list[str]:
-        """Returns the greedy translation of each line, of at most `max_tokens` tokens."""
+    def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[str]:
+        """Returns the greedy translation of each line, cut after as many tokens as `bounds` has for the line."""
         texts: list[str] = []
         for first in range(0, len(lines), LINES_AT_ONCE):
-            inputs = self._source(list(lines[first : first + LINES_AT_ONCE]), return_tensors="pt", padding=True)
+            places = slice(first, first + LINES_AT_ONCE)
+            inputs = self._source(list(lines[places]), return_tensors="pt", padding=True)
             output = self._model.generate(
                 input_ids=inputs.input_ids,
                 attention_mask=inputs.attention_mask,
                 num_beams=1,
                 do_sample=False,
                 max_length=None,
-                max_new_tokens=max_tokens,
+                max_new_tokens=max(bounds[places]),
             )
-            texts += self._target.batch_decode(output, skip_special_tokens=True)
-        return [" ".join(text.split("\n")) for text in texts]
+            # The first token is the begin symbol.
+            rows = [row[1 : bound + 1] for row, bound in zip(output.tolist(), bounds[places], strict=True)]
+            texts += self._target.batch_decode(rows, skip_special_tokens=True)
+        return list(map(one_line, texts))

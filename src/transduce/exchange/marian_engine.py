@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MarianEngine"]
 
-LENGTH_FACTOR = 3  # most tokens of a translation for each token of its source
 WORKSPACE = 256  # MiB
 
 
@@ -31,7 +30,7 @@ class MarianEngine:
             raise ValueError("Marian is not installed: `pip install 'transduce[marian]'`") from None
         self._source, self._target = model.source, model.target
         self._ids = {string: token for token, string in enumerate(model.target.vocabulary)}
-        settings: dict[str, Any] = {
+        self._settings: dict[str, Any] = {
             "models": str(folder / MODEL),
             "vocabs": [str(folder / name) for name in vocabulary_files(model)],
             "beam_size": 1,
@@ -39,31 +38,45 @@ class MarianEngine:
             "word_scores": True,
             "n_best": True,
             "max_length": 4096,
-            "max_length_factor": LENGTH_FACTOR,
             "mini_batch": 16,
             "maxi_batch": 4,
             "cpu_threads": 1,
             "workspace": WORKSPACE,
             "quiet": True,
         }
-        self._decoder = pymarian.Translator(**settings)
-        self._forced = pymarian.Translator(**settings, force_decode=True, tsv=True, tsv_fields=2)
+        self._translator = pymarian.Translator
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
         """Returns the log-probability of each token of each target; Marian does not force the end symbol."""
-        tokens = self._target.encode(targets)
-        pairs = zip(_lines(self._source, sources), _lines(self._target, targets), strict=True)
-        results = self._forced.translate([f"{source}\t{target}" for source, target in pairs])
+        source_tokens, target_tokens = self._source.encode(sources), self._target.encode(targets)
+        lengths = zip(map(len, source_tokens), map(len, target_tokens), strict=True)
+        forced = self._translator(
+            **self._settings,
+            max_length_factor=1 + max(-(-target // max(source, 1)) for source, target in lengths),
+            force_decode=True,
+            tsv=True,
+            tsv_fields=2,
+        )
+        pairs = zip(_lines(self._source, source_tokens), _lines(self._target, target_tokens), strict=True)
+        results = forced.translate([f"{source}\t{target}" for source, target in pairs])
         rows = [result.split(" ||| ")[2].removeprefix("WordScores= ").split() for result in results]
-        return [np.array(row[: len(target)], np.float64) for row, target in zip(rows, tokens, strict=True)]
+        return [np.array(row[: len(target)], np.float64) for row, target in zip(rows, target_tokens, strict=True)]
 
-    def translate(self, lines: Sequence[str], max_tokens: int) -> list[str]:
-        """Returns the greedy translation of each line, of at most `max_tokens` tokens."""
-        results = self._decoder.translate(_lines(self._source, lines))
-        rows = [[self._ids[string] for string in result.split(" ||| ")[1].split()] for result in results]
-        return list(map(one_line, self._target.decode([row[:max_tokens] for row in rows])))
+    def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[str]:
+        """Returns the greedy translation of each line, cut after as many tokens as `bounds` has for the line."""
+        tokens = self._source.encode(lines)
+        # Marian bounds a translation by a multiple of the length of its source.
+        factors = [-(-bound // len(row)) for row, bound in zip(tokens, bounds, strict=True)]
+        rows: list[list[int]] = [[] for _ in lines]
+        for factor in sorted(set(factors)):
+            places = [place for place, one in enumerate(factors) if one == factor]
+            translator = self._translator(**self._settings, max_length_factor=factor)
+            results = translator.translate(_lines(self._source, [tokens[place] for place in places]))
+            for place, result in zip(places, results, strict=True):
+                rows[place] = [self._ids[string] for string in result.split(" ||| ")[1].split()][: bounds[place]]
+        return list(map(one_line, self._target.decode(rows)))
 
 
-def _lines(side: TokenVocabulary, lines: Sequence[str]) -> list[str]:
-    """Returns each line as tokens between spaces."""
-    return [" ".join(side.vocabulary[token] for token in tokens) for tokens in side.encode(lines)]
+def _lines(side: TokenVocabulary, rows: Sequence[Sequence[int]]) -> list[str]:
+    """Returns rows of tokens as lines, a space between two tokens."""
+    return [" ".join(side.vocabulary[token] for token in row) for row in rows]

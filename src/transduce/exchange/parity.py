@@ -6,7 +6,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.translation.results import Translation
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
 
@@ -37,8 +36,8 @@ class ForeignEngine(Protocol):
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
         """Returns the log-probability of each token of each target; the end symbol may be left out."""
 
-    def translate(self, lines: Sequence[str], max_tokens: int) -> list[str]:
-        """Returns the greedy translation of each line, of at most `max_tokens` tokens."""
+    def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[str]:
+        """Returns the greedy translation of each line, cut after as many tokens as `bounds` has for the line."""
 
 
 class TextDifference(NamedTuple):
@@ -144,26 +143,19 @@ def compare(translator: Translator, engine: ForeignEngine, lines: Sequence[str],
             for ours, theirs in zip(translator.token_scores(*pairs), engine.score(*pairs), strict=True)
         ]
     )
-    there = dict(zip(scored, engine.translate(pairs[0], max(bounds)), strict=True))
+    there = dict(zip(scored, engine.translate(pairs[0], [bounds[place] for place in scored]), strict=True))
     differences = [
-        TextDifference(
-            lines[place], texts[place], text, _reason(translator, lines[place], here[place], text, bounds[place])
-        )
+        TextDifference(lines[place], texts[place], text, _reason(translator, lines[place], texts[place], text))
         for place, text in there.items()
         if text != texts[place]
     ]
     return Parity(len(lines), len(gaps), float(gaps.max()), float(gaps.mean()), differences)
 
 
-def _reason(translator: Translator, line: str, here: Translation, there: str, bound: int) -> str | None:
+def _reason(translator: Translator, line: str, here: str, there: str) -> str | None:
     """Returns why the greedy translations of `line` differ; None where no reason is found."""
-    if len(here.tokens) >= bound and there.startswith(here.text.rstrip("�")):
-        return f"cut here at the bound of {bound} tokens"
-    ours, theirs = translator.target.encode([here.text, there])
-    first = next(_places_of_difference(ours, theirs))
-    gap = abs(
-        float(np.subtract(*(scores[first] for scores in translator.token_scores([line] * 2, [here.text, there]))))
-    )
+    first = next(_places_of_difference(*translator.target.encode([here, there])))
+    gap = abs(float(np.subtract(*(scores[first] for scores in translator.token_scores([line] * 2, [here, there])))))
     greatest = TOLERANCES["float32"].greatest
     assert greatest is not None
     if gap <= 2 * greatest:
