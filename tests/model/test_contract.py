@@ -38,6 +38,7 @@ def close(actual: Tensor, expected: Tensor) -> None:
 
 def test_variants_cover_the_unions() -> None:
     kinds = {"text", "norm-pre", "positions-learned", "positions-layout-halves", "embeddings-separate"}
+    kinds |= {"readout-bias-true", "readout-separate-bias-true", "positions-layout-paper-halves", "positions-first-2"}
     kinds |= {"readout-separate", "first_input-zeros", "mixer-bias-true", "cross-bias-true", "everything"}
     assert kinds <= set(VARIANTS)
     assert VARIANTS["everything"].norm == "pre"

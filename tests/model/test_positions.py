@@ -9,18 +9,18 @@ from transduce.model import Learned, Sinusoidal
 from transduce.model.positions import sinusoids
 
 D_MODEL = 512
-LAYOUTS = ["interleaved", "halves"]
+LAYOUTS = ["interleaved", "halves", "paper-halves"]
 
 
 def spacing(layout: str) -> float:
     """Returns the number of pairs over which the exponents go from 0 to 1."""
-    return D_MODEL / 2 if layout == "interleaved" else D_MODEL / 2 - 1
+    return D_MODEL / 2 - 1 if layout == "halves" else D_MODEL / 2
 
 
 def waves(layout: str, length: int = 600) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns all sines and all cosines, each [length pairs]."""
     table = Sinusoidal(layout=layout).build(D_MODEL)(0, length).double()
-    if layout == "halves":
+    if layout != "interleaved":
         return table[:, : D_MODEL // 2], table[:, D_MODEL // 2 :]
     return table[:, 0::2], table[:, 1::2]
 
@@ -40,6 +40,8 @@ def waves(layout: str, length: int = 600) -> tuple[torch.Tensor, torch.Tensor]:
         ("halves", 300, 255, 0.0299955002),  # sin 0.03: the last exponent is 1
         ("halves", 300, 511, 0.9995500337),  # cos 0.03
         ("halves", 0, 255, 0.0),
+        ("paper-halves", 50, 128, 0.4794255386),  # sin(50 / 10000^(256/512)), as `interleaved` has it in column 256
+        ("paper-halves", 50, 384, 0.8775825619),
     ],
 )
 def test_values(layout: str, position: int, column: int, value: float) -> None:
@@ -56,7 +58,7 @@ def test_every_value_is_the_formulas(layout: str) -> None:
             assert cosines[position, pair].item() == pytest.approx(math.cos(angle), abs=1e-6)
 
 
-@pytest.mark.parametrize(("layout", "longest"), [("interleaved", 9647), ("halves", 10000)])
+@pytest.mark.parametrize(("layout", "longest"), [("interleaved", 9647), ("halves", 10000), ("paper-halves", 9647)])
 def test_wavelengths_are_geometric_from_2_pi_towards_10000_times_2_pi(layout: str, longest: int) -> None:
     sines, cosines = waves(layout)
     wavelengths = 2 * math.pi / torch.atan2(sines[1], cosines[1])
@@ -88,6 +90,14 @@ def test_sinusoids_go_on_beyond_the_table_they_began_with(layout: str) -> None:
     assert positions.max_positions is None
     assert not list(positions.parameters())
     assert not positions.state_dict()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("first", [1, 2, 9])
+def test_positions_may_begin_at_another_number(layout: str, first: int) -> None:
+    positions = Sinusoidal(layout=layout, first=first).build(14)
+    assert torch.equal(positions(0, 5), sinusoids(14, 14, layout)[first : first + 5])
+    assert torch.equal(positions(507, 9), sinusoids(600, 14, layout)[507 + first : 516 + first])
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from transduce.model import cross_entropy as cross_entropy_module
 from transduce.model.cross_entropy import Loss, Smoothing
-from transduce.model.readout import Readout
+from transduce.model.readout import Readout, Separate
 
 BATCH, TARGET, D_MODEL, VOCABULARY, PAD = 5, 9, 6, 11, 3  # a pad that is not 0, and 45 rows: three chunks of 16
 
@@ -102,6 +102,32 @@ def test_gradients_are_those_of_finite_differences(smoothing: Smoothing) -> None
         return readout.loss(inner, target, smoothing).smoothed
 
     assert torch.autograd.gradcheck(loss, (inner, weight))
+
+
+@pytest.mark.parametrize("smoothing", [SMOOTHINGS[0], SMOOTHINGS[2], SMOOTHINGS[4]], ids=str)
+@pytest.mark.parametrize("chunk", [1, 2**22])
+def test_a_bias_is_in_the_loss_and_has_a_gradient(
+    smoothing: Smoothing, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cross_entropy_module, "CHUNK", chunk)
+    plain, inner, target = built(), states(), targets()
+    readout = Separate(bias=True).build(plain.weight, PAD)
+    readout.weight = plain.weight
+    assert isinstance(readout.bias, nn.Parameter)
+    assert not readout.bias.any()
+    with torch.no_grad():
+        readout.bias.copy_(torch.randn(VOCABULARY, generator=torch.Generator().manual_seed(4)))
+        readout.bias[1] = -100.0
+    log_probabilities = torch.log_softmax(inner @ readout.weight.T + readout.bias, -1)
+    close(readout(inner), log_probabilities)
+    loss, expected = readout.loss(inner, target, smoothing), reference_loss(log_probabilities, target, smoothing)
+    close(loss.smoothed, expected)
+    inputs = [inner, readout.weight, readout.bias]
+    close(torch.autograd.grad(0.7 * loss.smoothed, inputs), torch.autograd.grad(0.7 * expected, inputs))
+    evaluation = readout.evaluate(inner, target, smoothing)
+    close(tuple(evaluation)[:2], tuple(loss))
+    hits = (log_probabilities.argmax(-1) == target) & (target != PAD)
+    assert 0 < int(evaluation.correct) == int(hits.sum())
 
 
 def test_padding_has_no_loss_and_no_gradient() -> None:

@@ -21,11 +21,15 @@ TEXT = Transformer(
     feed_forward=FeedForward(d_ff=22),
 )
 
-# Settings that a part of another kind requires; each reaches from every position to every other.
+# Numbers that no change of a choice reaches.
+NUMBERS = ({"positions": {"kind": "sinusoidal", "first": 2}},)
+
+# Settings that a part of another kind requires, none for a readout; each reaches from every position to every other.
 REQUIRED: dict[str, dict[str, Any]] = {
     "local_attention": {"heads": 3, "d_k": 5, "d_v": 6, "neighbours": 8},
     "convolution": {"kernel": 17},
     "separable_convolution": {"kernel": 17},
+    "separate": {},
     "experts": {"expert": {"kind": "feed_forward", "d_ff": 22}, "number": 3},
 }
 
@@ -63,10 +67,13 @@ def name_of(change: Any) -> str:
     """Returns the name of a change for test ids."""
     if not isinstance(change, dict):
         return str(change).lower()
-    needed = REQUIRED.get(change.get("kind", ""), {})
+    kind = change.get("kind", "")
+    needed = REQUIRED.get(kind, {})
     differing = {key: value for key, value in change.items() if needed.get(key) != value}
     parts = [
-        f"{key}-{name_of(value)}" for key, value in differing.items() if key != "kind" or needed or len(change) == 1
+        f"{key}-{name_of(value)}"
+        for key, value in differing.items()
+        if key != "kind" or kind in REQUIRED or len(change) == 1
     ]
     return "-".join(parts).replace("kind-", "")
 
@@ -74,7 +81,7 @@ def name_of(change: Any) -> str:
 def every_variant() -> dict[str, Transformer]:
     """Returns the model of the paper's text, each change of it alone, and all changes, the last of each kind."""
     variants, everything = {"text": TEXT}, TEXT.as_dictionary()
-    for change in changes(Transformer):
+    for change in (*changes(Transformer), *NUMBERS):
         variant = validated(Transformer, merged(TEXT.as_dictionary(), change), place="a variant")
         if variant != TEXT:
             variants[name_of(change)] = variant

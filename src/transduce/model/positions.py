@@ -16,12 +16,18 @@ class Sinusoidal(Spec):
 
     `interleaved` is the layout of the text: PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos of the
     same angle. `halves` is the layout of the released code: all sines, then all cosines, with exponents spaced over
-    d_model/2 − 1.
+    d_model/2 − 1. `paper-halves` has the values of the text in the order of the released code, as Hugging Face's Marian
+    models.
     """
 
     kind: Literal["sinusoidal"] = "sinusoidal"
-    layout: Literal["interleaved", "halves"] = Field(
-        default="interleaved", description="Sines and cosines in turn (paper), or all sines first (released code)."
+    layout: Literal["interleaved", "halves", "paper-halves"] = Field(
+        default="interleaved",
+        description="Sines and cosines in turn (paper), all sines first with other wavelengths (released code), or all "
+        "sines first with the paper's wavelengths (Hugging Face's Marian models).",
+    )
+    first: int = Field(
+        default=0, ge=0, le=1000, description="Position of a sentence's first token; 2 in models of fairseq."
     )
 
     def build(self, d_model: int) -> "SinusoidalPositions":
@@ -47,7 +53,7 @@ def sinusoids(length: int, d_model: int, layout: str = "interleaved") -> Float[T
     """Returns the table of section 3.5, computed in float64 and rounded to float32."""
     # On the CPU also where the model is built on the meta device: the table is not a weight, and is not loaded.
     pairs = torch.arange(d_model // 2, dtype=torch.float64, device="cpu")
-    spacing = d_model / 2 if layout == "interleaved" else max(d_model / 2 - 1, 1)
+    spacing = max(d_model / 2 - 1, 1) if layout == "halves" else d_model / 2
     rates = torch.exp(-math.log(10000.0) * pairs / spacing)
     angles = torch.arange(length, dtype=torch.float64, device="cpu")[:, None] * rates
     waves = torch.stack([angles.sin(), angles.cos()], dim=-1 if layout == "interleaved" else 1)
@@ -62,11 +68,12 @@ class SinusoidalPositions(nn.Module):
 
     def __init__(self, spec: Sinusoidal, d_model: int) -> None:
         super().__init__()
-        self.d_model, self.layout = d_model, spec.layout
+        self.d_model, self.layout, self.first = d_model, spec.layout, spec.first
         self.register_buffer("table", sinusoids(512, d_model, spec.layout), persistent=False)
 
     def forward(self, first: int, length: int) -> Float[Tensor, "length d_model"]:
-        """Returns the vectors of positions `first` to `first + length − 1`, counted from 0."""
+        """Returns the vectors of the tokens `first` to `first + length − 1`, counted from 0."""
+        first += self.first
         table = self.table  # read once: another thread may replace it by a shorter one
         if first + length > len(table):
             self.table = table = sinusoids(2 * (first + length), self.d_model, self.layout).to(table)

@@ -12,17 +12,25 @@ from transduce.model.cross_entropy import ChunkedCrossEntropy, Evaluation, Loss,
 from transduce.settings import Spec
 
 
-class Tied(Spec):
-    """The projection before the softmax is the embedding matrix of the target (section 3.4), without a bias."""
+class _ReadoutSpec(Spec):
+    """What both kinds of readout have."""
+
+    bias: bool = Field(
+        default=False, description="A bias for each token; imported models have it, the paper's model has not."
+    )
+
+
+class Tied(_ReadoutSpec):
+    """The projection before the softmax is the embedding matrix of the target (section 3.4)."""
 
     kind: Literal["tied"] = "tied"
 
     def build(self, embedding: nn.Parameter, pad: int) -> "Readout":
         """Builds the module around the matrix of the embedding."""
-        return Readout(embedding, pad)
+        return Readout(embedding, pad, with_bias=self.bias)
 
 
-class Separate(Spec):
+class Separate(_ReadoutSpec):
     """The projection before the softmax has a matrix of its own."""
 
     kind: Literal["separate"] = "separate"
@@ -32,22 +40,25 @@ class Separate(Spec):
         weight = nn.Parameter(torch.empty_like(embedding))
         if not weight.is_meta:
             nn.init.xavier_uniform_(weight)
-        return Readout(weight, pad)
+        return Readout(weight, pad, with_bias=self.bias)
 
+
+ALIGNMENT = 8  # a GPU multiplies 16-bit matrices fast whose widths are multiples of this
 
 ReadoutSpec = Annotated[Tied | Separate, Field(discriminator="kind")]
 
 
 class Readout(nn.Module):
-    """softmax(states · Wᵀ): log-probabilities of the next token, or the loss of the target tokens."""
+    """softmax(states · Wᵀ + b): log-probabilities of the next token, or the loss of the target tokens."""
 
-    def __init__(self, weight: nn.Parameter, pad: int) -> None:
+    def __init__(self, weight: nn.Parameter, pad: int, *, with_bias: bool = False) -> None:
         super().__init__()
         self.weight, self.pad = weight, pad
+        self.bias = nn.Parameter(torch.zeros_like(weight[:, 0])) if with_bias else None
 
     def forward(self, states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows vocabulary"]:
         """Returns log-probabilities, in float32 at least."""
-        logits = functional.linear(states, self.weight)
+        logits = functional.linear(states, self.weight, self.bias)
         return logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
     def loss(
@@ -57,9 +68,9 @@ class Readout(nn.Module):
         smoothing: Smoothing,
     ) -> Loss:
         """Returns the sums of the smoothed and the unsmoothed loss over `target` without padding."""
-        rows, tokens, settings = self._loss_arguments(states, target, smoothing)
+        rows, weight, tokens, settings = self._loss_arguments(states, target, smoothing)
         with torch.autocast(states.device.type, enabled=False):
-            return Loss(*ChunkedCrossEntropy.apply(rows, self.weight, tokens, *settings))
+            return Loss(*ChunkedCrossEntropy.apply(rows, weight, tokens, *settings))
 
     @torch.no_grad()
     def evaluate(
@@ -69,19 +80,34 @@ class Readout(nn.Module):
         smoothing: Smoothing,
     ) -> Evaluation:
         """Returns the sums of `loss` without gradients, and the number of correctly predicted tokens."""
-        rows, tokens, settings = self._loss_arguments(states, target, smoothing)
+        rows, weight, tokens, settings = self._loss_arguments(states, target, smoothing)
         with torch.autocast(states.device.type, enabled=False):
-            sums, _ = chunked_cross_entropy(rows, self.weight, tokens, *settings, with_gradients=False)
+            sums, _ = chunked_cross_entropy(rows, weight, tokens, *settings, with_gradients=False)
         return sums
 
     def _loss_arguments(
         self, states: Float[Tensor, "batch target d_model"], target: Int[Tensor, "batch target"], smoothing: Smoothing
-    ) -> tuple[Tensor, Tensor, tuple[int, tuple[float, float], torch.dtype]]:
-        """Returns rows of states, target tokens, and (pad, shares of smoothing, dtype of products)."""
+    ) -> tuple[Tensor, Tensor, Tensor, tuple[int, tuple[float, float], torch.dtype]]:
+        """Returns rows of states, the matrix, target tokens, and (pad, shares of smoothing, dtype of products)."""
         device = states.device.type
         product_dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else self.weight.dtype
         rows, tokens = states.flatten(0, 1), target.flatten()
         if rows.is_cpu:  # on a GPU the number of rows would need a synchronisation
             present = (tokens != self.pad).nonzero().squeeze(1)
             rows, tokens = rows.index_select(0, present), tokens[present]
-        return rows, tokens, (self.pad, smoothing.shares(len(self.weight)), product_dtype)
+        settings = self.pad, smoothing.shares(len(self.weight)), product_dtype
+        return *self._with_bias_column(rows), tokens, settings
+
+    def _with_bias_column(
+        self, rows: Float[Tensor, "rows d_model"]
+    ) -> tuple[Float[Tensor, "rows width"], Float[Tensor, "vocabulary width"]]:
+        """Returns states and matrix whose product includes the bias: the states have a feature that is always 1.
+
+        A bias adds `ALIGNMENT` features, all but one of them zero.
+        """
+        if self.bias is None:
+            return rows, self.weight
+        one = rows.new_zeros(ALIGNMENT)
+        one[0] = 1
+        column = functional.pad(self.bias.unsqueeze(1), (0, ALIGNMENT - 1))
+        return torch.cat([rows, one.expand(len(rows), -1)], 1), torch.cat([self.weight, column], 1)

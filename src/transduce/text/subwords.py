@@ -34,7 +34,17 @@ from transduce.text.byte_level import (
 )
 from transduce.text.learning import MIN_SIZE, Bpe, SubwordsSpec, WordPiece, learn_tokenizer
 
-__all__ = ["BEGIN", "END", "LONGEST_WORD_IN_BYTES", "PAD", "Bpe", "Subwords", "SubwordsSpec", "WordPiece"]
+__all__ = [
+    "BEGIN",
+    "END",
+    "LONGEST_WORD_IN_BYTES",
+    "PAD",
+    "Bpe",
+    "Subwords",
+    "SubwordsSpec",
+    "WordPiece",
+    "encoding_error",
+]
 
 CACHE_SIZE = 200_000
 """Words, about, whose ids each of the two caches holds: some 100 MB in all."""
@@ -99,7 +109,7 @@ class Subwords:
         try:
             return self._encode(lines)
         except TypeError:
-            raise _encoding_error(lines) from None
+            raise encoding_error(lines) from None
 
     def _encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Encodes lines word by word; each word between spaces is encoded once and cached."""
@@ -251,7 +261,7 @@ def _make_readable(text: bytes) -> str:
     )
 
 
-def _encoding_error(lines: Sequence[str]) -> Exception:
+def encoding_error(lines: Sequence[str]) -> Exception:
     """Returns the error for lines that the library refuses."""
     for number, line in enumerate(lines, start=1):
         if not isinstance(line, str):

@@ -81,9 +81,9 @@ def largest_weight() -> int:
 class Int8Readout(nn.Module):
     """Log-probabilities of the next token from int8 products; has no loss."""
 
-    def __init__(self, weight: Float[Tensor, "vocabulary d_model"]) -> None:
+    def __init__(self, weight: Float[Tensor, "vocabulary d_model"], bias: Float[Tensor, " vocabulary"] | None) -> None:
         super().__init__()
-        self.project = Int8Linear(weight, None)
+        self.project = Int8Linear(weight, bias)
 
     def forward(self, states: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows vocabulary"]:
         """Returns log-probabilities in float32."""
@@ -126,7 +126,7 @@ def _quantised_copy(model: TranslationModel) -> TranslationModel:
             if isinstance(part, nn.Linear):
                 setattr(module, name, Int8Linear(part.weight, part.bias))
             elif isinstance(part, Readout):
-                setattr(module, name, Int8Readout(part.weight))
+                setattr(module, name, Int8Readout(part.weight, part.bias))
     return quantised
 
 

@@ -223,6 +223,8 @@ class Int8Stepper:
         ]
         self.decoder_sublayers = SublayerStack(around, model.decoder_norm)
         self.readout = Int8Linear(model.readout.weight.detach(), None)
+        bias = model.readout.bias
+        self.readout_bias: Floats | None = None if bias is None else bias.detach().numpy()
         self.max_positions = model.max_positions
 
     def start(
@@ -285,5 +287,9 @@ class Int8Stepper:
             inputs = stack.add(3 * number + 1, cross.output_projection, attended, states)
             inputs = stack.add(3 * number + 2, network.outer, network.hidden(inputs), states)
         logits = self.readout.product(torch.from_numpy(inputs.values))
-        kernels.log_softmax_rows(logits.numpy(), inputs.scales)
+        scales = inputs.scales
+        if self.readout_bias is not None:
+            kernels.scale_rows(logits.numpy(), scales, self.readout_bias)
+            scales = np.ones_like(scales)
+        kernels.log_softmax_rows(logits.numpy(), scales)
         return logits, state._replace(slots=slots, length=length + 1)
