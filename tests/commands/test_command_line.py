@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from micro_run import Moment, forked
-from transduce.commands import VERBS, main
+from transduce.commands import VERBS, main, python_name
 
 HELP = """
 import sys
@@ -28,7 +28,7 @@ for slow in ("torch", "numpy", "tokenizers", "matplotlib", "sacrebleu", "rich"):
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_command_has_a_module_with_its_function(verb):
-    function = getattr(importlib.import_module(f"transduce.commands.{verb}"), verb)
+    function = getattr(importlib.import_module(f"transduce.commands.{python_name(verb)}"), python_name(verb))
     assert inspect.isfunction(function)
     assert function.__doc__
     lines = inspect.getsource(inspect.getmodule(function)).split("\n")

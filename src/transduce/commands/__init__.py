@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import io
+import keyword
 import os
 import sys
 from pathlib import Path
@@ -27,6 +28,7 @@ VERBS = {
     "score": "Print the log-probability of each given translation.",
     "evaluate": "Translate or parse a test set and measure the result.",
     "measure": "Score any output against references; compare outputs.",
+    "import": "Make a model directory of a model of OPUS-MT, fairseq or Marian.",
     "average": "Average the weights of a run's checkpoints.",
     "draw": "Draw the attention of every layer and head, or a parse tree.",
     "info": "Show shape, parameters and arithmetic of a preset, recipe or run.",
@@ -37,6 +39,11 @@ VERBS = {
 }
 
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
+
+
+def python_name(verb: str) -> str:
+    """Returns the name of a command's module and function: the verb, with an underscore where Python reserves it."""
+    return f"{verb}_" if keyword.iskeyword(verb) else verb
 
 
 class _Commands(TyperGroup):
@@ -56,7 +63,8 @@ class _Commands(TyperGroup):
         if cmd_name not in VERBS:
             nearest = difflib.get_close_matches(cmd_name, VERBS, n=1)
             ctx.fail(f"there is no command `{cmd_name}`" + (f"; did you mean `{nearest[0]}`?" if nearest else ""))
-        function = getattr(importlib.import_module(f"transduce.commands.{cmd_name}"), cmd_name)
+        name = python_name(cmd_name)
+        function = getattr(importlib.import_module(f"transduce.commands.{name}"), name)
         info = CommandInfo(name=cmd_name, callback=with_exit_codes(function), help=VERBS[cmd_name])
         info.context_settings = HELP_OPTIONS
         return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)

@@ -14,9 +14,9 @@ __all__ = ["Config", "Weights", "parse_config"]
 
 
 class Weights(Spec):
-    """The kind of weights that `model.safetensors` holds, and the steps that they are from."""
+    """The kind of weights that `model.safetensors` holds, and the steps that they are from, none where imported."""
 
-    kind: Literal["averaged", "best", "last"]
+    kind: Literal["averaged", "best", "last", "imported"]
     steps: tuple[int, ...]
 
 

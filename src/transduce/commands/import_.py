@@ -1,0 +1,31 @@
+"""`transduce import`: makes a model directory of a model of another program."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from transduce.commands.console import say
+
+
+def import_(
+    model: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A folder with a model of OPUS-MT, of fairseq or of Marian.")
+    ],
+    *,
+    out: Annotated[Path, typer.Option(help="The model directory to write.")],
+    source_language: Annotated[
+        str | None, typer.Option(help="Code of the source language, where the folder does not state it.")
+    ] = None,
+    target_language: Annotated[
+        str | None, typer.Option(help="Code of the target language, where the folder does not state it.")
+    ] = None,
+) -> None:
+    """Makes a model directory of a model of another program; nothing of the folder is run."""
+    from transduce.exchange.import_model import import_model
+
+    config = import_model(model, out, source_language, target_language, say)
+    if config.source_language is None or config.target_language is None:
+        say("its languages are not known: `--source-language` and `--target-language` state them")
+    print(f"{out}: {config.model.d_model} features wide, {config.vocabulary.target:,} target subwords")
+    say(f"no licence was checked; {out / 'README.md'} states the files that it was read from")

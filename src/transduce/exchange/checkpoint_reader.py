@@ -1,0 +1,232 @@
+"""Reads the files that `torch.save` writes: tensors and plain data, without unpickling (see `pickle_reader`).
+
+Every size is compared with the size of the file before memory is allocated for it.
+"""
+
+import io
+import math
+import mmap
+import sys
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import torch
+from torch import Tensor
+
+from transduce.exchange.pickle_reader import Call, Global, Persistent, read_pickle
+
+__all__ = ["plain_values", "read_checkpoint"]
+
+MAX_PICKLE_BYTES = 2**28
+
+DTYPES = {
+    "FloatStorage": torch.float32,
+    "HalfStorage": torch.float16,
+    "BFloat16Storage": torch.bfloat16,
+    "DoubleStorage": torch.float64,
+    "LongStorage": torch.int64,
+    "IntStorage": torch.int32,
+    "ShortStorage": torch.int16,
+    "CharStorage": torch.int8,
+    "ByteStorage": torch.uint8,
+    "BoolStorage": torch.bool,
+}
+
+BUILTINS = ("set", "frozenset", "dict", "list", "tuple", "int", "float", "str", "bool")
+
+KNOWN = {
+    *("collections.OrderedDict", "collections.defaultdict", "collections.Counter", "argparse.Namespace"),
+    *(f"{module}.{name}" for module in ("builtins", "__builtin__") for name in BUILTINS),
+    *("typing.Any", "torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_parameter", "torch.Size"),
+    *(f"torch.{name}" for name in DTYPES),
+}
+"""Names that checkpoints have; all but the containers stay names."""
+
+RECORDS = ("omegaconf.", "fairseq.")
+"""Modules whose objects are kept as records: settings, their enumerations, and meters."""
+
+LEGACY_MAGIC = 0x1950A86A20F9469CFC6C  # the first value in files of torch before version 1.6
+
+
+Storages = dict[str, bytearray]
+"""The bytes of each storage, by key."""
+
+
+class StoredTensor(NamedTuple):
+    """A tensor as a checkpoint describes it: a part of a storage."""
+
+    storage: str
+    dtype: torch.dtype
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+Select = Callable[[Any], Any]
+"""Returns the dictionary of tensors in the value that was saved."""
+
+
+def read_checkpoint(path: Path, select: Select) -> tuple[Any, dict[str, Tensor]]:
+    """Returns the value in a file that `torch.save` wrote, and the tensors of the dictionary that `select` finds in it.
+
+    The value has records in place of tensors; no other tensors are read. Raises ValueError for any other, a damaged or
+    a hostile file.
+    """
+    with path.open("rb") as file:
+        is_zip = file.read(2) == b"PK"
+        value, storages = (_read_zip if is_zip else _read_legacy)(file, path, select)
+    return value, {
+        name: _load(tensor, storages, f"{path}: {name}") for name, tensor in _stored_tensors(select(value)).items()
+    }
+
+
+def plain_values(value: Any) -> dict[str, Any]:
+    """Returns settings, an `argparse.Namespace`, OmegaConf's containers or a dictionary, as plain values."""
+    if isinstance(value, Call):
+        content = value.state.get("_content", value.state)
+        return plain_values(content) if isinstance(content, dict) else {}
+    if not isinstance(value, dict):
+        return {}
+    return {str(key): _plain_value(inner) for key, inner in value.items()}
+
+
+def _plain_value(value: Any) -> Any:
+    """Returns a setting: the value that OmegaConf wraps, the argument of an enumeration, or the value itself."""
+    if not isinstance(value, Call):
+        return value
+    if "_val" in value.state:  # a node of OmegaConf
+        return _plain_value(value.state["_val"]) if not isinstance(value.state["_val"], Call) else None
+    if "_content" in value.state:
+        return value
+    return value.arguments[0] if len(value.arguments) == 1 else value
+
+
+def _is_known(name: Global) -> bool:
+    return str(name) in KNOWN or name.module.startswith(RECORDS)
+
+
+def _read_zip(file: BinaryIO, path: Path, select: Select) -> tuple[Any, Storages]:
+    """Reads a file of torch 1.6 or later, a zip of a pickle and of storages that are not compressed."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            entries = {entry.filename: entry for entry in archive.infolist()}
+            _check_entries(entries, path)
+            folder = next((name.partition("/")[0] for name in entries if name.endswith("/data.pkl")), None)
+            if folder is None or entries[f"{folder}/data.pkl"].file_size > MAX_PICKLE_BYTES:
+                raise ValueError(f"{path} is a zip without a checkpoint that this program can read")
+            order = archive.read(f"{folder}/byteorder") if f"{folder}/byteorder" in entries else b"little"
+            if order != sys.byteorder.encode():
+                raise ValueError(f"{path} has the byte order {order!a}; save it anew on this machine")
+            value = read_pickle(io.BytesIO(archive.read(f"{folder}/data.pkl")), _is_known, str(path))
+            keys = {tensor.storage for tensor in _stored_tensors(select(value)).values()}
+            names = {key: f"{folder}/data/{key}" for key in keys}
+            storages = {key: bytearray(archive.read(name)) for key, name in names.items() if name in entries}
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, KeyError) as error:
+        raise ValueError(f"{path} is no checkpoint, or is damaged: {error}") from None
+    return value, storages
+
+
+def _check_entries(entries: Mapping[str, zipfile.ZipInfo], path: Path) -> None:
+    """Raises ValueError for compressed entries, which torch does not write, and for sizes beyond the file's."""
+    size = path.stat().st_size
+    for name, entry in entries.items():
+        if entry.compress_type != zipfile.ZIP_STORED:
+            raise ValueError(f"{path} has the compressed entry {name!a}, and torch compresses none: save it with torch")
+        if entry.file_size > size:
+            raise ValueError(f"{path} is damaged: its entry {name!a} claims {entry.file_size:,} bytes of {size:,}")
+    if sum(entry.file_size for entry in entries.values()) > size:
+        raise ValueError(f"{path} is damaged: its entries overlap")
+
+
+def _read_legacy(file: BinaryIO, path: Path, select: Select) -> tuple[Any, Storages]:
+    """Reads a file of torch before 1.6: five pickles, then the storages in the order of the fifth."""
+    size = path.stat().st_size
+    if not size:
+        raise ValueError(f"{path} is empty")
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:  # never reads more than there is
+        if read_pickle(content, _is_known, str(path)) != LEGACY_MAGIC:
+            raise ValueError(f"{path} is no checkpoint: it does not begin as files of torch do")
+        _version, system, value, keys = (read_pickle(content, _is_known, str(path)) for _ in range(4))
+        if not isinstance(system, dict) or system.get("little_endian") is not (sys.byteorder == "little"):
+            raise ValueError(f"{path} has another byte order than this machine; save it anew here")
+        wanted = {tensor.storage for tensor in _stored_tensors(select(value)).values()}
+        item_sizes, storages = _item_sizes(value), dict[str, bytearray]()
+        for key in keys if isinstance(keys, list) else ():
+            count = int.from_bytes(content.read(8), "little", signed=True)
+            length = count * item_sizes.get(key, 1) if isinstance(key, str) else -1
+            if not 0 <= length <= size - content.tell():
+                raise ValueError(f"{path} is damaged: a storage claims {count:,} numbers")
+            if key in wanted:
+                storages[key] = bytearray(content.read(length))
+            else:
+                content.seek(length, 1)
+    return value, storages
+
+
+def _item_sizes(value: Any) -> dict[str, int]:
+    """Returns the bytes of a number of each storage that a value refers to."""
+    sizes: dict[str, int] = {}
+    pending, seen = [value], set[int]()
+    while pending:
+        inner = pending.pop()
+        if id(inner) in seen:
+            continue
+        seen.add(id(inner))
+        if isinstance(inner, Persistent):
+            key, dtype = _storage(inner)
+            sizes[key] = dtype.itemsize
+        elif isinstance(inner, dict):
+            pending += inner.values()
+        elif isinstance(inner, Call):
+            pending += [*inner.arguments, inner.state]
+        elif isinstance(inner, list | tuple):
+            pending += inner
+    return sizes
+
+
+def _stored_tensors(value: Any) -> dict[str, StoredTensor]:
+    """Returns the tensors of a dictionary, by name; raises ValueError where it is no dictionary of tensors."""
+    if not isinstance(value, dict):
+        raise ValueError("it holds no dictionary of tensors")
+    tensors = {str(name): _stored_tensor(inner) for name, inner in value.items()}
+    return {name: tensor for name, tensor in tensors.items() if tensor is not None}
+
+
+def _stored_tensor(value: Any) -> StoredTensor | None:
+    """Returns the tensor that a call describes, within a parameter or alone; None where the value is no tensor."""
+    match value:
+        case Call(Global("torch._utils", "_rebuild_parameter"), (inner, *_)):
+            value = inner
+    match value:
+        case Call(Global("torch._utils", "_rebuild_tensor_v2"), arguments):
+            match arguments:
+                case (Persistent() as storage, int(offset), tuple(shape), tuple(strides), *_):
+                    return StoredTensor(*_storage(storage), offset, shape, strides)
+            raise ValueError("a tensor is described in a way that torch does not")
+    return None
+
+
+def _storage(value: Persistent) -> tuple[str, torch.dtype]:
+    """Returns the key and the dtype of a storage."""
+    match value.reference:
+        case ("storage", Global("torch", name), str(key), *_) if name in DTYPES:
+            return key, DTYPES[name]
+    raise ValueError("a storage of a tensor is described in a way that torch does not")
+
+
+def _load(stored: StoredTensor, storages: Storages, place: str) -> Tensor:
+    """Returns a copy of a tensor; raises ValueError where it reaches beyond its storage."""
+    content = storages.get(stored.storage, bytearray())
+    available = len(content) // stored.dtype.itemsize
+    sizes = [stored.offset, *stored.shape, *stored.strides]
+    is_sane = len(stored.shape) == len(stored.strides) <= 8 and all(type(n) is int and 0 <= n < 2**48 for n in sizes)
+    count = math.prod(stored.shape) if is_sane else -1
+    last = stored.offset + sum((size - 1) * stride for size, stride in zip(stored.shape, stored.strides))
+    if not is_sane or count > available or (count and last >= available):
+        raise ValueError(f"{place} is damaged: the tensor reaches beyond its {available:,} stored numbers")
+    if not count:
+        return torch.empty(stored.shape, dtype=stored.dtype)
+    numbers = torch.frombuffer(content, dtype=stored.dtype, count=available)
+    return numbers.as_strided(stored.shape, stored.strides, stored.offset).clone()

@@ -1,0 +1,268 @@
+"""Imports `transformer` checkpoints of fairseq."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from transduce.exchange.checkpoint_reader import plain_values, read_checkpoint
+from transduce.exchange.imported_model import (
+    ForeignTensors,
+    ImportedModel,
+    build_spec,
+    nearest_decoding,
+    refuse_settings,
+    shared_number,
+)
+from transduce.exchange.layer_tensors import take_layers
+from transduce.exchange.token_rows import ForeignVocabulary, TokenRows
+from transduce.model import Vocabulary
+from transduce.storage.regular_files import read_regular_file
+from transduce.text.token_vocabulary import TokenVocabulary
+
+__all__ = ["is_fairseq", "read_fairseq"]
+
+PREFERRED = ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt")
+CODES = ("bpecodes", "code", "codes", "bpe.codes")
+PIECES = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "spm.bpe.model")
+SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")  # the first four ids of every dictionary
+PAD, END, FIRST_POSITION = 1, 2, 2  # decoding begins with the end symbol; positions count from the pad's id on
+BEAM, EXPONENT = 5, 1.0  # fairseq's defaults
+NO_WEIGHTS = ("version", "embed_positions._float_tensor")  # of each side of a checkpoint
+
+ALLOWED: dict[str, tuple[Any, ...]] = {
+    "activation_fn": ("relu", "gelu", "swish"),
+    "adaptive_input": (False,),
+    "adaptive_softmax_cutoff": (None,),
+    "base_layers": (0,),
+    "character_embeddings": (False,),
+    "cross_self_attention": (False,),
+    "layernorm_embedding": (False,),
+    "no_cross_attention": (False,),
+    "no_decoder_final_norm": (False,),
+    "no_scale_embedding": (False,),
+    "no_token_positional_embeddings": (False,),
+    "scale_attn": (False,),
+    "scale_fc": (False,),
+    "scale_heads": (False,),
+    "scale_resids": (False,),
+    **dict.fromkeys(("share_all_embeddings", "share_decoder_input_output_embed"), (False, True)),
+    **dict.fromkeys(("encoder_normalize_before", "decoder_normalize_before"), (False, True)),
+    **dict.fromkeys(("encoder_learned_pos", "decoder_learned_pos"), (False, True)),
+}
+
+PAIRS = (("encoder_normalize_before", "decoder_normalize_before"), ("encoder_learned_pos", "decoder_learned_pos"))
+
+
+def is_fairseq(directory: Path) -> bool:
+    """Returns whether a folder holds checkpoints and dictionaries of fairseq."""
+    return any(directory.glob("*.pt")) and any(directory.glob("dict.*.txt"))
+
+
+def read_fairseq(directory: Path, languages: tuple[str | None, str | None]) -> ImportedModel:
+    """Reads the model; `languages`, where given, choose the dictionaries.
+
+    Raises ValueError for what it cannot represent, and for missing or damaged files.
+    """
+    path = _checkpoint(directory)
+    value, loaded = read_checkpoint(path, _weights)
+    settings, place = _settings(value), str(path)
+    _check(settings, place)
+    source_language, target_language = _languages(directory, settings, languages)
+    dictionaries = [f"dict.{language}.txt" for language in (source_language, target_language)]
+    source, target = (_vocabulary(directory / name) for name in dictionaries)
+    if settings.get("share_all_embeddings") and source.names != target.names:
+        raise ValueError(f"{directory}: `share_all_embeddings` is True, and {' and '.join(dictionaries)} differ")
+    tensors = ForeignTensors(loaded, place)
+    tensors.drop(f"{side}.{name}" for side in ("encoder", "decoder") for name in NO_WEIGHTS)
+    sizes = _sizes(settings, place)
+    weights, parts = _take_tables(tensors, settings, source, target)
+    model = build_spec(settings, sizes, parts, place)
+    weights |= take_layers(tensors, model, "")
+    tensors.finish()
+    sides, subword_file = _subwords(directory, source, target, (source_language, target_language))
+    return ImportedModel(
+        model,
+        Vocabulary(source=sides[0].size, target=sides[1].size),
+        weights,
+        *sides,
+        nearest_decoding(BEAM, EXPONENT, place),
+        (source_language, target_language),
+        "a `transformer` checkpoint of fairseq",
+        tuple(dict.fromkeys([path.name, *dictionaries, subword_file])),
+    )
+
+
+def _checkpoint(directory: Path) -> Path:
+    """Returns the checkpoint of a folder; raises ValueError where it has several and none is preferred."""
+    names = sorted(path.name for path in directory.glob("*.pt"))
+    chosen = next((name for name in PREFERRED if name in names), None)
+    if chosen is None and len(names) > 1:
+        raise ValueError(f"{directory} has several checkpoints, {', '.join(names)}: leave one, or name it model.pt")
+    return directory / (chosen or names[0])
+
+
+def _weights(value: Any) -> Any:
+    """Returns the weights in the value of a checkpoint."""
+    if not isinstance(value, dict) or "model" not in value:
+        raise ValueError("it holds no `model`, as checkpoints of fairseq do")
+    return value["model"]
+
+
+def _settings(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a checkpoint: `args`, or `model` and `task` of `cfg` in later versions."""
+    settings = plain_values(value.get("args"))
+    config = plain_values(value.get("cfg"))
+    for section in ("task", "model"):
+        settings |= plain_values(config.get(section))
+    return settings
+
+
+def _check(settings: Mapping[str, Any], place: str) -> None:
+    """Raises ValueError with the first setting that this program cannot represent."""
+    architecture = settings.get("arch", settings.get("_name", "transformer"))
+    if not isinstance(architecture, str) or not architecture.startswith("transformer") or "lm" in architecture:
+        raise ValueError(f"{place}: `arch` is {architecture!r}; only a `transformer` can be imported")
+    refuse_settings(settings, ALLOWED, place)
+    for first, second in PAIRS:
+        if bool(settings.get(first)) != bool(settings.get(second)):
+            raise ValueError(
+                f"{place}: `{first}` is {settings.get(first)!r} and `{second}` is {settings.get(second)!r}, and a "
+                "model of transduce has one value for both"
+            )
+
+
+def _sizes(settings: Mapping[str, Any], place: str) -> dict[str, int]:
+    """Returns the sizes that `build_spec` needs."""
+    widths = ["encoder_embed_dim", "decoder_embed_dim"]
+    widths += [name for name in ("decoder_input_dim", "decoder_output_dim") if settings.get(name) is not None]
+    return {
+        "d_model": shared_number(settings, widths, place),
+        "d_ff": shared_number(settings, ["encoder_ffn_embed_dim", "decoder_ffn_embed_dim"], place),
+        "heads": shared_number(settings, ["encoder_attention_heads", "decoder_attention_heads"], place),
+        "encoder_layers": shared_number(settings, ["encoder_layers"], place),
+        "decoder_layers": shared_number(settings, ["decoder_layers"], place),
+    }
+
+
+def _languages(
+    directory: Path, settings: Mapping[str, Any], languages: tuple[str | None, str | None]
+) -> tuple[str, str]:
+    """Returns the languages, given or of the settings, for which there are dictionaries."""
+    source, target = (
+        given or settings.get(name) for given, name in zip(languages, ("source_lang", "target_lang"), strict=True)
+    )
+    found = sorted(path.name.removeprefix("dict.").removesuffix(".txt") for path in directory.glob("dict.*.txt"))
+    for language, option in ((source, "--source-language"), (target, "--target-language")):
+        if language not in found:
+            raise ValueError(
+                f"{directory} has dictionaries for {', '.join(found)}, and the language is {language!r}: name it with "
+                f"`{option}`"
+            )
+    return str(source), str(target)
+
+
+def _vocabulary(path: Path) -> ForeignVocabulary:
+    """Returns the vocabulary of a dictionary: a token and its count on each line, after four symbols."""
+    tokens = [line.rstrip().removesuffix(" #fairseq:overwrite").rsplit(" ", 1)[0] for line in _lines(path)]
+    ids = {token: row for row, token in enumerate((*SYMBOLS, *tokens))}
+    if len(ids) < len(tokens) + len(SYMBOLS):
+        raise ValueError(f"{path} has a token twice, or one of the symbols {', '.join(SYMBOLS)}")
+    rows = TokenRows.of(len(ids), pad=PAD, begin=END, end=END, place=str(path))
+    return ForeignVocabulary.of(rows, ids, "<unk>", str(path))
+
+
+def _lines(path: Path) -> list[str]:
+    """Returns the lines of a text file that are not empty; raises ValueError for one that is not UTF-8."""
+    try:
+        text = read_regular_file(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no UTF-8: {error}") from None
+    return [line.removesuffix("\r") for line in text.split("\n") if line.strip()]
+
+
+def _take_tables(
+    tensors: ForeignTensors, settings: Mapping[str, Any], source: ForeignVocabulary, target: ForeignVocabulary
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Takes embeddings, readout and positions; returns them and what they say about the spec."""
+    d_model, names = settings["encoder_embed_dim"], ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+    shared = bool(settings.get("share_all_embeddings"))
+    tied = shared or bool(settings.get("share_decoder_input_output_embed"))
+    sizes = tuple(len(side.names) for side in (source, target))
+    output = [name for name in ("decoder.output_projection.weight", "decoder.embed_out") if name in tensors]
+    tied_output = output if tied else []
+    if shared:
+        both = tensors.take_equal([*names, *tied_output], sizes[0], d_model)
+        weights = {"source_embedding.weight": source.rows.matrix(both)}
+    else:
+        weights = {
+            "source_embedding.weight": source.rows.matrix(tensors.take(names[0], sizes[0], d_model)),
+            "target_embedding.weight": target.rows.matrix(
+                tensors.take_equal([names[1], *tied_output], sizes[1], d_model)
+            ),
+        }
+    if not tied:
+        matrix = tensors.take_equal(output or ["decoder.output_projection.weight"], sizes[1], d_model)
+        weights["readout.weight"] = target.rows.matrix(matrix)
+    weights["readout.bias"] = target.rows.bias(None)
+    positions: dict[str, Any] = {"kind": "sinusoidal", "layout": "halves", "first": FIRST_POSITION}
+    if settings.get("encoder_learned_pos"):
+        tables = _learned_positions(tensors, d_model)
+        positions = {"kind": "learned", "max_positions": len(next(iter(tables.values())))}
+        weights |= tables
+    return weights, {
+        "activation": settings.get("activation_fn", "relu"),
+        "embeddings": "shared" if shared else "separate",
+        "readout": {"kind": "tied" if tied else "separate", "bias": True},
+        "positions": positions,
+        "norm": "pre" if settings.get("encoder_normalize_before") else "post",
+    }
+
+
+def _learned_positions(tensors: ForeignTensors, d_model: int) -> dict[str, Tensor]:
+    """Returns the tables of learned positions without the rows of pad and before, as many rows as both sides have."""
+    names = {"source": "encoder.embed_positions.weight", "target": "decoder.embed_positions.weight"}
+    rows = {side: tensors.shape(name)[0] for side, name in names.items()}
+    longest = min(rows.values())
+    return {
+        f"{side}_embedding.positions.weight": tensors.take(name, rows[side], d_model)[FIRST_POSITION:longest].clone()
+        for side, name in names.items()
+    }
+
+
+def _subwords(
+    directory: Path, source: ForeignVocabulary, target: ForeignVocabulary, languages: tuple[str, str]
+) -> tuple[tuple[TokenVocabulary, TokenVocabulary], str]:
+    """Returns the subwords of both sides, and the name of the file with merges or pieces."""
+    if name := _first_file(directory, PIECES):
+        model = read_regular_file(directory / name)
+        return (source.sentence_pieces(model), target.sentence_pieces(model)), name
+    if name := _first_file(directory, CODES):
+        merges = _merges(directory / name)
+        return (source.moses_bpe(merges, languages[0]), target.moses_bpe(merges, languages[1])), name
+    raise ValueError(
+        f"{directory} has no subwords: put the merges there as `{CODES[0]}`, or the SentencePiece model as "
+        f"`{PIECES[0]}`"
+    )
+
+
+def _first_file(directory: Path, names: Iterable[str]) -> str | None:
+    """Returns the first of the names that a file of the folder has."""
+    return next((name for name in names if (directory / name).is_file()), None)
+
+
+def _merges(path: Path) -> tuple[tuple[str, str], ...]:
+    """Returns the merges of a file of subword-nmt, version 0.2, or of fastBPE, which adds a count to each line."""
+    lines = _lines(path)
+    if lines and lines[0].startswith("#version:"):
+        version, *lines = lines
+        if version.removeprefix("#version:").strip() != "0.2":
+            raise ValueError(f"{path} has `{version}`; only merges of version 0.2 can be imported")
+    parts = [line.split(" ") for line in lines]
+    if wrong := [line for line, part in zip(lines, parts, strict=True) if len(part) not in (2, 3)]:
+        raise ValueError(f"{path}: {wrong[0]!a} is no merge of two symbols")
+    merges = tuple((part[0], part[1]) for part in parts)
+    if any("</w>" in merge for merge in merges):
+        raise ValueError(f"{path} has merges of version 0.1 of subword-nmt; only version 0.2 can be imported")
+    return merges

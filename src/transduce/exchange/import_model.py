@@ -1,0 +1,96 @@
+"""Imports a model of another program as a model directory."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from transduce.exchange.fairseq import is_fairseq, read_fairseq
+from transduce.exchange.imported_model import ImportedModel
+from transduce.exchange.marian_npz import is_marian, read_marian
+from transduce.exchange.opus_mt import is_opus_mt, read_opus_mt
+from transduce.model import build_without_weights
+from transduce.model_directory import CARD, Config, Model, Weights, write_model
+from transduce.storage.checksums import checksums_of_files
+
+__all__ = ["import_model"]
+
+
+def import_model(
+    directory: Path,
+    out: Path,
+    source_language: str | None = None,
+    target_language: str | None = None,
+    say: Callable[[str], None] = print,
+) -> Config:
+    """Writes the model directory `out` with the model in `directory`, whose content tells its format.
+
+    The languages replace those that the model states. Raises ValueError where `out` is not empty, where the folder
+    holds no model of a known format, where a setting cannot be represented, and for missing or damaged files. Nothing
+    is written then.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"{out} is not empty: choose another directory for --out")
+    if not directory.is_dir():
+        raise ValueError(f"{directory} is no folder; name one with a model of OPUS-MT, fairseq or Marian")
+    imported = _read(directory, source_language, target_language)
+    say(f"{directory} holds {imported.origin}")
+    _check_weights(imported, directory)
+    languages = source_language or imported.languages[0], target_language or imported.languages[1]
+    config = Config(
+        model=imported.model,
+        vocabulary=imported.vocabulary,
+        source_language=languages[0],
+        target_language=languages[1],
+        decoding=imported.decoding,
+        weights=Weights(kind="imported", steps=()),
+    )
+    sides = imported.source, imported.target
+    write_model(out, config, imported.weights, sides, {CARD: _card(directory, imported, config)})
+    Model.read(out)  # raises where the model is not as it was written
+    return config
+
+
+def _read(directory: Path, source_language: str | None, target_language: str | None) -> ImportedModel:
+    """Reads the model in a folder by the reader of its format."""
+    if is_opus_mt(directory):
+        return read_opus_mt(directory)
+    if is_fairseq(directory):
+        return read_fairseq(directory, (source_language, target_language))
+    if is_marian(directory):
+        return read_marian(directory)
+    raise ValueError(
+        f"{directory} holds no model that can be imported: a folder of OPUS-MT has config.json with model.safetensors "
+        "or pytorch_model.bin, one of fairseq a checkpoint .pt with dict.LANGUAGE.txt, one of Marian a .npz"
+    )
+
+
+def _check_weights(imported: ImportedModel, directory: Path) -> None:
+    """Raises ValueError where the weights are not those of the spec."""
+    built = build_without_weights(imported.model, imported.vocabulary)
+    expected = {name: tuple(parameter.shape) for name, parameter in built.named_parameters()}
+    found = {name: tuple(tensor.shape) for name, tensor in imported.weights.items()}
+    if expected != found:
+        names = sorted(name for name in {**expected, **found} if expected.get(name) != found.get(name))
+        raise ValueError(f"{directory}: the weights do not fit the settings: {', '.join(names[:5])}")
+
+
+def _card(directory: Path, imported: ImportedModel, config: Config) -> str:
+    """Returns the model card, which states the files that the model was read from."""
+    source, target = config.source_language or "source", config.target_language or "target"
+    checksums = checksums_of_files(directory / name for name in imported.files)
+    rows = "\n".join(f"| `{name}` | {entry['bytes']:,} | `{entry['sha256']}` |" for name, entry in checksums.items())
+    return f"""# {source} → {target}
+
+A Transformer, {config.model.d_model} features wide, with {config.vocabulary.source:,} source and
+{config.vocabulary.target:,} target subwords, imported by `transduce import` from {imported.origin}. It was not trained
+here and not measured here.
+
+| file of `{directory.resolve().name}` | bytes | SHA-256 |
+|---|---|---|
+{rows}
+
+**No licence was checked.** The licence, the training data and the limits of the model are those of its origin; find
+them there before you use or pass on this model, and say them here.
+
+    transduce translate DIRECTORY input.txt
+    transduce evaluate DIRECTORY --source input.txt --reference translated.txt
+"""

@@ -1,0 +1,158 @@
+"""What every importer returns, and what importers share: checks of foreign settings and tensors, rows of tokens."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from transduce.model import Transformer, Vocabulary
+from transduce.search import Decoding
+from transduce.settings import validated
+from transduce.text.token_vocabulary import TokenVocabulary
+
+__all__ = ["ForeignTensors", "ImportedModel", "build_spec", "nearest_decoding", "refuse_settings", "shared_number"]
+
+
+MAX_SIZE = 2**24  # of a setting: more than any model has
+
+
+class ImportedModel(NamedTuple):
+    """A model of another program as this program holds it."""
+
+    model: Transformer
+    vocabulary: Vocabulary
+    weights: dict[str, Tensor]
+    source: TokenVocabulary
+    target: TokenVocabulary
+    decoding: Decoding
+    languages: tuple[str | None, str | None]
+    origin: str  # the name of the format, for the card
+    files: tuple[str, ...]  # that the model was read from
+
+
+def shared_number(settings: Mapping[str, Any], names: Sequence[str], place: str) -> int:
+    """Returns the positive whole number that the settings `names` share; raises ValueError where they differ."""
+    values = [settings.get(name) for name in names]
+    for name, value in zip(names, values, strict=True):
+        if type(value) is not int or not 0 < value < MAX_SIZE:
+            raise ValueError(f"{place}: `{name}` is {value!r}, and must be a whole number from 1")
+        if value != values[0]:
+            raise ValueError(
+                f"{place}: `{names[0]}` is {values[0]!r} and `{name}` is {value!r}, and a model of transduce has one "
+                "value for both"
+            )
+    return int(values[0] or 0)
+
+
+def refuse_settings(settings: Mapping[str, Any], allowed: Mapping[str, Collection[Any]], place: str) -> None:
+    """Raises ValueError with the name and the value of the first setting that this program cannot represent.
+
+    `allowed` has for each setting the values that it may have; a setting that is missing has the first of them.
+    """
+    for name, values in allowed.items():
+        value = settings.get(name, next(iter(values)))
+        if value not in values:
+            possible = " or ".join(map(repr, values))
+            raise ValueError(
+                f"{place}: `{name}` is {value!r}, which a model of transduce cannot represent; it must be {possible}"
+            )
+
+
+class ForeignTensors:
+    """Tensors of a file by name, each of which is taken once; `finish` raises for those that nothing took."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], place: str) -> None:
+        self._tensors, self._place = dict(tensors), place
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Returns the shape of a tensor, and leaves it; raises ValueError where it is missing."""
+        return tuple(self._existing(name).shape)
+
+    def take(self, name: str, *shape: int) -> Tensor:
+        """Returns a tensor in float32; raises ValueError where it is missing, has another shape or no numbers."""
+        tensor = self._existing(name)
+        del self._tensors[name]
+        if tuple(tensor.shape) != shape or not tensor.is_floating_point():
+            found = f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
+            raise ValueError(
+                f"{self._place}: {name} is {found}, and the settings ask for {shape} floating-point numbers"
+            )
+        if not tensor.isfinite().all():
+            raise ValueError(f"{self._place}: {name} has numbers that are infinite or NaN")
+        return tensor.to(torch.float32, copy=True).contiguous()
+
+    def take_equal(self, names: Iterable[str], *shape: int) -> Tensor:
+        """Returns the tensor that the file has under one or several of `names`; raises where two of them differ."""
+        present = [name for name in names if name in self] or [next(iter(names))]
+        first, *others = (self.take(name, *shape) for name in present)
+        for name, other in zip(present[1:], others, strict=True):
+            if not torch.equal(first, other):
+                raise ValueError(f"{self._place}: {present[0]} and {name} differ, and the settings tie them")
+        return first
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Drops tensors that no model needs, where the file has them."""
+        for name in names:
+            self._tensors.pop(name, None)
+
+    def finish(self) -> None:
+        """Raises ValueError where a tensor was not taken: the model has a part that the settings do not tell of."""
+        if self._tensors:
+            names = ", ".join(sorted(self._tensors)[:5])
+            raise ValueError(f"{self._place} has weights that no part of a model of transduce has: {names}")
+
+    def _existing(self, name: str) -> Tensor:
+        if name not in self._tensors:
+            raise ValueError(f"{self._place} lacks the weights {name}")
+        return self._tensors[name]
+
+
+def nearest_decoding(beam: Any, exponent: Any, place: str) -> Decoding:
+    """Returns the decoding nearest to one that divides the log-probability by length^exponent.
+
+    Marian, fairseq and Hugging Face divide so; this program divides by ((5 + length) / 6)^α. Both grow equally fast at
+    20 tokens where α = 1.25 · exponent. Raises ValueError with `place` for values out of range.
+    """
+    is_number = isinstance(exponent, int | float)
+    values = {"beam": beam, "length_penalty": round(1.25 * exponent, 4) if is_number else exponent}
+    return validated(Decoding, values, place=place)
+
+
+def build_spec(
+    settings: Mapping[str, Any], sizes: Mapping[str, int], parts: Mapping[str, Any], place: str
+) -> Transformer:
+    """Returns the spec of an imported Transformer.
+
+    `settings` are the foreign ones, read for dropout alone; `sizes` are d_model, d_ff, heads and the layers of both
+    sides; `parts` are the other keys of the spec, and `activation`. Raises ValueError with `place`.
+    """
+    d_model, heads = sizes["d_model"], sizes["heads"]
+    if d_model % heads:
+        raise ValueError(f"{place}: {heads} heads do not divide a width of {d_model}")
+    width = d_model // heads
+    attention = {"kind": "attention", "heads": heads, "d_k": width, "d_v": width, "bias": True}
+    attention["dropout"] = _dropout(settings, "attention_dropout", "transformer-dropout-attention")
+    network = {"kind": "feed_forward", "d_ff": sizes["d_ff"], "activation": parts["activation"]}
+    network["dropout"] = _dropout(settings, "activation_dropout", "relu_dropout", "transformer-dropout-ffn")
+    values = {
+        "kind": "transformer",
+        "d_model": d_model,
+        "encoder_layers": sizes["encoder_layers"],
+        "decoder_layers": sizes["decoder_layers"],
+        "mixer": attention,
+        "cross": attention,
+        "feed_forward": network,
+        "dropout": _dropout(settings, "dropout", "transformer-dropout"),
+        **{key: value for key, value in parts.items() if key != "activation"},
+    }
+    return validated(Transformer, values, place=place)
+
+
+def _dropout(settings: Mapping[str, Any], *names: str) -> float:
+    """Returns the first dropout that the settings have; 0 where they have none."""
+    values = (settings.get(name) for name in names)
+    return next((float(value) for value in values if isinstance(value, int | float) and value), 0.0)

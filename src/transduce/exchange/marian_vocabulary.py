@@ -1,0 +1,76 @@
+"""The vocabularies of Marian's models: a YAML file of tokens and ids, or a SentencePiece model."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from transduce.exchange.token_rows import ForeignVocabulary, TokenRows
+from transduce.storage.regular_files import read_regular_file
+from transduce.text.sentence_pieces import pieces_of_model
+
+__all__ = ["piece_file", "read_vocabulary", "vocabulary_files"]
+
+NAME = re.compile(r'^("(?:[^"\\]|\\.)*"|\'(?:[^\']|\'\')*\'|.+?)\s*:\s*(\d+)\s*$')
+"""A token, in quotes or not, and its id."""
+
+
+def vocabulary_files(directory: Path, named: Any) -> tuple[Path, Path]:
+    """Returns the vocabularies of source and target: those that decoder.yml names, or the only one of the folder."""
+    names = [Path(str(name)).name for name in named] if isinstance(named, list) else []
+    if not names:
+        names = [path.name for path in sorted(directory.glob("*.yml")) if path.name != "decoder.yml"]
+        names = names or sorted(path.name for path in directory.glob("*.spm"))
+        names = names * 2 if len(names) == 1 else names
+    if len(names) != 2:
+        raise ValueError(f"{directory} has the vocabularies {names}: name that of source and target in decoder.yml")
+    return directory / names[0], directory / names[1]
+
+
+def read_vocabulary(path: Path, size: int) -> ForeignVocabulary:
+    """Returns the vocabulary of a file, for a model with `size` rows; it has no pad and no begin symbol."""
+    if path.suffix == ".spm":
+        pieces = pieces_of_model(read_regular_file(path), str(path))
+        ids = {piece: row for row, piece in enumerate(pieces)}
+    else:
+        ids = _token_lines(path)
+    if "</s>" not in ids:
+        raise ValueError(f"{path} lacks the token </s>")
+    rows = TokenRows.of(size, pad=None, begin=ids["</s>"], end=ids["</s>"], place=str(path))
+    return ForeignVocabulary.of(rows, ids, "<unk>", str(path))
+
+
+def _token_lines(path: Path) -> dict[str, int]:
+    """Reads a vocabulary in YAML as Marian writes it: a token and its id on each line, the token in quotes or not."""
+    ids: dict[str, int] = {}
+    for number, line in enumerate(read_regular_file(path).split(b"\n"), start=1):
+        try:
+            text = line.decode("utf-8").strip()
+            if not text or text == "---":
+                continue
+            match = NAME.match(text)
+            token = _unquoted(match[1]) if match else None
+        except ValueError:
+            match = token = None
+        if match is None or token is None or token in ids:
+            raise ValueError(f"{path}, line {number}: this is no token with an id, or the token is there twice")
+        ids[token] = int(match[2])
+    return ids
+
+
+def _unquoted(token: str) -> str:
+    """Returns a token without YAML's quotation marks; raises ValueError for a wrong escape."""
+    if token.startswith('"'):
+        unquoted: str = json.loads(token)
+        return unquoted
+    return token[1:-1].replace("''", "'") if token.startswith("'") and len(token) > 1 else token
+
+
+def piece_file(directory: Path, vocabulary: Path, side: str) -> Path:
+    """Returns the SentencePiece model of a side: the vocabulary itself, or `source.spm` and `target.spm`."""
+    path = vocabulary if vocabulary.suffix == ".spm" else directory / f"{side}.spm"
+    if not path.is_file():
+        raise ValueError(
+            f"{directory} has no {path.name}: models whose text is split by other programs are not imported"
+        )
+    return path

@@ -1,0 +1,242 @@
+"""Imports models in Hugging Face's Marian format, in which the models of OPUS-MT are published."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from transduce.exchange.checkpoint_reader import read_checkpoint
+from transduce.exchange.imported_model import (
+    ForeignTensors,
+    ImportedModel,
+    build_spec,
+    nearest_decoding,
+    refuse_settings,
+    shared_number,
+)
+from transduce.exchange.layer_tensors import take_layers
+from transduce.exchange.token_rows import ForeignVocabulary, TokenRows
+from transduce.model import Vocabulary
+from transduce.model.positions import sinusoids
+from transduce.search import Decoding
+from transduce.settings import parse_json
+from transduce.storage.regular_files import read_regular_file
+
+__all__ = ["is_opus_mt", "read_opus_mt"]
+
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+
+# The defaults of transformers, for settings that a config.json leaves out.
+DEFAULTS: dict[str, Any] = {
+    "d_model": 1024,
+    "encoder_layers": 12,
+    "decoder_layers": 12,
+    "encoder_ffn_dim": 4096,
+    "decoder_ffn_dim": 4096,
+    "encoder_attention_heads": 16,
+    "decoder_attention_heads": 16,
+    "vocab_size": 58101,
+    "activation_function": "gelu",
+    "dropout": 0.1,
+    "attention_dropout": 0.0,
+    "activation_dropout": 0.0,
+    "scale_embedding": False,
+    "decoder_start_token_id": 58100,
+    "eos_token_id": 0,
+    "share_encoder_decoder_embeddings": True,
+    "tie_word_embeddings": True,
+}
+
+ALLOWED: dict[str, tuple[Any, ...]] = {
+    "scale_embedding": (True,),
+    "activation_function": ("relu", "gelu", "swish", "silu"),
+    "normalize_before": (False,),
+    "normalize_embedding": (False,),
+    "add_final_layer_norm": (False,),
+    "static_position_embeddings": (True,),
+    "share_encoder_decoder_embeddings": (True, False),
+    "tie_word_embeddings": (True, False),
+}
+
+NAME = re.compile(r"opus-mt-(?:tc-(?:base|big)-)?([a-zA-Z]+)-([a-zA-Z]+)$")
+MAX_CONFIG_BYTES = 2**24
+
+
+class _Tables(NamedTuple):
+    """Weights, and what they say about the spec."""
+
+    weights: dict[str, Tensor]
+    parts: dict[str, Any]
+
+
+def is_opus_mt(directory: Path) -> bool:
+    """Returns whether a folder holds a model in Hugging Face's format, of any architecture."""
+    return (directory / "config.json").is_file() and any((directory / name).is_file() for name in WEIGHTS)
+
+
+def read_opus_mt(directory: Path) -> ImportedModel:
+    """Reads the model; raises ValueError for what it cannot represent, and for missing or damaged files."""
+    place = str(directory / "config.json")
+    config = _read_json(directory / "config.json")
+    if config.get("model_type") != "marian":
+        raise ValueError(f"{place}: `model_type` is {config.get('model_type')!r}; only 'marian' can be imported")
+    settings = {**DEFAULTS, **config}
+    refuse_settings(settings, ALLOWED, place)
+    sizes = _sizes(settings, place)
+    weights_name = next(name for name in WEIGHTS if (directory / name).is_file())
+    tensors = ForeignTensors(_read_tensors(directory / weights_name), str(directory / weights_name))
+    source, target = _vocabularies(directory, settings, place)
+    tables = _take_tables(tensors, settings, source.rows, target.rows)
+    model = build_spec(settings, sizes, tables.parts, place)
+    weights = tables.weights | take_layers(tensors, model, "model.")
+    tensors.finish()
+    source_side = source.sentence_pieces(read_regular_file(directory / "source.spm"))
+    target_side = target.sentence_pieces(read_regular_file(directory / "target.spm"))
+    files = ("config.json", weights_name, "vocab.json", "target_vocab.json", "source.spm", "target.spm")
+    return ImportedModel(
+        model,
+        Vocabulary(source=source_side.size, target=target_side.size),
+        weights,
+        source_side,
+        target_side,
+        _decoding(directory, settings),
+        _languages(directory, settings),
+        "a model in Hugging Face's Marian format",
+        tuple(name for name in files if (directory / name).is_file()),
+    )
+
+
+def _sizes(settings: Mapping[str, Any], place: str) -> dict[str, int]:
+    """Returns the sizes that `build_spec` needs."""
+    return {
+        "d_model": shared_number(settings, ["d_model"], place),
+        "d_ff": shared_number(settings, ["encoder_ffn_dim", "decoder_ffn_dim"], place),
+        "heads": shared_number(settings, ["encoder_attention_heads", "decoder_attention_heads"], place),
+        "encoder_layers": shared_number(settings, ["encoder_layers"], place),
+        "decoder_layers": shared_number(settings, ["decoder_layers"], place),
+    }
+
+
+def _vocabularies(
+    directory: Path, settings: Mapping[str, Any], place: str
+) -> tuple[ForeignVocabulary, ForeignVocabulary]:
+    """Returns the vocabularies of source and target: of one file, or of a second one for the target."""
+    size = shared_number(settings, ["vocab_size"], place)
+    target_size = size if settings.get("decoder_vocab_size") is None else settings["decoder_vocab_size"]
+    target_file = directory / "target_vocab.json"
+    path = directory / "vocab.json"
+    if settings["share_encoder_decoder_embeddings"] or not target_file.is_file():
+        vocabulary = _vocabulary(path, size, settings)
+        return vocabulary, vocabulary
+    shared_number({"decoder_vocab_size": target_size}, ["decoder_vocab_size"], place)
+    return _vocabulary(path, size, {}), _vocabulary(target_file, target_size, settings)
+
+
+def _vocabulary(path: Path, size: int, settings: Mapping[str, Any]) -> ForeignVocabulary:
+    """Returns the vocabulary of a file with `size` rows; `settings` have the ids of the symbols where they decode."""
+    ids = _read_json(path)
+    for symbol in ("</s>", "<unk>", "<pad>"):
+        if type(ids.get(symbol)) is not int:
+            raise ValueError(f"{path} lacks the token {symbol}")
+    pad, end = ids["<pad>"], ids["</s>"]
+    for name, token in (("pad_token_id", pad), ("eos_token_id", end)):
+        if settings.get(name, token) != token:
+            raise ValueError(f"{path} has the id {token} where `{name}` of config.json is {settings[name]!r}")
+    begin = settings.get("decoder_start_token_id", pad)
+    if type(begin) is not int:
+        raise ValueError(f"{path.parent / 'config.json'}: `decoder_start_token_id` is {begin!r}, and must be a number")
+    rows = TokenRows.of(size, pad=pad, begin=begin, end=end, place=str(path))
+    return ForeignVocabulary.of(rows, ids, "<unk>", str(path))
+
+
+def _take_tables(tensors: ForeignTensors, settings: Mapping[str, Any], source: TokenRows, target: TokenRows) -> _Tables:
+    """Takes embeddings, readout and positions."""
+    d_model, sizes = settings["d_model"], (len(source.rows), len(target.rows))
+    shared, tied = settings["share_encoder_decoder_embeddings"], settings["tie_word_embeddings"]
+    names = ["model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"]
+    output = ["lm_head.weight"] if tied else []
+    # A TokenRows has one row more for each copy, which the foreign matrix lacks.
+    source_rows, target_rows = (size - len(side.copies) for size, side in zip(sizes, (source, target), strict=True))
+    if shared:
+        weights = {
+            "source_embedding.weight": source.matrix(tensors.take_equal([*names, *output], source_rows, d_model))
+        }
+    else:
+        weights = {
+            "source_embedding.weight": source.matrix(tensors.take(names[1], source_rows, d_model)),
+            "target_embedding.weight": target.matrix(tensors.take_equal([names[2], *output], target_rows, d_model)),
+        }
+    if not tied:
+        weights["readout.weight"] = target.matrix(tensors.take("lm_head.weight", target_rows, d_model))
+    bias = tensors.take("final_logits_bias", 1, target_rows)[0] if "final_logits_bias" in tensors else None
+    weights["readout.bias"] = target.bias(bias)
+    positions, tables = _positions(tensors, d_model)
+    activation = settings["activation_function"]
+    parts = {
+        "activation": "swish" if activation == "silu" else activation,
+        "embeddings": "shared" if shared else "separate",
+        "readout": {"kind": "tied" if tied else "separate", "bias": True},
+        "positions": positions,
+    }
+    return _Tables(weights | tables, parts)
+
+
+def _positions(tensors: ForeignTensors, d_model: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Returns the spec of the positions, and their weights where a file has tables that are no sinusoids."""
+    names = {
+        side: f"model.{part}.embed_positions.weight" for side, part in (("source", "encoder"), ("target", "decoder"))
+    }
+    tables = {
+        side: tensors.take(name, tensors.shape(name)[0], d_model) for side, name in names.items() if name in tensors
+    }
+    for layout in ("paper-halves", "halves"):
+        if all(torch.allclose(table, sinusoids(len(table), d_model, layout), atol=1e-4) for table in tables.values()):
+            return {"kind": "sinusoidal", "layout": layout}, {}
+    longest = min(map(len, tables.values()))
+    weights = {f"{side}_embedding.positions.weight": table[:longest].clone() for side, table in tables.items()}
+    return {"kind": "learned", "max_positions": longest}, weights
+
+
+def _decoding(directory: Path, settings: Mapping[str, Any]) -> Decoding:
+    """Returns the decoding nearest to that of the model, by default a beam of 4 as in OPUS-MT."""
+    path = directory / "generation_config.json"
+    chosen = {**settings, **(_read_json(path) if path.is_file() else {})}
+    beam, exponent = chosen.get("num_beams") or 4, chosen.get("length_penalty")
+    return nearest_decoding(beam, 1.0 if exponent is None else exponent, str(path))
+
+
+def _languages(directory: Path, settings: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Returns the languages that the tokeniser's settings or the name of the model state."""
+    path = directory / "tokenizer_config.json"
+    values = _read_json(path) if path.is_file() else {}
+    match = values.get("source_lang"), values.get("target_lang")
+    if all(isinstance(language, str) and language for language in match):
+        return match
+    for name in (str(settings.get("_name_or_path", "")), directory.resolve().name):
+        if named := NAME.search(name):
+            return named[1], named[2]
+    return None, None
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """Reads a mapping."""
+    values = parse_json(read_regular_file(path, MAX_CONFIG_BYTES), place=str(path))
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} holds no settings")
+    return values
+
+
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    """Reads the tensors of either kind of file."""
+    if path.suffix == ".bin":
+        return read_checkpoint(path, lambda value: value)[1]
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+    except (SafetensorError, ValueError) as error:
+        raise ValueError(f"{path} holds no weights, or is damaged: {error}") from None
+    return tensors
