@@ -10,6 +10,7 @@ from torch import Tensor
 from transformers import MarianMTModel, MarianTokenizer
 
 from transduce.exchange.import_model import import_model
+from transduce.model import Sinusoidal
 from transduce.model_directory import Model, verify
 from transduce.translation.translator import Translator
 
@@ -82,4 +83,172 @@ def test_log_probabilities_are_those_of_transformers(
     ids = json.loads((tmp_path / "opus" / ("target_vocab.json" if separate else "vocab.json")).read_text("utf-8"))
     theirs = foreign_log_probabilities(foreign, tokenizer)
     assert max(float(rows.std()) for rows in theirs) > 1  # the models have something to differ in
+    assert_equal_distributions(our_log_probabilities(model), theirs, columns(model, ids))
+
+
+@pytest.fixture(scope="module")
+def opus(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Returns the folder of a model of OPUS-MT's shape, and the run that it was imported as."""
+    folder = tmp_path_factory.mktemp("imported")
+    write_opus_mt(folder / "opus", kind="bpe")
+    import_model(folder / "opus", folder / "run", say=lambda line: None)
+    return folder / "opus", folder / "run"
+
+
+def their_tokens(tokenizer: MarianTokenizer, line: str, *, is_target: bool) -> list[str]:
+    """Returns the tokens of the original tokeniser, with its unknown token, without the end symbol."""
+    encoded = tokenizer(text_target=line) if is_target else tokenizer(line)
+    return tokenizer.convert_ids_to_tokens(encoded["input_ids"])[:-1]
+
+
+@pytest.mark.parametrize("line", [*ODD, ">>deu<< the cat"])
+def test_text_is_encoded_and_decoded_as_the_original_does(opus: tuple[Path, Path], line: str) -> None:
+    tokenizer, model = MarianTokenizer.from_pretrained(opus[0]), Model.read(opus[1])
+    for side, is_target in ((model.source, False), (model.target, True)):
+        (tokens,) = side.encode([line])
+        ours = [side.subwords[token] for token in tokens]
+        if line == "</s> <unk> <pad> ▁the":  # the original takes the symbols from a user's text
+            assert min(tokens) > 2
+            assert ours.count("<unk>") > 3
+        else:
+            assert ours == their_tokens(tokenizer, line, is_target=is_target)
+        assert "".join(side.decode([tokens])).count("⁇") == ours.count("<unk>")
+
+
+def test_a_code_that_the_vocabulary_lacks_is_text(opus: tuple[Path, Path]) -> None:
+    """The original loses such text: it makes one unknown token of it."""
+    model = Model.read(opus[1])
+    (tokens,) = model.source.encode([">>cat<< the"])
+    shown = "".join(model.source.readable_subwords(tokens))
+    assert "cat" in shown
+    assert shown.endswith("▁the")
+
+
+def test_decoding_undoes_encoding(opus: tuple[Path, Path]) -> None:
+    model = Model.read(opus[1])
+    for side, lines in ((model.source, ENGLISH), (model.target, GERMAN)):
+        assert side.decode(side.encode(lines)) == lines
+    shown = model.target.readable_subwords([*model.target.encode(["der Kauz"])[0], 2])
+    assert shown[0].startswith("▁")
+    assert "".join(shown) == "▁der▁Kauz</s>"
+
+
+def test_greedy_text_is_that_of_transformers(opus: tuple[Path, Path]) -> None:
+    foreign = MarianMTModel.from_pretrained(opus[0]).eval()
+    tokenizer = MarianTokenizer.from_pretrained(opus[0])
+    lines = [ENGLISH[29], "owl", "a bee likes 你"]
+    translator = Translator.load(opus[1])
+    ours = translator.translate(lines, greedy=True)
+    for line, our in zip(lines, ours, strict=True):
+        bound = len(translator.source.encode([line])[0]) + 51
+        with torch.no_grad():
+            (their,) = foreign.generate(
+                **tokenizer([line], return_tensors="pt"),
+                num_beams=1,
+                do_sample=False,
+                max_new_tokens=bound,
+                bad_words_ids=[[tokenizer.pad_token_id]],
+            )
+        tokens = [token for token in tokenizer.convert_ids_to_tokens(their[1:]) if token != "</s>"]
+        assert [translator.target.subwords[token] for token in our.tokens] == tokens
+
+
+def test_the_run_translates_scores_draws_and_is_an_ensemble(opus: tuple[Path, Path]) -> None:
+    translator = Translator.load(opus[1], opus[1])
+    single, (both,) = Translator.load(opus[1]), Translator.load(opus[1], opus[1]).translate(["the cat"], beam=3)
+    assert single.translate("the cat", beam=3).tokens == both.tokens
+    assert translator.score(["the cat"], [GERMAN[0]]) == pytest.approx(single.score(["the cat"], [GERMAN[0]]))
+    explanation = single.explain("the cat", GERMAN[0])
+    assert explanation.source[-1] == "</s>"
+    int8 = Translator.load(opus[1], precision="int8")
+    (exact,), (rounded,) = (one.score([ENGLISH[3]], [GERMAN[5]]) for one in (single, int8))
+    assert exact == pytest.approx(rounded, rel=0.05)
+    assert len(int8.translate(ENGLISH[:2], beam=2)) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("scale_embedding", False),
+        ("normalize_before", True),
+        ("normalize_embedding", True),
+        ("add_final_layer_norm", True),
+        ("static_position_embeddings", False),
+        ("activation_function", "gelu_new"),
+        ("model_type", "pegasus"),
+        ("decoder_attention_heads", 4),
+        ("encoder_ffn_dim", 48),
+        ("encoder_layers", 3),
+        ("encoder_layers", 1),
+        ("d_model", 26),
+        ("d_model", "24"),
+        ("pad_token_id", 7),
+        ("eos_token_id", [0, 5]),
+        ("decoder_start_token_id", 70000),
+        ("vocab_size", 20),
+        ("num_beams", 0),
+        ("length_penalty", "long"),
+    ],
+)
+def test_what_cannot_be_represented_is_refused_by_name(
+    opus: tuple[Path, Path], tmp_path: Path, name: str, value: object
+) -> None:
+    folder = tmp_path / "opus"
+    folder.mkdir()
+    for path in opus[0].iterdir():
+        if path.name != "generation_config.json":
+            (folder / path.name).write_bytes(path.read_bytes())
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, name: value}), "utf-8")
+    fault = {"encoder_layers": "encoder.layers.", "vocab_size": "vocab.json", "num_beams": "beam"}
+    fault |= {"d_model": "settings ask for|d_model", "decoder_start_token_id": "70000"}
+    with pytest.raises(ValueError, match=fault.get(name, name)):
+        import_model(folder, tmp_path / "run", say=lambda line: None)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_card_states_origin_and_checksums_and_the_decoding_is_the_nearest(opus: tuple[Path, Path]) -> None:
+    card = (opus[1] / "README.md").read_text("utf-8")
+    assert "No licence was checked" in card
+    for name in ("model.safetensors", "vocab.json", "source.spm", "target.spm", "config.json"):
+        assert f"| `{name}` | {(opus[0] / name).stat().st_size:,} |" in card
+    config = Model.read_config(opus[1])
+    assert (config.decoding.beam, config.decoding.length_penalty, config.weights.kind) == (4, 1.25, "imported")
+
+
+def test_an_out_with_content_is_refused(opus: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes").write_text("mine")
+    with pytest.raises(ValueError, match="is not empty"):
+        import_model(opus[0], tmp_path / "run", say=lambda line: None)
+    with pytest.raises(ValueError, match="holds no model that can be imported"):
+        import_model(tmp_path / "run", tmp_path / "other", say=lambda line: None)
+
+
+@pytest.mark.parametrize("layout", ["halves", "odd", None])
+def test_tables_of_positions_in_a_file_are_those_of_the_run(
+    opus: tuple[Path, Path], tmp_path: Path, layout: str
+) -> None:
+    """Old files hold the table of positions, which transformers then takes: sinusoids, or any numbers."""
+    folder = tmp_path / "opus"
+    folder.mkdir()
+    for path in opus[0].iterdir():
+        if path.suffix != ".safetensors":
+            (folder / path.name).write_bytes(path.read_bytes())
+    foreign = MarianMTModel.from_pretrained(opus[0]).eval()
+    tensors = {name: tensor.clone() for name, tensor in foreign.state_dict().items()}
+    tables = [name for name in tensors if "embed_positions" in name]
+    assert len(tables) == 2
+    for number, name in enumerate(tables):
+        if layout == "halves":
+            tensors[name] = Sinusoidal(layout="halves").build(24)(0, 400).clone()
+        elif layout == "odd":
+            tensors[name] = torch.randn(400, 24, generator=torch.Generator().manual_seed(number))
+    torch.save(tensors, folder / "pytorch_model.bin", _use_new_zipfile_serialization=layout != "odd")
+    import_model(folder, tmp_path / "run", say=lambda line: None)
+    foreign.load_state_dict(tensors)
+    tokenizer, model = MarianTokenizer.from_pretrained(folder), Model.read(tmp_path / "run")
+    assert model.config.model.positions.kind == ("learned" if layout == "odd" else "sinusoidal")
+    ids = json.loads((folder / "vocab.json").read_text("utf-8"))
+    theirs = foreign_log_probabilities(foreign, tokenizer)
     assert_equal_distributions(our_log_probabilities(model), theirs, columns(model, ids))

@@ -206,8 +206,8 @@ def _decoding(directory: Path, settings: Mapping[str, Any]) -> Decoding:
     """Returns the decoding nearest to that of the model, by default a beam of 4 as in OPUS-MT."""
     path = directory / "generation_config.json"
     chosen = {**settings, **(_read_json(path) if path.is_file() else {})}
-    beam, exponent = chosen.get("num_beams") or 4, chosen.get("length_penalty")
-    return nearest_decoding(beam, 1.0 if exponent is None else exponent, str(path))
+    beam, exponent = chosen.get("num_beams"), chosen.get("length_penalty")
+    return nearest_decoding(4 if beam is None else beam, 1.0 if exponent is None else exponent, str(path))
 
 
 def _languages(directory: Path, settings: Mapping[str, Any]) -> tuple[str | None, str | None]:
