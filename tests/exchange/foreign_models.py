@@ -66,12 +66,12 @@ def pieces(model: bytes) -> list[str]:
     return [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
 
 
-def add_noise(module: nn.Module) -> None:
-    """Makes biases differ from 0 and gains from 1, and logits large enough to differ."""
+def add_noise(module: nn.Module, *, but: str = "no tensor") -> None:
+    """Makes biases differ from 0 and gains from 1, and logits large enough to differ; `but` names what stays."""
     torch.manual_seed(3)
     with torch.no_grad():
-        for tensor in [*module.parameters(), *module.buffers()]:
-            if tensor.requires_grad or tensor.dim() == 2:
+        for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+            if but not in name:
                 tensor.add_(torch.randn_like(tensor), alpha=0.3)
 
 
@@ -112,14 +112,8 @@ def write_opus_mt(directory: Path, *, kind: str = "unigram", separate: bool = Fa
         **changes,
     }
     torch.manual_seed(1)
-    positions = "embed_positions"
     model = MarianMTModel(MarianConfig(**settings)).eval()
-    kept = {name: tensor.clone() for name, tensor in model.state_dict().items() if positions in name}
-    add_noise(model)
-    with torch.no_grad():
-        for name, tensor in model.state_dict().items():
-            if name in kept:
-                tensor.copy_(kept[name])
+    add_noise(model, but="embed_positions")
     model.save_pretrained(directory)
     (directory / "tokenizer_config.json").write_text(
         json.dumps({"source_lang": "eng", "target_lang": "deu", "separate_vocabs": separate}), "utf-8"
