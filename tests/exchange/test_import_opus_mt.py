@@ -51,7 +51,7 @@ def assert_equal_distributions(ours: list[Tensor], theirs: list[Tensor], columns
     missing = sorted({*range(ours[0].shape[1])} - {*columns})
     for our, their in zip(ours, theirs, strict=True):
         assert our.shape[0] == their.shape[0]
-        torch.testing.assert_close(our[:, columns], their, rtol=0, atol=2e-5)
+        torch.testing.assert_close(our[:, columns], their, rtol=0, atol=5e-5)
         assert (our[:, missing].exp() < BELOW).all()
 
 

@@ -3,12 +3,13 @@
 Every size is compared with the size of the file before memory is allocated for it.
 """
 
+import contextlib
 import io
 import math
 import mmap
 import sys
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -67,6 +68,9 @@ class StoredTensor(NamedTuple):
 Select = Callable[[Any], Any]
 """Returns the dictionary of tensors in the value that was saved."""
 
+Find = Callable[[Any], dict[str, StoredTensor]]
+"""Returns the tensors of that dictionary as the file describes them."""
+
 
 def read_checkpoint(path: Path, select: Select) -> tuple[Any, dict[str, Tensor]]:
     """Returns the value in a file that `torch.save` wrote, and the tensors of the dictionary that `select` finds in it.
@@ -74,12 +78,17 @@ def read_checkpoint(path: Path, select: Select) -> tuple[Any, dict[str, Tensor]]
     The value has records in place of tensors; no other tensors are read. Raises ValueError for any other, a damaged or
     a hostile file.
     """
+
+    def find(value: Any) -> dict[str, StoredTensor]:
+        try:
+            return _stored_tensors(select(value))
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+
     with path.open("rb") as file:
         is_zip = file.read(2) == b"PK"
-        value, storages = (_read_zip if is_zip else _read_legacy)(file, path, select)
-    return value, {
-        name: _load(tensor, storages, f"{path}: {name}") for name, tensor in _stored_tensors(select(value)).items()
-    }
+        value, storages = (_read_zip if is_zip else _read_legacy)(file, path, find)
+    return value, {name: _load(tensor, storages, f"{path}: {name}") for name, tensor in find(value).items()}
 
 
 def plain_values(value: Any) -> dict[str, Any]:
@@ -107,12 +116,12 @@ def _is_known(name: Global) -> bool:
     return str(name) in KNOWN or name.module.startswith(RECORDS)
 
 
-def _read_zip(file: BinaryIO, path: Path, select: Select) -> tuple[Any, Storages]:
+def _read_zip(file: BinaryIO, path: Path, find: Find) -> tuple[Any, Storages]:
     """Reads a file of torch 1.6 or later, a zip of a pickle and of storages that are not compressed."""
     try:
         with zipfile.ZipFile(file) as archive:
+            _check_entries(archive.infolist(), path)
             entries = {entry.filename: entry for entry in archive.infolist()}
-            _check_entries(entries, path)
             folder = next((name.partition("/")[0] for name in entries if name.endswith("/data.pkl")), None)
             if folder is None or entries[f"{folder}/data.pkl"].file_size > MAX_PICKLE_BYTES:
                 raise ValueError(f"{path} is a zip without a checkpoint that this program can read")
@@ -120,7 +129,7 @@ def _read_zip(file: BinaryIO, path: Path, select: Select) -> tuple[Any, Storages
             if order != sys.byteorder.encode():
                 raise ValueError(f"{path} has the byte order {order!a}; save it anew on this machine")
             value = read_pickle(io.BytesIO(archive.read(f"{folder}/data.pkl")), _is_known, str(path))
-            keys = {tensor.storage for tensor in _stored_tensors(select(value)).values()}
+            keys = {tensor.storage for tensor in find(value).values()}
             names = {key: f"{folder}/data/{key}" for key in keys}
             storages = {key: bytearray(archive.read(name)) for key, name in names.items() if name in entries}
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, KeyError) as error:
@@ -128,19 +137,17 @@ def _read_zip(file: BinaryIO, path: Path, select: Select) -> tuple[Any, Storages
     return value, storages
 
 
-def _check_entries(entries: Mapping[str, zipfile.ZipInfo], path: Path) -> None:
+def _check_entries(entries: list[zipfile.ZipInfo], path: Path) -> None:
     """Raises ValueError for compressed entries, which torch does not write, and for sizes beyond the file's."""
     size = path.stat().st_size
-    for name, entry in entries.items():
+    for entry in entries:
         if entry.compress_type != zipfile.ZIP_STORED:
-            raise ValueError(f"{path} has the compressed entry {name!a}, and torch compresses none: save it with torch")
-        if entry.file_size > size:
-            raise ValueError(f"{path} is damaged: its entry {name!a} claims {entry.file_size:,} bytes of {size:,}")
-    if sum(entry.file_size for entry in entries.values()) > size:
-        raise ValueError(f"{path} is damaged: its entries overlap")
+            raise ValueError(f"{path} has the compressed entry {entry.filename!a}, and torch compresses none")
+    if sum(entry.file_size for entry in entries) > size:
+        raise ValueError(f"{path} is damaged: its entries claim more than its {size:,} bytes")
 
 
-def _read_legacy(file: BinaryIO, path: Path, select: Select) -> tuple[Any, Storages]:
+def _read_legacy(file: BinaryIO, path: Path, find: Find) -> tuple[Any, Storages]:
     """Reads a file of torch before 1.6: five pickles, then the storages in the order of the fifth."""
     size = path.stat().st_size
     if not size:
@@ -151,7 +158,7 @@ def _read_legacy(file: BinaryIO, path: Path, select: Select) -> tuple[Any, Stora
         _version, system, value, keys = (read_pickle(content, _is_known, str(path)) for _ in range(4))
         if not isinstance(system, dict) or system.get("little_endian") is not (sys.byteorder == "little"):
             raise ValueError(f"{path} has another byte order than this machine; save it anew here")
-        wanted = {tensor.storage for tensor in _stored_tensors(select(value)).values()}
+        wanted = {tensor.storage for tensor in find(value).values()}
         item_sizes, storages = _item_sizes(value), dict[str, bytearray]()
         for key in keys if isinstance(keys, list) else ():
             count = int.from_bytes(content.read(8), "little", signed=True)
@@ -175,8 +182,9 @@ def _item_sizes(value: Any) -> dict[str, int]:
             continue
         seen.add(id(inner))
         if isinstance(inner, Persistent):
-            key, dtype = _storage(inner)
-            sizes[key] = dtype.itemsize
+            with contextlib.suppress(ValueError):  # of a storage that is not read
+                key, dtype = _storage(inner)
+                sizes[key] = dtype.itemsize
         elif isinstance(inner, dict):
             pending += inner.values()
         elif isinstance(inner, Call):
