@@ -1,5 +1,7 @@
 """Checkpoints of fairseq's shape, imported, against transformers' FSMT and torch's layers; subwords and refusals."""
 
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +133,42 @@ def test_log_probabilities_are_those_of_torchs_layers(
     target_in = rectangle([[2, *row[:-1]] for row in their_ids(folder, merges, TARGETS, "de")], 1)
     with torch.no_grad():
         assert_equal_distributions(model, folder, foreign(source, target_in))
+
+
+class ModuleStandIn:
+    """Stands in for a class of a library that is not installed while a file is written."""
+
+    def __init__(self, **state: Any) -> None:
+        self.__dict__.update(state)
+
+
+def stand_in(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> type[ModuleStandIn]:
+    """Returns a class that is pickled as `name` of `module`."""
+    kind = type(name, (ModuleStandIn,), {"__module__": module})
+    for imported in (module.partition(".")[0], module):
+        monkeypatch.setitem(sys.modules, imported, types.ModuleType(imported))
+    setattr(sys.modules[module], name, kind)
+    return kind
+
+
+def test_settings_may_be_records_of_omegaconf_and_fairseq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Objects of both libraries are read as the names and values that they hold, without the libraries."""
+    any_node = stand_in("omegaconf.nodes", "AnyNode", monkeypatch)
+    configuration = stand_in("omegaconf.dictconfig", "DictConfig", monkeypatch)
+    meter = stand_in("fairseq.meters", "AverageMeter", monkeypatch)
+    folder = tmp_path / "fairseq"
+    write_text_files(folder, shared=False)
+    sizes = [len(dictionary(folder / f"dict.{language}.txt")) for language in ("en", "de")]
+    settings = {**SETTINGS, "encoder_learned_pos": True, "decoder_learned_pos": True}
+    del settings["source_lang"]
+    root = configuration(_metadata={"ref_type": Any})
+    model = configuration(_parent=root, _content={name: any_node(_val=value) for name, value in settings.items()})
+    root._content = {"model": model, "task": configuration(_parent=root, _content={"source_lang": any_node(_val="en")})}
+    weights = TorchTransformer(settings, *sizes).fairseq_tensors(in_one=False)
+    torch.save({"cfg": root, "model": weights, "extra_state": {"meter": meter(sum=3.0)}}, folder / "model.pt")
+    monkeypatch.undo()
+    read = import_quietly(folder, tmp_path / "run")
+    assert (read.config.source_language, read.config.model.feed_forward.dropout) == ("en", 0.3)
 
 
 @pytest.fixture(scope="module")

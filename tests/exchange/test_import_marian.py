@@ -1,13 +1,14 @@
 """Models of Marian's shape, imported, against a forward pass in NumPy; vocabularies and refusals."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from foreign_models import ENGLISH, GERMAN, ODD
-from marian_models import MarianInNumPy, save_npz, write_marian
+from foreign_models import ENGLISH, GERMAN, ODD, pieces, train_sentence_piece
+from marian_models import SETTINGS, MarianInNumPy, random_weights, save_npz, write_marian
 
 from transduce.exchange.import_model import import_model
 from transduce.exchange.marian_vocabulary import read_vocabulary
@@ -96,6 +97,35 @@ def test_what_cannot_be_represented_is_refused_by_name(tmp_path: Path, name: str
     with pytest.raises(ValueError, match=faults.get(name, f"`{name}` is ")):
         import_quietly(tmp_path / "marian", tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_one_sentence_piece_model_for_both_sides_is_one_file(tmp_path: Path) -> None:
+    write_marian(tmp_path / "marian", tied=False)
+    (tmp_path / "marian" / "decoder.yml").unlink()
+    with pytest.raises(ValueError, match=r"2 vocabularies: write decoder\.yml"):
+        import_quietly(tmp_path / "marian", tmp_path / "run")
+    (tmp_path / "marian" / "vocab.de.spm").unlink()
+    model = train_sentence_piece([*ENGLISH, *GERMAN], 60, eos_id=0, unk_id=1, bos_id=-1)
+    size = len(pieces(model))
+    (tmp_path / "marian" / "vocab.en.spm").write_bytes(model)
+    settings = "".join(f"{name}: {value}\n" for name, value in SETTINGS.items())
+    save_npz(
+        tmp_path / "marian" / "model.npz",
+        random_weights(size, size, tied=True),
+        f"{settings}dim-vocabs: [{size}, {size}]\n",
+    )
+    read = import_quietly(tmp_path / "marian", tmp_path / "run")
+    assert read.source is read.target
+    assert (tmp_path / "run" / "tokenizer.json").is_file()
+    assert (read.config.decoding.beam, read.config.decoding.length_penalty) == (12, 0.0)
+
+
+def test_without_the_library_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_marian(tmp_path / "marian", tied=True)
+    import_quietly(tmp_path / "marian", tmp_path / "run")
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    with pytest.raises(ValueError, match=r"need SentencePiece: `pip install 'transduce\[sentencepiece\]'`$"):
+        Model.read(tmp_path / "run")
 
 
 def test_missing_files_and_settings_are_named(tmp_path: Path) -> None:

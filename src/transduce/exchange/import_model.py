@@ -43,7 +43,8 @@ def import_model(
         decoding=imported.decoding,
         weights=Weights(kind="imported", steps=()),
     )
-    sides = imported.source, imported.target
+    is_shared = imported.source.as_json() == imported.target.as_json()  # which is one file then
+    sides = imported.source, imported.source if is_shared else imported.target
     write_model(out, config, imported.weights, sides, {CARD: _card(directory, imported, config)})
     Model.read(out)  # raises where the model is not as it was written
     return config
@@ -81,8 +82,8 @@ def _card(directory: Path, imported: ImportedModel, config: Config) -> str:
     return f"""# {source} → {target}
 
 A Transformer, {config.model.d_model} features wide, with {config.vocabulary.source:,} source and
-{config.vocabulary.target:,} target subwords, imported by `transduce import` from {imported.origin}. It was not trained
-here and not measured here.
+{config.vocabulary.target:,} target subwords, imported by `transduce import` from {imported.origin}.
+It was not trained and not measured here.
 
 | file of `{directory.resolve().name}` | bytes | SHA-256 |
 |---|---|---|

@@ -19,11 +19,12 @@ def vocabulary_files(directory: Path, named: Any) -> tuple[Path, Path]:
     """Returns the vocabularies of source and target: those that decoder.yml names, or the only one of the folder."""
     names = [Path(str(name)).name for name in named] if isinstance(named, list) else []
     if not names:
-        names = [path.name for path in sorted(directory.glob("*.yml")) if path.name != "decoder.yml"]
-        names = names or sorted(path.name for path in directory.glob("*.spm"))
-        names = names * 2 if len(names) == 1 else names
+        found = sorted(directory.glob("*vocab*.yml")) or sorted(directory.glob("*.spm"))
+        names = [path.name for path in found] * 2
     if len(names) != 2:
-        raise ValueError(f"{directory} has the vocabularies {names}: name that of source and target in decoder.yml")
+        raise ValueError(
+            f"{directory} has {len(names) // 2} vocabularies: write decoder.yml with `vocabs: [SOURCE, TARGET]`"
+        )
     return directory / names[0], directory / names[1]
 
 

@@ -13,11 +13,15 @@ from pydantic import Field, ValidationError
 from transduce.settings import Spec
 from transduce.text.byte_level import END, SYMBOLS
 
-__all__ = ["ImportedSubwords", "SubwordsContent", "UnicodeText"]
+__all__ = ["ImportedSubwords", "MissingLibraryError", "SubwordsContent", "UnicodeText"]
 
 SHOWN_SYMBOLS = ("<pad>", "<s>", "</s>")
 
 UnicodeText = Annotated[str, Field(min_length=1, pattern="^[^\0]*$")]
+
+
+class MissingLibraryError(ValueError):
+    """Subwords need a library that is not installed."""
 
 
 class SubwordsContent(Spec):
@@ -65,6 +69,8 @@ class ImportedSubwords(ABC):
         """Reads the content of a file that `save` wrote; errors call the file `place`."""
         try:
             return cls(cls.content_type.model_validate_json(content, strict=True))
+        except MissingLibraryError:
+            raise
         except ValidationError as error:
             details = error.errors(include_url=False)[0]
             fault = f"{'.'.join(map(str, details['loc']))}: {details['msg']}"

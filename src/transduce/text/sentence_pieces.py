@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from transduce.text.byte_level import END
-from transduce.text.imported_subwords import ImportedSubwords, SubwordsContent
+from transduce.text.imported_subwords import ImportedSubwords, MissingLibraryError, SubwordsContent
 from transduce.text.subwords import encoding_error
 
 __all__ = ["SentencePieceContent", "SentencePieces", "pieces_of_model"]
@@ -45,7 +45,7 @@ class SentencePieces(ImportedSubwords):
             pieces = self._processor.encode(
                 [line[len(code) :] for line, code in zip(lines, codes, strict=True)], out_type=str
             )
-        except UnicodeEncodeError:
+        except (UnicodeEncodeError, TypeError):  # versions of the library differ
             raise encoding_error(lines) from None
         return [
             [self._ids.get(piece, self._unknown) for piece in ([code, *line] if code else line)]
@@ -79,7 +79,7 @@ def _processor(model: bytes) -> Any:
     try:
         import sentencepiece
     except ImportError:
-        raise ValueError(
+        raise MissingLibraryError(
             "the subwords of this model need SentencePiece: `pip install 'transduce[sentencepiece]'`"
         ) from None
     try:
