@@ -51,7 +51,7 @@ def assert_equal_distributions(model: Model, folder: Path, theirs: Tensor) -> No
     """Asserts equal log-probabilities of every token of the dictionary after every token of the targets."""
     tokens = dictionary(folder / "dict.de.txt")
     symbols = {"<pad>": 0, "</s>": 2}
-    columns = [symbols[token] if token in symbols else model.target.subwords.index(token, 3) for token in tokens]
+    columns = [symbols[token] if token in symbols else model.target.vocabulary.index(token, 3) for token in tokens]
     source = rectangle([[*row, 2] for row in model.source.encode(SENTENCES)], 0)
     targets = model.target.encode(TARGETS)
     target_in = rectangle([[1, *row] for row in targets], 0)
@@ -191,10 +191,10 @@ def test_text_is_split_as_subword_nmt_splits_it(run: tuple[Path, Merges], line: 
     model = Model.read(run[0])
     for side, language in ((model.source, "en"), (model.target, "de")):
         (tokens,) = side.encode([line])
-        ids = {token: number for number, token in enumerate(side.subwords)}
+        ids = {token: number for number, token in enumerate(side.vocabulary)}
         expected = apply_merges(*moses([line], language), run[1])
         assert tokens == [ids.get(subword, ids["<unk>"]) for subword in expected]
-        joined = (" ".join(side.subwords[token] for token in tokens) + " ").replace("@@ ", "")
+        joined = (" ".join(side.vocabulary[token] for token in tokens) + " ").replace("@@ ", "")
         assert side.decode([tokens]) == [MosesDetokenizer(language).detokenize(joined.split())]
 
 

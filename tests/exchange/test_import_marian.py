@@ -31,7 +31,7 @@ def rows_of(folder: Path, model: Model, tied: bool) -> tuple[list[int], list[int
     for name, side in zip(names, (model.source, model.target), strict=True):
         vocabulary = read_vocabulary(folder / name, side.size - 2)  # pad and begin are added
         ids = {token: row for row, token in vocabulary.names.items()}
-        rows.append([ids[subword] for subword in side.subwords[3:]])
+        rows.append([ids[subword] for subword in side.vocabulary[3:]])
     return rows[0], rows[1]
 
 

@@ -9,6 +9,7 @@ from foreign_models import ENGLISH, GERMAN, ODD, write_opus_mt
 from torch import Tensor
 from transformers import MarianMTModel, MarianTokenizer
 
+from transduce.exchange.export import export
 from transduce.exchange.import_model import import_model
 from transduce.model import Sinusoidal
 from transduce.model_directory import Model, verify
@@ -58,7 +59,7 @@ def assert_equal_distributions(ours: list[Tensor], theirs: list[Tensor], columns
 def columns(model: Model, ids: dict[str, int]) -> list[int]:
     """Returns our id of each of their ids."""
     symbols = {"<pad>": 0, "</s>": 2}
-    return [symbols[token] if token in symbols else model.target.subwords.index(token, 3) for token in ids]
+    return [symbols[token] if token in symbols else model.target.vocabulary.index(token, 3) for token in ids]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_text_is_encoded_and_decoded_as_the_original_does(opus: tuple[Path, Path
     tokenizer, model = MarianTokenizer.from_pretrained(opus[0]), Model.read(opus[1])
     for side, is_target in ((model.source, False), (model.target, True)):
         (tokens,) = side.encode([line])
-        ours = [side.subwords[token] for token in tokens]
+        ours = [side.vocabulary[token] for token in tokens]
         if line == "</s> <unk> <pad> ▁the":  # the original takes the symbols from a user's text
             assert min(tokens) > 2
             assert ours.count("<unk>") > 3
@@ -150,7 +151,7 @@ def test_greedy_text_is_that_of_transformers(opus: tuple[Path, Path]) -> None:
                 bad_words_ids=[[tokenizer.pad_token_id]],
             )
         tokens = [token for token in tokenizer.convert_ids_to_tokens(their[1:]) if token != "</s>"]
-        assert [translator.target.subwords[token] for token in our.tokens] == tokens
+        assert [translator.target.vocabulary[token] for token in our.tokens] == tokens
 
 
 def test_the_run_translates_scores_draws_and_is_an_ensemble(opus: tuple[Path, Path]) -> None:
@@ -164,6 +165,17 @@ def test_the_run_translates_scores_draws_and_is_an_ensemble(opus: tuple[Path, Pa
     (exact,), (rounded,) = (one.score([ENGLISH[3]], [GERMAN[5]]) for one in (single, int8))
     assert exact == pytest.approx(rounded, rel=0.05)
     assert len(int8.translate(ENGLISH[:2], beam=2)) == 2
+
+
+def test_the_run_is_exported_with_its_bias_and_its_subwords(opus: tuple[Path, Path], tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    export(opus[1], "ctranslate2", tmp_path / "exported", "float32", 3, lambda line: None)
+    parity = json.loads((tmp_path / "exported" / "parity.json").read_text("utf-8"))
+    assert parity["greatest_difference"] < 1e-4
+    assert parity["tokens"] > 100
+    with pytest.raises(ValueError, match="its subwords are those of the model that it was imported from"):
+        export(opus[1], "hugging-face", tmp_path / "other", "float32", 3, lambda line: None)
+    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from transduce.exchange.transformer_weights import (
 )
 from transduce.model import Sinusoidal
 from transduce.storage.atomic import write_tensors
+from transduce.text.subwords import Subwords
 
 if TYPE_CHECKING:
     from transduce.exchange.hugging_face_engine import HuggingFaceEngine
@@ -47,6 +48,11 @@ Named = Iterator[tuple[str, Array]]
 def check(model: "Model") -> None:
     """Raises ValueError where `transformers` cannot represent the model, with the option."""
     spec = check_is_transformer(model, "Hugging Face")
+    if not isinstance(model.source, Subwords) or not isinstance(model.target, Subwords):
+        raise ValueError(
+            "Hugging Face's tokenizer cannot represent this model: its subwords are those of the model that it was "
+            "imported from; export it with `--to ctranslate2`"
+        )
     mixer, cross = attentions_of(spec)
     for name, attention in (("mixer", mixer), ("cross", cross)):
         if attention.heads * attention.d_k != spec.d_model or attention.d_k != attention.d_v:

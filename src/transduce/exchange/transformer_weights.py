@@ -197,7 +197,7 @@ def transformer_weights(model: Model) -> TransformerWeights:
         decoder,
         _last_norm(module.encoder_norm),
         _last_norm(module.decoder_norm),
-        Linear(_array(module.readout.weight), None),
+        Linear(_array(module.readout.weight), None if module.readout.bias is None else _array(module.readout.bias)),
     )
 
 

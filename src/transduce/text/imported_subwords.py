@@ -48,13 +48,13 @@ class ImportedSubwords(ABC):
     def __init__(self, content: SubwordsContent) -> None:
         """Raises ValueError where two ids have the same subword, or no id is the unknown token."""
         self.content = content
-        self.subwords = (*SYMBOLS, *content.subwords)
+        self.vocabulary = [*SYMBOLS, *content.subwords]
         """The subword of each id."""
-        self._ids = {subword: token for token, subword in enumerate(self.subwords) if token > END}
-        if len(self._ids) + len(SYMBOLS) < len(self.subwords):
+        self._ids = {subword: token for token, subword in enumerate(self.vocabulary) if token > END}
+        if len(self._ids) + len(SYMBOLS) < len(self.vocabulary):
             raise ValueError("a subword has two ids")
-        if content.unknown >= len(self.subwords):
-            raise ValueError(f"the id {content.unknown} of unknown text is beyond the {len(self.subwords)} ids")
+        if content.unknown >= len(self.vocabulary):
+            raise ValueError(f"the id {content.unknown} of unknown text is beyond the {len(self.vocabulary)} ids")
 
     @abstractmethod
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
@@ -92,12 +92,12 @@ class ImportedSubwords(ABC):
     @property
     def size(self) -> int:
         """The number of ids, symbols included."""
-        return len(self.subwords)
+        return len(self.vocabulary)
 
     @cached_property
     def max_subword_bytes(self) -> int:
         """The bytes of the longest subword."""
-        return max(len(subword.encode()) for subword in self.subwords)
+        return max(len(subword.encode()) for subword in self.vocabulary)
 
     def encode_with_dropout(
         self, lines: Sequence[str], probability: float, keys: NDArray[np.uint64]
@@ -116,4 +116,4 @@ class ImportedSubwords(ABC):
 
     def readable_token(self, token: int) -> str:
         """Returns the subword of an id, "</s>" for the end."""
-        return self.subwords[token] if token > END else SHOWN_SYMBOLS[token]
+        return self.vocabulary[token] if token > END else SHOWN_SYMBOLS[token]

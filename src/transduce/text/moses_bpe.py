@@ -63,7 +63,7 @@ class MosesBpe(ImportedSubwords):
 
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
         """Returns the text of each sequence without symbols; the unknown token is shown as the vocabulary has it."""
-        joined = (" ".join(self.subwords[token] for token in sequence if token > END) for sequence in ids)
+        joined = (" ".join(self.vocabulary[token] for token in sequence if token > END) for sequence in ids)
         return [self._detokenise((line + " ").replace(f"{CONTINUED} ", "").split(), return_str=True) for line in joined]
 
     def readable_subwords(self, ids: Iterable[int]) -> list[str]:

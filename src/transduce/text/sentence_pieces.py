@@ -55,7 +55,7 @@ class SentencePieces(ImportedSubwords):
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
         """Returns the text of each sequence without symbols; the unknown token becomes ⁇."""
         return [
-            self._processor.decode_pieces([self.subwords[token] for token in sequence if token > END])
+            self._processor.decode_pieces([self.vocabulary[token] for token in sequence if token > END])
             for sequence in ids
         ]
 
