@@ -19,9 +19,10 @@ import torch
 from foreign_models import write_opus_mt
 
 from transduce.commands import main
-from transduce.exchange.checkpoint_reader import read_checkpoint
+from transduce.exchange.checkpoint_reader import plain_values, read_checkpoint
 from transduce.exchange.imported_model import ForeignTensors
 from transduce.exchange.npz_reader import read_npz
+from transduce.exchange.pickle_reader import Call, Global
 
 CANARY = "canary"
 
@@ -190,6 +191,7 @@ def test_a_tensor_within_its_storage_is_read(tmp_path: Path) -> None:
         ((1,) * 40, (1,) * 40, 0),
         ((2, 3), (3, 1), 2**70),
         ([2, 3], (3, 1), 0),
+        (("2", 3), (3, 1), 0),
         ((2, 3), (3, 1), None),
     ],
 )
@@ -197,6 +199,17 @@ def test_a_tensor_beyond_its_storage_is_refused(tmp_path: Path, shape: Any, stri
     archive(tmp_path / "model.pt", tensor_pickle(shape, strides, offset), {"0": BYTES})
     with pytest.raises(ValueError, match=r"reaches beyond its 6 stored numbers|described in a way that torch does not"):
         read_checkpoint(tmp_path / "model.pt", model_of)
+
+
+def test_settings_that_are_bombs_are_named_by_their_type() -> None:
+    bomb: Any = ()
+    for _ in range(60):
+        bomb = (bomb, bomb)
+    cycle = Call(Global("omegaconf.nodes", "AnyNode"), (), {})
+    cycle.state["_val"] = cycle
+    state = {"bomb": bomb, "list": [1, "x"], "cycle": cycle, "inside": Call(Global("fairseq.x", "Y"), (), {"z": bomb})}
+    settings = plain_values(Call(Global("argparse", "Namespace"), (), state))
+    assert settings == {"bomb": "a tuple", "list": [1, "x"], "cycle": "a Call", "inside": "a Call"}
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from typing import Any, BinaryIO, NamedTuple
 import torch
 from torch import Tensor
 
-from transduce.exchange.pickle_reader import Call, Global, Persistent, read_pickle
+from transduce.exchange.pickle_reader import Call, Global, Persistent, Scalar, read_pickle
 
-__all__ = ["plain_values", "read_checkpoint"]
+__all__ = ["part_of", "plain_values", "read_checkpoint"]
 
 MAX_PICKLE_BYTES = 2**28
 
@@ -91,25 +91,34 @@ def read_checkpoint(path: Path, select: Select) -> tuple[Any, dict[str, Tensor]]
     return value, {name: _load(tensor, storages, f"{path}: {name}") for name, tensor in find(value).items()}
 
 
+def part_of(value: Any, name: str) -> Any:
+    """Returns an attribute or an item of a record, an `argparse.Namespace` say, or of a dictionary; None without it."""
+    content = value.state.get("_content", value.state) if isinstance(value, Call) else value
+    return content.get(name) if isinstance(content, dict) else None
+
+
 def plain_values(value: Any) -> dict[str, Any]:
-    """Returns settings, an `argparse.Namespace`, OmegaConf's containers or a dictionary, as plain values."""
-    if isinstance(value, Call):
-        content = value.state.get("_content", value.state)
-        return plain_values(content) if isinstance(content, dict) else {}
-    if not isinstance(value, dict):
-        return {}
-    return {str(key): _plain_value(inner) for key, inner in value.items()}
+    """Returns the settings of an `argparse.Namespace`, a container of OmegaConf or a dictionary.
+
+    A setting is a string, a number, a list of these, or the name of its type where it is anything else.
+    """
+    content = value.state.get("_content", value.state) if isinstance(value, Call) else value
+    return {str(key): _plain_value(inner) for key, inner in content.items()} if isinstance(content, dict) else {}
 
 
 def _plain_value(value: Any) -> Any:
-    """Returns a setting: the value that OmegaConf wraps, the argument of an enumeration, or the value itself."""
-    if not isinstance(value, Call):
+    """Returns a setting: the value that OmegaConf wraps, the argument of an enumeration, or the value itself.
+
+    Nothing is followed further: a hostile file may nest values so that to print or to compare them takes forever.
+    """
+    if isinstance(value, Call) and "_val" in value.state:  # a node of OmegaConf
+        value = value.state["_val"]
+    if isinstance(value, Call) and len(value.arguments) == 1:
+        value = value.arguments[0]
+    if isinstance(value, Scalar):
         return value
-    if "_val" in value.state:  # a node of OmegaConf
-        return _plain_value(value.state["_val"]) if not isinstance(value.state["_val"], Call) else None
-    if "_content" in value.state:
-        return value
-    return value.arguments[0] if len(value.arguments) == 1 else value
+    is_flat = isinstance(value, list | tuple) and all(isinstance(item, Scalar) for item in value)
+    return list(value) if is_flat else f"a {type(value).__name__}"
 
 
 def _is_known(name: Global) -> bool:
@@ -230,11 +239,16 @@ def _load(stored: StoredTensor, storages: Storages, place: str) -> Tensor:
     available = len(content) // stored.dtype.itemsize
     sizes = [stored.offset, *stored.shape, *stored.strides]
     is_sane = len(stored.shape) == len(stored.strides) <= 8 and all(type(n) is int and 0 <= n < 2**48 for n in sizes)
-    count = math.prod(stored.shape) if is_sane else -1
-    last = stored.offset + sum((size - 1) * stride for size, stride in zip(stored.shape, stored.strides))
-    if not is_sane or count > available or (count and last >= available):
+    if not is_sane or _numbers_needed(stored) > available:
         raise ValueError(f"{place} is damaged: the tensor reaches beyond its {available:,} stored numbers")
-    if not count:
+    if not math.prod(stored.shape):
         return torch.empty(stored.shape, dtype=stored.dtype)
     numbers = torch.frombuffer(content, dtype=stored.dtype, count=available)
     return numbers.as_strided(stored.shape, stored.strides, stored.offset).clone()
+
+
+def _numbers_needed(stored: StoredTensor) -> int:
+    """Returns the numbers that a storage must have for a tensor, at least one for each element."""
+    count = math.prod(stored.shape)
+    last = stored.offset + sum((size - 1) * stride for size, stride in zip(stored.shape, stored.strides, strict=True))
+    return max(count, last + 1) if count else 0

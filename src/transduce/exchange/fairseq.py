@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from transduce.exchange.checkpoint_reader import plain_values, read_checkpoint
+from transduce.exchange.checkpoint_reader import part_of, plain_values, read_checkpoint
 from transduce.exchange.imported_model import (
     ForeignTensors,
     ImportedModel,
@@ -113,9 +113,8 @@ def _weights(value: Any) -> Any:
 def _settings(value: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the settings of a checkpoint: `args`, or `model` and `task` of `cfg` in later versions."""
     settings = plain_values(value.get("args"))
-    config = plain_values(value.get("cfg"))
     for section in ("task", "model"):
-        settings |= plain_values(config.get(section))
+        settings |= plain_values(part_of(value.get("cfg"), section))
     return settings
 
 

@@ -1,4 +1,4 @@
-"""What every importer returns, and what importers share: checks of foreign settings and tensors, rows of tokens."""
+"""What every importer returns, and what importers share: checks of foreign settings and of foreign tensors."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +12,6 @@ from transduce.settings import validated
 from transduce.text.token_vocabulary import TokenVocabulary
 
 __all__ = ["ForeignTensors", "ImportedModel", "build_spec", "nearest_decoding", "refuse_settings", "shared_number"]
-
 
 MAX_SIZE = 2**24  # of a setting: more than any model has
 

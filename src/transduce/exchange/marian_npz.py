@@ -20,7 +20,7 @@ from transduce.exchange.imported_model import (
 from transduce.exchange.marian_vocabulary import piece_file, read_vocabulary, vocabulary_files
 from transduce.exchange.npz_reader import read_npz
 from transduce.exchange.token_rows import ForeignVocabulary
-from transduce.model import Transformer, Vocabulary
+from transduce.model import FeedForward, Transformer, Vocabulary
 from transduce.recipe.yaml_reader import LARGEST, parse_yaml
 from transduce.storage.regular_files import read_regular_file
 
@@ -165,7 +165,7 @@ def _take_tables(
     target: ForeignVocabulary,
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Takes embeddings and readout; returns them and what they say about the spec."""
-    sizes = [max(side.rows.rows) + 1 for side in (source, target)]
+    sizes = source.rows.size, target.rows.size
     all_tied = bool(settings.get("tied-embeddings-all"))
     shared, tied = all_tied or bool(settings.get("tied-embeddings-src")), all_tied or settings.get("tied-embeddings")
     if shared and source.names != target.names:
@@ -198,35 +198,36 @@ def _output_matrix(tensors: ForeignTensors, size: int, d_model: int) -> Tensor:
 
 
 def _take_layer(tensors: ForeignTensors, model: Transformer, foreign: str, ours: str) -> dict[str, Tensor]:
-    """Returns the weights of one layer; Marian multiplies rows by matrices, so that its matrices are transposed."""
-    width, d_ff = model.d_model, model.feed_forward.d_ff  # type: ignore[union-attr]
-    weights: dict[str, Tensor] = {}
-
-    def take(name: str, parts: str, inputs: int, outputs: int) -> None:
-        matrices, biases = zip(
-            *(
-                (
-                    tensors.take(f"{foreign}{part.replace('*', 'W')}", inputs, outputs),
-                    tensors.take(f"{foreign}{part.replace('*', 'b')}", 1, outputs),
-                )
-                for part in parts.split()
-            ),
-            strict=True,
-        )
-        weights[f"{ours}{name}.weight"] = torch.cat([matrix.T for matrix in matrices]).contiguous()
-        weights[f"{ours}{name}.bias"] = torch.cat([bias[0] for bias in biases])
-
-    def take_norm(name: str, part: str) -> None:
-        weights[f"{ours}{name}.norm.weight"] = tensors.take(f"{foreign}{part}_ln_scale", 1, width)[0]
-        weights[f"{ours}{name}.norm.bias"] = tensors.take(f"{foreign}{part}_ln_bias", 1, width)[0]
-
+    """Returns the weights of one layer."""
+    assert isinstance(model.feed_forward, FeedForward)
+    width, d_ff = model.d_model, model.feed_forward.d_ff
     attentions = {"mixer": "self", "cross": "context"} if ours.startswith("decoder") else {"mixer": "self"}
+    weights: dict[str, Tensor] = {}
     for part, name in attentions.items():
-        take(f"{part}.query", f"{name}_*q", width, width)
-        take(f"{part}.key_value", f"{name}_*k {name}_*v", width, width)
-        take(f"{part}.join", f"{name}_*o", width, width)
-        take_norm(f"around_{part}", f"{name}_Wo")
-    take("feed_forward.inner", "ffn_*1", width, d_ff)
-    take("feed_forward.outer", "ffn_*2", d_ff, width)
-    take_norm("around_feed_forward", "ffn_ffn")
-    return weights
+        for projection, letters in {"query": "q", "key_value": "kv", "join": "o"}.items():
+            taken = _take_linear(tensors, f"{foreign}{name}_", letters, width, width)
+            weights |= _named(f"{ours}{part}.{projection}", *taken)
+        weights |= _named(f"{ours}around_{part}.norm", *_take_norm(tensors, f"{foreign}{name}_Wo", width))
+    weights |= _named(f"{ours}feed_forward.inner", *_take_linear(tensors, f"{foreign}ffn_", "1", width, d_ff))
+    weights |= _named(f"{ours}feed_forward.outer", *_take_linear(tensors, f"{foreign}ffn_", "2", d_ff, width))
+    return weights | _named(f"{ours}around_feed_forward.norm", *_take_norm(tensors, f"{foreign}ffn_ffn", width))
+
+
+def _take_linear(tensors: ForeignTensors, prefix: str, parts: str, inputs: int, outputs: int) -> tuple[Tensor, Tensor]:
+    """Returns the matrix and the bias of several maps side by side, W and b with each letter of `parts`.
+
+    Marian multiplies rows by matrices, so that its matrices are transposed.
+    """
+    matrices = [tensors.take(f"{prefix}W{part}", inputs, outputs).T for part in parts]
+    return torch.cat(matrices).contiguous(), torch.cat(
+        [tensors.take(f"{prefix}b{part}", 1, outputs)[0] for part in parts]
+    )
+
+
+def _take_norm(tensors: ForeignTensors, prefix: str, width: int) -> tuple[Tensor, Tensor]:
+    """Returns gain and bias of a norm."""
+    return tensors.take(f"{prefix}_ln_scale", 1, width)[0], tensors.take(f"{prefix}_ln_bias", 1, width)[0]
+
+
+def _named(name: str, weight: Tensor, bias: Tensor) -> dict[str, Tensor]:
+    return {f"{name}.weight": weight, f"{name}.bias": bias}

@@ -156,24 +156,22 @@ def _vocabulary(path: Path, size: int, settings: Mapping[str, Any]) -> ForeignVo
 
 def _take_tables(tensors: ForeignTensors, settings: Mapping[str, Any], source: TokenRows, target: TokenRows) -> _Tables:
     """Takes embeddings, readout and positions."""
-    d_model, sizes = settings["d_model"], (len(source.rows), len(target.rows))
+    d_model = settings["d_model"]
     shared, tied = settings["share_encoder_decoder_embeddings"], settings["tie_word_embeddings"]
     names = ["model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"]
     output = ["lm_head.weight"] if tied else []
-    # A TokenRows has one row more for each copy, which the foreign matrix lacks.
-    source_rows, target_rows = (size - len(side.copies) for size, side in zip(sizes, (source, target), strict=True))
     if shared:
         weights = {
-            "source_embedding.weight": source.matrix(tensors.take_equal([*names, *output], source_rows, d_model))
+            "source_embedding.weight": source.matrix(tensors.take_equal([*names, *output], source.size, d_model))
         }
     else:
         weights = {
-            "source_embedding.weight": source.matrix(tensors.take(names[1], source_rows, d_model)),
-            "target_embedding.weight": target.matrix(tensors.take_equal([names[2], *output], target_rows, d_model)),
+            "source_embedding.weight": source.matrix(tensors.take(names[1], source.size, d_model)),
+            "target_embedding.weight": target.matrix(tensors.take_equal([names[2], *output], target.size, d_model)),
         }
     if not tied:
-        weights["readout.weight"] = target.matrix(tensors.take("lm_head.weight", target_rows, d_model))
-    bias = tensors.take("final_logits_bias", 1, target_rows)[0] if "final_logits_bias" in tensors else None
+        weights["readout.weight"] = target.matrix(tensors.take("lm_head.weight", target.size, d_model))
+    bias = tensors.take("final_logits_bias", 1, target.size)[0] if "final_logits_bias" in tensors else None
     weights["readout.bias"] = target.bias(bias)
     positions, tables = _positions(tensors, d_model)
     activation = settings["activation_function"]

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 from mmap import mmap
 from typing import IO, Any, BinaryIO, NamedTuple, cast
 
-__all__ = ["Call", "Global", "Persistent", "read_pickle"]
+__all__ = ["Call", "Global", "Persistent", "Scalar", "read_pickle"]
 
 MAX_OPCODES = 5_000_000
 """Opcodes of a pickle: many times what a checkpoint of a thousand tensors has."""
 
 Scalar = str | int | float | bool | bytes | None
+"""Values without parts."""
 
 MARK = object()
 

@@ -44,6 +44,11 @@ class TokenRows(NamedTuple):
         copies = tuple(symbol for symbol in (PAD, BEGIN) if owned[symbols[symbol]] != symbol)
         return cls((*symbols, *(row for row in range(size) if row not in owned)), copies)
 
+    @property
+    def size(self) -> int:
+        """The number of rows of the foreign vocabulary."""
+        return max(self.rows) + 1
+
     def matrix(self, foreign: Tensor) -> Tensor:
         """Returns the rows of a matrix in this program's order."""
         return foreign[list(self.rows)]
@@ -74,12 +79,11 @@ class ForeignVocabulary(NamedTuple):
     def of(cls, rows: TokenRows, ids: Mapping[str, Any], unknown: str, place: str) -> "ForeignVocabulary":
         """Takes the row of each token; raises ValueError for rows that there are not, or twice."""
         names: dict[int, str] = {}
-        size = max(rows.rows) + 1
         for token, row in ids.items():
-            if type(row) is not int or not 0 <= row < size or row in names:
+            if type(row) is not int or not 0 <= row < rows.size or row in names:
                 raise ValueError(
                     f"{place}: the token {token!a} has the id {row!r}; ids are different numbers, and the model has "
-                    f"rows for those below {size:,}"
+                    f"rows for those below {rows.size:,}"
                 )
             names[row] = token
         if unknown not in ids:
