@@ -53,8 +53,8 @@ def test_the_config_has_every_setting(trained):
     values = json.loads((trained / "config.json").read_text())
     assert values == Model.read(trained).config.as_dictionary()
     assert values["version"] == 2
-    assert values["model"]["positions"] == {"kind": "sinusoidal", "layout": "interleaved"}
-    assert values["model"]["readout"] == {"kind": "tied"}
+    assert values["model"]["positions"] == {"kind": "sinusoidal", "layout": "interleaved", "first": 0}
+    assert values["model"]["readout"] == {"kind": "tied", "bias": False}
     assert values["model"]["symbols"] == {"pad": 0, "begin": 1, "end": 2}
     assert values["decoding"] == {"beam": 2, "length_penalty": 0.6, "extra_length": 4, "margin": None}
 
