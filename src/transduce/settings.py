@@ -9,13 +9,14 @@ import json
 import typing
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 __all__ = [
     "MAX_DEPTH",
     "MAX_SHOWN_LENGTH",
+    "GrownSpec",
     "Spec",
     "check_plain",
     "merged",
@@ -46,6 +47,21 @@ class Spec(BaseModel):
         """Returns the whole record, defaults included, as JSON values."""
         dictionary: dict[str, Any] = self.model_dump(mode="json")
         return dictionary
+
+
+class GrownSpec(Spec):
+    """A record that has gained keys, and leaves those of `later_keys` out of JSON while they have their defaults.
+
+    Files and checksums of records that do not use the keys stay as earlier versions wrote them.
+    """
+
+    later_keys: ClassVar[frozenset[str]] = frozenset()
+
+    @model_serializer(mode="wrap")
+    def _without_unused_keys(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields, values = type(self).model_fields, handler(self)
+        unused = {key for key in self.later_keys if getattr(self, key) == fields[key].default}
+        return {key: value for key, value in values.items() if key not in unused}
 
 
 def merged(base: Any, change: Any) -> Any:

@@ -1,23 +1,35 @@
 """The `data` section of a recipe."""
 
-from typing import Annotated, Any, Self
+import re
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_serializer, field_validator, model_validator
 
-from transduce.corpus.entries import CorpusSpec, EmbeddedTrees, Trees, with_languages, with_linearisation
-from transduce.settings import Spec
+from transduce.corpus.directions import Direction, ParallelCorpus
+from transduce.corpus.entries import (
+    CorpusSpec,
+    EmbeddedTrees,
+    Trees,
+    split_directions,
+    with_languages,
+    with_linearisation,
+)
+from transduce.settings import GrownSpec
 from transduce.text.linearisation import InOrder, LinearisationSpec, TopDown
+from transduce.text.source_tags import NAME, corpus_tag, language_tag
 
 __all__ = ["DataSpec"]
 
 
 def _as_tuple(value: Any) -> Any:
     """Converts one corpus or a list of corpora to the tuple that strict validation expects."""
-    return tuple(value) if isinstance(value, list | tuple) else (value,)
+    return None if value is None else tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
-class DataSpec(Spec):
+class DataSpec(GrownSpec):
     """Corpora, and limits on the lengths of training pairs."""
+
+    later_keys: ClassVar[frozenset[str]] = frozenset({"temperature"})
 
     # Languages and linearisation stand before the corpora, because pydantic validates in this order, and `_complete`
     # needs them.
@@ -33,9 +45,24 @@ class DataSpec(Spec):
     train: Annotated[tuple[CorpusSpec, ...], BeforeValidator(_as_tuple), Field(min_length=1)] = Field(
         description="Training corpora."
     )
-    validation: CorpusSpec | None = Field(default=None, description="Corpus translated and scored at each validation.")
+    validation: Annotated[
+        Annotated[tuple[CorpusSpec, ...], Field(min_length=1)] | None, BeforeValidator(_as_tuple)
+    ] = Field(
+        default=None,
+        description="Corpora translated and scored at each validation, such as one a direction; the mean of their "
+        "scores selects the model.",
+    )
     test: dict[str, CorpusSpec] = Field(
-        default_factory=dict, description="Test sets by name, for `transduce evaluate RUN --test NAME`."
+        default_factory=dict,
+        description="Test sets by name, for `transduce evaluate RUN --test NAME`; with `direction: both`, NAME-en-de "
+        "and NAME-de-en.",
+    )
+    temperature: float | None = Field(
+        default=None,
+        ge=1.0,
+        le=1000.0,
+        description="T of the mixture of directions: with n uses an epoch by the weights, a direction gets a share "
+        "proportional to n^(1/T) (Arivazhagan et al. 2019). null and 1: by the weights alone.",
     )
     longest: int = Field(default=256, ge=1, description="Longer training pairs are dropped and counted; tokens a side.")
     ratio: float | None = Field(
@@ -48,27 +75,38 @@ class DataSpec(Spec):
     @field_validator("train", "validation", "test")
     @classmethod
     def _complete(cls, value: Any, info: ValidationInfo) -> Any:
-        """Adds languages and linearisation of this section to corpora that need them and name none."""
+        """Adds languages and linearisation of this section to corpora that need them and name none.
 
-        def complete(corpus: CorpusSpec) -> CorpusSpec:
-            languages = info.data.get("source_language"), info.data.get("target_language")
-            return with_linearisation(with_languages(corpus, *languages), info.data.get("linearisation"))
+        A corpus of `direction: both` becomes two.
+        """
+        languages = Direction(info.data.get("source_language"), info.data.get("target_language"))
+
+        def complete(corpus: CorpusSpec) -> list[CorpusSpec]:
+            corpus = with_linearisation(with_languages(corpus, *languages), info.data.get("linearisation"))
+            parts = split_directions(corpus)
+            if len(parts) > 1:
+                for part in parts:
+                    _check_named(_direction_of(part, languages))
+            return parts
 
         match value:
             case tuple():
-                return tuple(map(complete, value))
+                return tuple(part for corpus in value for part in complete(corpus))
             case dict():
                 if "validation" in value:
                     raise ValueError("`validation` is the name of `data.validation`: give the test set another name")
-                return {name: complete(corpus) for name, corpus in value.items()}
-            case None:
-                return None
-        return complete(value)
+                return _named_parts({name: complete(corpus) for name, corpus in value.items()}, languages)
+        return None
+
+    @field_serializer("validation")
+    def _one_or_several(self, validation: tuple[CorpusSpec, ...] | None) -> Any:
+        """Writes a single corpus without a list, as recipes of earlier versions have it."""
+        return validation[0] if validation is not None and len(validation) == 1 else validation
 
     @model_validator(mode="after")
     def _check_linearisations(self) -> Self:
         """Raises ValueError for trees beside translations, and for trees of several linearisations."""
-        corpora = [*self.train, *([self.validation] if self.validation else []), *self.test.values()]
+        corpora = [*self.train, *(self.validation or ()), *self.test.values()]
         linearisations = [
             corpus.linearisation if isinstance(corpus, Trees | EmbeddedTrees) else None for corpus in corpora
         ]
@@ -80,8 +118,76 @@ class DataSpec(Spec):
             raise ValueError("`linearisation` is for corpora of trees: leave it out")
         return self
 
+    @model_validator(mode="after")
+    def _check_directions(self) -> Self:
+        """Raises ValueError where a model of several directions, or of several tags, could not be told which it is."""
+        if len(self.directions) == 1 and self.temperature is not None:
+            raise ValueError("`temperature` mixes several directions, and all training corpora have one: leave it out")
+        targets, tags = {direction.target for direction in self.directions}, {corpus.tag for corpus in self.train}
+        for corpus in (*self.train, *(self.validation or ()), *self.test.values()):
+            direction = self.direction_of(corpus)
+            if len(self.directions) > 1:
+                _check_named(direction)
+                if direction.target not in targets:
+                    raise ValueError(f"validation and test: no training corpus has the target language {direction[1]}")
+            if corpus.tag not in tags:
+                shown = ", ".join(sorted(map(str, tags - {None}))) or "none"
+                raise ValueError(f"validation and test: `tag: {corpus.tag or 'null'}`; tags of the training: {shown}")
+        return self
+
     @property
     def tree_linearisation(self) -> TopDown | InOrder | None:
         """The linearisation of the corpora where they are trees; None where they are translations."""
         first = self.train[0]
         return first.linearisation if isinstance(first, Trees | EmbeddedTrees) else None
+
+    def direction_of(self, corpus: CorpusSpec) -> Direction:
+        """Returns the languages of a corpus: its own, or else those of this section."""
+        return _direction_of(corpus, Direction(self.source_language, self.target_language))
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """The directions of the training corpora, in their order."""
+        return tuple(dict.fromkeys(map(self.direction_of, self.train)))
+
+    @property
+    def source_tags(self) -> list[str]:
+        """The tags that the source vocabulary needs: target languages of several directions, then tags of corpora."""
+        languages = {language_tag(direction.target or "") for direction in self.directions}
+        tags = {corpus_tag(corpus.tag) for corpus in self.train if corpus.tag is not None}
+        return [*(sorted(languages) if len(self.directions) > 1 else []), *sorted(tags)]
+
+    def tags_before(self, corpus: CorpusSpec, *, names_language: bool) -> list[str]:
+        """Returns the tags at the front of each source of a corpus; `names_language` is of a model with several."""
+        language = self.direction_of(corpus).target
+        tags = [language_tag(language or "")] if names_language else []
+        return [*tags, *([corpus_tag(corpus.tag)] if corpus.tag is not None else [])]
+
+
+def _direction_of(corpus: CorpusSpec, languages: Direction) -> Direction:
+    """Returns the direction of a corpus whose sides have `languages` unless it names others."""
+    if not isinstance(corpus, ParallelCorpus):
+        return languages
+    sides = corpus.source_language or languages.source, corpus.target_language or languages.target
+    return Direction(*(sides[::-1] if corpus.direction == "backward" else sides))
+
+
+def _check_named(direction: Direction) -> None:
+    """Raises ValueError for one of several directions whose languages have no names, or names that are no tags."""
+    if direction.source == direction.target or not all(code and re.match(NAME, code) for code in direction):
+        raise ValueError(
+            "corpora of several directions need `source_language` and `target_language`, two codes without spaces, of "
+            f"their own or in `data`; one corpus translates from {direction.source} to {direction.target}"
+        )
+
+
+def _named_parts(parts: dict[str, list[CorpusSpec]], languages: Direction) -> dict[str, CorpusSpec]:
+    """Returns test sets by name; those of `direction: both` have the languages behind their names."""
+    named: dict[str, CorpusSpec] = {}
+    for name, corpora in parts.items():
+        for corpus in corpora:
+            key = name if len(corpora) == 1 else f"{name}-{_direction_of(corpus, languages)}"
+            if key in named:
+                raise ValueError(f"two test sets have the name `{key}`: give one another name")
+            named[key] = corpus
+    return named

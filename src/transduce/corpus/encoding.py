@@ -23,7 +23,7 @@ from transduce.runtime.progress import track
 from transduce.runtime.rate import ProgressRate
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
-from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, names_languages
 from transduce.text.tree_symbols import UNKNOWN
 
 __all__ = ["STATE", "EncodingState", "encode_corpus"]
@@ -167,11 +167,13 @@ def _encode_batch(
 ) -> EncodedBatch:
     """Checks the pairs of a batch and encodes those without fault."""
     report = Report()
-    pairs = list(check_pairs(batch.pairs, name_of(data.train[batch.corpus]), report, data.longest))
+    corpus = data.train[batch.corpus]
+    pairs = list(check_pairs(batch.pairs, name_of(corpus), report, data.longest))
+    tags = ids_of_tags(subwords[0], data.tags_before(corpus, names_language=names_languages(subwords[0])))
     source, target = (side.encode([pair[place] for pair in pairs]) for place, side in enumerate(subwords, start=1))
     kept_rows, is_parser = [], data.tree_linearisation is not None
     for row, (place, _, _) in enumerate(pairs):
-        fault = _fault_of_length(len(source[row]), len(target[row]), data)
+        fault = _fault_of_length(len(source[row]), len(target[row]), data, len(tags))
         if fault is None and is_parser and UNKNOWN in target[row]:
             fault = Fault.UNKNOWN
         if fault is not None:
@@ -179,7 +181,8 @@ def _encode_batch(
         else:
             kept_rows.append(row)
     report.kept = len(kept_rows)
-    left, right = (PackedSentences.of([side[row] for row in kept_rows], dtype) for side in (source, target))
+    sources, targets = [[*tags, *source[row]] for row in kept_rows], [target[row] for row in kept_rows]
+    left, right = (PackedSentences.of(side, dtype) for side in (sources, targets))
     return EncodedBatch(batch.corpus, report, (left, right))
 
 
@@ -194,12 +197,12 @@ def _append_batch(state: EncodingState, batch: EncodedBatch, writer: TokenStoreW
     return state._replace(read=read, kept=kept, longest=longest)
 
 
-def _fault_of_length(source: int, target: int, data: DataSpec) -> Fault | None:
-    """Returns the fault of a pair with these numbers of tokens.
+def _fault_of_length(source: int, target: int, data: DataSpec, tags: int) -> Fault | None:
+    """Returns the fault of a pair with these numbers of tokens, and of `tags` before its source.
 
-    The end symbol counts for the ratio and not for the length: it makes the ratio lenient with the shortest pairs.
+    Tags count for the length and not for the ratio. The end symbol counts for the ratio and not for the length: it makes the ratio lenient with the shortest pairs.
     """
-    if max(source, target) > data.longest:
+    if max(source + tags, target) > data.longest:
         return Fault.LONG
     if (
         data.ratio is not None

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
+from transduce.corpus.directions import ParallelCorpus, TaggedCorpus
 from transduce.settings import Spec
 from transduce.text.linearisation import InOrder, LinearisationSpec, TopDown
 from transduce.text.trees import Tree, is_comment, words_of
@@ -24,6 +25,7 @@ __all__ = [
     "Tsv",
     "files_of",
     "is_folder",
+    "split_directions",
     "with_languages",
     "with_linearisation",
 ]
@@ -48,7 +50,7 @@ PATHS = ("source", "target", "tsv", "tmx", "trees")
 """The keys that name files; `trees` may name a folder."""
 
 
-class Files(Spec):
+class Files(ParallelCorpus):
     """Two text files with the same number of lines, plain or gzipped."""
 
     source: str = Field(description="Text file, one sentence a line.")
@@ -56,14 +58,14 @@ class Files(Spec):
     weight: Weight = 1.0
 
 
-class Tsv(Spec):
+class Tsv(ParallelCorpus):
     """One file, plain or gzipped: source, tab, target; further columns are ignored."""
 
     tsv: str = Field(description="Text file with source, tab, target on each line; further columns are ignored.")
     weight: Weight = 1.0
 
 
-class Tmx(Spec):
+class Tmx(ParallelCorpus):
     """A translation memory (TMX 1.4), plain or gzipped."""
 
     tmx: str = Field(description="Translation memory (TMX 1.4).")
@@ -73,7 +75,7 @@ class Tmx(Spec):
     weight: Weight = 1.0
 
 
-class Hub(Spec):
+class Hub(ParallelCorpus):
     """A data set of Hugging Face's hub, or a folder, that the package `datasets` reads."""
 
     hub: str = Field(min_length=1, description="Name of a data set, or a folder that `datasets` can read.")
@@ -102,7 +104,7 @@ class Hub(Spec):
         return value
 
 
-class Embedded(Spec):
+class Embedded(ParallelCorpus):
     """A split of the corpus that comes with the package."""
 
     embedded: Literal["train", "validation", "test", "novel"] = Field(description="Split of the embedded corpus.")
@@ -114,7 +116,7 @@ def _as_labels(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-class Trees(Spec):
+class Trees(TaggedCorpus):
     """Trees in brackets, the words of which are the source and the symbols of which are the target."""
 
     trees: str = Field(
@@ -134,7 +136,7 @@ class Trees(Spec):
         return tree.label not in self.without and len(words_of(tree)) >= self.shortest
 
 
-class EmbeddedTrees(Spec):
+class EmbeddedTrees(TaggedCorpus):
     """The English trees of a split of the corpus that comes with the package."""
 
     embedded_trees: Literal["train", "validation", "test", "novel"] = Field(
@@ -190,14 +192,15 @@ CorpusSpec = Annotated[
 
 
 def files_of(corpus: CorpusSpec) -> list[Path]:
-    """Returns the files from which `corpus` is read."""
+    """Returns the files from which `corpus` is read, that of the side which is translated first."""
     if isinstance(corpus, Hub):
         return _files_below(Path(corpus.hub)) if is_folder(corpus.hub) else []
     if isinstance(corpus, Trees) and Path(corpus.trees).is_dir():
         folder = Path(corpus.trees)
         return [path for path in _files_below(folder) if not _is_hidden(path, folder) and _begins_with_tree(path)]
     values = corpus.model_dump(include=set(PATHS))
-    return [Path(values[key]) for key in PATHS if key in values]
+    files = [Path(values[key]) for key in PATHS if key in values]
+    return files[::-1] if isinstance(corpus, Files) and corpus.direction == "backward" else files
 
 
 def _is_hidden(path: Path, folder: Path) -> bool:
@@ -231,15 +234,26 @@ def is_folder(hub: str) -> bool:
 
 
 def with_languages(corpus: CorpusSpec, source: str | None, target: str | None) -> CorpusSpec:
-    """Returns `corpus` with these languages where it needs languages and names none; raises ValueError without them."""
+    """Returns `corpus` with the languages of its sides where it needs them and names none; raises ValueError without.
+
+    `source` and `target` are the languages of `data`.
+    """
     if not isinstance(corpus, Tmx | Hub) or corpus.languages is not None:
         return corpus
+    source, target = corpus.source_language or source, corpus.target_language or target
     if source is None or target is None:
         raise ValueError(
             "a corpus {tmx: …} or {hub: …} holds several languages: set `source_language` and `target_language` "
             "in the section `data`, or `languages: [en, de]` of the corpus"
         )
     return corpus.model_copy(update={"languages": (source, target)})
+
+
+def split_directions(corpus: CorpusSpec) -> list[CorpusSpec]:
+    """Returns a corpus of `direction: both` as two corpora, and any other corpus unchanged."""
+    if not isinstance(corpus, ParallelCorpus) or corpus.direction != "both":
+        return [corpus]
+    return [corpus.model_copy(update={"direction": direction}) for direction in ("forward", "backward")]
 
 
 def with_linearisation(corpus: CorpusSpec, linearisation: TopDown | InOrder | None) -> CorpusSpec:

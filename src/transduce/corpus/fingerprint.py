@@ -9,8 +9,9 @@ from typing import Any, Literal, NamedTuple
 from transduce.corpus.data import DataSpec
 from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, EmbeddedTrees, Hub, Trees, files_of, is_folder
 from transduce.corpus.readers import open_corpus_file, read_byte_pairs
+from transduce.text.source_tags import tagged_languages
 from transduce.text.subwords import Bpe, WordPiece
-from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.text.token_vocabulary import TokenVocabulary, tags_of
 
 __all__ = ["VERSION", "FileChecksum", "checksums_of_corpora", "fingerprint_of", "time_of_change"]
 
@@ -35,8 +36,12 @@ def fingerprint_of(
     """Returns a checksum of the settings and of the content of the files, wherever they are."""
     sha256 = {checksum.path: checksum.sha256 for checksum in checksums}
     corpora = []
+    source_tags = data.source_tags if existing_subwords is None else tags_of(existing_subwords[0])
+    names_language = bool(tagged_languages(source_tags))
     for corpus in data.train:
         values = corpus.as_dictionary()
+        if tags := data.tags_before(corpus, names_language=names_language):
+            values["tags"] = tags  # absent without tags, as in the fingerprints of earlier versions
         content: dict[str, Any]
         if isinstance(corpus, Trees) or (isinstance(corpus, Hub) and is_folder(corpus.hub)):
             content = {
@@ -46,6 +51,7 @@ def fingerprint_of(
             content = {key: sha256[str(Path(value))] for key, value in values.items() if key in PATHS}
         corpora.append({**values, **content, "program": _grammar_version(corpus)})
     settings = {"longest": data.longest, "ratio": data.ratio, "subwords": subwords.as_dictionary(), "version": VERSION}
+    settings |= {} if data.temperature is None else {"temperature": data.temperature}
     sides = [side.as_json() for side in existing_subwords or ()]
     everything = json.dumps({**settings, "corpora": corpora, "given": sides}, sort_keys=True)
     return hashlib.sha256(everything.encode()).hexdigest()
@@ -70,7 +76,7 @@ def checksums_of_corpora(data: DataSpec, earlier: Sequence[FileChecksum]) -> lis
         if not isinstance(corpus, Hub):
             next(read_byte_pairs(corpus), None)
     checksums = []
-    for path in (path for corpus in data.train for path in files_of(corpus)):
+    for path in dict.fromkeys(path for corpus in data.train for path in files_of(corpus)):
         status = str(path), path.stat().st_size, time_of_change(path)
         same = [checksum for checksum in earlier if checksum[:3] == status]
         checksums.append(same[0] if same else FileChecksum(*status, _checksum(path)))

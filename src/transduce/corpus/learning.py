@@ -1,17 +1,18 @@
 """Learning subwords from a bounded, evenly spread sample of the corpora."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from transduce.corpus.checks import Report, check_pairs, name_of
 from transduce.corpus.data import DataSpec
 from transduce.corpus.entries import CorpusSpec
 from transduce.corpus.readers import read_byte_pairs
+from transduce.text.learning import MIN_SIZE
 from transduce.text.subwords import Bpe, Subwords, WordPiece
-from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, names_languages
 from transduce.text.tree_symbols import TreeSymbols
 
-__all__ = ["learn_subwords", "limit_threads", "sample_pairs"]
+__all__ = ["check_tags", "learn_subwords", "limit_threads", "sample_pairs"]
 
 Pair = tuple[str, str, str]
 """Place in the corpus, source, target."""
@@ -26,19 +27,36 @@ SAMPLE_BYTES = 1 << 25
 def learn_subwords(data: DataSpec, spec: Bpe | WordPiece) -> tuple[tuple[TokenVocabulary, TokenVocabulary], int]:
     """Learns the subwords of both sides from a sample; returns them and the number of all pairs.
 
-    The target side of trees has the symbols of all trees instead.
+    The source side has the source tags too. The target side of trees has the symbols of all trees instead.
     """
+    tags = data.source_tags
     symbols: set[str] = set()
     is_parser = data.tree_linearisation is not None
     sample, pairs = sample_pairs(data.train, data.longest, symbols if is_parser else None)
     if is_parser:
-        words = Subwords.learn((source for _, source, _ in sample), spec)
+        words = _learn((source for _, source, _ in sample), spec, tags)
         return (words, TreeSymbols(sorted(symbols))), pairs
     if spec.shared:
-        both = Subwords.learn((side for _, *pair in sample for side in pair), spec)
+        both = _learn((side for _, *pair in sample for side in pair), spec, tags)
         return (both, both), pairs
-    source, target = (Subwords.learn((pair[place] for pair in sample), spec) for place in (1, 2))
+    source, target = (_learn((pair[place] for pair in sample), spec, tags if place == 1 else []) for place in (1, 2))
     return (source, target), pairs
+
+
+def _learn(lines: Iterable[str], spec: Bpe | WordPiece, tags: Sequence[str]) -> Subwords:
+    """Learns as many subwords as `spec.size` leaves beside the tags, and adds the tags."""
+    size = max(spec.size - len(tags), MIN_SIZE if spec.kind == "bpe" else MIN_SIZE + 256)
+    return Subwords.learn(lines, spec.model_copy(update={"size": size})).with_tags(tags)
+
+
+def check_tags(data: DataSpec, source: TokenVocabulary) -> None:
+    """Raises ValueError where the source vocabulary of another model lacks a tag of the training corpora."""
+    names_language = names_languages(source) or len(data.directions) > 1
+    for corpus in data.train:
+        try:
+            ids_of_tags(source, data.tags_before(corpus, names_language=names_language))
+        except ValueError as error:
+            raise ValueError(f"--from: {name_of(corpus)}: {error}") from None
 
 
 def sample_pairs(

@@ -10,6 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from transduce.corpus import hub, tmx
+from transduce.corpus.directions import ParallelCorpus
 from transduce.corpus.entries import (
     CorpusSpec,
     Embedded,
@@ -71,7 +72,18 @@ def _decode(line: bytes, path: Path, number: int) -> str:
 
 
 def read_byte_pairs(corpus: CorpusSpec) -> Iterator[tuple[bytes, bytes]]:
-    """Yields every pair of `corpus` undecoded; raises ValueError where lines cannot be paired."""
+    """Yields every pair of `corpus` undecoded, the side that is translated first.
+
+    Raises ValueError where lines cannot be paired.
+    """
+    pairs = _read_sides(corpus)
+    if isinstance(corpus, ParallelCorpus) and corpus.direction == "backward":
+        return ((source, target) for target, source in pairs)
+    return pairs
+
+
+def _read_sides(corpus: CorpusSpec) -> Iterator[tuple[bytes, bytes]]:
+    """Yields both sides of every pair of `corpus`, in the order of its files or columns."""
     match corpus:
         case Files(source=source, target=target):
             return _read_two_files(Path(source), Path(target))

@@ -17,7 +17,8 @@ from transduce.corpus.data import DataSpec
 from transduce.corpus.encoding import STATE, EncodingState, encode_corpus
 from transduce.corpus.entries import files_of
 from transduce.corpus.fingerprint import checksums_of_corpora, fingerprint_of, time_of_change
-from transduce.corpus.learning import learn_subwords, limit_threads
+from transduce.corpus.learning import check_tags, learn_subwords, limit_threads
+from transduce.corpus.mixture import describe_mixture, with_temperature
 from transduce.corpus.readers import open_corpus_file, read_byte_pairs
 from transduce.corpus.store_description import (
     DESCRIPTION,
@@ -165,9 +166,13 @@ def _encode_pairs(
     _require_pairs(data, state, say)
     for line in state.report.summary():
         say(line)
+    directions = [data.direction_of(corpus) for corpus in data.train]
+    parts = with_temperature(state.parts, directions, data.temperature)
+    for line in describe_mixture(parts, data):
+        say(line)
     return {
         "dtype": dtype.str,
-        "parts": state.parts,
+        "parts": parts,
         "longest": state.longest,
         "report": state.report,
         "shared": staged.shared,
@@ -194,7 +199,7 @@ def _load_existing_subwords(
 
 def check_files(data: DataSpec) -> None:
     """Raises ValueError or OSError where a file of the training or validation corpora cannot be opened."""
-    for corpus in (*data.train, *([data.validation] if data.validation else [])):
+    for corpus in (*data.train, *(data.validation or ())):
         for path in files_of(corpus):
             open_corpus_file(path).close()
 
@@ -245,6 +250,7 @@ def _stage_subwords(
         say(f"learning subwords ({subwords.kind}, {subwords.size:,})")
         sides, pairs = learn_subwords(data, subwords)
     else:
+        check_tags(data, existing_subwords[0])
         sides, pairs = existing_subwords, sum(1 for corpus in data.train for _ in read_byte_pairs(corpus))
     shared = sides[0] is sides[1]
     files = [staging / name for name in subwords_files(shared=shared)]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from transduce.corpus.token_store import FILES, SIDES, CorpusPart, PackedSentences, Side, TokenStore, TokenStoreWriter
 from transduce.text.bpe_dropout import hash_numbers
-from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.text.token_vocabulary import TokenVocabulary, tags_of
 
 __all__ = ["EpochWriteError", "SubwordDropout", "SubwordDropoutStore"]
 
@@ -82,6 +82,9 @@ class SubwordDropoutStore(TokenStore):
         without_dropout = [self.sentence(side, number) for number in numbers.tolist()]
         texts = subwords.decode(without_dropout)
         with_dropout = subwords.encode_with_dropout(texts, self._dropout.probability, keys)
+        if side == "source" and (tags := list(tags_of(subwords).values())):
+            pairs = zip(without_dropout, with_dropout)
+            with_dropout = [np.append(old[np.isin(old, tags)], new).astype(np.int64) for old, new in pairs]
         return [new if len(new) <= self.max_length else old for old, new in zip(without_dropout, with_dropout)]
 
 

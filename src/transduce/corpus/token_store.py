@@ -16,7 +16,17 @@ from pydantic import Field
 
 from transduce.text.subwords import END
 
-__all__ = ["FILES", "SIDES", "CorpusPart", "Count", "PackedSentences", "Side", "TokenStore", "TokenStoreWriter"]
+__all__ = [
+    "FILES",
+    "MAX_WEIGHT",
+    "SIDES",
+    "CorpusPart",
+    "Count",
+    "PackedSentences",
+    "Side",
+    "TokenStore",
+    "TokenStoreWriter",
+]
 
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
@@ -31,12 +41,15 @@ CHECKED = 1 << 20
 
 Count = Annotated[int, Field(ge=0)]
 
+MAX_WEIGHT = 10_000.0
+"""Uses of a pair an epoch, at most."""
+
 
 class CorpusPart(NamedTuple):
     """Consecutive pairs from one corpus of the recipe, and how often an epoch uses each of them."""
 
     pairs: Count
-    weight: Annotated[float, Field(gt=0.0, le=10_000)]
+    weight: Annotated[float, Field(gt=0.0, le=MAX_WEIGHT)]
 
 
 class PackedSentences(NamedTuple):

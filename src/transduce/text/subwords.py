@@ -33,6 +33,7 @@ from transduce.text.byte_level import (
     parse_tokenizer,
 )
 from transduce.text.learning import MIN_SIZE, Bpe, SubwordsSpec, WordPiece, learn_tokenizer
+from transduce.text.source_tags import subword_of_tag, tag_of_subword
 
 __all__ = [
     "BEGIN",
@@ -90,6 +91,21 @@ class Subwords:
                 "take the file from a backup, or prepare and train again"
             ) from None
         return subwords
+
+    def with_tags(self, tags: Sequence[str]) -> "Subwords":
+        """Returns these subwords with a new id for each of `tags` after the last id; no text is encoded as one."""
+        if not tags:
+            return self
+        description = json.loads(self._tokenizer.to_str())
+        vocabulary = description["model"]["vocab"]
+        vocabulary |= {subword_of_tag(tag): token for token, tag in enumerate(tags, start=self.size)}
+        return Subwords(parse_tokenizer(json.dumps(description, ensure_ascii=False)))
+
+    @cached_property
+    def tags(self) -> dict[str, int]:
+        """The source tags and their ids, in the order of the ids."""
+        tags = {token: tag_of_subword(subword) for subword, token in self._tokenizer.get_vocab().items()}
+        return {tag: token for token, tag in sorted(tags.items()) if tag is not None}
 
     def save(self, path: Path) -> None:
         """Writes one JSON file, from which Hugging Face's `tokenizers` gives the same ids."""
@@ -152,13 +168,15 @@ class Subwords:
         return [ids[ids >= 0] for ids in np.split(merged, ends[:-1])]
 
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
-        """Returns the text of each sequence without symbols; bytes that make no UTF-8 become U+FFFD."""
-        tokens = [[int(token) for token in sequence if token > END] for sequence in ids]
+        """Returns the text of each sequence without symbols and tags; bytes that make no UTF-8 become U+FFFD."""
+        tags = frozenset(self.tags.values())
+        tokens = [[int(token) for token in sequence if token > END and token not in tags] for sequence in ids]
         return list(self._tokenizer.decode_batch(tokens, skip_special_tokens=False))
 
     def readable_subwords(self, ids: Iterable[int]) -> list[str]:
-        """Returns each id as readable text: "▁" for a space, escapes for parts of characters, "</s>" for the end."""
-        return [_make_readable(self._bytes[token]) if token > END else SHOWN_SYMBOLS[token] for token in ids]
+        """Returns each id as readable text: "▁" for a space, escapes for parts of characters, "</s>", "<to:de>"."""
+        shown = {**dict(enumerate(SHOWN_SYMBOLS)), **{token: f"<{tag}>" for tag, token in self.tags.items()}}
+        return [shown[token] if token in shown else _make_readable(self._bytes[token]) for token in ids]
 
     def _byte_symbols(self, lines: Sequence[str], keys: NDArray[np.uint64]) -> ByteSymbols:
         """Returns the bytes of all lines before any merge, with the words that the library splits them into."""
@@ -195,9 +213,10 @@ class Subwords:
 
     @cached_property
     def _bytes(self) -> list[bytes]:
-        """The bytes of each id."""
+        """The bytes of each id; none of symbols and tags."""
         byte = {letter: code for code, letter in enumerate(byte_letters())}
         subwords = {token: subword for subword, token in self._tokenizer.get_vocab().items() if token > END}
+        subwords |= dict.fromkeys(self.tags.values(), "")
         letters = (subwords[token].removeprefix(CONTINUES) for token in range(END + 1, self.size))
         return [b""] * len(SYMBOLS) + [bytes(byte[letter] for letter in subword) for subword in letters]
 

@@ -1,14 +1,16 @@
 """The vocabularies of a side: subwords of text, learnt here or imported, or symbols of linearised trees."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from transduce.storage.regular_files import read_regular_file
 from transduce.text.moses_bpe import MosesBpe
 from transduce.text.sentence_pieces import SentencePieces
+from transduce.text.source_tags import tagged_languages
 from transduce.text.subwords import Subwords
 from transduce.text.tree_symbols import TreeSymbols
 
-__all__ = ["TokenVocabulary", "load_vocabulary", "parse_vocabulary"]
+__all__ = ["TokenVocabulary", "ids_of_tags", "load_vocabulary", "names_languages", "parse_vocabulary", "tags_of"]
 
 TokenVocabulary = Subwords | TreeSymbols | SentencePieces | MosesBpe
 """Text to token ids and back."""
@@ -33,3 +35,22 @@ def parse_vocabulary(content: bytes, *, place: str) -> TokenVocabulary:
         if mark in content:
             return kind.parse(content, place=place)
     return Subwords.parse(content, place=place)
+
+
+def tags_of(vocabulary: TokenVocabulary) -> dict[str, int]:
+    """Returns the source tags of a vocabulary and their ids."""
+    return vocabulary.tags if isinstance(vocabulary, Subwords) else {}
+
+
+def ids_of_tags(vocabulary: TokenVocabulary, tags: Sequence[str]) -> list[int]:
+    """Returns the ids of source tags; raises ValueError for a tag that the vocabulary does not have."""
+    ids = tags_of(vocabulary)
+    if missing := [tag for tag in tags if tag not in ids]:
+        known = ", ".join(ids) or "none"
+        raise ValueError(f"the source vocabulary has no tag {missing[0]}, its tags: {known}; train with subwords anew")
+    return [ids[tag] for tag in tags]
+
+
+def names_languages(vocabulary: TokenVocabulary) -> bool:
+    """Returns whether sources begin with a tag of the target language, as those of several directions do."""
+    return bool(tagged_languages(tags_of(vocabulary)))

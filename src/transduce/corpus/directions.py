@@ -1,0 +1,50 @@
+"""Directions: the languages between which corpora translate, and the tags that tell a model about its source."""
+
+from typing import ClassVar, Literal, NamedTuple
+
+from pydantic import Field
+
+from transduce.settings import GrownSpec
+from transduce.text.source_tags import NAME
+
+__all__ = ["Direction", "ParallelCorpus", "TaggedCorpus"]
+
+
+class Direction(NamedTuple):
+    """A source language and a target language; None where a recipe does not name it."""
+
+    source: str | None
+    target: str | None
+
+    def __str__(self) -> str:
+        return f"{self.source}-{self.target}"
+
+
+class TaggedCorpus(GrownSpec):
+    """Keys of every corpus."""
+
+    later_keys: ClassVar[frozenset[str]] = frozenset({"tag"})
+
+    tag: str | None = Field(
+        default=None,
+        pattern=NAME,
+        description="A name of this kind of text, such as `synthetic`, which the model is told before each source.",
+    )
+
+
+class ParallelCorpus(TaggedCorpus):
+    """Keys of every corpus of translations."""
+
+    later_keys: ClassVar[frozenset[str]] = frozenset({"tag", "source_language", "target_language", "direction"})
+
+    source_language: str | None = Field(
+        default=None, description="Code of the language of `source`, the first side; null: that of `data`."
+    )
+    target_language: str | None = Field(
+        default=None, description="Code of the language of `target`, the second side; null: that of `data`."
+    )
+    direction: Literal["forward", "backward", "both"] = Field(
+        default="forward",
+        description="`forward` translates the first side into the second, `backward` the second into the first, "
+        "`both` makes two corpora of one.",
+    )

@@ -1,0 +1,59 @@
+"""The mixture of directions: how often an epoch uses the pairs of each corpus, by weights and temperature."""
+
+from collections.abc import Sequence
+
+from transduce.corpus.data import DataSpec
+from transduce.corpus.directions import Direction
+from transduce.corpus.token_store import MAX_WEIGHT, CorpusPart
+
+__all__ = ["describe_mixture", "pairs_of_directions", "with_temperature"]
+
+
+def with_temperature(
+    parts: Sequence[CorpusPart], directions: Sequence[Direction], temperature: float | None
+) -> tuple[CorpusPart, ...]:
+    """Returns the parts with weights that give each direction a share of an epoch proportional to n^(1/temperature).
+
+    n is the number of uses of the direction's pairs by the weights of its corpora, whose ratios stay, as does the
+    number of uses of all directions (Arivazhagan et al. 2019, section 3.2).
+    """
+    if temperature is None:
+        return tuple(parts)
+    uses = _uses(parts, directions)
+    powers = {direction: n ** (1.0 / temperature) for direction, n in uses.items() if n}
+    factors = {
+        direction: power / sum(powers.values()) * sum(uses.values()) / uses[direction]
+        for direction, power in powers.items()
+    }
+    return tuple(
+        part._replace(weight=min(part.weight * factors.get(direction, 1.0), MAX_WEIGHT))
+        for part, direction in zip(parts, directions, strict=True)
+    )
+
+
+def pairs_of_directions(parts: Sequence[CorpusPart], directions: Sequence[Direction]) -> dict[Direction, int]:
+    """Returns the number of different pairs of each direction."""
+    pairs = dict.fromkeys(directions, 0)
+    for part, direction in zip(parts, directions, strict=True):
+        pairs[direction] += part.pairs
+    return pairs
+
+
+def describe_mixture(parts: Sequence[CorpusPart], data: DataSpec) -> list[str]:
+    """Returns a line for each of several directions: its pairs and its share of an epoch."""
+    if len(data.directions) == 1:
+        return []
+    directions = [data.direction_of(corpus) for corpus in data.train]
+    pairs, uses = pairs_of_directions(parts, directions), _uses(parts, directions)
+    return [
+        f"{direction}: {count:,} pairs, {uses[direction] / sum(uses.values()):.1%} of an epoch"
+        for direction, count in pairs.items()
+    ]
+
+
+def _uses(parts: Sequence[CorpusPart], directions: Sequence[Direction]) -> dict[Direction, float]:
+    """Returns how many pairs of each direction an epoch uses, repetitions included."""
+    uses = dict.fromkeys(directions, 0.0)
+    for part, direction in zip(parts, directions, strict=True):
+        uses[direction] += part.weight * part.pairs
+    return uses
