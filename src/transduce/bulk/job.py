@@ -14,6 +14,7 @@ from transduce.translation.line_translator import BATCH_TOKENS, TranslationPreci
 from transduce.translation.output_format import OutputFormat
 from transduce.translation.results import EMPTY, Translation
 from transduce.translation.search_method import SearchMethod
+from transduce.translation.source_request import SourceRequest
 from transduce.translation.translator import Translator
 
 __all__ = ["ShardResult", "ShardTranslator", "TranslationJob", "int8_bits", "translate_locally"]
@@ -31,6 +32,7 @@ class TranslationJob(NamedTuple):
     device: str = "auto"
     threads: int | None = None
     int8_bits: int | None = None  # of an int8 weight on the machine that made the job; None for another precision
+    request: SourceRequest = SourceRequest()
 
     @classmethod
     def of(cls, runs: Sequence[Path], method: SearchMethod, *values: Any, **fields: Any) -> "TranslationJob":
@@ -46,7 +48,7 @@ class TranslationJob(NamedTuple):
     def load(self) -> Translator:
         """Loads the models on their device; sets the threads of this process."""
         device = set_up_device(self.device, self.threads)
-        translator = Translator.load(*self.runs, device=str(device), precision=self.precision)
+        translator = Translator.load(*self.runs, device=str(device), precision=self.precision, **self.request._asdict())
         self.output_format.check(translator)
         return translator
 
@@ -63,6 +65,8 @@ class TranslationJob(NamedTuple):
             "greedy": greedy,
             "sampling": sampling and {**sampling.as_dictionary(), "seed": seed},
             "output_format": self.output_format._asdict(),
+            # Absent where nothing is asked, as in the origins of earlier versions.
+            **{name: value for name, value in self.request._asdict().items() if value is not None},
         }
 
 

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.commands.console import aligned_table, say
-from transduce.commands.options import DeviceOption, JsonOption, PrecisionName, SetOption, ThreadsOption, refuse_options
+from transduce.commands.options import (
+    DeviceOption,
+    JsonOption,
+    PrecisionName,
+    SetOption,
+    ThreadsOption,
+    ToOption,
+    refuse_options,
+)
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
@@ -50,6 +58,7 @@ def bench(
     change: SetOption = [],  # noqa: B006
     batch_tokens: Annotated[int | None, typer.Option(min=1, help="Source positions translated at once (8192).")] = None,
     precision: Annotated[PrecisionName | None, typer.Option(help="Of products in translating (float32).")] = None,
+    to: ToOption = None,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
@@ -59,6 +68,7 @@ def bench(
 
     chosen = set_up_device(device, threads)
     if work == Work.TRAIN:
+        refuse_options({"--to": to}, "is for translating")
         refuse_options({"--precision": precision}, "is for translating; --set training.precision=… is for training")
         refuse_options(
             {"--batch-tokens": batch_tokens}, "is for translating; --set training.batch_tokens=… is for training"
@@ -69,8 +79,8 @@ def bench(
         figures = bench_training(recipe, name, chosen, steps or STEPS[chosen.type], say, vocabulary)
     else:
         refuse_options({"--preset": preset, "--set": change or None, "--vocabulary": vocabulary}, "is for training")
-        chosen_precision = precision or PrecisionName.FLOAT32
-        figures = _bench_translating(run, data, steps or TRANSLATIONS, chosen, chosen_precision, batch_tokens)
+        options = {"device": str(chosen), "precision": (precision or PrecisionName.FLOAT32).value, "to": to}
+        figures = _bench_translating(run, data, steps or TRANSLATIONS, batch_tokens, **options)
     if as_json:
         print(json_text(figures, indent=2))
     else:
@@ -129,9 +139,12 @@ def _default_corpus() -> dict[str, Any]:
 
 
 def _bench_translating(
-    run: Path | None, data: str | None, runs: int, device: Any, precision: PrecisionName, batch_tokens: int | None
+    run: Path | None, data: str | None, runs: int, batch_tokens: int | None, **options: Any
 ) -> dict[str, Any]:
-    """Measures translating with a trained model; one with random weights would never end a sentence."""
+    """Measures translating with a trained model; one with random weights would never end a sentence.
+
+    `options` are those of `Translator.load`.
+    """
     from transduce.bench import bench_translating
     from transduce.embedded import split
     from transduce.text.lines import read_lines
@@ -142,6 +155,6 @@ def _bench_translating(
     if run is None:
         raise ValueError("bench translate needs a trained model: name its directory, such as runs/demo of `make demo`")
     lines = read_lines(data) if data else [example.source for example in split("test")]
-    translator = Translator.load(run, device=str(device), precision=precision.value)
+    translator = Translator.load(run, **options)
     method = SearchMethod(translator.decoding)
     return bench_translating(translator, lines, str(run), runs, method, batch_tokens or BATCH_TOKENS)

@@ -1,13 +1,16 @@
 """`transduce draw`: draws the attention of every layer and head, or the tree of a sentence."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from transduce.commands.console import say
-from transduce.commands.options import OverwriteOption
+from transduce.commands.options import FromOption, OverwriteOption, TagOption, ToOption, refuse_options
 from transduce.commands.output import check_writable
+
+if TYPE_CHECKING:
+    from transduce.translation.translator import Translator
 
 __all__ = ["draw"]
 
@@ -21,32 +24,37 @@ def draw(
         typer.Option(help="The translation to explain, instead of the model's own; with --tree the gold tree."),
     ] = None,
     tree: Annotated[bool, typer.Option(help="Draw the tree that a parser writes for the sentence.")] = False,
+    to: ToOption = None,
+    source_language: FromOption = None,
+    tag: TagOption = None,
     overwrite: OverwriteOption = False,
 ) -> None:
     """Draws the attention of every layer and head while SENTENCE is translated; with --tree its parse tree."""
     from transduce import pictures
+    from transduce.translation.translator import Translator
 
     # Checked before the model is read.
     pictures.picture_format(out)
     check_writable(out, overwrite=overwrite)
     if tree:
-        _draw_tree(run, sentence, target, out)
+        refuse_options({"--to": to, "--from": source_language}, "is not for --tree")
+        _draw_tree(run, sentence, target, tag, out)
     else:
-        _draw_attention(run, sentence, target, out)
+        translator = Translator.load(run, to=to, source_language=source_language, tag=tag)
+        _draw_attention(translator, sentence, target, out)
     print(out)
 
 
-def _draw_attention(run: Path, sentence: str, target: str | None, out: Path) -> None:
+def _draw_attention(translator: "Translator", sentence: str, target: str | None, out: Path) -> None:
     """Draws the attention of a model while it translates `sentence`, or while it reads the translation `target`."""
     from transduce import pictures
-    from transduce.translation.translator import Translator
 
-    explanation = Translator.load(run).explain(sentence, target=target)
+    explanation = translator.explain(sentence, target=target)
     pictures.draw(explanation, out)
     say(f"{explanation.source_text} → {explanation.target_text}")
 
 
-def _draw_tree(run: Path, sentence: str, gold: str | None, out: Path) -> None:
+def _draw_tree(run: Path, sentence: str, gold: str | None, tag: str | None, out: Path) -> None:
     """Draws the tree of `sentence`, and marks the phrases that the tree in brackets `gold` does not have."""
     from transduce import pictures
     from transduce.text.trees import clean_tree, parse_tree, words_of
@@ -61,6 +69,6 @@ def _draw_tree(run: Path, sentence: str, gold: str | None, out: Path) -> None:
         words = split_treebank_words()(sentence)
     if not words:
         raise ValueError("there is no word to parse: give a sentence")
-    ((parse, *_),) = Parser.load(run).parse([words])
+    ((parse, *_),) = Parser.load(run, tag=tag).parse([words])
     pictures.draw_tree(parse.tree, out, other=gold_tree)
     say(str(parse))

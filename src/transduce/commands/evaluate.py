@@ -1,7 +1,7 @@
 """`transduce evaluate`: translates or parses a test set and measures the result."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -12,19 +12,24 @@ from transduce.commands.bracket_table import bracket_table
 from transduce.commands.console import say
 from transduce.commands.options import (
     DeviceOption,
+    FromOption,
     JsonOption,
     MarginOption,
     OverwriteOption,
     PrecisionName,
     PrecisionOption,
+    TagOption,
     ThreadsOption,
+    ToOption,
     refuse_options,
 )
 from transduce.commands.output import check_writable, write_output
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
+    from transduce.corpus import CorpusSpec
     from transduce.measure import Score
+    from transduce.model_directory import Config
     from transduce.text.trees import Tree
     from transduce.trainer.validation import ParallelText
     from transduce.translation.search_method import SearchMethod
@@ -45,6 +50,9 @@ def evaluate(
         str | None, typer.Option(help="Language of the translations, such as de; the model's if not given.")
     ] = None,
     bootstrap: Annotated[int | None, typer.Option(min=2, help="Resamples for confidence intervals.")] = None,
+    to: ToOption = None,
+    source_language: FromOption = None,
+    tag: TagOption = None,
     out: Annotated[Path | None, typer.Option(help="Also write the translations, or the trees, to this file.")] = None,
     overwrite: OverwriteOption = False,
     unconstrained: Annotated[bool, typer.Option(help="As in `transduce parse`.")] = False,
@@ -58,37 +66,33 @@ def evaluate(
     from transduce.model_directory import Model
     from transduce.runtime.device import set_up_device
     from transduce.translation.search_method import search_method
+    from transduce.translation.source_request import SourceRequest, request_for_corpus
     from transduce.translation.translator import Translator
 
     chosen = set_up_device(device, threads)
     configs = [Model.read_config(directory) for directory in run]
     method = search_method(configs[0].decoding, margin=margin)
     # What is measured is read and checked now, and not after hours of translating.
+    named = _named_test_set(run[0], test, {"--to": to, "--from": source_language, "--tag": tag})
+    request = request_for_corpus(configs[0], named) if named else SourceRequest(to, source_language, tag)
     run_model: Callable[[Translator, SearchMethod], Outputs]
     if configs[0].linearisation is None:
         refuse_options({"--unconstrained": unconstrained or None}, "is for parsers")
-        corpus, language = _test_set(run[0], source, reference, test), language or configs[0].target_language
+        corpus = _test_set(source, reference, named)
+        language = language or request.to or configs[0].target_language
         names = _checked_metrics(metric, language)
         run_model = partial(_translate, corpus, names, language, bootstrap)
     else:
         refuse_options({"--source": source, "--metric": metric, "--language": language}, "is not for parsers")
         method = method._replace(constrained=not unconstrained)
-        run_model = partial(_parse, _gold_trees(run[0], reference, test), bootstrap)
+        run_model = partial(_parse, _gold_trees(reference, named), bootstrap)
     check_writable(out, overwrite=overwrite)
-    outputs = run_model(Translator.load(*run, device=str(chosen), precision=precision.value), method)
+    translator = Translator.load(*run, device=str(chosen), precision=precision.value, **request._asdict())
+    outputs = run_model(translator, method)
     if out is not None:
         write_output("".join(f"{line}\n" for line in outputs.lines), out)
-    weights = [config.weights.as_dictionary() for config in configs]
     if as_json:
-        report = {
-            "weights": weights[0] if len(weights) == 1 else weights,
-            "sentences": len(outputs.lines),
-            "seconds": outputs.seconds,
-            "tokens_per_second": outputs.tokens / outputs.seconds,
-            "decoding": method.decoding.as_dictionary(),
-            "precision": precision.value,
-        }
-        print(json_text(outputs.scores | report, indent=2))
+        print(json_text(_report(outputs, configs, translator, method), indent=2))
     else:
         print(outputs.table)
         speed = f"{len(outputs.lines):,} sentences in {outputs.seconds:.1f} s"
@@ -105,6 +109,22 @@ class Outputs(NamedTuple):
     seconds: float
     scores: dict[str, Any]
     table: str
+
+
+def _report(
+    outputs: Outputs, configs: "Sequence[Config]", translator: "Translator", method: "SearchMethod"
+) -> dict[str, Any]:
+    """Returns the scores, and how they came about, as JSON."""
+    weights = [config.weights.as_dictionary() for config in configs]
+    return outputs.scores | {
+        "weights": weights[0] if len(weights) == 1 else weights,
+        "sentences": len(outputs.lines),
+        "seconds": outputs.seconds,
+        "tokens_per_second": outputs.tokens / outputs.seconds,
+        "decoding": method.decoding.as_dictionary(),
+        "precision": translator.precision,
+        **({"target_language": translator.target_language} if translator.target_language else {}),
+    }
 
 
 def _translate(
@@ -168,34 +188,39 @@ def _checked_metrics(metric: str | None, language: str | None) -> list[str]:
     return names
 
 
-def _gold_trees(run: Path, reference: str | None, test: str | None) -> "list[tuple[Tree, Tree | None]]":
-    """Reads gold trees and cleans them: of a file or a folder, or of a test set that the run's recipe names."""
-    from transduce.corpus import CorpusSpec, EmbeddedTrees, Trees, read_gold_treebank
+def _named_test_set(run: Path, test: str | None, languages: Mapping[str, str | None]) -> "CorpusSpec | None":
+    """Returns the test set of --test, which the run's recipe names; None without."""
     from transduce.trainer.validation import named_test_set
 
-    spec: CorpusSpec
-    if reference is not None and test is None:
-        spec = Trees(trees=reference)
-    elif test is not None and reference is None:
-        spec = named_test_set(run, test)
-    else:
+    if test is None:
+        return None
+    refuse_options(languages, f"is recorded with the test set --test {test}")
+    return named_test_set(run, test)
+
+
+def _gold_trees(reference: str | None, named: "CorpusSpec | None") -> "list[tuple[Tree, Tree | None]]":
+    """Reads gold trees and cleans them: of a file or a folder, or of a test set that the run's recipe names."""
+    from transduce.corpus import EmbeddedTrees, Trees, name_of, read_gold_treebank
+
+    if (reference is None) == (named is None):
         raise ValueError("name what to evaluate on: --reference TREES, or --test NAME")
+    spec = named if reference is None else Trees(trees=reference)
     if not isinstance(spec, Trees | EmbeddedTrees):
-        raise ValueError(f"--test {test} has no trees: name a corpus of trees, or give --reference TREES")
+        raise ValueError("--test: that test set has no trees: name a corpus of trees, or give --reference TREES")
     gold = read_gold_treebank(spec)
     if not any(cleaned for _, cleaned in gold):
-        raise ValueError(f"{reference or f'--test {test}'}: there is no tree to parse the words of")
+        raise ValueError(f"{reference or name_of(spec)}: there is no tree to parse the words of")
     return gold
 
 
-def _test_set(run: Path, source: str | None, reference: str | None, test: str | None) -> "ParallelText":
+def _test_set(source: str | None, reference: str | None, named: "CorpusSpec | None") -> "ParallelText":
     """Reads the test set: two files, or one that the run's recipe names."""
     from transduce.text.lines import read_texts
-    from transduce.trainer.validation import ParallelText, named_test_set, read_parallel_text
+    from transduce.trainer.validation import ParallelText, read_parallel_text
 
-    if test is not None and source is None and reference is None:
-        return read_parallel_text(named_test_set(run, test))
-    if source is None or reference is None or test is not None:
+    if named is not None and source is None and reference is None:
+        return read_parallel_text(named)
+    if source is None or reference is None or named is not None:
         raise ValueError("name what to evaluate on: --source FILE --reference FILE, or --test NAME")
     corpus = ParallelText(*read_texts(source, reference))
     if len(corpus.source) != len(corpus.target):

@@ -38,6 +38,13 @@ MarginOption = Annotated[
         "inf switches it off."
     ),
 ]
+ToOption = Annotated[
+    str | None, typer.Option("--to", help="Target language, such as de; needed where the model has several.")
+]
+FromOption = Annotated[
+    str | None, typer.Option("--from", help="Source language, such as en; refused where the model does not know it.")
+]
+TagOption = Annotated[str | None, typer.Option(help="Kind of text: one of the tags that the model was trained with.")]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace the file of --out if it exists.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SetOption = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")]

@@ -12,6 +12,7 @@ from transduce.commands.options import (
     OverwriteOption,
     PrecisionName,
     PrecisionOption,
+    TagOption,
     ThreadsOption,
 )
 from transduce.commands.output import check_no_partial, check_writable, open_output
@@ -35,6 +36,7 @@ def parse(
     unconstrained: Annotated[bool, typer.Option(help="Let the model write any symbols, and repair them.")] = False,
     n_best: Annotated[int, typer.Option(min=1, help="Print this many trees of each line, as TSV.")] = 1,
     scores: Annotated[bool, typer.Option(help="TSV: line number, tree, log-probability, penalised score.")] = False,
+    tag: TagOption = None,
     batch_tokens: Annotated[int | None, typer.Option(min=1, help="Most source positions parsed at once.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each line.")] = False,
     device: DeviceOption = "auto",
@@ -60,7 +62,7 @@ def parse(
     check_writable(out, overwrite=overwrite)
     check_no_partial(out, overwrite=overwrite)
     split_words = str.split if tokenised else split_treebank_words()
-    parser = Parser.load(*runs, device=str(set_up_device(device, threads)), precision=precision.value)
+    parser = Parser.load(*runs, device=str(set_up_device(device, threads)), precision=precision.value, tag=tag)
 
     def parse_lines(lines: list[str], lines_before: int) -> list[str]:
         parses = parser.parse(

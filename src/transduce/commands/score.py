@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from transduce.commands.options import DeviceOption
+from transduce.commands.options import DeviceOption, FromOption, TagOption, ToOption
 from transduce.commands.output import open_output
 
 
@@ -13,6 +13,9 @@ def score(
     run: Annotated[list[Path], typer.Argument(help="Model directories; several are an ensemble.")],
     source: Annotated[str, typer.Option(help="The source text.")],
     target: Annotated[str, typer.Option(help="Its translation; line n translates line n.")],
+    to: ToOption = None,
+    source_language: FromOption = None,
+    tag: TagOption = None,
     batch_tokens: Annotated[int, typer.Option(min=1, help="Positions scored at once.")] = 4096,
     device: DeviceOption = "auto",
 ) -> None:
@@ -27,7 +30,7 @@ def score(
         raise ValueError(
             f"{source} has {len(sources)} lines and {target} has {len(targets)}: they must be equally many"
         )
-    translator = Translator.load(*run, device=str(chosen))
+    translator = Translator.load(*run, device=str(chosen), to=to, source_language=source_language, tag=tag)
     scores = translator.score(sources, targets, batch_tokens=batch_tokens)
     with open_output(None) as write:
         write("".join(f"{log_probability:.6f}\n" for log_probability in scores))

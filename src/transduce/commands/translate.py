@@ -11,11 +11,14 @@ from transduce.commands.console import say
 from transduce.commands.options import (
     DeviceOption,
     Engine,
+    FromOption,
     MarginOption,
     OverwriteOption,
     PrecisionName,
     PrecisionOption,
+    TagOption,
     ThreadsOption,
+    ToOption,
     refuse_options,
 )
 from transduce.commands.output import check_name, check_no_partial, check_writable, open_output
@@ -26,8 +29,10 @@ if TYPE_CHECKING:
     from transduce.bulk.job import TranslationJob
     from transduce.model_directory import Config
     from transduce.translation.line_translator import LineTranslator
+    from transduce.translation.output_format import OutputFormat
     from transduce.translation.results import Translation
     from transduce.translation.search_method import SearchMethod
+    from transduce.translation.source_request import SourceRequest
 
 SHARD_LINES = 2000
 
@@ -48,6 +53,9 @@ def translate(
     top_k: Annotated[int | None, typer.Option(min=1, help="Draw from the k most probable tokens.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Draw from the most probable tokens of this mass.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Of --sample, 1 if not given.")] = None,
+    to: ToOption = None,
+    source_language: FromOption = None,
+    tag: TagOption = None,
     prefix: Annotated[Path | None, typer.Option(help="A file with the beginning of each translation.")] = None,
     batch_tokens: Annotated[int | None, typer.Option(min=1, help="Most source positions translated at once.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each line.")] = False,
@@ -65,7 +73,7 @@ def translate(
 ) -> None:
     """Translates lines; one line in gives one line out, and an empty line stays empty."""
     from transduce.translation.line_translator import BATCH_TOKENS
-    from transduce.translation.output_format import OutputFormat
+    from transduce.translation.source_request import SourceRequest
 
     bulk_engine = engine if engine is not None and engine.is_bulk else None
     runs, text = runs_and_text(run, bulk_engine)
@@ -84,15 +92,13 @@ def translate(
         top_p=top_p,
         seed=seed,
     )
-    if alignments and (scores or n_best > 1) and not as_json:
-        raise ValueError("--alignments: its table has no columns for --scores and --n-best; add --json")
-    output_format = OutputFormat(scores=scores or n_best > 1, alignments=alignments, json=as_json)
-    batch_tokens = batch_tokens or BATCH_TOKENS
+    output_format = _output_format(scores=scores or n_best > 1, alignments=alignments, as_json=as_json)
+    batch_tokens, request = batch_tokens or BATCH_TOKENS, SourceRequest(to, source_language, tag)
     if bulk_engine is None:
         refuse_options({"--shard-lines": shard_lines, "--actors": actors}, "is for --engine local or ray")
         check_writable(out, overwrite=overwrite)
         check_no_partial(out, overwrite=overwrite)
-        translator = _load_translator(runs, engine, method, device, threads, precision)
+        translator = _load_translator(runs, engine, method, request, device, threads, precision)
         output_format.check(translator)
         translate_lines = functools.partial(translator.translate_lines, method=method, batch_tokens=batch_tokens)
         format_lines = functools.partial(output_format.lines, translator)
@@ -102,7 +108,17 @@ def translate(
 
         refuse_options({"--overwrite": overwrite or None}, "is not for --engine")
         job = TranslationJob.of(runs, method, output_format, precision.value, batch_tokens, device, threads)
+        job = job._replace(request=request)
         _translate_in_bulk(job, text, prefix, out, bulk_engine, shard_lines or SHARD_LINES, actors)
+
+
+def _output_format(*, scores: bool, alignments: bool, as_json: bool) -> "OutputFormat":
+    """Returns the output format; raises ValueError for a table that would lack columns."""
+    from transduce.translation.output_format import OutputFormat
+
+    if alignments and scores and not as_json:
+        raise ValueError("--alignments: its table has no columns for --scores and --n-best; add --json")
+    return OutputFormat(scores=scores, alignments=alignments, json=as_json)
 
 
 def _read_config(run: Path, engine: Engine | None) -> "Config":
@@ -132,6 +148,7 @@ def _load_translator(
     runs: list[Path],
     engine: Engine | None,
     method: "SearchMethod",
+    request: "SourceRequest",
     device: str,
     threads: int | None,
     precision: PrecisionName,
@@ -142,12 +159,15 @@ def _load_translator(
 
     if engine is Engine.CTRANSLATE2:
         from transduce.exchange.ctranslate2_engine import check_method
-        from transduce.exchange.ctranslate2_folder import load_ctranslate2
+        from transduce.exchange.ctranslate2_folder import load_ctranslate2, read_exported_config
+        from transduce.translation.source_request import choose_tags
 
         check_method(method)
         chosen = str(set_up_device(device, threads))
-        return load_ctranslate2(runs[0], device=chosen, threads=threads, precision=precision.value)
-    return Translator.load(*runs, device=str(set_up_device(device, threads)), precision=precision.value)
+        exported = load_ctranslate2(runs[0], device=chosen, threads=threads, precision=precision.value)
+        return exported.with_source_tags(choose_tags(read_exported_config(runs[0]), exported.source, request).ids)
+    chosen = str(set_up_device(device, threads))
+    return Translator.load(*runs, device=chosen, precision=precision.value, **request._asdict())
 
 
 def _translate_windows(

@@ -2,6 +2,7 @@
 
 from transduce.corpus.checks import Fault, Report, name_of
 from transduce.corpus.data import DataSpec
+from transduce.corpus.directions import Direction, ParallelCorpus
 from transduce.corpus.entries import (
     PATHS,
     CorpusSpec,
@@ -15,18 +16,22 @@ from transduce.corpus.entries import (
     files_of,
     is_folder,
 )
+from transduce.corpus.learning import tag_ids
 from transduce.corpus.micro_batch import MicroBatch, PlannedStep, Position
+from transduce.corpus.mixture import pairs_of_directions
 from transduce.corpus.planner import Planner, micro_batches_per_step
 from transduce.corpus.readers import read_gold_treebank, read_pairs, read_treebank
 from transduce.corpus.store import Prepared, check_files, open_store, prepare, verify_store
 from transduce.corpus.store_description import subwords_files
 from transduce.corpus.subword_dropout import EpochWriteError
-from transduce.corpus.token_store import TokenStore
+from transduce.corpus.token_store import CorpusPart, TokenStore
 
 __all__ = [
     "PATHS",
+    "CorpusPart",
     "CorpusSpec",
     "DataSpec",
+    "Direction",
     "Embedded",
     "EmbeddedTrees",
     "EpochWriteError",
@@ -34,6 +39,7 @@ __all__ = [
     "Files",
     "Hub",
     "MicroBatch",
+    "ParallelCorpus",
     "PlannedStep",
     "Planner",
     "Position",
@@ -49,10 +55,12 @@ __all__ = [
     "micro_batches_per_step",
     "name_of",
     "open_store",
+    "pairs_of_directions",
     "prepare",
     "read_gold_treebank",
     "read_pairs",
     "read_treebank",
     "subwords_files",
+    "tag_ids",
     "verify_store",
 ]

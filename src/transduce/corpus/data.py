@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_serializer, field_validator, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
 from transduce.corpus.directions import Direction, ParallelCorpus
 from transduce.corpus.entries import (
@@ -23,7 +23,19 @@ __all__ = ["DataSpec"]
 
 def _as_tuple(value: Any) -> Any:
     """Converts one corpus or a list of corpora to the tuple that strict validation expects."""
-    return None if value is None else tuple(value) if isinstance(value, list | tuple) else (value,)
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+def _number_of_corpora(value: Any) -> str:
+    return "several" if isinstance(value, list | tuple) else "one"
+
+
+OneOrSeveral = Annotated[
+    Annotated[CorpusSpec, Tag("one")]
+    | Annotated[Annotated[tuple[CorpusSpec, ...], BeforeValidator(_as_tuple), Field(min_length=1)], Tag("several")],
+    Discriminator(_number_of_corpora),
+]
+"""A corpus, or a list of corpora."""
 
 
 class DataSpec(GrownSpec):
@@ -45,9 +57,7 @@ class DataSpec(GrownSpec):
     train: Annotated[tuple[CorpusSpec, ...], BeforeValidator(_as_tuple), Field(min_length=1)] = Field(
         description="Training corpora."
     )
-    validation: Annotated[
-        Annotated[tuple[CorpusSpec, ...], Field(min_length=1)] | None, BeforeValidator(_as_tuple)
-    ] = Field(
+    validation: OneOrSeveral | None = Field(
         default=None,
         description="Corpora translated and scored at each validation, such as one a direction; the mean of their "
         "scores selects the model.",
@@ -96,17 +106,15 @@ class DataSpec(GrownSpec):
                 if "validation" in value:
                     raise ValueError("`validation` is the name of `data.validation`: give the test set another name")
                 return _named_parts({name: complete(corpus) for name, corpus in value.items()}, languages)
-        return None
-
-    @field_serializer("validation")
-    def _one_or_several(self, validation: tuple[CorpusSpec, ...] | None) -> Any:
-        """Writes a single corpus without a list, as recipes of earlier versions have it."""
-        return validation[0] if validation is not None and len(validation) == 1 else validation
+            case None:
+                return None
+        parts = complete(value)
+        return parts[0] if len(parts) == 1 else tuple(parts)
 
     @model_validator(mode="after")
     def _check_linearisations(self) -> Self:
         """Raises ValueError for trees beside translations, and for trees of several linearisations."""
-        corpora = [*self.train, *(self.validation or ()), *self.test.values()]
+        corpora = [*self.train, *self.validations, *self.test.values()]
         linearisations = [
             corpus.linearisation if isinstance(corpus, Trees | EmbeddedTrees) else None for corpus in corpora
         ]
@@ -124,7 +132,7 @@ class DataSpec(GrownSpec):
         if len(self.directions) == 1 and self.temperature is not None:
             raise ValueError("`temperature` mixes several directions, and all training corpora have one: leave it out")
         targets, tags = {direction.target for direction in self.directions}, {corpus.tag for corpus in self.train}
-        for corpus in (*self.train, *(self.validation or ()), *self.test.values()):
+        for corpus in (*self.train, *self.validations, *self.test.values()):
             direction = self.direction_of(corpus)
             if len(self.directions) > 1:
                 _check_named(direction)
@@ -136,6 +144,13 @@ class DataSpec(GrownSpec):
         return self
 
     @property
+    def validations(self) -> tuple[CorpusSpec, ...]:
+        """The corpora of `validation`; none where it is null."""
+        if self.validation is None:
+            return ()
+        return self.validation if isinstance(self.validation, tuple) else (self.validation,)
+
+    @property
     def tree_linearisation(self) -> TopDown | InOrder | None:
         """The linearisation of the corpora where they are trees; None where they are translations."""
         first = self.train[0]
@@ -144,6 +159,14 @@ class DataSpec(GrownSpec):
     def direction_of(self, corpus: CorpusSpec) -> Direction:
         """Returns the languages of a corpus: its own, or else those of this section."""
         return _direction_of(corpus, Direction(self.source_language, self.target_language))
+
+    def with_direction(self, corpus: CorpusSpec) -> CorpusSpec:
+        """Returns a corpus that names the languages of its sides where this section has them."""
+        if not isinstance(corpus, ParallelCorpus):
+            return corpus
+        source = corpus.source_language or self.source_language
+        target = corpus.target_language or self.target_language
+        return corpus.model_copy(update={"source_language": source, "target_language": target})
 
     @property
     def directions(self) -> tuple[Direction, ...]:
@@ -166,10 +189,7 @@ class DataSpec(GrownSpec):
 
 def _direction_of(corpus: CorpusSpec, languages: Direction) -> Direction:
     """Returns the direction of a corpus whose sides have `languages` unless it names others."""
-    if not isinstance(corpus, ParallelCorpus):
-        return languages
-    sides = corpus.source_language or languages.source, corpus.target_language or languages.target
-    return Direction(*(sides[::-1] if corpus.direction == "backward" else sides))
+    return corpus.languages_or(languages) if isinstance(corpus, ParallelCorpus) else languages
 
 
 def _check_named(direction: Direction) -> None:

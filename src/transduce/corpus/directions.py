@@ -48,3 +48,8 @@ class ParallelCorpus(TaggedCorpus):
         description="`forward` translates the first side into the second, `backward` the second into the first, "
         "`both` makes two corpora of one.",
     )
+
+    def languages_or(self, languages: Direction) -> Direction:
+        """Returns the languages that this corpus translates between; `languages` are those of sides without a name."""
+        sides = self.source_language or languages.source, self.target_language or languages.target
+        return Direction(*(sides[::-1] if self.direction == "backward" else sides))

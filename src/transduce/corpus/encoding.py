@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 
 from transduce.corpus.checks import Fault, NumberedPair, Report, check_pairs, name_of
 from transduce.corpus.data import DataSpec
+from transduce.corpus.learning import tag_ids
 from transduce.corpus.readers import read_byte_pairs
 from transduce.corpus.token_store import FILES, SIDES, CorpusPart, Count, PackedSentences, TokenStoreWriter
 from transduce.corpus.worker_pool import map_in_order
@@ -23,7 +24,7 @@ from transduce.runtime.progress import track
 from transduce.runtime.rate import ProgressRate
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
-from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, names_languages
+from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.tree_symbols import UNKNOWN
 
 __all__ = ["STATE", "EncodingState", "encode_corpus"]
@@ -169,7 +170,7 @@ def _encode_batch(
     report = Report()
     corpus = data.train[batch.corpus]
     pairs = list(check_pairs(batch.pairs, name_of(corpus), report, data.longest))
-    tags = ids_of_tags(subwords[0], data.tags_before(corpus, names_language=names_languages(subwords[0])))
+    tags = tag_ids(data, corpus, subwords[0])
     source, target = (side.encode([pair[place] for pair in pairs]) for place, side in enumerate(subwords, start=1))
     kept_rows, is_parser = [], data.tree_linearisation is not None
     for row, (place, _, _) in enumerate(pairs):
@@ -200,7 +201,8 @@ def _append_batch(state: EncodingState, batch: EncodedBatch, writer: TokenStoreW
 def _fault_of_length(source: int, target: int, data: DataSpec, tags: int) -> Fault | None:
     """Returns the fault of a pair with these numbers of tokens, and of `tags` before its source.
 
-    Tags count for the length and not for the ratio. The end symbol counts for the ratio and not for the length: it makes the ratio lenient with the shortest pairs.
+    Tags count for the length and not for the ratio. The end symbol counts for the ratio and not for the length: it
+    makes the ratio lenient with the shortest pairs.
     """
     if max(source + tags, target) > data.longest:
         return Fault.LONG

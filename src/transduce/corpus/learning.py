@@ -12,7 +12,7 @@ from transduce.text.subwords import Bpe, Subwords, WordPiece
 from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, names_languages
 from transduce.text.tree_symbols import TreeSymbols
 
-__all__ = ["check_tags", "learn_subwords", "limit_threads", "sample_pairs"]
+__all__ = ["check_tags", "learn_subwords", "limit_threads", "sample_pairs", "tag_ids"]
 
 Pair = tuple[str, str, str]
 """Place in the corpus, source, target."""
@@ -51,12 +51,17 @@ def _learn(lines: Iterable[str], spec: Bpe | WordPiece, tags: Sequence[str]) -> 
 
 def check_tags(data: DataSpec, source: TokenVocabulary) -> None:
     """Raises ValueError where the source vocabulary of another model lacks a tag of the training corpora."""
-    names_language = names_languages(source) or len(data.directions) > 1
     for corpus in data.train:
         try:
-            ids_of_tags(source, data.tags_before(corpus, names_language=names_language))
+            tag_ids(data, corpus, source)
         except ValueError as error:
             raise ValueError(f"--from: {name_of(corpus)}: {error}") from None
+
+
+def tag_ids(data: DataSpec, corpus: CorpusSpec, source: TokenVocabulary) -> list[int]:
+    """Returns the ids of the tags before each source of a corpus; raises ValueError for one that `source` lacks."""
+    names_language = names_languages(source) or len(data.directions) > 1
+    return ids_of_tags(source, data.tags_before(corpus, names_language=names_language))
 
 
 def sample_pairs(

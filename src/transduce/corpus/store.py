@@ -199,7 +199,7 @@ def _load_existing_subwords(
 
 def check_files(data: DataSpec) -> None:
     """Raises ValueError or OSError where a file of the training or validation corpora cannot be opened."""
-    for corpus in (*data.train, *(data.validation or ())):
+    for corpus in (*data.train, *data.validations):
         for path in files_of(corpus):
             open_corpus_file(path).close()
 

@@ -1,6 +1,6 @@
 """A model directory: a whole model, written atomically and read only when every byte is as it was written."""
 
-from transduce.model_directory.config import Config, Weights
+from transduce.model_directory.config import Config, TrainedDirection, Weights
 from transduce.model_directory.integrity import fingerprint, verify
 from transduce.model_directory.manifest import CARD, CONFIG, MANIFEST, RECIPE, WEIGHTS, has_model
 from transduce.model_directory.model import Model, set_word_flags, weights_of
@@ -14,6 +14,7 @@ __all__ = [
     "WEIGHTS",
     "Config",
     "Model",
+    "TrainedDirection",
     "Weights",
     "fingerprint",
     "has_model",

@@ -1,16 +1,18 @@
 """The settings of a model directory, `config.json`."""
 
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
+
+from pydantic import Field
 
 from transduce.model import ModelSpec, Vocabulary
 from transduce.model_directory.manifest import CONFIG
 from transduce.search import Decoding
-from transduce.settings import Spec, parse_json, validated
+from transduce.settings import GrownSpec, Spec, parse_json, validated
 from transduce.storage.migrations import CONFIG_VERSION, migrate_config
 from transduce.text.linearisation import LinearisationSpec
 
-__all__ = ["Config", "Weights", "parse_config"]
+__all__ = ["Config", "TrainedDirection", "Weights", "parse_config"]
 
 
 class Weights(Spec):
@@ -20,14 +22,29 @@ class Weights(Spec):
     steps: tuple[int, ...]
 
 
-class Config(Spec):
+class TrainedDirection(Spec):
+    """One of several directions of a model, and the number of different pairs that it was trained on."""
+
+    source: str
+    target: str
+    pairs: int = Field(ge=0)
+
+    def __str__(self) -> str:
+        return f"{self.source}-{self.target}"
+
+
+class Config(GrownSpec):
     """The content of `config.json`."""
+
+    later_keys: ClassVar[frozenset[str]] = frozenset({"directions", "tags"})
 
     version: Literal[2] = CONFIG_VERSION
     model: ModelSpec
     vocabulary: Vocabulary
     source_language: str | None = None
     target_language: str | None = None
+    directions: tuple[TrainedDirection, ...] = ()  # where there are several; then the languages above are null
+    tags: tuple[str | None, ...] = ()  # tags of the training corpora where one has a tag; null is a corpus without
     linearisation: LinearisationSpec | None = None  # of the trees that a parser writes; null for a translator
     decoding: Decoding = Decoding()
     weights: Weights

@@ -35,9 +35,7 @@ class Scale(NamedTuple):
     def corpus_named(self, name: Literal["validation", "test"]) -> CorpusSpec:
         """Returns the validation set or the test set."""
         data = self.recipe({}, {}, self.name).data
-        corpus = data.validation if name == "validation" else data.test["test"]
-        assert corpus is not None
-        return corpus
+        return data.validations[0] if name == "validation" else data.test["test"]
 
 
 def scale_named(name: ScaleName) -> Scale:

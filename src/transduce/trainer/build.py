@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from transduce import __version__
-from transduce.corpus import Planner, Prepared, subwords_files
+from transduce.corpus import Planner, Prepared, subwords_files, tag_ids
 from transduce.model import ModelSpec, TranslationModel, Vocabulary
 from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import Config, set_word_flags
@@ -15,7 +15,8 @@ from transduce.runtime.device import compile_on_gpu, describe_environment
 from transduce.runtime.distributed import ProcessGroup
 from transduce.storage.checksums import checksums_of_files
 from transduce.trainer.checkpointing import TrainingEnvironment
-from transduce.trainer.validation import Validation, read_parallel_text
+from transduce.trainer.joint_validation import JointValidation
+from transduce.trainer.validation import Validation, named_validations, read_parallel_text
 from transduce.training import FlatAdam, LabelSmoothing, Optimiser, Training
 
 __all__ = [
@@ -61,21 +62,26 @@ def build_planner(prepared: Prepared, settings: Training, device: torch.device, 
 
 def build_validation(
     recipe: Recipe, prepared: Prepared, model: TranslationModel, smoothing: Smoothing, group: ProcessGroup
-) -> Validation | None:
+) -> Validation | JointValidation | None:
     """Returns the validation of the recipe, checked against `model`; None where the recipe names no corpus for it."""
     data, settings = recipe.data, recipe.training
-    if data.validation is None:
+    validations = {
+        name: Validation(
+            read_parallel_text(corpus),
+            prepared.source,
+            prepared.target,
+            recipe.decoding,
+            smoothing,
+            group,
+            data.direction_of(corpus).target,
+            data.tree_linearisation,
+            source_tags=tag_ids(data, corpus, prepared.source),
+        )
+        for name, corpus in named_validations(data).items()
+    }
+    if not validations:
         return None
-    validation = Validation(
-        read_parallel_text(data.validation),
-        prepared.source,
-        prepared.target,
-        recipe.decoding,
-        smoothing,
-        group,
-        data.target_language,
-        data.tree_linearisation,
-    )
+    validation = next(iter(validations.values())) if len(validations) == 1 else JointValidation(validations)
     validation.check(model, will_translate=settings.validate_every is not None or settings.average is not None)
     return validation
 
@@ -85,7 +91,7 @@ def describe_training(
     device: torch.device,
     precision: str,
     settings: Training,
-    validation: Validation | None,
+    validation: Validation | JointValidation | None,
     optimiser: Optimiser,
     group: ProcessGroup,
 ) -> TrainingEnvironment:

@@ -92,20 +92,16 @@ class MetricsLog:
 
     def log_validation(self, step: int, seconds: float, result: ValidationResult, corpus: ParallelText) -> None:
         """Logs a validation after `seconds` of training, and shows three translations."""
-        values: dict[str, Any] = {
-            "step": step,
-            "validation_loss": result.loss,
-            "validation_perplexity": result.perplexity,
-            "accuracy": result.accuracy,
-        }
+        values: dict[str, Any] = {"step": step, **_values_of(result)}
         if result.score is not None:
-            values |= {result.score.metric: result.score.score, "signature": result.score.signature}
+            values["signature"] = result.score.signature
+        for name, part in result.parts.items():
+            values |= {f"{key}.{name}": value for key, value in _values_of(part).items()}
         self._write(values | {"elapsed": round(seconds, 1)})
-        score = f"  {result.score.label} {result.score.score:.2f}" if result.score else ""
-        self.say(
-            f"validation after step {step}: loss {result.loss:.3f}  perplexity {result.perplexity:.2f}  "
-            f"accuracy {result.accuracy:.1%}{score}  ({seconds / 60:.1f} min)"
-        )
+        mean = f", mean of {len(result.parts)}" if result.parts else ""
+        self.say(f"validation after step {step}{mean}: {_summary(result)}  ({seconds / 60:.1f} min)")
+        for name, part in result.parts.items():
+            self.say(f"  {name}: {_summary(part)}")
         # The same three lines every time, spread over the corpus, so that one can watch them change.
         for place in [len(result.outputs) * part // (EXAMPLES + 1) for part in range(1, EXAMPLES + 1)]:
             if place < len(result.outputs):
@@ -149,6 +145,22 @@ class MetricsLog:
         if event_file is not None:
             with contextlib.suppress(OSError):
                 event_file.close()
+
+
+def _values_of(result: ValidationResult) -> dict[str, float]:
+    """Returns the numbers of a validation by their keys in the log."""
+    numbers = {
+        "validation_loss": result.loss,
+        "validation_perplexity": result.perplexity,
+        "accuracy": result.accuracy,
+    }
+    return numbers if result.score is None else {**numbers, result.score.metric: result.score.score}
+
+
+def _summary(result: ValidationResult) -> str:
+    """Returns the numbers of a validation as text."""
+    score = f"  {result.score.label} {result.score.score:.2f}" if result.score else ""
+    return f"loss {result.loss:.3f}  perplexity {result.perplexity:.2f}  accuracy {result.accuracy:.1%}{score}"
 
 
 def _json_value(value: Any) -> Any:

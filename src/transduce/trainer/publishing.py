@@ -6,12 +6,14 @@ from pathlib import Path
 
 from torch import Tensor
 
+from transduce.corpus import Prepared
 from transduce.model import Vocabulary
 from transduce.model_directory import CARD, RECIPE, Config, Model, Weights, write_model
 from transduce.recipe import Recipe, dump, read_resolved_recipe
 from transduce.settings import merged, validated
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.trainer.checkpoints import Checkpoints
+from transduce.trainer.trained_languages import TrainedLanguages
 from transduce.trainer.validation import ValidationResult, ValidationScore
 from transduce.training import average_weights
 
@@ -33,18 +35,16 @@ def publish(
 class ModelPublisher:
     """Writes the model directory of one run, each time with other weights."""
 
-    def __init__(
-        self, recipe: Recipe, out: Path, vocabulary: Vocabulary, subwords: tuple[TokenVocabulary, TokenVocabulary]
-    ) -> None:
-        self._recipe, self._out, self._vocabulary, self._subwords = recipe, out, vocabulary, subwords
-        self._languages = recipe.data.source_language, recipe.data.target_language
+    def __init__(self, recipe: Recipe, out: Path, prepared: Prepared) -> None:
+        self._recipe, self._out, self._subwords = recipe, out, (prepared.source, prepared.target)
+        self._vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
+        self._languages = TrainedLanguages.of(recipe.data, prepared.train.parts)
         with contextlib.suppress(ValueError):  # no model yet, or a damaged one
             self.inherit_languages(Model.read_config(out))
 
     def inherit_languages(self, config: Config) -> None:
-        """Takes the languages that the recipe does not name from another model, such as that of `--from`."""
-        source, target = self._languages
-        self._languages = source or config.source_language, target or config.target_language
+        """Adds the languages of another model, such as that of `--from`."""
+        self._languages = self._languages.inherit(config)
 
     def publish(self, selected: Weights, weights: Mapping[str, Tensor], result: ValidationResult | None) -> None:
         """Writes the model directory with the selected weights and the result of their validation."""
@@ -52,8 +52,7 @@ class ModelPublisher:
         config = Config(
             model=recipe.model,
             vocabulary=self._vocabulary,
-            source_language=self._languages[0],
-            target_language=self._languages[1],
+            **self._languages.as_fields(),
             linearisation=recipe.data.tree_linearisation,
             decoding=recipe.decoding,
             weights=selected,
@@ -106,10 +105,12 @@ def average(
 def model_card(recipe: Recipe, config: Config, score: ValidationScore | None) -> str:
     """Returns the first README of a model directory, which its owner may edit."""
     source, target = config.source_language or "source", config.target_language or "target"
+    to = f" --to {config.directions[0].target}" if config.directions else ""
     steps = ", ".join(f"{step:,}" for step in config.weights.steps)
     name = type(config.model).__name__
     measured = f"{score.label} {score.score:.2f} ({score.signature})" if score else "not measured"
-    title, commands = f"{source} → {target}", ["translate DIRECTORY", 'DIRECTORY "a sentence" --out attention.html']
+    commands = [f"translate DIRECTORY{to}", f'DIRECTORY "a sentence"{to} --out attention.html']
+    title = ", ".join(f"{pair.source} → {pair.target}" for pair in config.directions) or f"{source} → {target}"
     if config.linearisation:
         title, commands = f"Parser of {source}", ["parse DIRECTORY", 'DIRECTORY "a sentence" --tree --out tree.html']
     unit = "symbols" if config.linearisation else "target subwords"
@@ -123,10 +124,17 @@ subwords and {config.vocabulary.target:,} {unit}.
 | weights | {config.weights.kind}, of step {steps} |
 | trained in | steps of at most {recipe.training.batch_tokens:,} positions a side |
 | validation | {measured} |
-| recipe | `recipe.yaml`, everything resolved |
+{_languages_of_card(config)}| recipe | `recipe.yaml`, everything resolved |
 
     transduce {commands[0]} input.txt
     transduce draw {commands[1]}
 
 This page is free to edit: say here what the model is for, what it was trained on, and what it must not be used for.
 """
+
+
+def _languages_of_card(config: Config) -> str:
+    """Returns rows of a table with the directions of a model and the tags of its corpora, where it has several."""
+    pairs = ", ".join(f"{pair} ({pair.pairs:,} pairs)" for pair in config.directions)
+    tags = ", ".join(tag or "none" for tag in config.tags)
+    return "".join(f"| {name} | {value} |\n" for name, value in (("directions", pairs), ("tags", tags)) if value)

@@ -90,7 +90,7 @@ class Trainer:
         self.validation = build_validation(recipe, prepared, self.model, smoothing, group)
         checkpoints = Checkpoints(out / "training", settings.checkpoints_to_keep, settings.save_steps, say)
         self.checkpointer = Checkpointer(checkpoints, settings, self.optimiser, self.precision, group)
-        self.publisher = ModelPublisher(recipe, out, self.vocabulary, (prepared.source, prepared.target))
+        self.publisher = ModelPublisher(recipe, out, prepared)
         self.selection = ModelSelection(settings, checkpoints, self.publisher, group)
         self.environment = describe_training(
             prepared, device, self.precision.name, settings, self.validation, self.optimiser, group

@@ -1,7 +1,7 @@
 """Validation: loss, perplexity, accuracy, and BLEU or F1 of a model on a corpus that it is not trained on."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
@@ -34,6 +34,7 @@ __all__ = [
     "ValidationResult",
     "ValidationScore",
     "named_test_set",
+    "named_validations",
     "perplexity",
     "read_parallel_text",
     "read_trees_of",
@@ -77,12 +78,28 @@ def read_parallel_text(spec: CorpusSpec) -> ParallelText:
 
 
 def named_test_set(run: Path, name: str) -> CorpusSpec:
-    """Returns the corpus of a test set of the recipe of `run`; `validation` is its validation corpus."""
+    """Returns the corpus of a test set of the recipe of `run`, with its languages.
+
+    `validation` is its validation corpus; of several, `validation-` and a name as in the metrics log.
+    """
     data = validated(DataSpec, read_yaml(run / RECIPE).get("data", {}), place=str(run / RECIPE))
-    corpora = {**data.test, **({"validation": data.validation} if data.validation else {})}
+    validations = {f"validation-{key}": corpus for key, corpus in named_validations(data).items()}
+    if len(validations) == 1:
+        validations = {"validation": data.validations[0]}
+    corpora = {**data.test, **validations}
     if name not in corpora:
         raise ValueError(f"--test {name}: {run / RECIPE} names {', '.join(corpora) or 'no test set'}")
-    return corpora[name]
+    return data.with_direction(corpora[name])
+
+
+def named_validations(data: DataSpec) -> dict[str, CorpusSpec]:
+    """Returns the validation corpora by direction and tag, such as `en-de`; equal names get numbers."""
+    named: dict[str, CorpusSpec] = {}
+    for corpus in data.validations:
+        name = "-".join(part for part in (*data.direction_of(corpus), corpus.tag) if part) or "validation"
+        same = sum(key == name or key.startswith(f"{name}.") for key in named)
+        named[f"{name}.{same + 1}" if same else name] = corpus
+    return named
 
 
 class ValidationScore(NamedTuple):
@@ -108,6 +125,7 @@ class ValidationResult(NamedTuple):
     accuracy: float  # share of tokens that the model ranks first, given the earlier ones of the reference
     score: ValidationScore | None
     outputs: list[str]
+    parts: Mapping[str, "ValidationResult"] = {}  # by name, where there are several corpora; their means are above
 
 
 def perplexity(loss: float) -> float:
@@ -129,17 +147,19 @@ class Validation:
         language: str | None = None,
         linearisation: TopDown | InOrder | None = None,
         bootstrap: int | None = None,
+        source_tags: Sequence[int] = (),
     ) -> None:
         self.corpus, self.source, self.target = corpus, source, target
         self.decoding, self.smoothing, self.group = decoding, smoothing, group
         self.language = language  # of the target: BLEU has tokenizers of their own for some languages
         self.linearisation = linearisation  # of the trees of a parser
         self.bootstrap = bootstrap  # resamples for the confidence interval of the score
+        self.source_tags = source_tags  # ids before each source
 
     @torch.inference_mode()
     def check_memory(self, model: TranslationModel) -> None:
         """Raises RuntimeError where the longest pair alone does not fit into memory; larger batches are halved."""
-        source, target = self.source.encode(self.corpus.source), self.target.encode(self.corpus.target)
+        source, target = self._encode()
         longest = max(zip(source, target, strict=True), key=lambda pair: max(map(len, pair)))
         rows = max(1, BATCH_TOKENS // (max(map(len, longest)) + 1))
         training = model.training
@@ -157,7 +177,7 @@ class Validation:
             metric_named("bleu", language=self.language)
         translator = self._translator(model)
         try:
-            translator.encode_checked(self.corpus.source, self.source, " of the source")
+            translator.encode_sources(self.corpus.source)
             translator.encode_checked(self.corpus.target, self.target, " of the target")
         except ValueError as error:
             raise ValueError(f"data.validation: {error}") from None
@@ -193,7 +213,13 @@ class Validation:
 
     def _translator(self, model: TranslationModel) -> LineTranslator:
         """Returns the translator of `model`, or its parser."""
-        return LineTranslator([model], self.source, self.target, self.decoding, linearisation=self.linearisation)
+        sides = [model], self.source, self.target, self.decoding
+        return LineTranslator(*sides, linearisation=self.linearisation).with_source_tags(self.source_tags)
+
+    def _encode(self) -> tuple[list[list[int]], list[list[int]]]:
+        """Returns the tokens of both sides, without end symbols."""
+        sources = [[*self.source_tags, *tokens] for tokens in self.source.encode(self.corpus.source)]
+        return sources, self.target.encode(self.corpus.target)
 
     def _outputs(self, model: TranslationModel) -> list[str]:
         """Returns the model's translations of the source lines."""
@@ -222,7 +248,7 @@ class Validation:
 
     def _sums(self, model: TranslationModel) -> tuple[float, float, float, int]:
         """Returns smoothed loss, unsmoothed loss, correct tokens and all tokens, summed over the corpus."""
-        source, target = self.source.encode(self.corpus.source), self.target.encode(self.corpus.target)
+        source, target = self._encode()
         lengths = torch.tensor([max(map(len, pair)) + 1 for pair in zip(source, target, strict=True)])
         batches = list(sentence_batches(lengths.numpy(), BATCH_TOKENS))
 

@@ -19,8 +19,9 @@ def aligned_words(explanation: Explanation) -> list[tuple[int, int]]:
     2019), summed over the subwords of each pair of words. A target word is aligned to the source word with the largest
     weight.
     """
-    weights = explanation.cross[max(len(explanation.cross) - 2, 0)].mean(axis=0)
-    source, target = _words(explanation.source[:-1]), _words(explanation.target[:-1])
+    tags = explanation.source_tags
+    weights = explanation.cross[max(len(explanation.cross) - 2, 0)].mean(axis=0)[:, tags:]
+    source, target = _words(explanation.source[tags:-1]), _words(explanation.target[:-1])
     if not source or not target:
         return []
     by_word = np.zeros((max(target.values()) + 1, max(source.values()) + 1))

@@ -29,17 +29,22 @@ def count_heads(models: Sequence[TranslationModel]) -> int:
     return max((attention.spec.heads for attention in attentions), default=0)
 
 
-def encode_lines(lines: Sequence[str], subwords: TokenVocabulary, max_tokens: int, heads: int) -> list[list[int] | str]:
-    """Returns the tokens of each line; a line of more than `max_tokens` has a message instead.
+def encode_lines(
+    lines: Sequence[str], subwords: TokenVocabulary, max_tokens: int, heads: int, tags: Sequence[int] = ()
+) -> list[list[int] | str]:
+    """Returns `tags` and the tokens of each line; a line of more than `max_tokens` has a message instead.
 
     A line with too many characters for `max_tokens` subwords of any length is not encoded. The message names the memory
     that `heads` attention heads would need.
     """
+    max_tokens -= 0 if max_tokens == MAX_LINE_TOKENS else len(tags)  # tags take positions, and no memory to speak of
     longest = max_tokens * subwords.max_subword_bytes
     encoded: list[list[int] | str] = []
     for portion in _portions(["" if len(line) > longest else line for line in lines]):
         encoded += [
-            tokens if len(tokens) <= max_tokens else _fault(f"{len(tokens):,} subwords", max_tokens, len(tokens), heads)
+            [*tags, *tokens]
+            if len(tokens) <= max_tokens
+            else _fault(f"{len(tokens):,} subwords", max_tokens, len(tokens), heads)
             for tokens in subwords.encode(portion)
         ]
     for place, line in enumerate(lines):

@@ -1,9 +1,10 @@
 """Translation of lines in batches: what commands, bulk translation and validation call."""
 
+import copy
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Literal, get_args
+from typing import Literal, Self, get_args
 
 import numpy as np
 import torch
@@ -27,12 +28,12 @@ from transduce.search import (
     sample,
 )
 from transduce.text.linearisation import InOrder, TopDown
-from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.text.token_vocabulary import TokenVocabulary, tags_of
 from transduce.translation.batching import SentenceBatch, sentence_batches
 from transduce.translation.line_lengths import MAX_LINE_TOKENS, LineTooLargeError, count_heads, encode_lines
 from transduce.translation.results import EMPTY, Translation
-from transduce.translation.search_method import SearchMethod
-from transduce.translation.texts import each_text, one_line
+from transduce.translation.search_method import SearchMethod, uniform_draws
+from transduce.translation.texts import each_text, one_line, without_last_space
 from transduce.translation.tree_search import TreeSearch
 
 __all__ = ["LineTranslator", "TranslationPrecision", "check_precision"]
@@ -70,10 +71,17 @@ class LineTranslator:
         self.device = next(models[0].parameters()).device
         limits = [model.max_positions - 1 for model in models if model.max_positions is not None]
         self.max_line_tokens = min([*limits, MAX_LINE_TOKENS])  # of a source or a prefix, without the end symbol
+        self.source_tags: tuple[int, ...] = ()
         self.linearisation = linearisation
         self._tree_search = None if linearisation is None else TreeSearch(linearisation, target, self.device)
         # For the memory that a line needs; in int8 the attention weights of one row are in memory at a time.
         self._attention_heads = 0 if precision == "int8" else count_heads(models)
+
+    def with_source_tags(self, tags: Sequence[int]) -> Self:
+        """Returns a translator with the same models that puts the ids `tags` before each source."""
+        tagging = copy.copy(self)
+        tagging.source_tags = tuple(tags)
+        return tagging
 
     def translate_lines(
         self,
@@ -174,10 +182,10 @@ class LineTranslator:
             )
         places = [place for place, line in enumerate(lines) if line.strip()]
         numbers = [lines_before + place + 1 for place in places]
-        sources = self.encode_checked([lines[place] for place in places], self.source, "", numbers)
+        sources = self.encode_sources([lines[place] for place in places], "", numbers)
         forced = [list[int]() for _ in places]
         if prefixes:
-            beginnings = _without_last_space([prefixes[place] for place in places])
+            beginnings = without_last_space([prefixes[place] for place in places])
             forced = self.encode_checked(beginnings, self.target, " of the prefixes", numbers)
         lengths = np.array([len(tokens) + 1 for tokens in sources], dtype=np.int64)
         return [
@@ -187,9 +195,9 @@ class LineTranslator:
 
     def line_faults(self, lines: Sequence[str], prefixes: Sequence[str] | None = None) -> dict[int, str]:
         """Returns a message for each line that is too long, or has a prefix that is too long, by its place."""
-        sides = [("", self._encode(lines, self.source))]
+        sides = [("", self._encode(lines, self.source, self.source_tags))]
         if prefixes:
-            encoded = self._encode(_without_last_space(prefixes), self.target)
+            encoded = self._encode(without_last_space(prefixes), self.target)
             sides.insert(0, ("must begin with a prefix that ", encoded))
         return {
             place: f"{beginning}{tokens}"
@@ -198,23 +206,34 @@ class LineTranslator:
             if isinstance(tokens, str) and lines[place].strip()
         }
 
-    def encode_checked(
-        self, lines: Sequence[str], subwords: TokenVocabulary, side: str, numbers: Sequence[int] | None = None
+    def encode_sources(
+        self, lines: Sequence[str], side: str = " of the source", numbers: Sequence[int] | None = None
     ) -> list[list[int]]:
-        """Returns the tokens of each line.
+        """Returns the source tags and the tokens of each line; raises ValueError as `encode_checked`."""
+        return self.encode_checked(lines, self.source, side, numbers, self.source_tags)
+
+    def encode_checked(
+        self,
+        lines: Sequence[str],
+        subwords: TokenVocabulary,
+        side: str,
+        numbers: Sequence[int] | None = None,
+        tags: Sequence[int] = (),
+    ) -> list[list[int]]:
+        """Returns `tags` and the tokens of each line.
 
         Raises ValueError for a line that is too long; `side`, such as " of the source", and `numbers` locate it.
         """
         encoded = []
-        for place, tokens in enumerate(self._encode(lines, subwords)):
+        for place, tokens in enumerate(self._encode(lines, subwords, tags)):
             if isinstance(tokens, str):
                 raise ValueError(f"line {numbers[place] if numbers else place + 1}{side} {tokens}")
             encoded.append(tokens)
         return encoded
 
-    def _encode(self, lines: Sequence[str], subwords: TokenVocabulary) -> list[list[int] | str]:
-        """Returns the tokens of each line, or a message for a line that is too long."""
-        return encode_lines(lines, subwords, self.max_line_tokens, self._attention_heads)
+    def _encode(self, lines: Sequence[str], side: TokenVocabulary, tags: Sequence[int] = ()) -> list[list[int] | str]:
+        """Returns `tags` and the tokens of each line, or a message for a line that is too long."""
+        return encode_lines(lines, side, self.max_line_tokens, self._attention_heads, tags)
 
     def _check_ready(self) -> None:
         """Raises RuntimeError in a forked process that would hang or be killed, ValueError in training mode.
@@ -249,7 +268,7 @@ class LineTranslator:
             stepper = ForcedPrefix(stepper, self._rectangle(batch.prefixes), self.symbols.pad)
         if method.sampling is not None:
             numbers = [lines_before + place for place in batch.places]
-            draws = _draws(method.seed, numbers, problem.max_length).to(self.device)
+            draws = torch.from_numpy(uniform_draws(method.seed, numbers, problem.max_length)).to(self.device)
             return [[hypothesis] for hypothesis in sample(stepper, problem, method.sampling, draws)]
         if method.greedy:
             return [[hypothesis] for hypothesis in greedy_search(stepper, problem)]
@@ -260,7 +279,7 @@ class LineTranslator:
         pad, begin, end = self.symbols.pad, self.symbols.begin, self.symbols.end
         source = self._rectangle([[*tokens, end] for tokens in batch.sources])
         bounds = torch.tensor(self._bounds(batch, method), device=self.device)
-        banned = {pad, begin} - {end}
+        banned = {pad, begin, *tags_of(self.target).values()} - {end}
         return SearchProblem(source, source != pad, bounds, begin, end, tuple(sorted(banned)))
 
     def _bounds(self, batch: SentenceBatch, method: SearchMethod) -> list[int]:
@@ -268,9 +287,9 @@ class LineTranslator:
 
         A translation has at most as many tokens as its source or its prefix, and `extra_length` more (section 6.1).
         """
-        extra, limit = method.decoding.extra_length, self.max_line_tokens + 1
+        tags, extra, limit = len(self.source_tags), method.decoding.extra_length, self.max_line_tokens + 1
         pairs = zip(batch.sources, batch.prefixes, strict=True)
-        return [min(max(len(tokens), len(prefix)) + 1 + extra, limit) for tokens, prefix in pairs]
+        return [min(max(len(tokens) - tags, len(prefix)) + 1 + extra, limit) for tokens, prefix in pairs]
 
     def _rectangle(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Returns rows of ids padded to the longest, on the device of the models."""
@@ -281,14 +300,3 @@ def check_precision(precision: str) -> None:
     """Raises ValueError for an unknown precision."""
     if precision not in get_args(TranslationPrecision):
         raise ValueError(f"precision {precision!r} is unknown: choose {', '.join(get_args(TranslationPrecision))}")
-
-
-def _without_last_space(prefixes: Sequence[str]) -> list[str]:
-    """Returns prefixes without the spaces at their ends, which belong to the word that follows."""
-    return [prefix.rstrip() for prefix in prefixes]
-
-
-def _draws(seed: int, numbers: Sequence[int], max_length: int) -> Tensor:
-    """Returns uniform numbers for each line, a function of the seed and the number of the line alone."""
-    rows = [np.random.Generator(np.random.Philox(key=[seed, number])).random(max_length) for number in numbers]
-    return torch.from_numpy(np.stack(rows))

@@ -59,7 +59,8 @@ class OutputFormat(NamedTuple):
         """Returns the JSON of a line."""
         records = [{key: getattr(translation, key) for key in JSON_KEYS} for translation in best]
         aligned = {"alignment": _alignment(translator, number, source, best[0])} if self.alignments else {}
-        return json_text({"line": number, "translations": records, **aligned}, ensure_ascii=False)
+        into = {"target_language": translator.target_language} if translator.target_language else {}
+        return json_text({"line": number, **into, "translations": records, **aligned}, ensure_ascii=False)
 
 
 def _cell(text: str) -> str:

@@ -48,10 +48,14 @@ class Parser:
 
     @classmethod
     def load(
-        cls, *directories: Path | str, device: str = "cpu", precision: TranslationPrecision = "float32"
+        cls,
+        *directories: Path | str,
+        device: str = "cpu",
+        precision: TranslationPrecision = "float32",
+        tag: str | None = None,
     ) -> "Parser":
         """Reads the model of one directory, or an ensemble from several; arguments and errors as `Translator.load`."""
-        return cls(Translator.load(*directories, device=device, precision=precision))
+        return cls(Translator.load(*directories, device=device, precision=precision, tag=tag))
 
     def parse(
         self,

@@ -43,6 +43,7 @@ class Explanation(NamedTuple):
     encoder: tuple[NDArray[np.float32], ...]  # a layer: [heads source source]
     decoder: tuple[NDArray[np.float32], ...]  # a layer: [heads target target]
     cross: tuple[NDArray[np.float32], ...]  # a layer: [heads target source]
+    source_tags: int = 0  # of `source`, how many at its front are tags
 
     def __repr__(self) -> str:
         layers = f"{len(self.encoder)} encoder and {len(self.decoder)} decoder layers"

@@ -2,12 +2,16 @@
 
 import difflib
 import math
+from collections.abc import Sequence
 from typing import NamedTuple, TypedDict, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
 
 from transduce.search import Decoding, Sampling
 from transduce.settings import merged, validated
 
-__all__ = ["SearchMethod", "SearchOptions", "search_method"]
+__all__ = ["SearchMethod", "SearchOptions", "search_method", "uniform_draws"]
 
 
 class SearchMethod(NamedTuple):
@@ -99,3 +103,9 @@ def _checked_seed(seed: object) -> int:
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise ValueError(f"`seed` is {seed!r}: give a whole number from 0 to 2^63 − 1")
     return seed
+
+
+def uniform_draws(seed: int, numbers: Sequence[int], max_length: int) -> NDArray[np.float64]:
+    """Returns uniform numbers for each line, a function of the seed and the number of the line alone."""
+    rows = [np.random.Generator(np.random.Philox(key=[seed, number])).random(max_length) for number in numbers]
+    return np.stack(rows)

@@ -1,8 +1,8 @@
 """Texts as they come in and go out: one line each."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["each_text", "one_line"]
+__all__ = ["each_text", "one_line", "without_last_space"]
 
 
 def each_text(lines: Iterable[str], name: str) -> Iterator[str]:
@@ -21,3 +21,8 @@ def each_text(lines: Iterable[str], name: str) -> Iterator[str]:
 def one_line(text: str) -> str:
     """Returns the text with spaces for newlines, so that a line in is a line out."""
     return text.replace("\n", " ")
+
+
+def without_last_space(prefixes: Sequence[str]) -> list[str]:
+    """Returns prefixes without the spaces at their ends, which belong to the word that follows."""
+    return [prefix.rstrip() for prefix in prefixes]

@@ -1,15 +1,16 @@
 """The translator: a model directory, or several as an ensemble, that translates, scores and explains text."""
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Unpack, overload
+from typing import Any, Self, Unpack, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from transduce.model import Attention, TransformerModel
-from transduce.model_directory import Model
+from transduce.model_directory import Config, Model
 from transduce.runtime.device import choose_device
 from transduce.runtime.out_of_memory import is_out_of_memory, run_by_halves
 from transduce.search import forced_scores
@@ -25,9 +26,12 @@ from transduce.translation.line_translator import (
 )
 from transduce.translation.results import Explanation, Translation
 from transduce.translation.search_method import SearchOptions, search_method
+from transduce.translation.source_request import RequestOptions, SourceRequest, choose_tags
 from transduce.translation.texts import each_text, one_line
 
 __all__ = ["Translator"]
+
+_log = logging.getLogger("transduce")
 
 SCORED_TOKENS = 4096  # positions scored at once: the log-probabilities of all of them are in memory
 
@@ -40,15 +44,25 @@ class Translator(LineTranslator):
         sizes = f"{self.source.size:,} source and {self.target.size:,} target subwords"
         return f"Translator({models}, {sizes}, {self.precision} on {self.device}, {self.decoding!r})"
 
+    configs: tuple[Config, ...] = ()
+    """The settings of the models that `load` has read."""
+    target_language: str | None = None
+    """The target language of a model of several directions; None for any other model."""
+
     @classmethod
     def load(
-        cls, *directories: Path | str, device: str = "cpu", precision: TranslationPrecision = "float32"
+        cls,
+        *directories: Path | str,
+        device: str = "cpu",
+        precision: TranslationPrecision = "float32",
+        **request: Unpack[RequestOptions],
     ) -> "Translator":
         """Reads the model of one directory, or an ensemble from several.
 
         `device` is auto, cpu, cuda or cuda:1. `precision` int8 is for a CPU: much faster, and nearly as exact; bfloat16
-        is for a GPU. Raises ValueError where a model is missing or damaged, the models have different subwords, or the
-        device or the precision is not available.
+        is for a GPU. A model of several directions needs `to`, the target language; see `into`. Raises ValueError where
+        a model is missing or damaged, the models have different subwords, or the device or the precision is not
+        available.
         """
         check_precision(precision)
         if precision == "int8" and device == "auto":
@@ -72,7 +86,24 @@ class Translator(LineTranslator):
             if precision == "bfloat16":
                 module.bfloat16()
         config = first.config
-        return cls(modules, first.source, first.target, config.decoding, precision, config.linearisation)
+        translator = cls(modules, first.source, first.target, config.decoding, precision, config.linearisation)
+        translator.configs = tuple(model.config for model in models)
+        return translator.into(**request)
+
+    def into(self, to: str | None = None, *, source_language: str | None = None, tag: str | None = None) -> Self:
+        """Returns a translator with the same models for another request.
+
+        `to` is the target language, needed where there are several; `source_language` is checked; `tag` is one of
+        the tags that the model was trained with. Raises ValueError for what the models were not trained on. A direction
+        that was not trained, but whose languages were, is logged as zero-shot.
+        """
+        request = SourceRequest(to, source_language, tag)
+        choices = [choose_tags(config, self.source, request) for config in self.configs]
+        for note in dict.fromkeys(choice.note for choice in choices if choice.note):
+            _log.warning("note: %s", note)
+        translator = self.with_source_tags(choices[0].ids)
+        translator.target_language = choices[0].target_language if self.configs[0].directions else None
+        return translator
 
     @overload
     def translate(self, text: str, *, n_best: None = None, **options: Any) -> Translation: ...
@@ -152,7 +183,7 @@ class Translator(LineTranslator):
             raise ValueError(
                 f"there are {len(sources):,} sources and {len(targets):,} targets: give one target a source"
             )
-        source_ids = self.encode_checked(sources, self.source, " of the source")
+        source_ids = self.encode_sources(sources)
         target_ids = self._encode_targets(targets)
         pairs = list(zip(source_ids, target_ids, strict=True))
         lengths = np.array([max(map(len, pair)) + 1 for pair in pairs], dtype=np.int64)
@@ -211,7 +242,7 @@ class Translator(LineTranslator):
         self._check_ready()
         self.check_explicable()
         end = self.symbols.end
-        (source_tokens,) = self.encode_checked([text], self.source, " of the source")
+        (source_tokens,) = self.encode_sources([text])
         if isinstance(target, str):
             (target_tokens,) = self._encode_targets([target])
         else:
@@ -234,6 +265,7 @@ class Translator(LineTranslator):
             encoder=encoder,
             decoder=decoder,
             cross=cross,
+            source_tags=len(self.source_tags),
         )
 
     def _attention_weights(self, source_tokens: list[int], target_tokens: list[int]) -> tuple[tuple[Any, ...], ...]:

@@ -1,0 +1,119 @@
+"""What a user asks of a model of several directions or tags, and the source tags that tell it to the model."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypedDict
+
+from transduce.corpus import CorpusSpec, Direction, ParallelCorpus
+from transduce.model_directory import Config
+from transduce.text.source_tags import corpus_tag, corpus_tags, language_tag, tagged_languages
+from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, tags_of
+
+__all__ = ["ChosenTags", "RequestOptions", "SourceRequest", "choose_tags", "request_for_corpus"]
+
+
+class SourceRequest(NamedTuple):
+    """Target language, source language and tag; None where the user names none."""
+
+    to: str | None = None
+    source_language: str | None = None
+    tag: str | None = None
+
+
+class RequestOptions(TypedDict, total=False):
+    """The fields of a `SourceRequest` as keyword arguments."""
+
+    to: str | None
+    source_language: str | None
+    tag: str | None
+
+
+class ChosenTags(NamedTuple):
+    """The ids of the tags before each source, the target language, and a note for the user."""
+
+    ids: tuple[int, ...]
+    target_language: str | None
+    note: str | None
+
+
+def request_for_corpus(config: Config, corpus: CorpusSpec) -> SourceRequest:
+    """Returns the request for a corpus that names its languages; of a model with one direction only the tag."""
+    if not isinstance(corpus, ParallelCorpus) or not config.directions:
+        return SourceRequest(tag=corpus.tag)
+    source, target = corpus.languages_or(Direction(None, None))
+    return SourceRequest(target, source, corpus.tag)
+
+
+def choose_tags(config: Config, source: TokenVocabulary, request: SourceRequest) -> ChosenTags:
+    """Returns the tags for a request; `source` is the source vocabulary.
+
+    Raises ValueError where the request names a language or a tag that the model was not trained on, or names none of
+    several.
+    """
+    tags = corpus_tags(tags_of(source))
+    tag = _choose_tag(config.tags, tags, request.tag)
+    names = [] if tag is None else [corpus_tag(tag)]
+    languages = tagged_languages(tags_of(source))
+    note = None
+    if languages:
+        target, note = _choose_language(config, languages, request)
+        names.insert(0, language_tag(target))
+    else:
+        _check_single_direction(config, request)
+        target = config.target_language or ""
+    return ChosenTags(tuple(ids_of_tags(source, names)), target or None, note)
+
+
+def _choose_language(config: Config, languages: Sequence[str], request: SourceRequest) -> tuple[str, str | None]:
+    """Returns the target language of a model of several directions, and a note where the direction is zero-shot."""
+    trained = {(direction.source, direction.target) for direction in config.directions}
+    sources = {source for source, _ in trained}
+    known = sources | set(languages)
+    if request.source_language is not None and request.source_language not in known:
+        raise ValueError(
+            f"--from {request.source_language}: the model was not trained on this language; its languages: "
+            f"{_list(known)}"
+        )
+    if request.to is None:
+        possible = {target for source, target in trained if request.source_language in (None, source)}
+        if len(possible) != 1:
+            raise ValueError(f"the model has several target languages: name one with --to: {_list(languages)}")
+        return possible.pop(), None
+    if request.to not in languages:
+        raise ValueError(
+            f"--to {request.to}: the model was not trained to write this language; it writes {_list(languages)}"
+        )
+    if request.source_language is None or (request.source_language, request.to) in trained:
+        return request.to, None
+    direction, others = f"{request.source_language}-{request.to}", _list(map(str, config.directions))
+    return request.to, f"{direction} is zero-shot: the model was trained on {others}"
+
+
+def _check_single_direction(config: Config, request: SourceRequest) -> None:
+    """Raises ValueError where a request names other languages than those of a model of one direction."""
+    for option, asked, language, does in (
+        ("--to", request.to, config.target_language, "translates into"),
+        ("--from", request.source_language, config.source_language, "translates from"),
+    ):
+        if asked is not None and config.linearisation is not None:
+            raise ValueError(f"{option} {asked}: the model parses and does not translate: leave it out")
+        if asked is not None and language is None:
+            raise ValueError(f"{option} {asked}: the model does not record its languages: leave it out")
+        if asked not in (None, language):
+            raise ValueError(f"{option} {asked}: the model has one direction and {does} {language}: leave it out")
+
+
+def _choose_tag(trained: Sequence[str | None], tags: Sequence[str], asked: str | None) -> str | None:
+    """Returns the tag of a request: the one that it names, or none, or the only one that all sources had."""
+    if asked is not None and asked not in tags:
+        known = f"its tags: {_list(tags)}" if tags else "it has no tags: leave it out"
+        raise ValueError(f"--tag {asked}: the model was not trained with this tag; {known}")
+    if asked is not None or not trained or None in trained:
+        return asked
+    if len(trained) > 1:
+        raise ValueError(f"every text of the training had a tag: name one with --tag: {_list(tags)}")
+    return trained[0]
+
+
+def _list(names: Iterable[str]) -> str:
+    """Returns names in alphabetical order, with commas."""
+    return ", ".join(sorted(names))
