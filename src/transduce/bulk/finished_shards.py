@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.bulk.job import ShardResult
+from transduce.bulk.pair_filter import PairFilter
 from transduce.bulk.shards import Shard, ShardedText
 from transduce.storage.atomic import atomic_write, atomic_write_text
 from transduce.storage.checksums import checksums_of_files, find_damage
@@ -19,11 +20,12 @@ __all__ = ["FinishedShards"]
 class FinishedShards:
     """A folder of finished shards. The file name of a shard is the checksum of everything that it was made from.
 
-    `origin` is everything that the translations depend on except the text.
+    `origin` is everything that the translations depend on except the text. `pairs` filters the lines of an output of
+    pairs.
     """
 
-    def __init__(self, folder: Path, origin: Mapping[str, Any]) -> None:
-        self.shards, self.records, self.origin = folder / "shards", folder / "made", origin
+    def __init__(self, folder: Path, origin: Mapping[str, Any], pairs: PairFilter | None = None) -> None:
+        self.shards, self.records, self.origin, self.pairs = folder / "shards", folder / "made", origin, pairs
         for part in (self.shards, self.records):
             part.mkdir(exist_ok=True)
 
@@ -60,10 +62,11 @@ class FinishedShards:
                     result = self.load(shard)
                     if result is None:
                         raise OSError(f"{self.path(shard)} was damaged or removed; run the same command again")
-                    file.write(result.text.encode())
+                    file.write((self.pairs(result.text) if self.pairs else result.text).encode())
                     faults += result.faults
             # The record is written before the output is renamed into place, so that every output has a record.
             record = {**checksums_of_files([temporary])[temporary.name], "faults": faults, "origin": self._origin(text)}
+            record |= {"counts": self.pairs.counts} if self.pairs else {}
             atomic_write_text(self._record_path(text), json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
         text.out.parent.mkdir(parents=True, exist_ok=True)
@@ -88,6 +91,11 @@ class FinishedShards:
     def faults(self, text: ShardedText) -> list[tuple[int, str]]:
         """Returns the lines of a finished text that could not be translated: number and reason."""
         return [(number, fault) for number, fault in (self._read_record(text) or {"faults": []})["faults"]]
+
+    def counts(self, text: ShardedText) -> dict[str, int]:
+        """Returns the numbers of pairs and of lines left out of a finished output of pairs."""
+        counts = (self._read_record(text) or {}).get("counts", {})
+        return {str(name): int(count) for name, count in counts.items()}
 
     def remove_shards(self) -> None:
         """Removes all shards, once the outputs are written."""

@@ -1,6 +1,6 @@
 """Translation jobs: how every shard is translated, and the translator of shards in one process."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,10 +64,14 @@ class TranslationJob(NamedTuple):
             "n_best": n_best,
             "greedy": greedy,
             "sampling": sampling and {**sampling.as_dictionary(), "seed": seed},
-            "output_format": self.output_format._asdict(),
-            # Absent where nothing is asked, as in the origins of earlier versions.
-            **{name: value for name, value in self.request._asdict().items() if value is not None},
+            # What is None is absent, as in the origins of earlier versions.
+            "output_format": _without_none(self.output_format._asdict()),
+            **_without_none(self.request._asdict()),
         }
+
+
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def int8_bits(precision: str) -> int | None:

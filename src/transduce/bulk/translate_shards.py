@@ -8,6 +8,7 @@ from pathlib import Path
 
 from transduce.bulk.finished_shards import FinishedShards
 from transduce.bulk.job import ShardResult, TranslationJob
+from transduce.bulk.pair_filter import PairFilter
 from transduce.bulk.shards import Shard, ShardedText
 from transduce.runtime.rate import ProgressRate
 from transduce.storage.locks import exclusive_lock
@@ -24,24 +25,34 @@ NAMED_FAULTS = 20  # most lines that could not be translated and are reported on
 
 
 def translate_texts(
-    job: TranslationJob, texts: Sequence[ShardedText], out: Path, engine: ShardEngine, say: Say
+    job: TranslationJob,
+    texts: Sequence[ShardedText],
+    out: Path,
+    engine: ShardEngine,
+    say: Say,
+    pairs: PairFilter | None = None,
 ) -> None:
     """Translates `texts` and writes their outputs; the folder `out`.bulk keeps finished shards until all are finished.
 
-    The same call resumes a call that was stopped. Raises ValueError where an output exists that this job did not write,
-    or another process has locked the folder. Raises RuntimeError, after writing the outputs, where lines could not be
-    translated.
+    The same call resumes a call that was stopped. With `pairs`, a text has an output of pairs, of which `pairs` leaves
+    out some, among them lines that could not be translated. Raises ValueError where an output exists that this job did
+    not write, or another process has locked the folder. Raises RuntimeError, after writing the outputs, where lines
+    could not be translated.
     """
     folder = out.with_name(f"{out.name}.bulk")
     with exclusive_lock(folder, "translation"):
-        finished = FinishedShards(folder, job.origin)
+        finished = FinishedShards(folder, job.origin, pairs)
         unfinished = [text for text in texts if not finished.has_output(text)]
         if unfinished:
             _translate_missing(job, unfinished, finished, engine, say)
         else:
             say(f"{out} is finished")
         finished.remove_shards()
-        _report_faults(finished, texts, say)
+        faults = _report_faults(finished, texts, say)
+        if pairs is not None:
+            _report_counts(finished, texts, say)
+        elif faults:
+            raise RuntimeError(f"{faults:,} lines could not be translated and are empty in the output")
 
 
 def _translate_missing(
@@ -114,10 +125,17 @@ def _report_shards(finished: FinishedShards, texts: Sequence[ShardedText], missi
         say(f"shards of another text, model or option, not used and removed at the end: {unused:,}")
 
 
-def _report_faults(finished: FinishedShards, texts: Sequence[ShardedText], say: Say) -> None:
-    """Reports the lines that could not be translated; raises RuntimeError where there is one."""
+def _report_counts(finished: FinishedShards, texts: Sequence[ShardedText], say: Say) -> None:
+    """Reports the number of pairs, and the numbers of lines left out."""
+    for text in texts:
+        counts = finished.counts(text)
+        left_out = [f"{count:,} {reason}" for reason, count in counts.items() if reason != "pairs"]
+        say(f"{counts.get('pairs', 0):,} pairs; left out: {', '.join(left_out) or 'none'}")
+
+
+def _report_faults(finished: FinishedShards, texts: Sequence[ShardedText], say: Say) -> int:
+    """Reports the first lines that could not be translated, and returns the number of all."""
     faults = [f"{text.source}: line {number} {fault}" for text in texts for number, fault in finished.faults(text)]
     for fault in faults[:NAMED_FAULTS]:
         say(fault)
-    if faults:
-        raise RuntimeError(f"{len(faults):,} lines could not be translated and are empty in the output")
+    return len(faults)

@@ -24,6 +24,7 @@ VERBS = {
     "prepare": "Learn the subwords of a recipe and write its token store.",
     "train": "Train a recipe; the same command resumes a stopped training.",
     "translate": "Translate lines of text; several models are an ensemble.",
+    "augment": "Make training pairs from text in one language, by translating it.",
     "parse": "Parse sentences into trees; several models are an ensemble.",
     "score": "Print the log-probability of each given translation.",
     "evaluate": "Translate or parse a test set and measure the result.",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transduce.commands.bulk import SHARD_LINES, translate_in_bulk
 from transduce.commands.console import say
 from transduce.commands.options import (
     DeviceOption,
@@ -21,20 +22,17 @@ from transduce.commands.options import (
     ToOption,
     refuse_options,
 )
-from transduce.commands.output import check_name, check_no_partial, check_writable, open_output
+from transduce.commands.output import check_no_partial, check_writable, open_output
 from transduce.commands.search_options import search_method_of_options
 from transduce.commands.windows import read_windows, runs_and_text, text_progress
 
 if TYPE_CHECKING:
-    from transduce.bulk.job import TranslationJob
     from transduce.model_directory import Config
     from transduce.translation.line_translator import LineTranslator
     from transduce.translation.output_format import OutputFormat
     from transduce.translation.results import Translation
     from transduce.translation.search_method import SearchMethod
     from transduce.translation.source_request import SourceRequest
-
-SHARD_LINES = 2000
 
 
 def translate(
@@ -80,7 +78,7 @@ def translate(
     if engine is Engine.CTRANSLATE2:
         runs = [_converted(runs)]
     method = search_method_of_options(
-        _read_config(runs[0], engine).decoding,
+        read_config(runs[0], engine).decoding,
         n_best,
         beam=beam,
         length_penalty=length_penalty,
@@ -109,7 +107,7 @@ def translate(
         refuse_options({"--overwrite": overwrite or None}, "is not for --engine")
         job = TranslationJob.of(runs, method, output_format, precision.value, batch_tokens, device, threads)
         job = job._replace(request=request)
-        _translate_in_bulk(job, text, prefix, out, bulk_engine, shard_lines or SHARD_LINES, actors)
+        translate_in_bulk(job, text, out, bulk_engine, shard_lines=shard_lines, actors=actors, prefix=prefix)
 
 
 def _output_format(*, scores: bool, alignments: bool, as_json: bool) -> "OutputFormat":
@@ -121,7 +119,7 @@ def _output_format(*, scores: bool, alignments: bool, as_json: bool) -> "OutputF
     return OutputFormat(scores=scores, alignments=alignments, json=as_json)
 
 
-def _read_config(run: Path, engine: Engine | None) -> "Config":
+def read_config(run: Path, engine: Engine | None = None) -> "Config":
     """Reads the settings of a model; raises ValueError for a parser."""
     from transduce.model_directory import Model
 
@@ -194,35 +192,3 @@ def _translate_windows(
             f"{subject} to hold several sentences (the first: line {suspects[0]:,}); "
             "a line is translated as one sentence"
         )
-
-
-def _translate_in_bulk(
-    job: "TranslationJob",
-    text: Path | None,
-    prefix: Path | None,
-    out: Path | None,
-    engine: Engine,
-    shard_lines: int,
-    actors: int | None,
-) -> None:
-    """Translates shard by shard, or resumes a stopped bulk translation."""
-    from transduce.bulk.job import translate_locally
-    from transduce.bulk.ray_engine import translate_on_ray
-    from transduce.bulk.shards import cut_texts
-    from transduce.bulk.translate_shards import translate_texts
-    from transduce.runtime.signals import raise_on_signals
-
-    assert text is not None
-    if out is None:
-        raise ValueError("--engine saves finished shards beside the output: name the output with --out")
-    if out.name in ("", ".."):
-        raise ValueError(f"--out {out}: name the file or the folder itself, such as translated/")
-    if engine is Engine.LOCAL:
-        refuse_options({"--actors": actors}, "is for --engine ray")
-    out = out.resolve()  # the target of a link is written, the link stays
-    with raise_on_signals():
-        texts = cut_texts(text, out, prefix, shard_lines)
-        for translated in texts:
-            check_name(translated.out)
-        on_ray = functools.partial(translate_on_ray, actors=actors, say=say)
-        translate_texts(job, texts, out, translate_locally if engine is Engine.LOCAL else on_ray, say)

@@ -20,7 +20,7 @@ from transduce.corpus.learning import tag_ids
 from transduce.corpus.micro_batch import MicroBatch, PlannedStep, Position
 from transduce.corpus.mixture import pairs_of_directions
 from transduce.corpus.planner import Planner, micro_batches_per_step
-from transduce.corpus.readers import read_gold_treebank, read_pairs, read_treebank
+from transduce.corpus.readers import read_byte_lines, read_gold_treebank, read_pairs, read_treebank
 from transduce.corpus.store import Prepared, check_files, open_store, prepare, verify_store
 from transduce.corpus.store_description import subwords_files
 from transduce.corpus.subword_dropout import EpochWriteError
@@ -57,6 +57,7 @@ __all__ = [
     "open_store",
     "pairs_of_directions",
     "prepare",
+    "read_byte_lines",
     "read_gold_treebank",
     "read_pairs",
     "read_treebank",

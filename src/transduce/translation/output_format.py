@@ -1,7 +1,7 @@
 """Output formats of translations: text, tab-separated values, JSON."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from transduce.runtime.json_text import json_text
 from transduce.runtime.out_of_memory import is_out_of_memory
@@ -22,6 +22,8 @@ class OutputFormat(NamedTuple):
     scores: bool = False
     alignments: bool = False
     json: bool = False
+    pairs: Literal["backward", "forward"] | None = None
+    """Two columns for training: with `backward` the translation is the source, with `forward` the target."""
 
     def check(self, translator: LineTranslator) -> None:
         """Raises ValueError where alignments are wanted, and there are no attention weights for them."""
@@ -42,7 +44,10 @@ class OutputFormat(NamedTuple):
         """
         output = []
         for number, (source, best) in enumerate(zip(sources, translations, strict=True), start=lines_before + 1):
-            if self.json:
+            if self.pairs is not None:
+                pair = _cell(best[0].text), _cell(source)
+                output.append("\t".join(pair if self.pairs == "backward" else pair[::-1]))
+            elif self.json:
                 output.append(self._record(translator, number, source, best))
             elif self.scores:
                 output += [

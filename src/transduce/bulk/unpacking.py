@@ -1,0 +1,37 @@
+"""Plain text of a gzipped file, for shards, which are read by their offsets."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from transduce.corpus import read_byte_lines
+from transduce.storage.atomic import atomic_write
+from transduce.storage.regular_files import remove
+
+__all__ = ["plain_text"]
+
+
+@contextmanager
+def plain_text(path: Path, folder: Path) -> Iterator[Path]:
+    """Yields `path`, or where it is gzipped a file of the same lines in `folder`, which is removed at the end.
+
+    Raises ValueError for a damaged file, OSError for one that cannot be read.
+    """
+    if not path.is_file() or not _is_gzip(path):
+        yield path
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    plain = folder / path.name.removesuffix(".gz")
+    atomic_write(plain, lambda temporary: _write_lines(path, temporary))
+    yield plain
+    remove(folder)
+
+
+def _is_gzip(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) == b"\x1f\x8b"
+
+
+def _write_lines(path: Path, plain: Path) -> None:
+    with plain.open("wb") as file:
+        file.writelines(line + b"\n" for line in read_byte_lines(path))

@@ -1,0 +1,84 @@
+"""`transduce augment`: makes training pairs from text in one language, with a trained model."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from transduce.commands.bulk import SHARD_LINES, translate_in_bulk
+from transduce.commands.options import (
+    DeviceOption,
+    Engine,
+    FromOption,
+    MarginOption,
+    PrecisionName,
+    PrecisionOption,
+    TagOption,
+    ThreadsOption,
+    ToOption,
+)
+from transduce.commands.search_options import search_method_of_options
+
+
+def augment(
+    run: Annotated[Path, typer.Argument(help="The model that translates the text.")],
+    text: Annotated[
+        Path, typer.Argument(metavar="MONO", help="A file of text in its source language; may be gzipped.")
+    ],
+    out: Annotated[Path, typer.Option(help="The file of pairs: source, tab, target of the model to train.")],
+    forward: Annotated[
+        bool, typer.Option(help="The text is the source of the pairs, and not the target: for distillation.")
+    ] = False,
+    to: ToOption = None,
+    source_language: FromOption = None,
+    tag: TagOption = None,
+    beam: Annotated[int | None, typer.Option(min=1, help="Width of the beam; the model's own if not given.")] = None,
+    length_penalty: Annotated[float | None, typer.Option(min=0, help="α of the length penalty.")] = None,
+    margin: MarginOption = None,
+    greedy: Annotated[bool, typer.Option(help="Take the most probable token at each step.")] = False,
+    sample: Annotated[bool, typer.Option(help="Draw tokens from the model's distribution.")] = False,
+    temperature: Annotated[float | None, typer.Option(help="Of --sample, 1 if not given; lower is sharper.")] = None,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Draw from the k most probable tokens.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Draw from the most probable tokens of this mass.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Of --sample, 1 if not given.")] = None,
+    batch_tokens: Annotated[int | None, typer.Option(min=1, help="Most source positions translated at once.")] = None,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+    precision: PrecisionOption = PrecisionName.FLOAT32,
+    engine: Annotated[Engine, typer.Option(help="What translates: this process, or the actors of Ray.")] = Engine.LOCAL,
+    shard_lines: Annotated[int | None, typer.Option(min=1, help=f"{SHARD_LINES} if not given.")] = None,
+    actors: Annotated[int | None, typer.Option(min=1, help="Models that work at once, with --engine ray.")] = None,
+) -> None:
+    """Translates text into the other side of training pairs; the same command resumes a stopped one."""
+    from transduce.bulk.job import TranslationJob
+    from transduce.bulk.pair_filter import PairFilter
+    from transduce.bulk.unpacking import plain_text
+    from transduce.commands.translate import read_config
+    from transduce.translation.line_translator import BATCH_TOKENS
+    from transduce.translation.output_format import OutputFormat
+    from transduce.translation.source_request import SourceRequest
+
+    method = search_method_of_options(
+        read_config(run).decoding,
+        1,
+        beam=beam,
+        length_penalty=length_penalty,
+        margin=margin,
+        greedy=greedy,
+        sample=sample,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+    )
+    if not engine.is_bulk:
+        raise ValueError(f"--engine {engine.value} does not translate shard by shard: leave it out")
+    if text.is_dir():
+        raise ValueError(f"{text} is a folder: name one file of text; `cat` joins several")
+    output_format = OutputFormat(pairs="forward" if forward else "backward")
+    job = TranslationJob.of(
+        [run], method, output_format, precision.value, batch_tokens or BATCH_TOKENS, device, threads
+    )
+    job = job._replace(request=SourceRequest(to, source_language, tag))
+    with plain_text(text, out.with_name(f"{out.name}.bulk") / "unpacked") as plain:
+        translate_in_bulk(job, plain, out, engine, shard_lines=shard_lines, actors=actors, pairs=PairFilter())

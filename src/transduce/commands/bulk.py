@@ -1,0 +1,51 @@
+"""Translation shard by shard, which `translate --engine` and `augment` share."""
+
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from transduce.commands.console import say
+from transduce.commands.options import Engine, refuse_options
+from transduce.commands.output import check_name
+
+if TYPE_CHECKING:
+    from transduce.bulk.job import TranslationJob
+    from transduce.bulk.pair_filter import PairFilter
+
+__all__ = ["SHARD_LINES", "translate_in_bulk"]
+
+SHARD_LINES = 2000
+
+
+def translate_in_bulk(
+    job: "TranslationJob",
+    text: Path | None,
+    out: Path | None,
+    engine: Engine,
+    *,
+    shard_lines: int | None,
+    actors: int | None,
+    prefix: Path | None = None,
+    pairs: "PairFilter | None" = None,
+) -> None:
+    """Translates shard by shard, or resumes a stopped bulk translation."""
+    from transduce.bulk.job import translate_locally
+    from transduce.bulk.ray_engine import translate_on_ray
+    from transduce.bulk.shards import cut_texts
+    from transduce.bulk.translate_shards import translate_texts
+    from transduce.runtime.signals import raise_on_signals
+
+    assert text is not None
+    if out is None:
+        raise ValueError("--engine saves finished shards beside the output: name the output with --out")
+    if out.name in ("", ".."):
+        raise ValueError(f"--out {out}: name the file or the folder itself, such as translated/")
+    if engine is Engine.LOCAL:
+        refuse_options({"--actors": actors}, "is for --engine ray")
+    out = out.resolve()  # the target of a link is written, the link stays
+    with raise_on_signals():
+        texts = cut_texts(text, out, prefix, shard_lines or SHARD_LINES)
+        for translated in texts:
+            check_name(translated.out)
+        on_ray = functools.partial(translate_on_ray, actors=actors, say=say)
+        translate_texts(job, texts, out, translate_locally if engine is Engine.LOCAL else on_ray, say, pairs)
