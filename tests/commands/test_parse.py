@@ -234,3 +234,35 @@ def test_a_training_begins_with_a_parser_of_the_same_kind(parser, treebank, tmp_
     trained = run("train", "trees.yaml", *start, "--set", "data.train={trees: other.trees}")
     assert trained.exit_code == 0, trained.output
     assert "1 dropped, with symbols that the model of --from does not have: other.trees:1" in trained.output
+
+
+def test_a_tag_chooses_the_annotation_and_is_no_word(treebank, tmp_path):
+    """Two treebanks of the same sentences differ in a label, so that only the tag tells which to write."""
+    for name in ("train", "validation"):
+        trees = (treebank / f"{name}.trees").read_text()
+        (tmp_path / f"{name}.wsj").write_text(trees)
+        (tmp_path / f"{name}.craft").write_text(trees.replace("(NP", "(NML"))
+    corpora = {
+        name: "[" + ", ".join(f"{{trees: {tmp_path}/{name}.{tag}, tag: {tag}}}" for tag in ("wsj", "craft")) + "]"
+        for name in ("train", "validation")
+    }
+    changes = [f"data.{name}={value}" for name, value in corpora.items()]
+    changes += [f"data.test={{t: {{trees: {tmp_path}/validation.craft, tag: craft}}}}"]
+    options = [word for change in changes for word in ("--set", change)]
+    result = run("train", treebank / "trees.yaml", "--out", tmp_path / "run", *options)
+    assert result.exit_code == 0, (result.output, result.exception)
+    record = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert record["f1"] == pytest.approx((record["f1.en-wsj"] + record["f1.en-craft"]) / 2)
+    text = "".join(f"{line}\n" for line in SENTENCES)
+    for tag, label, other in (("wsj", "(NP", "(NML"), ("craft", "(NML", "(NP")):
+        lines = run("parse", tmp_path / "run", "--tag", tag, given=text).stdout.splitlines()
+        assert [words_of(parse_tree(line)) if line else [] for line in lines] == [one.split() for one in SENTENCES]
+        assert any(label in line for line in lines)
+        assert not any(other in line for line in lines)
+    for arguments in (["parse"], ["parse", "--tag", "news"], ["translate", "--tag", "wsj"]):
+        assert run(arguments[0], tmp_path / "run", *arguments[1:], given=text).exit_code == 2
+    report = run("evaluate", tmp_path / "run", "--test", "t", "--json")
+    assert json.loads(report.stdout)["brackets"]["score"] > 50
+    words = ["the owl saw a mole .", "--tree", "--tag", "craft", "--out", tmp_path / "t.svg"]
+    picture = run("draw", tmp_path / "run", *words)
+    assert "(NML" in picture.stderr

@@ -168,24 +168,28 @@ def test_subwords_of_another_model_must_have_the_tags(data_of, store_of):
     assert [tags for tags, _ in sentences(prepared)] == [["to:de"], ["to:de"]]
 
 
+BOTH = ("a", {"direction": "both"})
+INTO_DUTCH = ("a", {"target_language": "nl"})
+
+
 @pytest.mark.parametrize(
-    ("message", "arguments"),
+    ("message", "train", "keys"),
     [
-        ("need `source_language` and `target_language`", {"train": [("a", {"direction": "both"})], "target_language": None}),
-        ("need `source_language` and `target_language`", {"train": ["a", "c"], "source_language": None}),
-        ("two codes without spaces", {"train": ["a", ("c", {"source_language": "f r"})]}),
-        ("from en to en", {"train": [("a", {"direction": "both"})], "target_language": "en"}),
-        ("`temperature` mixes several directions", {"train": ["a"], "temperature": 2.0}),
-        ("no training corpus has the target language en", {"train": ["a", ("a", {"target_language": "nl"})], "validation": ["c"]}),
-        ("`tag: news`; tags of the training: synthetic", {"train": ["a", ("b", {"tag": "synthetic"})], "test": {"t": ("a", {"tag": "news"})}}),
-        ("`tag: null`; tags of the training: x", {"train": [("a", {"tag": "x"})], "validation": ["a"]}),
-        ("two test sets have the name `t-en-de`", {"train": ["a"], "test": {"t-en-de": "b", "t": ("a", {"direction": "both"})}}),
-        ("`train.0.tag` is \"two words\"", {"train": [("a", {"tag": "two words"})]}),
+        ("need `source_language` and `target_language`", [BOTH], {"target_language": None}),
+        ("need `source_language` and `target_language`", ["a", "c"], {"source_language": None}),
+        ("two codes without spaces", ["a", ("c", {"source_language": "f r"})], {}),
+        ("from en to en", [BOTH], {"target_language": "en"}),
+        ("`temperature` mixes several directions", ["a"], {"temperature": 2.0}),
+        ("no training corpus has the target language en", ["a", INTO_DUTCH], {"validation": ["c"]}),
+        ("`tag: news`; tags of the training: syn", [("a", {"tag": "syn"})], {"test": {"t": ("a", {"tag": "news"})}}),
+        ("`tag: null`; tags of the training: x", [("a", {"tag": "x"})], {"validation": ["a"]}),
+        ("two test sets have the name `t-en-de`", ["a"], {"test": {"t-en-de": "b", "t": BOTH}}),
+        ('`train.0.tag` is "two words"', [("a", {"tag": "two words"})], {}),
     ],
-)  # fmt: skip
-def test_what_a_model_could_not_be_told_is_refused(data_of, message, arguments):
+)
+def test_what_a_model_could_not_be_told_is_refused(data_of, message, train, keys):
     with pytest.raises(ValueError, match=message):
-        data_of(**arguments)
+        data_of(train, **keys)
 
 
 def test_test_sets_of_both_directions_have_the_languages_in_their_names(data_of):

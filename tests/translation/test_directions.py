@@ -89,7 +89,10 @@ def test_each_direction_is_translated_and_the_tag_decides(both, folder, source, 
     assert share_of_equal(plain.stdout, reference) >= 0.8
     other = run("translate", both, text, "--to", source)
     assert share_of_equal(other.stdout, reference) <= 0.4
-    for options in (["--precision", "int8", "--device", "cpu"], ["--engine", "local", "--out", folder / f"out.{target}"]):
+    for options in (
+        ["--precision", "int8", "--device", "cpu"],
+        ["--engine", "local", "--out", folder / f"out.{target}"],
+    ):
         result = run("translate", both, text, "--to", target, "--greedy", *options)
         written = result.stdout or (folder / f"out.{target}").read_text("utf-8")
         assert share_of_equal(written, reference) >= 0.8

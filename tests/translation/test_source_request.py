@@ -53,7 +53,7 @@ def test_a_request_gives_the_tag_of_the_target_language(request_, tag, note):
         (SourceRequest(), "several target languages: name one with --to: de, en, fr"),
         (SourceRequest(source_language="en"), "name one with --to: de, en, fr"),
         (SourceRequest("cs"), "--to cs: the model was not trained to write this language; it writes de, en, fr"),
-        (SourceRequest("de", "nl"), "--from nl: the model was not trained on this language; its languages: cs, de, en, fr"),
+        (SourceRequest("de", "nl"), "--from nl: the model was not trained on this language; .*: cs, de, en, fr"),
         (SourceRequest("de", tag="news"), "--tag news: .* it has no tags: leave it out"),
     ],
 )  # fmt: skip
@@ -89,7 +89,7 @@ def test_a_tag_is_needed_only_where_every_text_had_one_of_several():
     assert choose_tags(one, tagged, SourceRequest()).ids == (craft,)
     with pytest.raises(ValueError, match="every text of the training had a tag: name one with --tag: craft, wsj"):
         choose_tags(both, tagged, SourceRequest())
-    with pytest.raises(ValueError, match="--tag news: .*its tags: craft, wsj"):
+    with pytest.raises(ValueError, match=r"--tag news: .*its tags: craft, wsj"):
         choose_tags(both, tagged, SourceRequest(tag="news"))
 
 

@@ -1,0 +1,130 @@
+"""Synthetic pairs: both orders, what is left out, gzipped text, resuming, and the recipe that reads them."""
+
+import gzip
+import json
+import random
+
+import pytest
+
+from micro_run import WORDS
+from transduce.bulk.job import ShardTranslator
+from transduce.bulk.pair_filter import PairFilter
+from transduce.commands import main
+from transduce.recipe import load
+from transduce.translation.translator import Translator
+
+
+@pytest.fixture(scope="module")
+def mono(tmp_path_factory):
+    """Lines, among them an empty one, one twice, one with a tab, and one that is too long."""
+    generator = random.Random(4)
+    lines = [" ".join(generator.choice(WORDS) for _ in range(generator.randint(2, 6))) for _ in range(14)]
+    lines[3], lines[8], lines[11], lines[13] = "", lines[2], "owl\tpig", "ä " * 5000
+    path = tmp_path_factory.mktemp("mono") / "mono.en"
+    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    return path
+
+
+@pytest.fixture
+def command(capfd):
+    """Runs a command line in this process; returns its exit code and standard error."""
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        return ended.value.code, capfd.readouterr().err
+
+    return run
+
+
+def expected(model, mono, forward, **options):
+    """The pairs, made line by line."""
+    lines = [line for line in mono.read_text("utf-8").split("\n") if line.strip() and len(line) < 1000]
+    pairs = [
+        (str(one), line) for one, line in zip(Translator.load(model).translate(lines, **options), lines, strict=True)
+    ]
+    pairs = [pair[::-1] if forward else pair for pair in pairs if pair[0].strip()]
+    return "".join(f"{a}\t{b}\n".replace("owl\tpig", "owl pig") for a, b in dict.fromkeys(pairs))
+
+
+@pytest.mark.parametrize("forward", [False, True])
+def test_pairs_have_the_translation_as_source_or_as_target(fluent, mono, tmp_path, command, forward):
+    out, options = tmp_path / "out.tsv", ["--greedy", "--shard-lines", 4, *(["--forward"] if forward else [])]
+    code, error = command("augment", fluent, mono, "--out", out, *options)
+    assert (code, out.read_text("utf-8")) == (0, expected(fluent, mono, forward, greedy=True))
+    assert "line 14 has " in error
+    assert "11 pairs; left out: 2 lines without text or translation, 1 duplicates" in error
+    again = command("augment", fluent, mono, "--out", out, *options)
+    assert again[0] == 0
+    assert "out.tsv is finished" in again[1]
+    assert "11 pairs; left out: 2 lines" in again[1]
+
+
+def test_a_gzipped_text_gives_the_same_and_leaves_no_copy(fluent, mono, tmp_path, command):
+    packed, out = tmp_path / "mono.en.gz", tmp_path / "out.tsv"
+    packed.write_bytes(gzip.compress(mono.read_bytes()))
+    sampling = ["--sample", "--temperature", 0.5, "--seed", 7]
+    assert command("augment", fluent, packed, "--out", out, *sampling)[0] == 0
+    assert command("augment", fluent, mono, "--out", tmp_path / "plain.tsv", *sampling)[0] == 0
+    assert out.read_text("utf-8") == (tmp_path / "plain.tsv").read_text("utf-8")
+    assert [path.name for path in (tmp_path / "out.tsv.bulk").iterdir()] == ["made"]
+    packed.write_bytes(packed.read_bytes()[:-9])
+    code, error = command("augment", fluent, packed, "--out", tmp_path / "damaged.tsv")
+    assert (code, "damaged gzip file" in error) == (2, True)
+
+
+def test_a_stopped_command_resumes(fluent, mono, tmp_path, command, monkeypatch):
+    out, translate, done = tmp_path / "out.tsv", ShardTranslator.translate, []
+
+    def stop_after_two(self, shard):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(shard)
+        return translate(self, shard)
+
+    arguments = ["augment", fluent, mono, "--out", out, "--greedy", "--shard-lines", 4]
+    monkeypatch.setattr(ShardTranslator, "translate", stop_after_two)
+    assert command(*arguments)[0] == 130
+    monkeypatch.setattr(ShardTranslator, "translate", translate)
+    code, error = command(*arguments)
+    assert (code, "done before: 2" in error) == (0, True)
+    assert out.read_text("utf-8") == expected(fluent, mono, False, greedy=True)
+
+
+def test_other_options_parsers_folders_and_streams_are_refused(fluent, parser, mono, tmp_path, command):
+    out = tmp_path / "out.tsv"
+    assert command("augment", fluent, mono, "--out", out, "--greedy")[0] == 0
+    for arguments, message in (
+        ([fluent, mono, "--out", out], "another greedy"),
+        ([fluent, mono, "--out", out, "--greedy", "--forward"], "another output_format"),
+        ([parser, mono, "--out", tmp_path / "new.tsv"], "parses and does not translate"),
+        ([fluent, tmp_path, "--out", tmp_path / "new.tsv"], "is a folder: name one file"),
+        ([fluent, tmp_path / "none", "--out", tmp_path / "new.tsv"], "none"),
+        ([fluent, mono, "--out", tmp_path / "new.tsv", "--to", "fr"], "one direction and translates into de"),
+        ([fluent, mono, "--out", tmp_path / "new.tsv", "--greedy", "--beam", 2], "--beam 2: it is for a beam search"),
+    ):
+        code, error = command("augment", *arguments)
+        assert (code, message in error) == (2, True), (arguments, error)
+    assert out.read_text("utf-8") == expected(fluent, mono, False, greedy=True)
+
+
+def test_a_recipe_reads_the_pairs_under_a_tag(fluent, mono, micro, tmp_path, command):
+    out = tmp_path / "out.tsv"
+    assert command("augment", fluent, mono, "--out", out, "--greedy")[0] == 0
+    corpora = f"data.train=[{{source: {micro}/train.en, target: {micro}/train.de}}, {{tsv: {out}, tag: synthetic}}]"
+    changes = [corpora, "training.steps=2", "training.validate_every=2", "training.save_every=2"]
+    assert load(micro / "recipe.yaml", changes).data.source_tags == ["tag:synthetic"]
+    options = [word for change in changes for word in ("--set", change)]
+    assert command("train", micro / "recipe.yaml", "--out", tmp_path / "run", *options)[0] == 0
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["tags"] == [None, "synthetic"]
+    for tag, code in ((["--tag", "synthetic"], 0), ([], 0), (["--tag", "news"], 2)):
+        assert command("translate", tmp_path / "run", micro / "test.en", *tag)[0] == code
+
+
+def test_the_filter_counts_what_it_leaves_out():
+    pairs = PairFilter()
+    first = pairs("a\tb\n\tb\na\t\n \t \nsame\tsame \na\tb\nb\ta\n")
+    assert first == "a\tb\nb\ta\n"
+    assert pairs("a\tb\nc\td\u2028e\r\n") == "c\td\u2028e\r\n"
+    assert pairs("") == ""
+    assert pairs.counts == {"pairs": 3, "lines without text or translation": 3, "copies": 1, "duplicates": 2}
