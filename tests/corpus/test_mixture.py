@@ -57,9 +57,9 @@ def data_of(folder):
 
 @pytest.fixture
 def store_of(folder):
-    def store(data, spec=Bpe(size=280), **options):
+    def store(data, spec=None, **options):
         lines = []
-        return prepare(data, spec, folder / "store", threads=1, say=lines.append, **options), lines
+        return prepare(data, spec or Bpe(size=280), folder / "store", threads=1, say=lines.append, **options), lines
 
     return store
 
@@ -203,7 +203,7 @@ def test_one_validation_stays_one_and_a_list_is_several(data_of):
     single = validated(DataSpec, {"train": {"tsv": "t"}, "validation": {"tsv": "v"}}, place="recipe")
     assert single.validation.tsv == "v"
     assert single.validations == (single.validation,)
-    with pytest.raises(ValueError, match="unknown key `validation.1.tvs`; did you mean `tsv`"):
+    with pytest.raises(ValueError, match=r"unknown key `validation.1.tvs`; did you mean `tsv`"):
         validated(DataSpec, {"train": {"tsv": "t"}, "validation": [{"tsv": "v"}, {"tsv": "v", "tvs": 1}]}, place="r")
     with pytest.raises(ValueError, match="validation"):
         validated(DataSpec, {"train": {"tsv": "t"}, "validation": []}, place="r")

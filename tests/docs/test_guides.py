@@ -3,6 +3,7 @@
 `sh setup` blocks install the package or run `make` and are not run here.
 """
 
+import gzip
 import os
 import re
 import shlex
@@ -60,6 +61,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).write_text(recipe, "utf-8")
     parsing = (ROOT / "docs" / "guides" / "parsing.md").read_text("utf-8")
     (folder / "trees.yaml").write_text(parsing.split("```yaml\n")[1].split("```")[0], "utf-8")
+    for name, page in (("both.yaml", "several-directions"), ("augmented.yaml", "more-text")):
+        text = (ROOT / "docs" / "guides" / f"{page}.md").read_text("utf-8")
+        (folder / name).write_text(text.split("```yaml\n")[1].split("```")[0], "utf-8")
+    (folder / "mono.de.gz").write_bytes(gzip.compress((folder / "train.de").read_bytes()))
     trees = [f"(S (NP (DT the) (NN {noun})) (VP (VBD saw) (NP (DT a) (NN mole))))\n" for noun in words]
     (folder / "trees").mkdir()
     for name in ("trees/train", "trees/validation", "trees/test", "gold.txt"):

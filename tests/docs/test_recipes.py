@@ -25,6 +25,7 @@ def test_the_recipes_are_those_that_the_documentation_promises() -> None:
         "own-data",
         "multi30k-en-de",
         "multi30k-en-fr",
+        "multi30k-both-directions",
         "wmt14-en-de-base",
         "wmt14-en-de-big",
         "wmt14-en-de-released-2017",

@@ -21,7 +21,7 @@ class Direction(NamedTuple):
 
 
 class TaggedCorpus(GrownSpec):
-    """Keys of every corpus."""
+    """What the model is told about a corpus."""
 
     later_keys: ClassVar[frozenset[str]] = frozenset({"tag"})
 
@@ -33,7 +33,7 @@ class TaggedCorpus(GrownSpec):
 
 
 class ParallelCorpus(TaggedCorpus):
-    """Keys of every corpus of translations."""
+    """The languages of a corpus, and which side is translated into which."""
 
     later_keys: ClassVar[frozenset[str]] = frozenset({"tag", "source_language", "target_language", "direction"})
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, Union
 
 import annotated_types
 
+from transduce.corpus.directions import ParallelCorpus, TaggedCorpus
 from transduce.corpus.entries import Embedded, EmbeddedTrees, Files, Hub, Tmx, Trees, Tsv
 from transduce.model.attention import AttentionSpec
 from transduce.model.translation_model import BaseModelSpec
@@ -18,7 +19,12 @@ from transduce.settings import Spec
 
 __all__ = ["EXAMPLE", "reference_page", "reference_specs"]
 
-SHARED: dict[type[Any], str] = {BaseModelSpec: "Keys of every model", AttentionSpec: "Keys of attention"}
+SHARED: dict[type[Any], str] = {
+    BaseModelSpec: "Keys of every model",
+    AttentionSpec: "Keys of attention",
+    TaggedCorpus: "Key of every corpus",
+    ParallelCorpus: "Keys of every corpus of translations",
+}
 """Settings classes whose keys others inherit, with the headings of their tables."""
 
 CORPORA = (Files, Tsv, Tmx, Hub, Embedded, Trees, EmbeddedTrees)
@@ -78,6 +84,8 @@ in [recipes/](../recipes).
   test sets a line that is not UTF-8 or is longer than 10,000 tokens raises an error.
 - Text files may be gzipped. Lines end at `\\n`; a `\\r` before it is dropped. A file is read several times, so it
   cannot be a pipe.
+- Corpora of several directions make one model of several: each source gets a tag for its target language, then the
+  `tag` of its corpus ([several directions](guides/several-directions.md)).
 - Of a TMX unit, the first variant in each language is used, or the first variant of a region of the language
   (`en-GB` for `en`). Inline codes are removed.
 - A Hugging Face data set needs `pip install datasets`; its rows have a column `translation`, or one column a
@@ -118,7 +126,7 @@ def _specs_below(annotation: Any) -> Iterator[type[Spec]]:
     for argument in typing.get_args(annotation):
         yield from _specs_below(argument)
     if isinstance(annotation, type) and issubclass(annotation, Spec):
-        yield from (base for base in annotation.__bases__ if base in SHARED)
+        yield from (base for base in reversed(annotation.__mro__) if base in SHARED and base is not annotation)
         yield annotation
         for field in annotation.model_fields.values():
             yield from _specs_below(field.annotation)
@@ -129,7 +137,7 @@ def _title(spec: type[Spec]) -> str:
     if spec in SHARED:
         return SHARED[spec]
     if spec in CORPORA:
-        return f"Corpus with `{next(iter(spec.model_fields))}`"
+        return f"Corpus with `{next(iter(inspect.get_annotations(spec)))}`"
     kind = spec.model_fields.get("kind")
     return f"`kind: {kind.default}`" if kind else f"`{spec.__name__}`"
 
