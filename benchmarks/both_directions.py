@@ -1,8 +1,8 @@
 """One model of both directions beside two models of one direction each, in the same time.
 
-`python both_directions.py --minutes 120 --seeds 1 2 3 --out runs/compare` trains `recipes/multi30k-both-directions.yaml`
-for the whole time and each direction alone for half of it, and prints a table of BLEU on the test sets. The same command
-resumes, and only measures what is trained.
+`python both_directions.py --minutes 120 --seeds 1 2 3 --out runs/compare` trains
+`recipes/multi30k-both-directions.yaml` for the whole time and each direction alone for half of it, and prints a table
+of BLEU on the test sets. The same command resumes, and only measures what is trained.
 """
 
 import argparse
