@@ -206,3 +206,13 @@ def test_no_translation_has_a_tag(both):
     translator = Translator.load(both, to="de")
     drawn = translator.translate(["They should cry."] * 40, sample=True, temperature=1000.0)
     assert not {token for one in drawn for token in one.tokens} & set(translator.source.tags.values())
+
+
+def test_ctranslate2_is_told_the_direction(both, folder):
+    pytest.importorskip("ctranslate2")
+    for source, target in (("en", "de"), ("de", "en")):
+        result = run("translate", both, folder / f"lines.{source}", "--to", target, "--engine", "ctranslate2")
+        assert share_of_equal(result.stdout, (folder / f"lines.{target}").read_text("utf-8")) >= 0.8
+    assert (
+        "--to fr" in run("translate", both, folder / "lines.en", "--to", "fr", "--engine", "ctranslate2", code=2).stderr
+    )

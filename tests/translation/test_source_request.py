@@ -70,7 +70,7 @@ def test_several_directions_into_one_language_need_no_request():
 def test_a_model_of_one_direction_accepts_its_own_and_refuses_others():
     single = config(source="en", target="de")
     for asked in (SourceRequest(), SourceRequest("de"), SourceRequest("de", "en"), SourceRequest(None, "en")):
-        assert choose_tags(single, PLAIN, asked) == ((), "de", None)
+        assert choose_tags(single, PLAIN, asked) == ((), None, None)
     with pytest.raises(ValueError, match="--to en: the model has one direction and translates into de"):
         choose_tags(single, PLAIN, SourceRequest("en"))
     with pytest.raises(ValueError, match="--from fr: the model has one direction and translates from en"):

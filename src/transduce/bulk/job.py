@@ -10,8 +10,9 @@ from transduce.model.int8.quantise import LARGEST, largest_weight
 from transduce.model_directory import fingerprint
 from transduce.runtime.device import set_up_device
 from transduce.translation.line_lengths import LineTooLargeError
-from transduce.translation.line_translator import BATCH_TOKENS, TranslationPrecision, check_precision
+from transduce.translation.line_translator import BATCH_TOKENS
 from transduce.translation.output_format import OutputFormat
+from transduce.translation.precision import TranslationPrecision, check_precision
 from transduce.translation.results import EMPTY, Translation
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.source_request import SourceRequest

@@ -163,7 +163,10 @@ def _load_translator(
         check_method(method)
         chosen = str(set_up_device(device, threads))
         exported = load_ctranslate2(runs[0], device=chosen, threads=threads, precision=precision.value)
-        return exported.with_source_tags(choose_tags(read_exported_config(runs[0]), exported.source, request).ids)
+        tags = choose_tags(read_exported_config(runs[0]), exported.source, request)
+        if tags.note:
+            say(f"note: {tags.note}")
+        return exported.with_source_tags(tags.ids, tags.target_language)
     chosen = str(set_up_device(device, threads))
     return Translator.load(*runs, device=chosen, precision=precision.value, **request._asdict())
 

@@ -4,7 +4,7 @@ import copy
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Literal, Self, get_args
+from typing import Self
 
 import numpy as np
 import torch
@@ -31,16 +31,15 @@ from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.token_vocabulary import TokenVocabulary, tags_of
 from transduce.translation.batching import SentenceBatch, sentence_batches
 from transduce.translation.line_lengths import MAX_LINE_TOKENS, LineTooLargeError, count_heads, encode_lines
+from transduce.translation.precision import TranslationPrecision, check_precision
 from transduce.translation.results import EMPTY, Translation
 from transduce.translation.search_method import SearchMethod, uniform_draws
 from transduce.translation.texts import each_text, one_line, without_last_space
 from transduce.translation.tree_search import TreeSearch
 
-__all__ = ["LineTranslator", "TranslationPrecision", "check_precision"]
+__all__ = ["LineTranslator"]
 
 _log = logging.getLogger("transduce")
-
-TranslationPrecision = Literal["float32", "bfloat16", "int8"]
 
 BATCH_TOKENS = 8192  # source positions translated at once
 LOOKAHEAD = 1000  # lines that a stream reads before it translates
@@ -72,15 +71,16 @@ class LineTranslator:
         limits = [model.max_positions - 1 for model in models if model.max_positions is not None]
         self.max_line_tokens = min([*limits, MAX_LINE_TOKENS])  # of a source or a prefix, without the end symbol
         self.source_tags: tuple[int, ...] = ()
+        self.target_language: str | None = None  # of a model of several directions
         self.linearisation = linearisation
         self._tree_search = None if linearisation is None else TreeSearch(linearisation, target, self.device)
         # For the memory that a line needs; in int8 the attention weights of one row are in memory at a time.
         self._attention_heads = 0 if precision == "int8" else count_heads(models)
 
-    def with_source_tags(self, tags: Sequence[int]) -> Self:
+    def with_source_tags(self, tags: Sequence[int], target_language: str | None = None) -> Self:
         """Returns a translator with the same models that puts the ids `tags` before each source."""
         tagging = copy.copy(self)
-        tagging.source_tags = tuple(tags)
+        tagging.source_tags, tagging.target_language = tuple(tags), target_language
         return tagging
 
     def translate_lines(
@@ -294,9 +294,3 @@ class LineTranslator:
     def _rectangle(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Returns rows of ids padded to the longest, on the device of the models."""
         return pad_rows(rows, self.symbols.pad, self.device)
-
-
-def check_precision(precision: str) -> None:
-    """Raises ValueError for an unknown precision."""
-    if precision not in get_args(TranslationPrecision):
-        raise ValueError(f"precision {precision!r} is unknown: choose {', '.join(get_args(TranslationPrecision))}")

@@ -10,7 +10,8 @@ from transduce.runtime.progress import track
 from transduce.search import MIN_EXTRA_LENGTH
 from transduce.text.tree_repair import flat_tree, repair_tree
 from transduce.text.trees import Tree, format_tree, unescape_word
-from transduce.translation.line_translator import BATCH_TOKENS, TranslationPrecision
+from transduce.translation.line_translator import BATCH_TOKENS
+from transduce.translation.precision import TranslationPrecision
 from transduce.translation.results import Translation
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator

@@ -28,7 +28,7 @@ class RequestOptions(TypedDict, total=False):
 
 
 class ChosenTags(NamedTuple):
-    """The ids of the tags before each source, the target language, and a note for the user."""
+    """The ids of the tags before each source, the target language of several, and a note for the user."""
 
     ids: tuple[int, ...]
     target_language: str | None
@@ -53,14 +53,11 @@ def choose_tags(config: Config, source: TokenVocabulary, request: SourceRequest)
     tag = _choose_tag(config.tags, tags, request.tag)
     names = [] if tag is None else [corpus_tag(tag)]
     languages = tagged_languages(tags_of(source))
-    note = None
-    if languages:
-        target, note = _choose_language(config, languages, request)
-        names.insert(0, language_tag(target))
-    else:
+    if not languages:
         _check_single_direction(config, request)
-        target = config.target_language or ""
-    return ChosenTags(tuple(ids_of_tags(source, names)), target or None, note)
+        return ChosenTags(tuple(ids_of_tags(source, names)), None, None)
+    target, note = _choose_language(config, languages, request)
+    return ChosenTags(tuple(ids_of_tags(source, [language_tag(target), *names])), target, note)
 
 
 def _choose_language(config: Config, languages: Sequence[str], request: SourceRequest) -> tuple[str, str | None]:

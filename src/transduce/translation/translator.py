@@ -21,9 +21,8 @@ from transduce.translation.line_translator import (
     BATCH_TOKENS,
     LOOKAHEAD,
     LineTranslator,
-    TranslationPrecision,
-    check_precision,
 )
+from transduce.translation.precision import TranslationPrecision, check_precision
 from transduce.translation.results import Explanation, Translation
 from transduce.translation.search_method import SearchOptions, search_method
 from transduce.translation.source_request import RequestOptions, SourceRequest, choose_tags
@@ -46,8 +45,6 @@ class Translator(LineTranslator):
 
     configs: tuple[Config, ...] = ()
     """The settings of the models that `load` has read."""
-    target_language: str | None = None
-    """The target language of a model of several directions; None for any other model."""
 
     @classmethod
     def load(
@@ -101,9 +98,7 @@ class Translator(LineTranslator):
         choices = [choose_tags(config, self.source, request) for config in self.configs]
         for note in dict.fromkeys(choice.note for choice in choices if choice.note):
             _log.warning("note: %s", note)
-        translator = self.with_source_tags(choices[0].ids)
-        translator.target_language = choices[0].target_language if self.configs[0].directions else None
-        return translator
+        return self.with_source_tags(choices[0].ids, choices[0].target_language)
 
     @overload
     def translate(self, text: str, *, n_best: None = None, **options: Any) -> Translation: ...
