@@ -86,7 +86,9 @@ def test_dropout_is_off_while_validating(trained):
 
 
 def test_named_test_sets(trained, micro):
-    assert named_test_set(trained, "spare") == Files(source=str(micro / "test.en"), target=str(micro / "test.de"))
+    languages = {"source_language": "en", "target_language": "de"}
+    spare = Files(source=str(micro / "test.en"), target=str(micro / "test.de"), **languages)
+    assert named_test_set(trained, "spare") == spare
     assert len(read_parallel_text(named_test_set(trained, "validation")).target) == 7
     with pytest.raises(ValueError, match=r"--test none: .*recipe.yaml names spare, validation"):
         named_test_set(trained, "none")

@@ -206,7 +206,7 @@ def _gold_trees(reference: str | None, named: "CorpusSpec | None") -> "list[tupl
         raise ValueError("name what to evaluate on: --reference TREES, or --test NAME")
     spec = named if reference is None else Trees(trees=reference)
     if not isinstance(spec, Trees | EmbeddedTrees):
-        raise ValueError("--test: that test set has no trees: name a corpus of trees, or give --reference TREES")
+        raise ValueError("--test names a corpus without trees: name one of trees, or give --reference TREES")
     gold = read_gold_treebank(spec)
     if not any(cleaned for _, cleaned in gold):
         raise ValueError(f"{reference or name_of(spec)}: there is no tree to parse the words of")

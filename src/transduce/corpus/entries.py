@@ -192,7 +192,7 @@ CorpusSpec = Annotated[
 
 
 def files_of(corpus: CorpusSpec) -> list[Path]:
-    """Returns the files from which `corpus` is read, that of the side which is translated first."""
+    """Returns the files from which `corpus` is read, that of the source first."""
     if isinstance(corpus, Hub):
         return _files_below(Path(corpus.hub)) if is_folder(corpus.hub) else []
     if isinstance(corpus, Trees) and Path(corpus.trees).is_dir():

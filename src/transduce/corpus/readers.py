@@ -72,10 +72,7 @@ def _decode(line: bytes, path: Path, number: int) -> str:
 
 
 def read_byte_pairs(corpus: CorpusSpec) -> Iterator[tuple[bytes, bytes]]:
-    """Yields every pair of `corpus` undecoded, the side that is translated first.
-
-    Raises ValueError where lines cannot be paired.
-    """
+    """Yields every pair of `corpus` undecoded, source and target; raises ValueError where lines cannot be paired."""
     pairs = _read_sides(corpus)
     if isinstance(corpus, ParallelCorpus) and corpus.direction == "backward":
         return ((source, target) for target, source in pairs)

@@ -94,6 +94,7 @@ class Translator(LineTranslator):
         the tags that the model was trained with. Raises ValueError for what the models were not trained on. A direction
         that was not trained, but whose languages were, is logged as zero-shot.
         """
+        assert self.configs, "`into` is for translators that `load` has made"
         request = SourceRequest(to, source_language, tag)
         choices = [choose_tags(config, self.source, request) for config in self.configs]
         for note in dict.fromkeys(choice.note for choice in choices if choice.note):
