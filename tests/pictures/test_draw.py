@@ -37,7 +37,7 @@ def test_the_command_draws_what_the_translator_explains(
             calls.append((text, target))
             return explanation
 
-    monkeypatch.setattr(Translator, "load", lambda run: StubTranslator())
+    monkeypatch.setattr(Translator, "load", lambda run, **request: StubTranslator())
     draw_command(tmp_path, "The painting.", tmp_path / "attention.html", target="Das Gemälde.")
     assert calls == [("The painting.", "Das Gemälde.")]
     draw(explanation, tmp_path / "expected.html")
