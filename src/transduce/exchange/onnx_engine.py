@@ -1,0 +1,134 @@
+"""An exported folder in onnxruntime, without torch: tokenizer, encoder, decoder and greedy search."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tokenizers
+from numpy.typing import NDArray
+
+from transduce.exchange.hugging_face_tokenizer import TARGET_FOLDER
+from transduce.exchange.onnx_format import GRAPHS
+
+__all__ = ["OnnxEngine"]
+
+NUMBERS_AT_ONCE = 1 << 24
+"""Logits of a batch, padding included."""
+
+Tokens = NDArray[np.int64]
+
+
+class OnnxEngine:
+    """The graphs of a folder in onnxruntime, and its tokenizers."""
+
+    def __init__(self, folder: Path, threads: int = 0) -> None:
+        """Loads both; raises ValueError where onnxruntime is not installed. `threads` 0 leaves it to onnxruntime."""
+        try:
+            import onnxruntime
+        except ImportError:
+            raise ValueError("onnxruntime is not installed: `pip install 'transduce[onnx]'`") from None
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        self._encoder, self._decoder = (
+            onnxruntime.InferenceSession(next((folder / GRAPHS).glob(f"{name}*.onnx")), options)
+            for name in ("encoder_model", "decoder_model_merged")
+        )
+        self._names = [output.name for output in self._decoder.get_outputs()]
+        self._source = self._target = _tokenizer(folder)
+        if (folder / TARGET_FOLDER).exists():
+            self._target = _tokenizer(folder / TARGET_FOLDER)
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+        self._pad, self._begin, self._end = (config[f"{name}_token_id"] for name in ("pad", "bos", "eos"))
+        self._vocabulary = config["decoder_vocab_size"]
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
+        """Returns the log-probability of each token of each target, end symbol included."""
+        rows = _encode(self._source, sources), _encode(self._target, targets)
+        scores: list[NDArray[np.float64]] = [np.empty(0) for _ in sources]
+        for places in self._batches([max(map(len, pair)) for pair in zip(*rows, strict=True)]):
+            source, target = (self._padded([side[place] for place in places]) for side in rows)
+            shifted = np.concatenate([np.full_like(target[:, :1], self._begin), target[:, :-1]], axis=1)
+            logits, _ = self._decode(shifted, self._start(source))
+            chosen = np.take_along_axis(_log_softmax(logits), target[:, :, None], 2)[:, :, 0]
+            for place, row in zip(places, chosen, strict=True):
+                scores[place] = row[: len(rows[1][place])]
+        return scores
+
+    def translate(self, lines: Sequence[str], max_tokens: int) -> list[str]:
+        """Returns the greedy translation of each line, of at most `max_tokens` tokens."""
+        rows, texts = _encode(self._source, lines), [""] * len(lines)
+        for places in self._batches([len(row) + max_tokens for row in rows]):
+            translated = self._search(self._padded([rows[place] for place in places]), max_tokens)
+            decoded = self._target.decode_batch(translated, skip_special_tokens=True)
+            for place, text in zip(places, decoded, strict=True):
+                texts[place] = " ".join(text.split("\n"))
+        return texts
+
+    def _search(self, source: Tokens, max_tokens: int) -> list[list[int]]:
+        """Returns the greedy translation of each row, tokens after its end symbol left out."""
+        state, tokens = self._start(source), [np.full(len(source), self._begin)]
+        has_ended = np.zeros(len(source), bool)
+        while len(tokens) <= max_tokens and not has_ended.all():
+            logits, state = self._decode(tokens[-1][:, None], state)
+            logits[:, :, [token for token in (self._pad, self._begin) if token != self._end]] = -np.inf
+            tokens.append(logits[:, -1].argmax(-1))
+            has_ended |= tokens[-1] == self._end
+        rows = np.stack(tokens[1:], axis=1).tolist()
+        return [row[: row.index(self._end)] if self._end in row else row for row in rows]
+
+    def _start(self, source: Tokens) -> dict[str, NDArray[Any]]:
+        """Returns the inputs of the decoder before the first token: the encoder's output and an empty cache."""
+        mask = (source != self._pad).astype(np.int64)
+        (encoded,) = self._encoder.run(None, {"input_ids": source, "attention_mask": mask})
+        state = {"encoder_hidden_states": encoded, "encoder_attention_mask": mask}
+        for given in self._decoder.get_inputs():
+            if given.name.startswith("past_key_values."):
+                _, heads, _, width = (size if isinstance(size, int) else 1 for size in given.shape)
+                state[given.name] = np.zeros((len(source), heads, 0, width), np.float32)
+        return state
+
+    def _decode(
+        self, tokens: Tokens, state: dict[str, NDArray[Any]]
+    ) -> tuple[NDArray[np.float32], dict[str, NDArray[Any]]]:
+        """Returns the logits after each of `tokens` [rows new vocabulary], and the inputs of the next step."""
+        logits, *caches = self._decoder.run(None, {**state, "input_ids": tokens})
+        longer = {name.replace("present", "past_key_values"): cache for name, cache in zip(self._names[1:], caches)}
+        return logits, state | longer
+
+    def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Yields the places of sentences of similar length, as many as fit into a batch."""
+        batch: list[int] = []
+        for place in np.argsort(lengths, kind="stable").tolist():
+            if batch and (len(batch) + 1) * lengths[place] * self._vocabulary > NUMBERS_AT_ONCE:
+                yield batch
+                batch = []
+            batch.append(place)
+        if batch:
+            yield batch
+
+    def _padded(self, rows: Sequence[list[int]]) -> Tokens:
+        """Returns rows of tokens padded to the longest."""
+        padded = np.full((len(rows), max(map(len, rows))), self._pad)
+        for place, row in enumerate(rows):
+            padded[place, : len(row)] = row
+        return padded
+
+
+def _tokenizer(folder: Path) -> tokenizers.Tokenizer:
+    """Returns the tokenizer of a folder; text that is spelt like a symbol stays text."""
+    tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+def _encode(tokenizer: tokenizers.Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """Returns the tokens of each text, the end symbol included."""
+    return [encoding.ids for encoding in tokenizer.encode_batch(list(texts))]
+
+
+def _log_softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Returns log-probabilities over the last axis."""
+    shifted = logits.astype(np.float64) - logits.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
