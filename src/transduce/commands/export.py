@@ -15,6 +15,7 @@ class ExportTarget(StrEnum):
     CTRANSLATE2 = "ctranslate2"
     HUGGING_FACE = "hugging-face"
     MARIAN = "marian"
+    ONNX = "onnx"
 
 
 class ExportPrecision(StrEnum):

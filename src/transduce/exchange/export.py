@@ -35,6 +35,7 @@ class ExportFormat(NamedTuple):
 
 FORMATS = {
     "ctranslate2": ExportFormat("ctranslate2_format", "ctranslate2", ("float32", "float16", "int8")),
+    "onnx": ExportFormat("onnx_format", "onnxruntime", ("float32", "float16", "int8")),
     "hugging-face": ExportFormat("hugging_face_format", "transformers", ("float32",)),
     "marian": ExportFormat("marian_format", "pymarian", ("float32",)),
 }

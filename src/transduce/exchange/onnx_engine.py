@@ -93,9 +93,9 @@ class OnnxEngine:
         self, tokens: Tokens, state: dict[str, NDArray[Any]]
     ) -> tuple[NDArray[np.float32], dict[str, NDArray[Any]]]:
         """Returns the logits after each of `tokens` [rows new vocabulary], and the inputs of the next step."""
-        logits, *caches = self._decoder.run(None, {**state, "input_ids": tokens})
-        longer = {name.replace("present", "past_key_values"): cache for name, cache in zip(self._names[1:], caches)}
-        return logits, state | longer
+        outputs = dict(zip(self._names, self._decoder.run(None, {**state, "input_ids": tokens}), strict=True))
+        logits = outputs.pop("logits")
+        return logits, state | {name.replace("present", "past_key_values"): cache for name, cache in outputs.items()}
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """Yields the places of sentences of similar length, as many as fit into a batch."""

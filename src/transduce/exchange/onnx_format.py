@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from transduce.exchange.hugging_face_tokenizer import write_tokenizers
 from transduce.model import FeedForward, Transformer, TransformerModel
 from transduce.model.attention import AttentionSpec
@@ -72,7 +74,7 @@ def open_engine(folder: Path, model: "Model") -> "OnnxEngine":
     """Returns the engine with the model that `write` has put into `folder`."""
     from transduce.exchange.onnx_engine import OnnxEngine
 
-    return OnnxEngine(folder)
+    return OnnxEngine(folder, torch.get_num_threads())
 
 
 def _positions(model: "Model") -> int:
@@ -86,7 +88,8 @@ def _config(model: "Model") -> dict[str, Any]:
     They need a name of a model with such graphs, which is Marian, pre-norm or not.
     """
     spec, vocabulary = model.config.model, model.config.vocabulary
-    assert isinstance(spec, Transformer) and isinstance(spec.feed_forward, FeedForward)
+    assert isinstance(spec, Transformer)
+    assert isinstance(spec.feed_forward, FeedForward)
     assert isinstance(spec.mixer, AttentionSpec)
     symbols = spec.symbols
     return {

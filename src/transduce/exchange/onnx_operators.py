@@ -75,10 +75,11 @@ class GraphBuilder:
         self._inputs.append(helper.make_tensor_value_info(name, ELEMENT_TYPES[dtype], shape))
         return name
 
-    def output(self, name: str, tensor: str, shape: Sequence[int | str]) -> None:
-        """Adds an output of the graph in float32, which `tensor` is."""
+    def output(self, name: str, tensor: str, shape: Sequence[int | str], *, first: bool = False) -> None:
+        """Adds an output of the graph in float32, which `tensor` is, behind the others or before them."""
         self._nodes.append(helper.make_node("Identity", [tensor], [name], f"output/{name}"))
-        self._outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+        described = helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        self._outputs.insert(0 if first else len(self._outputs), described)
 
     def serialised(self, producer: str) -> bytes:
         """Returns the graph as the content of a file; raises ValueError where the format cannot hold its size."""
