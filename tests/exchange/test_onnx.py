@@ -6,13 +6,16 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from noisy import LINES, noisy_model
+from models import spec_of, write_random_model
 
 from transduce.exchange import onnx_format
 from transduce.exchange.parity import compare, odd_sentences
 from transduce.model import TransformerModel
-from transduce.text.subwords import WordPiece
+from transduce.model_directory import Model
+from transduce.text.linearisation import InOrder
 from transduce.translation.translator import Translator
+
+LINES = ["the cat sat on the mat", "a dog, a bird and a cat sing", "Zwei Kinder", "schläft die Katze im Garten?"]
 
 NARROW = {"heads": 2, "d_k": 5, "d_v": 7}
 
@@ -34,9 +37,13 @@ VARIANTS = {
 }
 
 
-def written(changes, folder, precision="float32", subwords=None):
+def noisy_model(changes, folder):
+    return Model.read(write_random_model(folder.with_name(f"{folder.name}-run"), spec_of(changes)))
+
+
+def written(changes, folder, precision="float32"):
     """Returns a model, and the engine of its exported folder."""
-    model = noisy_model(changes, subwords)
+    model = noisy_model(changes, folder)
     onnx_format.check(model)
     onnx_format.write(model, folder, precision)
     return model, onnx_format.open_engine(folder, model)
@@ -76,11 +83,6 @@ def test_half_and_int8_weights_are_smaller_and_nearly_equal(precision, suffix, s
         assert (tmp_path / "onnx" / f"{name}{suffix}.onnx").stat().st_size < size * whole
     result = parity(model, engine, LINES)
     assert 1e-5 < result.mean < {"float16": 2e-3, "int8": 5e-2}[precision]
-
-
-def test_wordpieces_of_two_vocabularies(tmp_path):
-    model, engine = written({"embeddings": "separate"}, tmp_path, subwords=WordPiece(size=540))
-    assert parity(model, engine, LINES).fault("float32") is None
 
 
 def sessions(folder, precision="float32"):
@@ -207,9 +209,15 @@ def test_names_shapes_and_settings_are_those_that_other_engines_expect(tmp_path)
             {"feed_forward": {"kind": "experts", "expert": {"kind": "feed_forward", "d_ff": 22}}},
             "`model.feed_forward.kind` is experts",
         ),
-        ({"next_word": True}, "`model.next_word` is true"),
     ],
 )
-def test_what_the_graphs_cannot_represent_is_refused_by_name(changes, name):
+def test_what_the_graphs_cannot_represent_is_refused_by_name(changes, name, tmp_path):
     with pytest.raises(ValueError, match=f"ONNX cannot represent this model: {name}"):
-        onnx_format.check(noisy_model(changes))
+        onnx_format.check(noisy_model(changes, tmp_path))
+
+
+def test_a_parser_is_refused(tmp_path):
+    model = noisy_model({}, tmp_path)
+    parser = model._replace(config=model.config.model_copy(update={"linearisation": InOrder()}))
+    with pytest.raises(ValueError, match="it is a parser"):
+        onnx_format.check(parser)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from transduce.exchange.transformer_weights import attentions_of, position_tables
+from transduce.exchange.transformer_weights import position_tables
 from transduce.model import FeedForward, Symbols, Tied, Transformer
 
 if TYPE_CHECKING:
@@ -26,11 +26,10 @@ def hugging_face_config(model: "Model") -> dict[str, Any]:
     spec, vocabulary = model.config.model, model.config.vocabulary
     assert isinstance(spec, Transformer)
     assert isinstance(spec.feed_forward, FeedForward)
-    _, cross = attentions_of(spec)
     size = max(vocabulary.source, vocabulary.target)
     kind, architecture = CLASSES[spec.norm]
     layers = {"encoder_layers": spec.encoder_layers, "decoder_layers": spec.decoder_layers}
-    of_both = {"attention_heads": cross.heads, "ffn_dim": spec.feed_forward.d_ff, "layerdrop": 0.0}
+    of_both = {"attention_heads": spec.cross.heads, "ffn_dim": spec.feed_forward.d_ff, "layerdrop": 0.0}
     sides = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in of_both.items()}
     return {
         "architectures": [architecture],
@@ -42,7 +41,7 @@ def hugging_face_config(model: "Model") -> dict[str, Any]:
         **sides,
         "activation_function": spec.feed_forward.activation,
         "dropout": spec.dropout,
-        "attention_dropout": cross.dropout,
+        "attention_dropout": spec.cross.dropout,
         "activation_dropout": spec.feed_forward.dropout,
         "max_position_embeddings": len(position_tables(model, MAX_POSITIONS)[0]),
         "scale_embedding": True,

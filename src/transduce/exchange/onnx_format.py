@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from transduce.exchange.hugging_face_config import generation_config, hugging_face_config
 from transduce.exchange.hugging_face_tokenizer import write_tokenizers
 from transduce.model import FeedForward, Transformer, TransformerModel
 from transduce.model.attention import AttentionSpec
@@ -35,8 +36,6 @@ def check(model: "Model") -> None:
         fault = f"`model.mixer.kind` is {spec.mixer.kind}"
     elif not isinstance(spec.feed_forward, FeedForward):
         fault = f"`model.feed_forward.kind` is {spec.feed_forward.kind}"
-    elif spec.next_word:
-        fault = "`model.next_word` is true"
     if fault is not None:
         raise ValueError(f"ONNX cannot represent this model: {fault}; translate with it here, or train another")
 
@@ -85,48 +84,23 @@ def _positions(model: "Model") -> int:
 def _config(model: "Model") -> dict[str, Any]:
     """Returns the content of `config.json`: what other engines ask before they run the graphs.
 
-    They need a name of a model with such graphs, which is Marian, pre-norm or not.
+    They need a name of a model that has such graphs, which is Marian, pre-norm or not.
     """
     spec, vocabulary = model.config.model, model.config.vocabulary
     assert isinstance(spec, Transformer)
-    assert isinstance(spec.feed_forward, FeedForward)
     assert isinstance(spec.mixer, AttentionSpec)
-    symbols = spec.symbols
-    return {
+    return hugging_face_config(model) | {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
         "vocab_size": vocabulary.source,
         "decoder_vocab_size": vocabulary.target,
-        "share_encoder_decoder_embeddings": spec.embeddings == "shared",
-        "d_model": spec.d_model,
-        "encoder_layers": spec.encoder_layers,
-        "encoder_attention_heads": spec.cross.heads,
-        "encoder_ffn_dim": spec.feed_forward.d_ff,
-        "decoder_layers": spec.decoder_layers,
+        "encoder_attention_heads": spec.cross.heads,  # of the cache of the source
         "decoder_attention_heads": spec.mixer.heads,
-        "decoder_ffn_dim": spec.feed_forward.d_ff,
-        "activation_function": spec.feed_forward.activation,
         "max_position_embeddings": _positions(model),
-        "scale_embedding": True,
-        "is_encoder_decoder": True,
-        "pad_token_id": symbols.pad,
-        "bos_token_id": symbols.begin,
-        "eos_token_id": symbols.end,
-        "decoder_start_token_id": symbols.begin,
-        "forced_eos_token_id": None,
     }
 
 
 def _generation_config(model: "Model") -> dict[str, Any]:
-    """Returns the content of `generation_config.json`: the search of the model, with Hugging Face's length penalty."""
-    symbols, decoding = model.config.model.symbols, model.config.decoding
-    return {
-        "num_beams": decoding.beam,
-        "length_penalty": decoding.length_penalty,  # there log p / length^α
-        "max_length": 512,
-        "bad_words_ids": [[token] for token in sorted({symbols.pad, symbols.begin} - {symbols.end})],
-        "pad_token_id": symbols.pad,
-        "bos_token_id": symbols.begin,
-        "eos_token_id": symbols.end,
-        "decoder_start_token_id": symbols.begin,
-    }
+    """Returns the content of `generation_config.json`; transformers.js knows banned tokens by another name."""
+    values = generation_config(model)
+    return values | {"bad_words_ids": [[token] for token in values.pop("suppress_tokens")]}

@@ -19,12 +19,12 @@ from transduce.model.mixers.local import NeighbourAttention
 from transduce.model.positions import LearnedPositions, SinusoidalPositions
 from transduce.model.residual import PostNorm, PreNorm
 
-__all__ = ["KeysAndValues", "TransformerGraphWriter"]
+__all__ = ["KeyValueNames", "TransformerGraphWriter"]
 
 LOWEST = float(np.finfo(np.float32).min) / 2  # added to scores of masked keys; two of them are still finite
 
 
-class KeysAndValues(NamedTuple):
+class KeyValueNames(NamedTuple):
     """Names of the keys and values of one attention, each [batch heads length width]."""
 
     keys: str
@@ -87,7 +87,7 @@ class TransformerGraphWriter:
             "Where", visible, self.graph.constant(0, "float32"), self.graph.constant(LOWEST, "float32")
         )
 
-    def attention(self, attention: MultiHeadAttention, states: str, memory: KeysAndValues, bias: str) -> str:
+    def attention(self, attention: MultiHeadAttention, states: str, memory: KeyValueNames, bias: str) -> str:
         """Returns Concat(head_1 … head_h) W^O of `states`."""
         graph, spec = self.graph, attention.spec
         query = self._heads(self.linear(attention.query, states), spec.heads, spec.d_k)
@@ -110,25 +110,25 @@ class TransformerGraphWriter:
         products = graph.apply("MatMul", query, graph.apply("Transpose", keys, perm=[0, 1, 3, 2]))
         return graph.apply("Mul", products, graph.constant(cast(float, compatibility.scale), "float32"))
 
-    def keys_and_values(self, attention: MultiHeadAttention, states: str) -> KeysAndValues:
+    def keys_and_values(self, attention: MultiHeadAttention, states: str) -> KeyValueNames:
         """Returns the keys and values of `states`."""
         spec = attention.spec
         widths = [spec.heads * spec.d_k, spec.heads * spec.d_v]
         projected = self.linear(attention.key_value, states)
         keys, values = self.graph.apply_split("Split", 2, projected, self.graph.constant(widths), axis=-1)
-        return KeysAndValues(self._heads(keys, spec.heads, spec.d_k), self._heads(values, spec.heads, spec.d_v))
+        return KeyValueNames(self._heads(keys, spec.heads, spec.d_k), self._heads(values, spec.heads, spec.d_v))
 
     def _heads(self, states: str, heads: int, width: int) -> str:
         """Returns states [batch length heads·width] as [batch heads length width]."""
         split = self.graph.apply("Reshape", states, self.graph.constant([0, 0, heads, width]))
         return self.graph.apply("Transpose", split, perm=[0, 2, 1, 3])
 
-    def cache(self, number: int, layer: DecoderLayer) -> tuple[KeysAndValues, KeysAndValues]:
+    def cache(self, number: int, layer: DecoderLayer) -> tuple[KeyValueNames, KeyValueNames]:
         """Adds the inputs for the cache of a layer: keys and values of the target and of the source."""
         mixer = cast(MultiHeadAttention, layer.mixer)
         return self._past(number, "decoder", mixer), self._past(number, "encoder", layer.cross)
 
-    def _past(self, number: int, side: str, attention: MultiHeadAttention) -> KeysAndValues:
+    def _past(self, number: int, side: str, attention: MultiHeadAttention) -> KeyValueNames:
         """Adds the two inputs for one attention.
 
         Other engines give the first step a cache without positions in the shape d_model / heads. Where that is not the
@@ -147,13 +147,13 @@ class TransformerGraphWriter:
             if not is_regular:
                 tensor = self.graph.apply("Reshape", tensor, self.graph.constant([0, spec.heads, -1, width]))
             names.append(tensor)
-        return KeysAndValues(*names)
+        return KeyValueNames(*names)
 
-    def extended(self, past: KeysAndValues, new: KeysAndValues) -> KeysAndValues:
+    def extended(self, past: KeyValueNames, new: KeyValueNames) -> KeyValueNames:
         """Returns cached keys and values followed by new ones."""
-        return KeysAndValues(*(self.graph.apply("Concat", *pair, axis=2) for pair in zip(past, new, strict=True)))
+        return KeyValueNames(*(self.graph.apply("Concat", *pair, axis=2) for pair in zip(past, new, strict=True)))
 
-    def present(self, number: int, side: str, attention: MultiHeadAttention, memory: KeysAndValues) -> None:
+    def present(self, number: int, side: str, attention: MultiHeadAttention, memory: KeyValueNames) -> None:
         """Adds the outputs for the longer cache of one attention."""
         spec = attention.spec
         for part, width, tensor in (("key", spec.d_k, memory.keys), ("value", spec.d_v, memory.values)):
