@@ -16,6 +16,7 @@ class ExportTarget(StrEnum):
     HUGGING_FACE = "hugging-face"
     MARIAN = "marian"
     ONNX = "onnx"
+    BROWSER = "browser"
 
 
 class ExportPrecision(StrEnum):

@@ -36,6 +36,7 @@ class ExportFormat(NamedTuple):
 FORMATS = {
     "ctranslate2": ExportFormat("ctranslate2_format", "ctranslate2", ("float32", "float16", "int8")),
     "onnx": ExportFormat("onnx_format", "onnxruntime", ("float32", "float16", "int8")),
+    "browser": ExportFormat("browser_format", "onnxruntime", ("int8", "float16", "float32")),
     "hugging-face": ExportFormat("hugging_face_format", "transformers", ("float32",)),
     "marian": ExportFormat("marian_format", "pymarian", ("float32",)),
 }
