@@ -31,15 +31,25 @@ def export(
     run: Annotated[Path, typer.Argument(help="The model directory.")],
     to: Annotated[ExportTarget, typer.Option("--to", help="The engine.")],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
-    precision: Annotated[ExportPrecision, typer.Option(help="Of the weights.")] = ExportPrecision.FLOAT32,
+    precision: Annotated[
+        ExportPrecision | None, typer.Option(help="Of the weights; default: float32, and int8 for the browser.")
+    ] = None,
     sentences: Annotated[
         int, typer.Option(min=0, help="Sentences of the validation corpus on which both engines are compared.")
     ] = 100,
+    runtime: Annotated[
+        Path | None,
+        typer.Option(help="For the browser, where npm cannot fetch it: a folder with the npm package onnxruntime-web."),
+    ] = None,
 ) -> None:
     """Writes a model for another engine, and `parity.json`, a comparison of both engines on the same sentences."""
-    from transduce.exchange.export import PARITY, export
+    from transduce.exchange.browser_runtime import add_runtime
+    from transduce.exchange.export import FORMATS, PARITY, export
 
-    parity = export(run, to.value, out, precision.value, sentences, say)
+    if runtime is not None:
+        add_runtime(runtime)
+    default, *_ = FORMATS[to.value].precisions
+    parity = export(run, to.value, out, precision.value if precision else default, sentences, say)
     say(
         f"{parity.equal_texts} of {parity.sentences} greedy translations are equal; the log-probabilities of "
         f"{parity.tokens:,} tokens differ by {parity.greatest:.1e} at most and {parity.mean:.1e} in the mean; "

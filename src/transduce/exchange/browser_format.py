@@ -26,12 +26,12 @@ RUNTIME = "runtime"  # the folder of onnxruntime-web
 
 READ_ME = f"""# A page that translates
 
-This folder is a web page. Any file server serves it; `python -m http.server` in this folder does on this machine, and
-then http://localhost:8000 is the page. It cannot be opened as a file, because browsers run no modules and no WebAssembly
-from files. The text that a reader types stays in the browser: the page requests nothing from other hosts.
+This folder is a web page. Any file server serves it. `python -m http.server` in this folder serves it on this machine,
+at http://localhost:8000. It cannot be opened as a file, because browsers run no modules and no WebAssembly from files.
+The text that a reader types stays in the browser: the page requests nothing from other hosts.
 
-`onnx` has the model, `tokenizer.json` its subwords, `page.json` the settings of the page, and `parity.json` a comparison
-of the model with the original. `runtime` has onnxruntime-web {VERSION} (MIT licence, © Microsoft Corporation).
+`onnx` has the model, `tokenizer.json` its subwords, `page.json` the settings of the page, and `parity.json` compares
+the model with the original. `runtime` has onnxruntime-web {VERSION} (MIT licence, © Microsoft Corporation).
 """
 
 

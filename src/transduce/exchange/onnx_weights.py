@@ -105,6 +105,8 @@ class Int8Weights:
         key = id(graph), states
         if key not in self._quantised:
             largest = graph.apply("ReduceMax", graph.apply("Abs", states), axes=[-1], keepdims=1)
+            # onnxruntime before 1.31 does not reduce the last axis of states without tokens.
+            largest = graph.apply("Reshape", largest, graph.constant([0, 0, 1]))
             tiny = graph.constant(np.finfo(np.float32).tiny * LARGEST, "float32")
             scale = graph.apply("Div", graph.apply("Max", largest, tiny), graph.constant(LARGEST, "float32"))
             rounded = graph.apply("Round", graph.apply("Div", states, scale))

@@ -29,10 +29,10 @@ export class Tokenizer {
     this.cache = new Map();
   }
 
-  /** Returns the tokens of a text, without symbols; half a surrogate pair counts as U+FFFD. */
+  /** Returns the tokens of a text, without symbols. The encoder of bytes makes half a surrogate pair U+FFFD. */
   encode(text) {
     if (text === "") return [];
-    return ` ${text}`.toWellFormed().match(this.words).flatMap((word) => this.encodeWord(word));
+    return ` ${text}`.match(this.words).flatMap((word) => this.encodeWord(word));
   }
 
   encodeWord(word) {

@@ -1,0 +1,149 @@
+"""The page: its tokenizer in node, its files, the fetching of onnxruntime-web, and translations in Chromium."""
+
+import hashlib
+import json
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+from models import SEPARATE, TEXT, spec_of, write_random_model
+
+from transduce.exchange import browser_format, browser_runtime
+from transduce.exchange.browser_runtime import add_runtime, runtime_folder
+from transduce.model_directory import Model
+from transduce.text.subwords import Bpe, Subwords, WordPiece
+
+HERE = Path(__file__).parent
+PAGE = Path(browser_format.__file__).parent / "page"
+NODE = shutil.which("node")
+
+ODD = [
+    "",
+    " ",
+    "  two  spaces, a\ttab ",
+    "NUL \0, CRLF \r\n, NEL \x85, line separator \u2028, BOM \ufeff, no-break \u00a0 and narrow \u202f spaces",
+    "👩‍👩‍👧 🇩🇪 e\u0301 ñ \u200b\u200d 日本語 العربية עִברִית हिन्दी",
+    "</s> <s> <pad> ⟨/s⟩ ⟨s⟩ ⟨pad⟩ ‿x Ġ Ċ",
+    "don't can’t ''quoted'' x² Ⅷ ½ 12345 ١٢٣ a1b2",
+    "a" * 200 + " " * 150 + "9" * 80 + "!" * 70 + "\t" * 65 + "end",
+    "\U0010ffff \ue000 \u0378 \U000e0001",
+]
+
+
+@pytest.mark.skipif(NODE is None, reason="node is not installed")
+@pytest.mark.parametrize("spec", [Bpe(size=330), WordPiece(size=580)], ids=["bpe", "wordpiece"])
+def test_the_tokenizer_of_the_page_equals_ours(spec, tmp_path):
+    subwords = Subwords.learn(TEXT * 2 + ["👩‍👩‍👧 don't", "don't don't"], spec)
+    subwords.save(tmp_path / "tokenizer.json")
+    drawn = random.Random(3)
+    alphabet = [*"".join(ODD + TEXT), *map(chr, range(1, 0x300, 7))]
+    texts = ODD + TEXT + ["".join(drawn.choices(alphabet, k=drawn.randrange(60))) for _ in range(300)]
+    # Random tokens give bytes that are no UTF-8.
+    rows = [drawn.choices(range(subwords.size), k=drawn.randrange(12)) for _ in range(300)]
+    shutil.copy(PAGE / "tokenizer.js", tmp_path / "tokenizer.mjs")
+    command = [NODE, HERE / "tokenize.mjs", tmp_path / "tokenizer.mjs", tmp_path / "tokenizer.json"]
+    request = json.dumps({"texts": texts, "rows": rows})
+    answer = json.loads(subprocess.run(command, input=request, capture_output=True, check=True, text=True).stdout)
+    assert answer == {"rows": subwords.encode(texts), "texts": subwords.decode(rows)}
+
+
+@pytest.fixture
+def runtime(tmp_path, monkeypatch):
+    """A package of npm with two small files, whose checksums are those that are expected, and an empty cache."""
+    package = tmp_path / "package"
+    (package / "dist").mkdir(parents=True)
+    checksums = {}
+    for name in browser_runtime.CHECKSUMS:
+        content = f"// {name}".encode()
+        (package / "dist" / name).write_bytes(content)
+        checksums[name] = hashlib.sha256(content).hexdigest()
+    monkeypatch.setattr(browser_runtime, "CHECKSUMS", checksums)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return package
+
+
+def install_npm(folder, monkeypatch, script):
+    """Puts a program `npm` into the search path, the only one there; the program runs a Python script."""
+    folder.mkdir(exist_ok=True)
+    (folder / "npm").write_text(f"#!{sys.executable}\n{script}")
+    (folder / "npm").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+
+
+def test_npm_fetches_the_runtime_once(runtime, tmp_path, monkeypatch):
+    with tarfile.open(tmp_path / "packed.tgz", "w:gz") as archive:
+        archive.add(runtime, "package")
+    counted = f"""
+import pathlib, shutil, sys
+folder = sys.argv[sys.argv.index("--pack-destination") + 1]
+shutil.copy({str(tmp_path / "packed.tgz")!r}, folder + "/onnxruntime-web-{browser_runtime.VERSION}.tgz")
+pathlib.Path({str(tmp_path / "calls")!r}).open("a").write(sys.argv[2] + " ")
+"""
+    install_npm(tmp_path / "bin", monkeypatch, counted)
+    for _ in range(2):
+        folder = runtime_folder()
+        assert {path.name for path in folder.iterdir()} == set(browser_runtime.CHECKSUMS)
+    assert (tmp_path / "calls").read_text() == f"onnxruntime-web@{browser_runtime.VERSION} "
+    (folder / "ort.wasm.bundle.min.mjs").write_text("damaged")
+    assert runtime_folder() == folder
+    assert (folder / "ort.wasm.bundle.min.mjs").read_text() == "// ort.wasm.bundle.min.mjs"
+
+
+def test_without_npm_the_message_has_the_commands_and_a_folder_will_do(runtime, tmp_path, monkeypatch):
+    (tmp_path / "none").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "none"))
+    with pytest.raises(ValueError, match=r"npm, .*, is not installed: run `npm pack .*`--runtime package`"):
+        runtime_folder()
+    add_runtime(runtime)
+    assert runtime_folder().is_dir()
+
+
+def test_the_message_of_npm_is_shown(runtime, tmp_path, monkeypatch):
+    install_npm(tmp_path / "bin", monkeypatch, "import sys; sys.exit('npm error network is cut')")
+    with pytest.raises(ValueError, match=r"npm cannot fetch .* \(npm error network is cut\): run `npm pack"):
+        runtime_folder()
+
+
+def test_a_runtime_that_is_another_is_refused(runtime):
+    (runtime / "dist" / "ort.wasm.bundle.min.mjs").write_text("malice")
+    with pytest.raises(ValueError, match=r"ort.wasm.bundle.min.mjs is not that of onnxruntime-web"):
+        add_runtime(runtime)
+    (runtime / "dist" / "ort.wasm.bundle.min.mjs").unlink()
+    with pytest.raises(ValueError, match=r"has no ort\.wasm\.bundle\.min\.mjs"):
+        add_runtime(runtime)
+
+
+def test_the_folder_is_whole_and_names_no_other_host(runtime, tmp_path):
+    add_runtime(runtime)
+    model = Model.read(write_random_model(tmp_path / "run", spec_of(SEPARATE)))
+    folder = tmp_path / "page"
+    folder.mkdir()
+    browser_format.write(model, folder, "int8")
+    settings = json.loads((folder / "page.json").read_text())
+    assert settings["languages"] == {"source": "en", "target": "de"}
+    assert settings["decoding"]["extra_length"] == 5
+    assert settings["symbols"] == {"pad": 0, "begin": 1, "end": 2}
+    for graph in settings["graphs"]:
+        assert (folder / graph["file"]).stat().st_size == graph["bytes"]
+    assert [Subwords.parse(side.as_json().encode(), place="").size for side in (model.source, model.target)] == [
+        len(json.loads((folder / name).read_text())["model"]["vocab"]) for name in settings["tokenizers"]
+    ]
+    page = (folder / "index.html").read_text()
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy
+    assert "default-src 'none'" in policy[1]
+    assert "connect-src 'self'" in policy[1]
+    assert not re.search(r"unsafe-inline|unsafe-eval|\*", policy[1].replace("wasm-unsafe-eval", ""))
+    for asset in PAGE.iterdir():
+        text = (folder / asset.name).read_text()
+        addresses = set(re.findall(r"https?://[^\s\"'<,]*", text))
+        assert addresses <= {"http://localhost:8000"}
+        # Every file that a page names is in the folder.
+        for name in re.findall(r"(?:from|src=|href=) ?\"\.?/?([\w/.-]+\.(?:js|css|mjs))\"", text):
+            assert (folder / name).is_file(), name
+    assert browser_format.open_engine(folder, model).translate(["the cat"], 9)
