@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -27,8 +27,8 @@ FLAGS = (
 class Page:
     """A page of the browser."""
 
-    def __init__(self, to_browser: int, from_browser: int) -> None:
-        self._to, self._from, self._number = to_browser, os.fdopen(from_browser, "rb"), 0
+    def __init__(self, to_browser: int, from_browser: BinaryIO) -> None:
+        self._to, self._from, self._number = to_browser, from_browser, 0
         self._session: str | None = None
         self.requests: list[str] = []
         self.messages: list[str] = []
@@ -113,11 +113,13 @@ def chromium() -> Iterator[Page]:
         )
         os.close(read_commands)
         os.close(write_answers)
+        answers = os.fdopen(from_browser, "rb")
         try:
-            yield Page(to_browser, from_browser)
+            yield Page(to_browser, answers)
         finally:
             os.close(to_browser)  # the browser ends when its pipe is closed
             process.wait(20)
+            answers.close()
 
 
 class _Handler(SimpleHTTPRequestHandler):

@@ -1,6 +1,7 @@
 """The page: its tokenizer in node, its files, the fetching of onnxruntime-web, and translations in Chromium."""
 
 import hashlib
+import importlib
 import json
 import random
 import re
@@ -15,12 +16,16 @@ from models import SEPARATE, TEXT, spec_of, write_random_model
 
 from transduce.exchange import browser_format, browser_runtime
 from transduce.exchange.browser_runtime import add_runtime, runtime_folder
+from transduce.exchange.export import export
 from transduce.model_directory import Model
 from transduce.text.subwords import Bpe, Subwords, WordPiece
+from transduce.translation.search_method import SearchMethod
+from transduce.translation.translator import Translator
 
 HERE = Path(__file__).parent
 PAGE = Path(browser_format.__file__).parent / "page"
 NODE = shutil.which("node")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 ODD = [
     "",
@@ -147,3 +152,26 @@ def test_the_folder_is_whole_and_names_no_other_host(runtime, tmp_path):
         for name in re.findall(r"(?:from|src=|href=) ?\"\.?/?([\w/.-]+\.(?:js|css|mjs))\"", text):
             assert (folder / name).is_file(), name
     assert browser_format.open_engine(folder, model).translate(["the cat"], 9)
+
+
+@pytest.fixture
+def benchmark(monkeypatch):
+    """The benchmark of the page, which drives Chromium."""
+    monkeypatch.syspath_prepend(str(HERE.parents[1] / "benchmarks"))
+    return importlib.import_module("browser")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm, which fetches onnxruntime-web, is not installed")
+def test_chromium_translates_as_the_model_does_and_asks_for_nothing_foreign(fluent, benchmark, tmp_path):
+    export(fluent, "browser", tmp_path / "page", "float32", 0, print)
+    translator = Translator.load(fluent)
+    lines = ["ant bee cat", "owl pig", "", "newt </s> ⟨/s⟩ kite 👩‍👩‍👧", "jay lark gnu mole fox eel hen"]
+    with benchmark.served(tmp_path / "page") as (address, _), benchmark.chromium() as page:
+        benchmark.open_page(page, address)
+        for search, greedy in enumerate((True, False)):
+            method = SearchMethod(translator.decoding, greedy=greedy)
+            here = [best[0].text for best in translator.translate_lines(lines, method)]
+            assert benchmark.translate(page, lines, search).texts == here
+        benchmark.check_requests(page, address)

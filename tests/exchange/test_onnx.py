@@ -1,6 +1,8 @@
 """ONNX graphs against our model: every option, long and padded sentences, token by token, and the files' contract."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -13,6 +15,7 @@ from transduce.exchange.parity import compare, odd_sentences
 from transduce.model import TransformerModel
 from transduce.model_directory import Model
 from transduce.text.linearisation import InOrder
+from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
 
 LINES = ["the cat sat on the mat", "a dog, a bird and a cat sing", "Zwei Kinder", "schläft die Katze im Garten?"]
@@ -221,3 +224,20 @@ def test_a_parser_is_refused(tmp_path):
     parser = model._replace(config=model.config.model_copy(update={"linearisation": InOrder()}))
     with pytest.raises(ValueError, match="it is a parser"):
         onnx_format.check(parser)
+
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "onnx-and-browser.md"
+
+
+def test_the_program_of_the_guide_translates_as_the_model_does(tmp_path, monkeypatch, capsys):
+    (tmp_path / "exported" / "onnx").mkdir(parents=True)
+    model, _ = written({}, tmp_path / "exported" / "onnx")
+    monkeypatch.chdir(tmp_path)
+    (program,) = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    namespace: dict = {}
+    exec(program, namespace)
+    translator = Translator([model.module], model.source, model.target, model.config.decoding)
+    for line in ("the cat", "⟨/s⟩ dog"):
+        (best,) = translator.translate_lines([line], SearchMethod(translator.decoding, greedy=True))
+        assert namespace["translate"](line, max_tokens=len(best[0].tokens)) == best[0].text
+    assert capsys.readouterr().out.strip()

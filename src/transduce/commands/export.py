@@ -47,6 +47,8 @@ def export(
     from transduce.exchange.export import FORMATS, PARITY, export
 
     if runtime is not None:
+        if to is not ExportTarget.BROWSER:
+            raise ValueError(f"--runtime is for --to browser: leave it out with --to {to.value}")
         add_runtime(runtime)
     default, *_ = FORMATS[to.value].precisions
     parity = export(run, to.value, out, precision.value if precision else default, sentences, say)
