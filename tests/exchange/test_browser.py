@@ -151,7 +151,7 @@ def test_the_folder_is_whole_and_names_no_other_host(runtime, tmp_path):
         # Every file that a page names is in the folder.
         for name in re.findall(r"(?:from|src=|href=) ?\"\.?/?([\w/.-]+\.(?:js|css|mjs))\"", text):
             assert (folder / name).is_file(), name
-    assert browser_format.open_engine(folder, model).translate(["the cat"], 9)
+    assert browser_format.open_engine(folder, model).translate(["the cat"], [9])
 
 
 @pytest.fixture
@@ -175,3 +175,16 @@ def test_chromium_translates_as_the_model_does_and_asks_for_nothing_foreign(flue
             here = [best[0].text for best in translator.translate_lines(lines, method)]
             assert benchmark.translate(page, lines, search).texts == here
         benchmark.check_requests(page, address)
+
+
+def test_the_command_takes_the_runtime_and_writes_int8(fluent, runtime, tmp_path, command):
+    out = tmp_path / "page"
+    code, stdout, stderr = command(
+        "export", fluent, "--to", "browser", "--out", out, "--runtime", runtime, "--sentences", "0"
+    )
+    assert (code, stdout) == (0, f"{out}\n"), stderr
+    assert json.loads((out / "parity.json").read_text())["precision"] == "int8"
+    assert (out / "onnx" / "encoder_model_quantized.onnx").is_file()
+    code, _, stderr = command("export", fluent, "--to", "onnx", "--out", tmp_path / "other", "--runtime", runtime)
+    assert code == 2
+    assert "--runtime is for --to browser: leave it out with --to onnx" in stderr

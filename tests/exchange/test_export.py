@@ -115,9 +115,9 @@ def test_marian_computes_our_log_probabilities(change, tmp_path):
     assert all(np.allclose(left[:-1], right, atol=1e-4) for left, right in zip(ours, theirs, strict=True))
 
 
-@pytest.mark.parametrize("target", ["ctranslate2", "hugging-face"])
+@pytest.mark.parametrize("target", ["ctranslate2", "hugging-face", "onnx"])
 def test_the_command_writes_the_comparison(target, fluent, tmp_path, command):
-    run = fluent if target == "ctranslate2" else write_random_model(tmp_path / "run", spec_of())
+    run = fluent if target != "hugging-face" else write_random_model(tmp_path / "run", spec_of())
     code, stdout, stderr = command("export", run, "--to", target, "--out", tmp_path / "out")
     assert (code, stdout) == (0, f"{tmp_path / 'out'}\n"), stderr
     parity = json.loads((tmp_path / "out" / "parity.json").read_text())

@@ -56,27 +56,29 @@ class OnnxEngine:
                 scores[place] = row[: len(rows[1][place])]
         return scores
 
-    def translate(self, lines: Sequence[str], max_tokens: int) -> list[str]:
-        """Returns the greedy translation of each line, of at most `max_tokens` tokens."""
+    def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[str]:
+        """Returns the greedy translation of each line, of at most as many tokens as its bound."""
         rows, texts = _encode(self._source, lines), [""] * len(lines)
-        for places in self._batches([len(row) + max_tokens for row in rows]):
-            translated = self._search(self._padded([rows[place] for place in places]), max_tokens)
+        for places in self._batches([len(row) + bound for row, bound in zip(rows, bounds, strict=True)]):
+            source = self._padded([rows[place] for place in places])
+            translated = self._search(source, np.array([bounds[place] for place in places]))
             decoded = self._target.decode_batch(translated, skip_special_tokens=True)
             for place, text in zip(places, decoded, strict=True):
                 texts[place] = " ".join(text.split("\n"))
         return texts
 
-    def _search(self, source: Tokens, max_tokens: int) -> list[list[int]]:
-        """Returns the greedy translation of each row, tokens after its end symbol left out."""
+    def _search(self, source: Tokens, bounds: Tokens) -> list[list[int]]:
+        """Returns the greedy translation of each row, tokens after its bound or its end symbol left out."""
         state, tokens = self._start(source), [np.full(len(source), self._begin)]
         has_ended = np.zeros(len(source), bool)
-        while len(tokens) <= max_tokens and not has_ended.all():
+        while not has_ended.all():
             logits, state = self._decode(tokens[-1][:, None], state)
             logits[:, :, [token for token in (self._pad, self._begin) if token != self._end]] = -np.inf
             tokens.append(logits[:, -1].argmax(-1))
-            has_ended |= tokens[-1] == self._end
+            has_ended |= (tokens[-1] == self._end) | (len(tokens) > bounds)
         rows = np.stack(tokens[1:], axis=1).tolist()
-        return [row[: row.index(self._end)] if self._end in row else row for row in rows]
+        cut = [row[:bound] for row, bound in zip(rows, bounds.tolist(), strict=True)]
+        return [row[: row.index(self._end)] if self._end in row else row for row in cut]
 
     def _start(self, source: Tokens) -> dict[str, NDArray[Any]]:
         """Returns the inputs of the decoder before the first token: the encoder's output and an empty cache."""
