@@ -15,6 +15,7 @@ from transduce.exchange.parity import compare, odd_sentences
 from transduce.model import TransformerModel
 from transduce.model_directory import Model
 from transduce.text.linearisation import InOrder
+from transduce.text.subwords import Subwords
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
 
@@ -35,6 +36,10 @@ VARIANTS = {
     "separate": {"embeddings": "separate", "readout": {"kind": "separate"}, "feed_forward": {"activation": "swish"}},
     "narrow": {"mixer": {**NARROW, "compatibility": {"kind": "bilinear"}}, "cross": {"compatibility": {"kind": "dot"}}},
     "additive": {"cross": {**NARROW, "compatibility": {"kind": "additive"}}, "embeddings": "separate"},
+    "imported": {
+        "positions": {"kind": "sinusoidal", "layout": "paper-halves", "first": 2},
+        "readout": {"kind": "tied", "bias": True},
+    },
     "learned": {"positions": {"kind": "learned", "max_positions": 300}},
     "local": {"mixer": {"kind": "local_attention", "heads": 3, "d_k": 8, "d_v": 8, "neighbours": 2}},
 }
@@ -241,3 +246,10 @@ def test_the_program_of_the_guide_translates_as_the_model_does(tmp_path, monkeyp
         (best,) = translator.translate_lines([line], SearchMethod(translator.decoding, greedy=True))
         assert namespace["translate"](line, max_tokens=len(best[0].tokens)) == best[0].text
     assert capsys.readouterr().out.strip()
+
+
+def test_source_tags_are_refused(tmp_path):
+    model = noisy_model({}, tmp_path)
+    assert isinstance(model.source, Subwords)
+    with pytest.raises(ValueError, match="its sources begin with tags"):
+        onnx_format.check(model._replace(source=model.source.with_tags(["to:de"])))

@@ -10,6 +10,8 @@ from transduce.exchange.hugging_face_config import generation_config, hugging_fa
 from transduce.exchange.hugging_face_tokenizer import write_tokenizers
 from transduce.model import FeedForward, Transformer, TransformerModel
 from transduce.model.attention import AttentionSpec
+from transduce.text.subwords import Subwords
+from transduce.text.token_vocabulary import tags_of
 
 if TYPE_CHECKING:
     from transduce.exchange.onnx_engine import OnnxEngine
@@ -36,6 +38,10 @@ def check(model: "Model") -> None:
         fault = f"`model.mixer.kind` is {spec.mixer.kind}"
     elif not isinstance(spec.feed_forward, FeedForward):
         fault = f"`model.feed_forward.kind` is {spec.feed_forward.kind}"
+    elif not isinstance(model.source, Subwords) or not isinstance(model.target, Subwords):
+        fault = "its subwords are those of the model that it was imported from, which have no `tokenizer.json`"
+    elif tags_of(model.source):
+        fault = "its sources begin with tags of languages or corpora, which no tokenizer adds"
     if fault is not None:
         raise ValueError(f"ONNX cannot represent this model: {fault}; translate with it here, or train another")
 

@@ -204,10 +204,13 @@ class TransformerGraphWriter:
 
     def logits(self, states: str) -> None:
         """Adds the output `logits`; a tied readout shares the table of the embedding."""
-        weight = self.module.readout.weight
-        is_table = weight is self.module.target_embedding.weight
-        logits = self.weights.product(self.graph, self._name(weight), weight, states, is_table=is_table)
-        self.graph.output("logits", logits, ["batch_size", "decoder_sequence_length", len(weight)], first=True)
+        readout = self.module.readout
+        is_table = readout.weight is self.module.target_embedding.weight
+        logits = self.weights.product(self.graph, self._name(readout.weight), readout.weight, states, is_table=is_table)
+        if readout.bias is not None:
+            logits = self.graph.apply("Add", logits, self._dense(readout.bias))
+        shape: list[int | str] = ["batch_size", "decoder_sequence_length", len(readout.weight)]
+        self.graph.output("logits", logits, shape, first=True)
 
     def _dense(self, weight: Tensor, values: Tensor | None = None) -> str:
         """Returns a bias, a norm or a small matrix; `values` is the weight in another shape."""
@@ -219,11 +222,12 @@ class TransformerGraphWriter:
 
 
 def _waves(positions: SinusoidalPositions) -> tuple[list[float], list[float]]:
-    """Returns rates and phases of the features: the feature of position p is sin(p · rate + phase)."""
-    halves, d_model = positions.layout == "halves", positions.d_model
+    """Returns rates and phases of the features: the feature of token t, counted from 0, is sin(t · rate + phase)."""
+    d_model = positions.d_model
     pairs = torch.arange(d_model // 2, dtype=torch.float64)
-    rates = torch.exp(-math.log(10000.0) * pairs / (max(d_model / 2 - 1, 1) if halves else d_model / 2))
-    phases = torch.tensor([0.0, math.pi / 2], dtype=torch.float64)  # of sine and cosine
-    if halves:
-        return rates.repeat(2).tolist(), phases.repeat_interleave(d_model // 2).tolist()
-    return rates.repeat_interleave(2).tolist(), phases.repeat(d_model // 2).tolist()
+    spacing = max(d_model / 2 - 1, 1) if positions.layout == "halves" else d_model / 2
+    rates = torch.exp(-math.log(10000.0) * pairs / spacing)
+    phases = torch.stack([positions.first * rates, positions.first * rates + math.pi / 2])  # of sine and cosine
+    if positions.layout == "interleaved":
+        return rates.repeat_interleave(2).tolist(), phases.T.flatten().tolist()
+    return rates.repeat(2).tolist(), phases.flatten().tolist()
