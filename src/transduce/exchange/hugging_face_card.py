@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from transduce.text.subwords import Subwords
+
 if TYPE_CHECKING:
     from transduce.model_directory import Model
 
@@ -46,5 +48,5 @@ def hugging_face_card(model: "Model") -> str:
         languages=", ".join(languages),
         title=f"{config.source_language or 'source'} → {config.target_language or 'target'}",
         d_model=config.model.d_model,
-        target=TARGETS[model.source is not model.target],
+        target=TARGETS[model.source is not model.target and isinstance(model.source, Subwords)],
     )

@@ -18,7 +18,7 @@ LINES_AT_ONCE = 32
 class HuggingFaceEngine:
     """`AutoModelForSeq2SeqLM` and `AutoTokenizer` of a folder."""
 
-    def __init__(self, folder: Path, has_target_tokenizer: bool) -> None:
+    def __init__(self, folder: Path) -> None:
         """Loads both; raises ValueError where `transformers` is not installed."""
         try:
             from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -28,7 +28,7 @@ class HuggingFaceEngine:
             ) from None
         self._model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
         self._source = self._target = AutoTokenizer.from_pretrained(folder)
-        if has_target_tokenizer:
+        if (folder / TARGET_FOLDER).is_dir():
             self._target = AutoTokenizer.from_pretrained(folder / TARGET_FOLDER)
 
     @torch.inference_mode()
@@ -36,7 +36,7 @@ class HuggingFaceEngine:
         """Returns the log-probability of each token of each target, end symbol included."""
         scores = []
         for source, target in zip(sources, targets, strict=True):
-            labels = self._target(target, return_tensors="pt").input_ids
+            labels = self._target(text_target=target, return_tensors="pt").input_ids
             begin = torch.tensor([[self._model.config.decoder_start_token_id]])
             inputs = self._source(source, return_tensors="pt")
             logits = self._model(

@@ -30,7 +30,8 @@ from transduce.exchange.transformer_weights import (
 )
 from transduce.model import Sinusoidal
 from transduce.storage.atomic import write_tensors
-from transduce.text.subwords import Subwords
+from transduce.text.moses_bpe import MosesBpe
+from transduce.text.token_vocabulary import tags_of
 
 if TYPE_CHECKING:
     from transduce.exchange.hugging_face_engine import HuggingFaceEngine
@@ -48,11 +49,13 @@ Named = Iterator[tuple[str, Array]]
 def check(model: "Model") -> None:
     """Raises ValueError where `transformers` cannot represent the model, with the option."""
     spec = check_is_transformer(model, "Hugging Face")
-    if not isinstance(model.source, Subwords) or not isinstance(model.target, Subwords):
-        raise ValueError(
-            "Hugging Face's tokenizer cannot represent this model: its subwords are those of the model that it was "
-            "imported from; export it with `--to ctranslate2`"
-        )
+    fault = None
+    if isinstance(model.source, MosesBpe) or isinstance(model.target, MosesBpe):
+        fault = "its subwords are those of a model of fairseq, which no tokenizer there splits"
+    elif tags_of(model.source):
+        fault = "its sources begin with tags of languages or corpora, which no tokenizer there adds"
+    if fault is not None:
+        raise ValueError(f"Hugging Face cannot represent this model: {fault}; export it with `--to ctranslate2`")
     mixer, cross = attentions_of(spec)
     for name, attention in (("mixer", mixer), ("cross", cross)):
         if attention.heads * attention.d_k != spec.d_model or attention.d_k != attention.d_v:
@@ -84,12 +87,14 @@ def open_engine(folder: Path, model: "Model") -> "HuggingFaceEngine":
     """Returns the engine with the model that `write` has put into `folder`."""
     from transduce.exchange.hugging_face_engine import HuggingFaceEngine
 
-    return HuggingFaceEngine(folder, has_target_tokenizer=model.source is not model.target)
+    return HuggingFaceEngine(folder)
 
 
 def _with_their_positions(model: "Model") -> tuple[TransformerWeights, tuple[Array, Array] | None]:
     """Returns weights and the position tables of source and target; None where Marian's class computes the table."""
     weights, tables = transformer_weights(model), position_tables(model, MAX_POSITIONS)
+    if weights.spec.positions == Sinusoidal(layout="paper-halves"):
+        return weights, None if weights.spec.norm == "post" else tables
     if weights.spec.positions != Sinusoidal(layout="interleaved"):
         return weights, tables
     order = np.r_[0 : weights.spec.d_model : 2, 1 : weights.spec.d_model : 2]  # sin | cos

@@ -4,17 +4,26 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from transduce.text.sentence_pieces import SentencePieces
+
 if TYPE_CHECKING:
     from transduce.model_directory import Model
     from transduce.text.token_vocabulary import TokenVocabulary
 
 __all__ = ["TARGET_FOLDER", "write_tokenizers"]
 
+MARIAN_SYMBOLS = ("<pad>", "<s>", "</s>")  # the names of pad, begin and end
 TARGET_FOLDER = "target"  # of the tokenizer that decodes, where the sides have vocabularies of their own
 
 
 def write_tokenizers(model: "Model", folder: Path, max_length: int) -> None:
-    """Writes the tokenizer of the source into `folder`, and that of the target below where it is another one."""
+    """Writes the tokenizer of the source into `folder`, and that of the target below where it is another one.
+
+    Models with SentencePiece have one `MarianTokenizer` for both sides.
+    """
+    if isinstance(model.source, SentencePieces) and isinstance(model.target, SentencePieces):
+        _write_marian_tokenizer(model.source, model.target, folder, max_length)
+        return
     _write_tokenizer(model, model.source, folder, max_length)
     if model.target is not model.source:
         _write_tokenizer(model, model.target, folder / TARGET_FOLDER, max_length)
@@ -60,3 +69,26 @@ def _write_tokenizer(model: "Model", side: "TokenVocabulary", folder: Path, max_
     folder.mkdir(exist_ok=True)
     for name, values in (("tokenizer.json", tokenizer), ("tokenizer_config.json", config)):
         (folder / name).write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _write_marian_tokenizer(source: SentencePieces, target: SentencePieces, folder: Path, max_length: int) -> None:
+    """Writes the SentencePiece models and the ids of their pieces, which `MarianTokenizer` reads."""
+    separate = source.vocabulary != target.vocabulary
+    for side, model_file, vocabulary_file in (
+        (source, "source.spm", "vocab.json"),
+        (target, "target.spm", "target_vocab.json" if separate else "vocab.json"),
+    ):
+        (folder / model_file).write_bytes(side.model_file)
+        pieces = [*MARIAN_SYMBOLS, *side.vocabulary[len(MARIAN_SYMBOLS) :]]
+        ids = {piece: token for token, piece in enumerate(pieces)}
+        (folder / vocabulary_file).write_text(json.dumps(ids, ensure_ascii=False, indent=1) + "\n", "utf-8")
+    config = {
+        "tokenizer_class": "MarianTokenizer",
+        "separate_vocabs": separate,
+        "model_max_length": max_length,
+        "unk_token": source.vocabulary[source.content.unknown],
+        "pad_token": MARIAN_SYMBOLS[0],
+        "eos_token": MARIAN_SYMBOLS[2],
+        "split_special_tokens": True,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", "utf-8")

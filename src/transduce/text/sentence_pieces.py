@@ -31,9 +31,15 @@ class SentencePieces(ImportedSubwords):
 
     def __init__(self, content: SentencePieceContent) -> None:
         super().__init__(content)
+        self._model = content.model
         self._processor = _processor(b64decode(content.model))
         self._unknown = content.unknown
         self._codes = {subword for subword in content.subwords if subword.startswith(">>") and subword.endswith("<<")}
+
+    @property
+    def model_file(self) -> bytes:
+        """The content of the SentencePiece model, a `.spm` file."""
+        return b64decode(self._model)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.content,)
