@@ -102,7 +102,7 @@ def test_what_cannot_be_represented_is_refused_by_name(tmp_path: Path, name: str
 def test_one_sentence_piece_model_for_both_sides_is_one_file(tmp_path: Path) -> None:
     write_marian(tmp_path / "marian", tied=False)
     (tmp_path / "marian" / "decoder.yml").unlink()
-    with pytest.raises(ValueError, match=r"2 vocabularies: write decoder\.yml"):
+    with pytest.raises(ValueError, match=r"write decoder\.yml with `vocabs: \[SOURCE, TARGET\]`"):
         import_quietly(tmp_path / "marian", tmp_path / "run")
     (tmp_path / "marian" / "vocab.de.spm").unlink()
     model = train_sentence_piece([*ENGLISH, *GERMAN], 60, eos_id=0, unk_id=1, bos_id=-1)
@@ -155,6 +155,19 @@ def test_a_vocabulary_has_a_token_and_an_id_on_each_line(tmp_path: Path) -> None
     ):
         path.write_text(content, "utf-8")
         with pytest.raises(ValueError, match=fault):
+            read_vocabulary(path, 6)
+    for line in (
+        b"\xff: 1",
+        b'"half: 1',
+        b"none",
+        b"x: -1",
+        b"x: 1.5",
+        b": 1",
+        b"x: " + b"9" * 5000,
+        b" " * 10**6 + b"x",
+    ):
+        path.write_bytes(b"</s>: 0\n" + line + b"\n")
+        with pytest.raises(ValueError, match="line 2"):
             read_vocabulary(path, 6)
     path.write_bytes(b"</s>: 0\n\xff: 1\n")
     with pytest.raises(ValueError, match="line 2"):

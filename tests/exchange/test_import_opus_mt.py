@@ -1,6 +1,7 @@
 """Models of OPUS-MT's shape, imported, against transformers: logits, tokens, text."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from transformers import MarianMTModel, MarianTokenizer
 
 from transduce.exchange.export import export
 from transduce.exchange.import_model import import_model
+from transduce.exchange.token_rows import ForeignVocabulary, TokenRows
 from transduce.model import Sinusoidal
 from transduce.model_directory import Model, verify
 from transduce.translation.translator import Translator
@@ -226,6 +228,16 @@ def test_the_card_states_origin_and_checksums_and_the_decoding_is_the_nearest(op
         assert f"| `{name}` | {(opus[0] / name).stat().st_size:,} |" in card
     config = Model.read_config(opus[1])
     assert (config.decoding.beam, config.decoding.length_penalty, config.weights.kind) == (4, 1.25, "imported")
+
+
+def test_a_vocabulary_of_a_hundred_thousand_is_ordered_at_once() -> None:
+    """A second for each side at most; a search through all rows for each token would take minutes."""
+    size = 100_000
+    rows = TokenRows.of(size, pad=size - 1, begin=size - 1, end=0, place="a file")
+    began = time.process_time()
+    vocabulary = ForeignVocabulary.of(rows, {f"▁{row}": row for row in range(1, size)} | {"<unk>": 0}, "▁7", "a file")
+    assert vocabulary.rows.subwords(vocabulary.names)[:2] == ("▁1", "▁2")
+    assert time.process_time() - began < 2
 
 
 def test_an_out_with_content_is_refused(opus: tuple[Path, Path], tmp_path: Path) -> None:

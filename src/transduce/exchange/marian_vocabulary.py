@@ -1,7 +1,6 @@
 """The vocabularies of Marian's models: a YAML file of tokens and ids, or a SentencePiece model."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,6 @@ from transduce.storage.regular_files import read_regular_file
 from transduce.text.sentence_pieces import pieces_of_model
 
 __all__ = ["piece_file", "read_vocabulary", "vocabulary_files"]
-
-NAME = re.compile(r'^("(?:[^"\\]|\\.)*"|\'(?:[^\']|\'\')*\'|.+?)\s*:\s*(\d+)\s*$')
-"""A token, in quotes or not, and its id."""
 
 
 def vocabulary_files(directory: Path, named: Any) -> tuple[Path, Path]:
@@ -23,7 +19,8 @@ def vocabulary_files(directory: Path, named: Any) -> tuple[Path, Path]:
         names = [path.name for path in found] * 2
     if len(names) != 2:
         raise ValueError(
-            f"{directory} has {len(names) // 2} vocabularies: write decoder.yml with `vocabs: [SOURCE, TARGET]`"
+            f"{directory} does not tell the vocabularies of source and target: write decoder.yml with "
+            "`vocabs: [SOURCE, TARGET]`"
         )
     return directory / names[0], directory / names[1]
 
@@ -49,22 +46,24 @@ def _token_lines(path: Path) -> dict[str, int]:
             text = line.decode("utf-8").strip()
             if not text or text == "---":
                 continue
-            match = NAME.match(text)
-            token = _unquoted(match[1]) if match else None
+            token, row = _parse_line(text)
         except ValueError:
-            match = token = None
-        if match is None or token is None or token in ids:
+            token, row = "", 0
+        if not token or token in ids:
             raise ValueError(f"{path}, line {number}: this is no token with an id, or the token is there twice")
-        ids[token] = int(match[2])
+        ids[token] = row
     return ids
 
 
-def _unquoted(token: str) -> str:
-    """Returns a token without YAML's quotation marks; raises ValueError for a wrong escape."""
-    if token.startswith('"'):
-        unquoted: str = json.loads(token)
-        return unquoted
-    return token[1:-1].replace("''", "'") if token.startswith("'") and len(token) > 1 else token
+def _parse_line(text: str) -> tuple[str, int]:
+    """Returns the token and the id of a line; raises ValueError for any other line."""
+    quoted, _, row = (part.strip() for part in text.rpartition(":"))
+    if len(row) > 10 or not (row.isascii() and row.isdigit()):
+        raise ValueError(row)
+    if quoted.startswith('"'):
+        return str(json.loads(quoted)), int(row)
+    is_single = len(quoted) > 1 and quoted[0] == quoted[-1] == "'"
+    return quoted[1:-1].replace("''", "'") if is_single else quoted, int(row)
 
 
 def piece_file(directory: Path, vocabulary: Path, side: str) -> Path:

@@ -79,11 +79,12 @@ class ForeignVocabulary(NamedTuple):
     def of(cls, rows: TokenRows, ids: Mapping[str, Any], unknown: str, place: str) -> "ForeignVocabulary":
         """Takes the row of each token; raises ValueError for rows that there are not, or twice."""
         names: dict[int, str] = {}
+        size = rows.size
         for token, row in ids.items():
-            if type(row) is not int or not 0 <= row < rows.size or row in names:
+            if type(row) is not int or not 0 <= row < size or row in names:
                 raise ValueError(
                     f"{place}: the token {token!a} has the id {row!r}; ids are different numbers, and the model has "
-                    f"rows for those below {rows.size:,}"
+                    f"rows for those below {size:,}"
                 )
             names[row] = token
         if unknown not in ids:
