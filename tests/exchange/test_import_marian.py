@@ -10,6 +10,7 @@ import torch
 from foreign_models import ENGLISH, GERMAN, ODD, pieces, train_sentence_piece
 from marian_models import SETTINGS, MarianInNumPy, random_weights, save_npz, write_marian
 
+from transduce.exchange import marian_format
 from transduce.exchange.import_model import import_model
 from transduce.exchange.marian_vocabulary import read_vocabulary
 from transduce.model_directory import Model, verify
@@ -56,6 +57,26 @@ def test_log_probabilities_are_those_of_a_forward_pass_in_numpy(tmp_path: Path, 
     assert (model.config.decoding.beam, model.config.decoding.length_penalty) == (6, 0.75)
     assert (model.config.source_language, model.config.model.first_input) == ("en", "zeros")
     assert len(Translator.load(tmp_path / "run").translate(SENTENCES)) == 4
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_export_back_has_the_original_tensors(tmp_path: Path, tied: bool) -> None:
+    write_marian(tmp_path / "marian", tied=tied)
+    model = import_quietly(tmp_path / "marian", tmp_path / "run")
+    marian_format.check(model)
+    marian_format.write(model, tmp_path, "float32")
+    (original,) = (tmp_path / "marian").glob("*.npz")
+    rows = rows_of(tmp_path / "marian", model, tied)
+    with np.load(original) as before, np.load(tmp_path / marian_format.MODEL) as after:
+        assert {*before} == {*after}
+        for name in {*before} - {"special:model.yml"}:
+            order = [0, *rows[name != "encoder_Wemb"]]  # the end symbol, then all others
+            if name.endswith("Wemb"):
+                assert np.array_equal(before[name][order], after[name][2:])
+            elif "logit_out" in name:
+                assert np.array_equal(before[name][:, order], after[name][:, 2:])
+            else:
+                assert np.array_equal(before[name], after[name])
 
 
 @pytest.mark.parametrize("tied", [True, False])

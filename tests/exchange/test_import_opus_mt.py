@@ -20,6 +20,7 @@ from transduce.translation.translator import Translator
 SENTENCES = [ENGLISH[5], "the cat", "a bee likes the owl, 你好", f"{ENGLISH[70]} {ENGLISH[3]}"]
 TARGETS = [GERMAN[9], "der", f"{GERMAN[100]} {GERMAN[2]}", "Kauz mag Käfer ½"]
 BELOW = 1e-30
+SYMBOLS = {"<pad>": 0, "</s>": 2}
 
 
 def foreign_log_probabilities(model: MarianMTModel, tokenizer: MarianTokenizer) -> list[Tensor]:
@@ -60,8 +61,7 @@ def assert_equal_distributions(ours: list[Tensor], theirs: list[Tensor], columns
 
 def columns(model: Model, ids: dict[str, int]) -> list[int]:
     """Returns our id of each of their ids."""
-    symbols = {"<pad>": 0, "</s>": 2}
-    return [symbols[token] if token in symbols else model.target.vocabulary.index(token, 3) for token in ids]
+    return [SYMBOLS[token] if token in SYMBOLS else model.target.vocabulary.index(token, 3) for token in ids]
 
 
 @pytest.mark.parametrize(
@@ -175,9 +175,30 @@ def test_the_run_is_exported_with_its_bias_and_its_subwords(opus: tuple[Path, Pa
     parity = json.loads((tmp_path / "exported" / "parity.json").read_text("utf-8"))
     assert parity["greatest_difference"] < 1e-4
     assert parity["tokens"] > 100
-    with pytest.raises(ValueError, match="its subwords are those of the model that it was imported from"):
-        export(opus[1], "hugging-face", tmp_path / "other", "float32", 3, lambda line: None)
-    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_the_export_back_has_the_original_tensors(tmp_path: Path, separate: bool) -> None:
+    foreign = write_opus_mt(tmp_path / "opus", separate=separate)
+    import_model(tmp_path / "opus", tmp_path / "run", say=lambda line: None)
+    export(tmp_path / "run", "hugging-face", tmp_path / "back", "float32", 3, lambda line: None)
+    model, back = Model.read(tmp_path / "run"), MarianMTModel.from_pretrained(tmp_path / "back").state_dict()
+    rows = {}
+    for side, name in ((model.source, "vocab.json"), (model.target, "target_vocab.json" if separate else "vocab.json")):
+        ids = json.loads((tmp_path / "opus" / name).read_text("utf-8"))
+        rows[len(ids)] = [SYMBOLS[token] if token in SYMBOLS else side.vocabulary.index(token, 3) for token in ids]
+    for name, tensor in foreign.state_dict().items():
+        if "embed_positions" in name:
+            torch.testing.assert_close(back[name][: len(tensor)], tensor, rtol=0, atol=1e-6)
+        elif name == "final_logits_bias":
+            assert torch.equal(back[name][:, rows[tensor.shape[1]]], tensor)
+        elif len(tensor) in rows:
+            assert torch.equal(back[name][rows[len(tensor)]], tensor)
+        else:
+            assert torch.equal(back[name], tensor)
+    tokenizers = [MarianTokenizer.from_pretrained(tmp_path / name) for name in ("opus", "back")]
+    left, right = (tokenizer.convert_ids_to_tokens(tokenizer(SENTENCES[2]).input_ids) for tokenizer in tokenizers)
+    assert left == right
 
 
 @pytest.mark.parametrize(
