@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from parsing_run import run
+from transduce.model_directory import Model
 from transduce.text.trees import parse_tree, words_of
 from transduce.translation.parser import Parser
 
@@ -226,10 +227,7 @@ def test_a_training_begins_with_a_parser_of_the_same_kind(parser, treebank, tmp_
     start = ["--from", parser, *short, "--out", tmp_path / "next"]
     refused = run("train", "trees.yaml", *start, "--set", "data.linearisation={kind: top_down}")
     assert refused.exit_code == 2
-    assert (
-        "--from: that model parses (in_order, tags predicted), and one of this recipe parses (top_down"
-        in refused.stderr
-    )
+    assert "`data.linearisation.kind` is in_order in it and top_down in the recipe" in refused.stderr
     (treebank / "other.trees").write_text("(FRAG (NN owl))\n(S (NP (NN owl)) (VP (VBD saw)))\n")
     trained = run("train", "trees.yaml", *start, "--set", "data.train={trees: other.trees}")
     assert trained.exit_code == 0, trained.output
@@ -266,3 +264,22 @@ def test_a_tag_chooses_the_annotation_and_is_no_word(treebank, tmp_path):
     words = ["the owl saw a mole .", "--tree", "--tag", "craft", "--out", tmp_path / "t.svg"]
     picture = run("draw", tmp_path / "run", *words)
     assert "(NML" in picture.stderr
+
+
+def test_a_parser_is_fine_tuned_with_trees_alone(parser, treebank, tmp_path):
+    """F1 before and after; the words grow, and the symbols of trees stay."""
+    trees = "(S (NP (DT the) (NN axolotl)) (VP (VBD saw) (NP (DT a) (NN capybara))) (. .))\n"
+    (treebank / "domain.trees").write_text(trees * 3)
+    (treebank / "domain.yaml").write_text("data: {train: {trees: domain.trees}}")
+    options = ("--grow-vocabulary", 5, "--set", "training.steps=1", "--out", tmp_path / "next")
+    tuned = run("train", treebank / "domain.yaml", "--from", parser, *options)
+    assert tuned.exit_code == 0, tuned.output
+    table = tuned.stderr[tuned.stderr.index("test set ") :].splitlines()
+    assert table[0].split() == ["test", "set", "F1", "before", "F1", "after"]
+    score = json.loads(run("evaluate", parser, "--test", "spare", "--json").stdout)["brackets"]["score"]
+    assert table[1].split()[:2] == ["spare", f"{score:.2f}"]
+    before, after = Model.read(parser), Model.read(tmp_path / "next")
+    assert after.source.size == before.source.size + 5
+    assert after.target.as_json() == before.target.as_json()
+    refused = run("train", treebank / "domain.yaml", "--from", parser, *options, "--set", "data.train={tsv: a.tsv}")
+    assert "`data.train` has translations, and the model of --from parses" in refused.stderr

@@ -50,20 +50,20 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("guides")
     words = "ant bee cat dog eel fox gnu hen ibis jay kite lark mole newt owl pig".split()
     lines = [" ".join(words[(i * k) % 16] for k in range(1, 3 + i % 5)) for i in range(1, 200)]
-    for name, part in (("train", lines), ("valid", lines[:2]), ("test", lines[8:11])):
+    texts = {"train": lines, "valid": lines[:2], "test": lines[8:11]}
+    texts |= {"domain": lines[:60], "domain-valid": lines[:2], "domain-test": lines[5:8]}
+    for name, part in texts.items():
         (folder / f"{name}.en").write_text("".join(f"{line}\n" for line in part), "utf-8")
         (folder / f"{name}.de").write_text("".join(f"{line.upper()}\n" for line in part), "utf-8")
     (folder / "texts").mkdir()
     for name in ("input.txt", "corpus.en", "texts/one.txt"):
         (folder / name).write_text("".join(f"{line}\n" for line in lines[8:11]), "utf-8")
     recipe = README.read_text("utf-8").split("```yaml\n")[1].split("```")[0]
-    for name in ("recipe.yaml", "domain.yaml"):
-        (folder / name).write_text(recipe, "utf-8")
-    parsing = (ROOT / "docs" / "guides" / "parsing.md").read_text("utf-8")
-    (folder / "trees.yaml").write_text(parsing.split("```yaml\n")[1].split("```")[0], "utf-8")
-    for name, page in (("both.yaml", "several-directions"), ("augmented.yaml", "more-text")):
+    (folder / "recipe.yaml").write_text(recipe, "utf-8")
+    pages = {"trees": "parsing", "domain": "fine-tuning", "both": "several-directions", "augmented": "more-text"}
+    for name, page in pages.items():
         text = (ROOT / "docs" / "guides" / f"{page}.md").read_text("utf-8")
-        (folder / name).write_text(text.split("```yaml\n")[1].split("```")[0], "utf-8")
+        (folder / f"{name}.yaml").write_text(text.split("```yaml\n")[1].split("```")[0], "utf-8")
     (folder / "mono.de.gz").write_bytes(gzip.compress((folder / "train.de").read_bytes()))
     trees = [f"(S (NP (DT the) (NN {noun})) (VP (VBD saw) (NP (DT a) (NN mole))))\n" for noun in words]
     (folder / "trees").mkdir()

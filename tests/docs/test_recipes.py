@@ -32,6 +32,7 @@ def test_the_recipes_are_those_that_the_documentation_promises() -> None:
         "wmt14-en-fr-base",
         "wmt14-en-fr-big",
         "wmt14-en-fr-released-2017",
+        "chat-en-de",
         "craft-trees",
         "embedded-trees",
     }

@@ -383,7 +383,7 @@ def test_a_training_begins_with_the_weights_of_another_model(recipe, trained, tm
     )
     begun, base = weights_after(tmp_path, 1), load_file(trained / "model.safetensors")
     assert all(torch.allclose(begun[name], base[name], atol=1e-12) for name in base)
-    difference = r"--from: that model has another shape .*`model.d_model` is 24 in it and 20 in the recipe"
+    difference = r"--from: that model does not fit the recipe: `model.d_model` is 24 in it and 20 in the recipe"
     with pytest.raises(ValueError, match=difference):
         run_training(recipe("model.d_model=20"), tmp_path / "wide", TrainOptions(start_from=trained), silent)
 
@@ -411,6 +411,15 @@ def test_a_training_begins_with_the_languages_of_another_model(recipe, trained, 
 def languages(run):
     config = Model.read_config(run)
     return config.source_language, config.target_language
+
+
+def test_epochs_over_two_starts(recipe, trained, tmp_path):
+    """Each ends where the epoch does; the steps of an epoch follow from its pairs."""
+    changes = {"steps": None, "average": None, "validate_every": None, "save_every": 100}
+    first = run_training(recipe(epochs=1, **changes), tmp_path, say=silent)
+    assert first.reason == f"1 epochs are done, after {first.step} steps"
+    second = run_training(recipe(epochs=3, **changes), tmp_path, say=silent)
+    assert (second.step, second.tokens) == (3 * first.step, 3 * first.tokens)
 
 
 def test_a_missing_device_is_refused(recipe, tmp_path, monkeypatch):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from transduce.training.schedule import InverseSquareRoot, Paper
+from transduce.training.schedule import Constant, InverseSquareRoot, Paper
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,14 @@ def test_inverse_square_root_with_a_peak(step, rate):
     assert InverseSquareRoot(warmup=2000, peak=5e-3).rate(step, 512) == pytest.approx(rate, rel=1e-12)
 
 
-@pytest.mark.parametrize("schedule", [Paper(warmup=7), InverseSquareRoot(warmup=7, peak=0.1)])
+@pytest.mark.parametrize(("step", "rate"), [(1, 2e-6), (50, 1e-4), (100, 2e-4), (101, 2e-4), (90_000, 2e-4)])
+def test_a_constant_rate_after_a_warmup(step, rate):
+    assert Constant(warmup=100, peak=2e-4).rate(step, 512) == pytest.approx(rate, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "schedule", [Paper(warmup=7), InverseSquareRoot(warmup=7, peak=0.1), Constant(warmup=7, peak=0.1)]
+)
 def test_the_peak_is_at_the_end_of_the_warmup(schedule):
     rates = [schedule.rate(step, 48) for step in range(1, 30)]
     assert rates.index(max(rates)) + 1 == 7

@@ -1,6 +1,5 @@
 """`transduce evaluate`: translates or parses a test set and measures the result."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -136,13 +135,9 @@ def _translate(
     method: "SearchMethod",
 ) -> Outputs:
     """Translates the source and measures the translations."""
-    from transduce.measure import scores
+    from transduce.trainer.evaluation import translate_test
 
-    began = time.perf_counter()
-    translations = [best[0] for best in translator.translate_lines(corpus.source, method)]
-    seconds = time.perf_counter() - began
-    lines, tokens = [best.text for best in translations], sum(len(best.tokens) + 1 for best in translations)
-    results = scores(lines, [corpus.target], metrics, language=language, bootstrap=bootstrap)
+    lines, tokens, seconds, results = translate_test(corpus, metrics, language, bootstrap, translator, method)
     objects = {name: score._asdict() for name, score in results.items()}
     return Outputs(lines, tokens, "subwords", seconds, objects, "\n".join(map(_format, results, results.values())))
 
@@ -150,24 +145,10 @@ def _translate(
 def _parse(
     gold: "Sequence[tuple[Tree, Tree | None]]", bootstrap: int | None, translator: "Translator", method: "SearchMethod"
 ) -> Outputs:
-    """Parses the words of gold trees and measures the trees; `repaired` counts the outputs that were no trees.
+    """Parses the words of gold trees and measures the trees; `repaired` counts the outputs that were no trees."""
+    from transduce.trainer.evaluation import parse_test
 
-    A gold tree without words has an empty line and is not measured.
-    """
-    from transduce.measure import bracket_scores
-    from transduce.text.trees import words_of
-    from transduce.translation.parser import Parser
-
-    parser = Parser(translator)
-    sentences = [[] if cleaned is None else words_of(cleaned) for _, cleaned in gold]
-    began = time.perf_counter()
-    best = parser.parse(sentences, method)
-    seconds = time.perf_counter() - began
-    parses = [trees[0] for trees in best if trees]
-    lines, tokens = [str(trees[0]) if trees else "" for trees in best], sum(parse.tokens for parse in parses)
-    measured = [tree for tree, cleaned in gold if cleaned is not None]
-    score = bracket_scores(measured, [parse.tree for parse in parses], bootstrap=bootstrap)
-    repaired = sum(parse.fault is not None for parse in parses)
+    lines, tokens, seconds, score, repaired = parse_test(gold, bootstrap, translator, method)
     objects = {"brackets": score.as_object(), "repaired": repaired}
     return Outputs(lines, tokens, "symbols", seconds, objects, f"{bracket_table(score)}\n{'repaired':22}{repaired:8}")
 
@@ -200,17 +181,14 @@ def _named_test_set(run: Path, test: str | None, languages: Mapping[str, str | N
 
 def _gold_trees(reference: str | None, named: "CorpusSpec | None") -> "list[tuple[Tree, Tree | None]]":
     """Reads gold trees and cleans them: of a file or a folder, or of a test set that the run's recipe names."""
-    from transduce.corpus import EmbeddedTrees, Trees, name_of, read_gold_treebank
+    from transduce.corpus import Trees
+    from transduce.trainer.evaluation import read_gold_trees_of
 
-    if (reference is None) == (named is None):
+    if reference is not None and named is None:
+        return read_gold_trees_of(Trees(trees=reference), reference)
+    if named is None or reference is not None:
         raise ValueError("name what to evaluate on: --reference TREES, or --test NAME")
-    spec = named if reference is None else Trees(trees=reference)
-    if not isinstance(spec, Trees | EmbeddedTrees):
-        raise ValueError("--test names a corpus without trees: name one of trees, or give --reference TREES")
-    gold = read_gold_treebank(spec)
-    if not any(cleaned for _, cleaned in gold):
-        raise ValueError(f"{reference or name_of(spec)}: there is no tree to parse the words of")
-    return gold
+    return read_gold_trees_of(named, "--test")
 
 
 def _test_set(source: str | None, reference: str | None, named: "CorpusSpec | None") -> "ParallelText":

@@ -15,17 +15,24 @@ def train(
     out: Annotated[Path, typer.Option(help="The run directory.")],
     change: SetOption = [],  # noqa: B006
     start_from: Annotated[
-        Path | None, typer.Option("--from", help="Start with the weights and subwords of this model.")
+        Path | None,
+        typer.Option("--from", help="Fine-tune this model: start with its weights, subwords and settings."),
     ] = None,
+    grow_vocabulary: Annotated[
+        int | None, typer.Option(min=1, help="With --from: subwords, at most, that each side gains on the new text.")
+    ] = None,
+    report: Annotated[bool, typer.Option(help="With --from: measure the test sets before and after.")] = True,
     restart: Annotated[bool, typer.Option(help="Train anew; the earlier run is moved aside.")] = False,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
     """Trains a recipe; the same command resumes a stopped training."""
-    from transduce.recipe import load
+    from transduce.trainer.fine_tuning import load_training_recipe
     from transduce.trainer.train import TrainOptions, run_training
 
-    outcome = run_training(load(recipe, change), out, TrainOptions(device, threads, restart, start_from), say)
+    loaded = load_training_recipe(recipe, change, out, start_from=start_from, restart=restart, warn=say)
+    options = TrainOptions(device, threads, restart, start_from, grow_vocabulary, report)
+    outcome = run_training(loaded, out, options, say)
     if os.environ.get("RANK", "0") != "0":  # under torchrun only rank 0 prints
         return
     steps = ", ".join(map(str, outcome.weights.steps))

@@ -16,12 +16,14 @@ from transduce.corpus.entries import (
     files_of,
     is_folder,
 )
+from transduce.corpus.fingerprint import check_files
+from transduce.corpus.growth import VocabularyGrowth
 from transduce.corpus.learning import tag_ids
 from transduce.corpus.micro_batch import MicroBatch, PlannedStep, Position
 from transduce.corpus.mixture import pairs_of_directions
 from transduce.corpus.planner import Planner, micro_batches_per_step
 from transduce.corpus.readers import read_byte_lines, read_gold_treebank, read_pairs, read_treebank
-from transduce.corpus.store import Prepared, check_files, open_store, prepare, verify_store
+from transduce.corpus.store import Prepared, open_store, prepare, verify_store
 from transduce.corpus.store_description import subwords_files
 from transduce.corpus.subword_dropout import EpochWriteError
 from transduce.corpus.token_store import CorpusPart, TokenStore
@@ -49,6 +51,7 @@ __all__ = [
     "TokenStore",
     "Trees",
     "Tsv",
+    "VocabularyGrowth",
     "check_files",
     "files_of",
     "is_folder",

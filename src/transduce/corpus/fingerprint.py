@@ -9,11 +9,12 @@ from typing import Any, Literal, NamedTuple
 from transduce.corpus.data import DataSpec
 from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, EmbeddedTrees, Hub, Trees, files_of, is_folder
 from transduce.corpus.readers import open_corpus_file, read_byte_pairs
+from transduce.settings import Spec
 from transduce.text.source_tags import tagged_languages
 from transduce.text.subwords import Bpe, WordPiece
 from transduce.text.token_vocabulary import TokenVocabulary, tags_of
 
-__all__ = ["VERSION", "FileChecksum", "checksums_of_corpora", "fingerprint_of", "time_of_change"]
+__all__ = ["VERSION", "FileChecksum", "check_files", "checksums_of_corpora", "fingerprint_of", "time_of_change"]
 
 VERSION: Literal[2] = 2  # of the store
 
@@ -32,8 +33,12 @@ def fingerprint_of(
     subwords: Bpe | WordPiece,
     existing_subwords: tuple[TokenVocabulary, TokenVocabulary] | None,
     checksums: Sequence[FileChecksum],
+    growth: Spec | None = None,
 ) -> str:
-    """Returns a checksum of the settings and of the content of the files, wherever they are."""
+    """Returns a checksum of the settings and of the content of the files, wherever they are.
+
+    With `growth` of the existing subwords, it names them as they were before.
+    """
     sha256 = {checksum.path: checksum.sha256 for checksum in checksums}
     corpora = []
     source_tags = data.source_tags if existing_subwords is None else tags_of(existing_subwords[0])
@@ -52,8 +57,8 @@ def fingerprint_of(
         corpora.append({**values, **content, "program": _grammar_version(corpus)})
     settings = {"longest": data.longest, "ratio": data.ratio, "subwords": subwords.as_dictionary(), "version": VERSION}
     settings |= {} if data.temperature is None else {"temperature": data.temperature}
-    sides = [side.as_json() for side in existing_subwords or ()]
-    everything = json.dumps({**settings, "corpora": corpora, "given": sides}, sort_keys=True)
+    given: Any = growth.as_dictionary() if growth else [side.as_json() for side in existing_subwords or ()]
+    everything = json.dumps({**settings, "corpora": corpora, "given": given}, sort_keys=True)
     return hashlib.sha256(everything.encode()).hexdigest()
 
 
@@ -91,3 +96,10 @@ def time_of_change(path: Path) -> int:
 def _checksum(path: Path) -> str:
     with open_corpus_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_files(data: DataSpec) -> None:
+    """Raises ValueError or OSError where a file of the training or validation corpora cannot be opened."""
+    for corpus in (*data.train, *data.validations):
+        for path in files_of(corpus):
+            open_corpus_file(path).close()

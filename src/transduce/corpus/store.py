@@ -15,16 +15,20 @@ from pydantic import TypeAdapter
 from transduce.corpus.checks import Report, name_of
 from transduce.corpus.data import DataSpec
 from transduce.corpus.encoding import STATE, EncodingState, encode_corpus
-from transduce.corpus.entries import files_of
 from transduce.corpus.fingerprint import checksums_of_corpora, fingerprint_of, time_of_change
+from transduce.corpus.growth import VocabularyGrowth, check_vocabularies, grow_vocabularies, vocabulary_checksums
 from transduce.corpus.learning import check_tags, learn_subwords, limit_threads
 from transduce.corpus.mixture import describe_mixture, with_temperature
-from transduce.corpus.readers import open_corpus_file, read_byte_pairs
+from transduce.corpus.readers import read_byte_pairs
 from transduce.corpus.store_description import (
     DESCRIPTION,
     StoreDescription,
     StoredFile,
     StoredFiles,
+    StoredGrowth,
+    earlier_description,
+    load_given_subwords,
+    load_subwords,
     read_description,
     store_error,
     subwords_files,
@@ -35,9 +39,9 @@ from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.checksums import checksums_of_files, find_damage
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file, remove
 from transduce.text.subwords import Bpe, WordPiece
-from transduce.text.token_vocabulary import TokenVocabulary, load_vocabulary
+from transduce.text.token_vocabulary import TokenVocabulary
 
-__all__ = ["Prepared", "check_files", "open_store", "prepare", "verify_store"]
+__all__ = ["Prepared", "open_store", "prepare", "verify_store"]
 
 STAGED = "begun.json"
 
@@ -69,7 +73,7 @@ def open_store(directory: Path) -> Prepared:
         size = (directory / name).stat().st_size if (directory / name).is_file() else None
         if size != file.bytes:
             raise store_error(directory, f"{name} should have {file.bytes:,} bytes, and has {size or 'none'}")
-    source, target = _load_subwords(directory, shared=description.shared)
+    source, target = load_subwords(directory, shared=description.shared)
     files = {name: directory / name for name in FILES}
     arguments = files, np.dtype(description.dtype), description.parts, description.longest
     dropout = SubwordDropout(source, target, description.dropout)
@@ -110,12 +114,6 @@ def _describe_files(paths: Sequence[Path]) -> StoredFiles:
     return {path.name: StoredFile(**checksums[path.name], changed=time_of_change(path)) for path in paths}
 
 
-def _load_subwords(directory: Path, *, shared: bool) -> tuple[TokenVocabulary, TokenVocabulary]:
-    source, target = (directory / name for name in subwords_files(shared=shared))
-    loaded = load_vocabulary(source)
-    return loaded, loaded if shared else load_vocabulary(target)
-
-
 def prepare(
     data: DataSpec,
     subwords: Bpe | WordPiece,
@@ -124,30 +122,32 @@ def prepare(
     threads: int,
     say: Callable[[str], None],
     existing_subwords: tuple[TokenVocabulary, TokenVocabulary] | None = None,
+    growth: VocabularyGrowth | None = None,
     in_use: bool = False,
 ) -> Prepared:
     """Learns subwords for `data.train` and writes its pairs as tokens to `directory`; opens a store that is complete.
 
-    With `existing_subwords`, those of another model, none are learnt; `subwords` sets only the dropout. A store made
-    from other data or settings is replaced; one `in_use` is refused, or keeps its subwords. An interrupted preparation
-    is resumed. Raises ValueError or OSError for faults of the files, RuntimeError where a worker process was killed.
+    With `existing_subwords`, those of another model, only those of `growth` are learnt; `subwords` sets the dropout. A
+    store made from other data or settings is replaced; one `in_use` is refused, or keeps its subwords. Resumes. Raises
+    ValueError or OSError for faults of the files, RuntimeError where a worker process was killed.
     """
     limit_threads(threads)
-    if subwords.kind == "bpe" and subwords.dropout:
-        for side in existing_subwords or ():
-            side.check_merges("the subwords of --from")
-    earlier = _earlier_description(directory)
-    existing_subwords = existing_subwords or (_load_existing_subwords(directory, earlier) if in_use else None)
+    drops_merges = subwords.kind == "bpe" and subwords.dropout
+    for side in existing_subwords if existing_subwords and drops_merges else ():
+        side.check_merges("the subwords of --from")
+    earlier = earlier_description(directory)
+    existing, stored_growth = _existing_subwords(directory, earlier, existing_subwords, growth, in_use)
     checksums = checksums_of_corpora(data, earlier.made_of if earlier else ())
-    fingerprint = fingerprint_of(data, subwords, existing_subwords, checksums)
+    fingerprint = fingerprint_of(data, subwords, existing, checksums, stored_growth)
     if prepared := _open_if_current(directory, fingerprint):
         return prepared
     if in_use:
         _check_unchanged(directory, earlier, fingerprint)
     staging = directory / "making"
-    staged = _stage_subwords(staging, fingerprint, data, subwords, existing_subwords, say)
+    staged = _stage_subwords(staging, fingerprint, data, subwords, existing, growth, say)
     description = _encode_pairs(data, staging, staged, threads, say) | {
-        "given": existing_subwords is not None,
+        "given": existing is not None,
+        "growth": stored_growth,
         "dropout": subwords.dropout if subwords.kind == "bpe" else 0.0,
         "fingerprint": fingerprint,
         "made_of": tuple(checksums),
@@ -156,11 +156,28 @@ def prepare(
     return open_store(directory)
 
 
+def _existing_subwords(
+    directory: Path,
+    earlier: StoreDescription | None,
+    given: tuple[TokenVocabulary, TokenVocabulary] | None,
+    growth: VocabularyGrowth | None,
+    in_use: bool,
+) -> tuple[tuple[TokenVocabulary, TokenVocabulary] | None, StoredGrowth | None]:
+    """Returns the subwords that are not learnt, and their growth: those `given`, or those of the store in use."""
+    if given is None:
+        loaded = load_given_subwords(directory, earlier) if in_use else None
+        return loaded, earlier.growth if earlier and loaded else None
+    if growth is None:
+        return given, None
+    check_vocabularies(given)
+    return given, StoredGrowth(subwords=growth.subwords, before=vocabulary_checksums(given))
+
+
 def _encode_pairs(
     data: DataSpec, staging: Path, staged: StagedSubwords, threads: int, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Writes the pairs as tokens into `staging`; returns their part of the store's description."""
-    subwords = _load_subwords(staging, shared=staged.shared)
+    subwords = load_subwords(staging, shared=staged.shared)
     say("encoding the corpus")
     state, dtype = encode_corpus(data, subwords, staging, staged.pairs, say, threads=threads)
     _require_pairs(data, state, say)
@@ -177,31 +194,6 @@ def _encode_pairs(
         "report": state.report,
         "shared": staged.shared,
     }
-
-
-def _earlier_description(directory: Path) -> StoreDescription | None:
-    """Returns the description of a complete store in `directory`; None where there is none."""
-    try:
-        return read_description(directory)
-    except ValueError:
-        return None
-
-
-def _load_existing_subwords(
-    directory: Path, earlier: StoreDescription | None
-) -> tuple[TokenVocabulary, TokenVocabulary] | None:
-    """Returns the subwords of the earlier store where they were those of another model; None where they were learnt."""
-    try:
-        return _load_subwords(directory, shared=earlier.shared) if earlier and earlier.given else None
-    except (ValueError, OSError):
-        return None
-
-
-def check_files(data: DataSpec) -> None:
-    """Raises ValueError or OSError where a file of the training or validation corpora cannot be opened."""
-    for corpus in (*data.train, *data.validations):
-        for path in files_of(corpus):
-            open_corpus_file(path).close()
 
 
 def _check_unchanged(directory: Path, earlier: StoreDescription | None, fingerprint: str) -> None:
@@ -239,9 +231,10 @@ def _stage_subwords(
     data: DataSpec,
     subwords: Bpe | WordPiece,
     existing_subwords: tuple[TokenVocabulary, TokenVocabulary] | None,
+    growth: VocabularyGrowth | None,
     say: Callable[[str], None],
 ) -> StagedSubwords:
-    """Writes the subwords to `staging`, learning them unless there are existing ones; keeps those already staged."""
+    """Writes the subwords to `staging`, learning those that do not exist; keeps those already staged."""
     if staged := _load_staged(staging, fingerprint):
         return staged
     remove(staging)
@@ -251,7 +244,8 @@ def _stage_subwords(
         sides, pairs = learn_subwords(data, subwords)
     else:
         check_tags(data, existing_subwords[0])
-        sides, pairs = existing_subwords, sum(1 for corpus in data.train for _ in read_byte_pairs(corpus))
+        sides = existing_subwords if growth is None else grow_vocabularies(existing_subwords, growth, data.longest, say)
+        pairs = sum(1 for corpus in data.train for _ in read_byte_pairs(corpus))
     shared = sides[0] is sides[1]
     files = [staging / name for name in subwords_files(shared=shared)]
     for path, side in zip(files, sides):

@@ -13,10 +13,29 @@ from transduce.corpus.fingerprint import VERSION, FileChecksum
 from transduce.corpus.token_store import FILES, OFFSET, SIDES, CorpusPart, Count
 from transduce.settings import Spec
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
+from transduce.text.token_vocabulary import TokenVocabulary, load_vocabulary
 
-__all__ = ["DESCRIPTION", "StoreDescription", "StoredFiles", "read_description", "store_error", "subwords_files"]
+__all__ = [
+    "DESCRIPTION",
+    "StoreDescription",
+    "StoredFiles",
+    "StoredGrowth",
+    "earlier_description",
+    "load_given_subwords",
+    "load_subwords",
+    "read_description",
+    "store_error",
+    "subwords_files",
+]
 
 DESCRIPTION = "store.json"
+
+
+class StoredGrowth(Spec):
+    """The growth of the vocabularies of another model: subwords added a side at most, and checksums from before."""
+
+    subwords: int = Field(ge=1)
+    before: tuple[str, ...]
 
 
 class StoredFile(Spec):
@@ -40,6 +59,7 @@ class StoreDescription(Spec):
     report: Report
     shared: bool  # whether both sides have the same subwords
     given: bool = False  # whether the subwords are those of another model
+    growth: StoredGrowth | None = None  # of the subwords of another model
     dropout: float = Field(ge=0.0, lt=1.0)
     fingerprint: str
     made_of: tuple[FileChecksum, ...] = ()
@@ -91,6 +111,14 @@ def _seal(values: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
+def earlier_description(directory: Path) -> StoreDescription | None:
+    """Returns the description of a complete store in `directory`; None where there is none."""
+    try:
+        return read_description(directory)
+    except ValueError:
+        return None
+
+
 def store_error(directory: Path, reason: str) -> ValueError:
     """Returns the error for a store that cannot be used."""
     return ValueError(f"the store in {directory} cannot be used: {reason}; delete the directory and prepare again")
@@ -99,3 +127,20 @@ def store_error(directory: Path, reason: str) -> ValueError:
 def subwords_files(*, shared: bool) -> tuple[str, str]:
     """Returns the names of the files with the subwords of source and target."""
     return ("tokenizer.json",) * 2 if shared else ("source.tokenizer.json", "target.tokenizer.json")
+
+
+def load_subwords(directory: Path, *, shared: bool) -> tuple[TokenVocabulary, TokenVocabulary]:
+    """Reads the vocabularies of source and target in a store; one object where they share a file."""
+    source, target = (directory / name for name in subwords_files(shared=shared))
+    loaded = load_vocabulary(source)
+    return loaded, loaded if shared else load_vocabulary(target)
+
+
+def load_given_subwords(
+    directory: Path, earlier: StoreDescription | None
+) -> tuple[TokenVocabulary, TokenVocabulary] | None:
+    """Returns the subwords of the earlier store where they were those of another model; None where they were learnt."""
+    try:
+        return load_subwords(directory, shared=earlier.shared) if earlier and earlier.given else None
+    except (ValueError, OSError):
+        return None

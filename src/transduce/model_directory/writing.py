@@ -27,7 +27,7 @@ from transduce.storage.checksums import Checksums, checksum_of, checksums_of_fil
 from transduce.storage.regular_files import read_regular_file
 from transduce.text.token_vocabulary import TokenVocabulary
 
-__all__ = ["recipe_was_edited", "write_model", "write_recipe"]
+__all__ = ["recipe_was_edited", "write_card_section", "write_model", "write_recipe"]
 
 
 def write_model(
@@ -61,6 +61,17 @@ def write_recipe(directory: Path, text: str) -> None:
     _settle(directory)
     manifest = read_manifest(directory / MANIFEST)
     _commit(directory, {RECIPE: _text(text)}, manifest["files"], manifest["card"])
+
+
+def write_card_section(directory: Path, heading: str, text: str) -> None:
+    """Writes a section at the end of the card, in place of an earlier one; leaves a card that its owner has edited."""
+    _settle(directory)
+    if _card_is_edited(directory) or not (directory / CARD).exists():
+        return
+    earlier = read_regular_file(directory / CARD).decode().partition(f"\n{heading}\n")[0]
+    card = f"{earlier}\n{heading}\n\n{text}"
+    manifest = read_manifest(directory / MANIFEST)
+    _commit(directory, {CARD: _text(card)}, manifest["files"], checksum_of(card.encode()))
 
 
 def recipe_was_edited(directory: Path) -> bool:

@@ -8,7 +8,7 @@ from transduce.recipe import Recipe
 from transduce.settings import merged, validated
 from transduce.storage.migrations import migrate_recipe
 
-UNBOUNDED = {"steps": None, "minutes": None}
+UNBOUNDED = {"steps": None, "epochs": None, "minutes": None}
 
 
 def is_same_recipe(written: Any, recipe: Recipe) -> bool:

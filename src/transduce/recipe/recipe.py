@@ -7,13 +7,13 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import Field, model_validator
 
 from transduce.corpus import PATHS, DataSpec, is_folder
 from transduce.model import ModelSpec, Symbols, Transformer
-from transduce.recipe.presets import PRESETS
+from transduce.recipe.presets import PRESETS, Values
 from transduce.recipe.yaml_reader import LARGEST, parse_yaml, read_yaml
 from transduce.search import MIN_EXTRA_LENGTH, Decoding
 from transduce.settings import MAX_SHOWN_LENGTH, Spec, check_plain, merged, validated, without_unknown_keys
@@ -30,6 +30,7 @@ __all__ = [
     "merge_preset",
     "read_resolved_recipe",
     "read_yaml",
+    "split_preset",
     "without_training_paths",
 ]
 
@@ -48,9 +49,14 @@ class Recipe(Spec):
     decoding: Decoding = Field(default=Decoding(), description="Beam search.")
 
     @classmethod
-    def load(cls, path: str | Path, changes: Iterable[str] = ()) -> "Recipe":
-        """Returns the recipe in the YAML file `path`, with each `KEY=VALUE` of `changes` laid over it."""
-        return load(Path(path), changes)
+    def load(cls, path: str | Path, changes: Iterable[str] = (), *, start_from: str | Path | None = None) -> "Recipe":
+        """Returns the recipe in the YAML file `path`, with each `KEY=VALUE` of `changes` laid over it.
+
+        With `start_from`, a model directory, it may consist of `data`; the other settings are those of that model.
+        """
+        from transduce.recipe.fine_tuning import StartingPoint  # which imports this module
+
+        return load(Path(path), changes, start=StartingPoint.of(Path(start_from)) if start_from else None)
 
     @model_validator(mode="after")
     def _check_symbols(self) -> "Recipe":
@@ -98,8 +104,20 @@ def _warn_on_stderr(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-def load(path: Path, changes: Iterable[str] = (), warn: Callable[[str], None] = _warn_on_stderr) -> Recipe:
-    """Returns the recipe in `path` with each `KEY=VALUE` of `changes` laid over it.
+class Underlay(Protocol):
+    """Settings that lie under a recipe in the place of a preset."""
+
+    def resolve(self, values: Mapping[str, Any], *, place: str) -> dict[str, Any]:
+        """Returns the values of a recipe laid over these settings."""
+
+
+def load(
+    path: Path,
+    changes: Iterable[str] = (),
+    warn: Callable[[str], None] = _warn_on_stderr,
+    start: Underlay | None = None,
+) -> Recipe:
+    """Returns the recipe in `path` with each `KEY=VALUE` of `changes` laid over it, and all over those of `start`.
 
     Paths in the file are relative to its folder, paths in changes to the working directory. Calls `warn` with a line
     for each key that has been renamed. Raises ValueError with the file, the key and the remedy.
@@ -108,7 +126,7 @@ def load(path: Path, changes: Iterable[str] = (), warn: Callable[[str], None] = 
     for sentence in renamed:
         warn(f"warning: {path}: {sentence}")
     values["data"] = _make_absolute(values.get("data", {}), path.parent)
-    return from_values(values, changes, place=str(path), warn=warn)
+    return from_values(values, changes, place=str(path), warn=warn, start=start)
 
 
 def from_values(
@@ -117,14 +135,19 @@ def from_values(
     *,
     place: str,
     warn: Callable[[str], None] = _warn_on_stderr,
+    start: Underlay | None = None,
 ) -> Recipe:
-    """Returns the recipe of `values` with each `KEY=VALUE` of `changes` laid over them; errors call it `place`."""
+    """Returns the recipe of `values` with each `KEY=VALUE` of `changes` laid over them; errors call it `place`.
+
+    Under the recipe lie the settings of `start`, or those of a preset.
+    """
     for change in changes:
         mapping, renamed = migrate_recipe(_parse_change(change))
         for sentence in renamed:
             warn(f"warning: --set: {sentence}")
         values = merged(_without_corpora(values, change), mapping)
-    return validated(Recipe, merge_preset(values, place=place), place=place)
+    resolved = merge_preset(values, place=place) if start is None else start.resolve(values, place=place)
+    return validated(Recipe, resolved, place=place)
 
 
 def read_resolved_recipe(path: Path, say: Callable[[str], None] | None = None) -> Recipe:
@@ -142,21 +165,32 @@ def read_resolved_recipe(path: Path, say: Callable[[str], None] | None = None) -
 
 def merge_preset(values: Mapping[str, Any], *, place: str) -> dict[str, Any]:
     """Returns `values` laid over the preset that `model` names (`base` without a name), laid over the defaults."""
+    data = values.get("data")
+    if isinstance(data, Mapping) and "keep_old" in data:
+        raise ValueError(f"{place}: `data.keep_old` is for fine-tuning: name a model with --from, or leave the key out")
+    preset, model = split_preset(values, place=place)
+    sections = {"subwords": Bpe(), "training": Training(), "decoding": Decoding()}
+    defaults = {section: spec.as_dictionary() for section, spec in sections.items()}
+    resolved: dict[str, Any] = merged(merged(defaults, preset or PRESETS["base"]), {**values, "model": model})
+    return resolved
+
+
+def split_preset(values: Mapping[str, Any], *, place: str) -> tuple[Values | None, Values]:
+    """Returns the preset that `model` names, None without a name, and the other keys of `model`."""
     section = {} if values.get("model") is None else values["model"]
     if not isinstance(section, Mapping):
         raise ValueError(
             f"{place}: `model` is {json.dumps(section)}: write `model: {{preset: NAME}}`, or the whole spec"
         )
     model = dict(section)
-    preset = model.pop("preset", "base")
+    if "preset" not in model:
+        return None, model
+    preset = model.pop("preset")
     if not isinstance(preset, str) or preset not in PRESETS:
         nearest = difflib.get_close_matches(str(preset), PRESETS, n=1)
         hint = f"did you mean `{nearest[0]}`? " if nearest else ""
         raise ValueError(f"{place}: there is no preset `{preset}`; {hint}presets: {', '.join(PRESETS)}")
-    sections = {"subwords": Bpe(), "training": Training(), "decoding": Decoding()}
-    defaults = {section: spec.as_dictionary() for section, spec in sections.items()}
-    resolved: dict[str, Any] = merged(merged(defaults, PRESETS[preset]), {**values, "model": model})
-    return resolved
+    return PRESETS[preset], model
 
 
 def dump(recipe: Recipe) -> str:

@@ -76,10 +76,12 @@ in [recipes/](../recipes).
 - Where a `kind` is left out, the kind of the preset or default stays: `subwords: {{size: 8000}}` is `bpe`.
 - A recipe has at most 100,000 bytes, 50 levels and 100,000 values. Integers are at most 2^53 − 1.
 - `null` switches a setting off. "required" means that the recipe or its preset must set the key.
-- A training ends at the first of `training.steps`, `training.minutes` and `training.patience`.
-- Without `--restart` a run resumes, and its recipe may differ from before only in `training.steps`, `minutes`,
-  `patience`, `parallel`, `log_every`, `validate_every`, `validate_by`, in `data.validation` and `data.test`, and in
-  where the files of `data.train` lie.
+- A training ends at the first of `training.steps`, `training.epochs`, `training.minutes` and `training.patience`.
+- Without `--restart` a run resumes, and its recipe may differ from before only in `training.steps`, `epochs`,
+  `minutes`, `patience`, `parallel`, `log_every`, `validate_every`, `validate_by`, in `data.validation` and
+  `data.test`, and in where the files of `data.train` lie.
+- With `transduce train --from RUN`, the settings of RUN take the place of the preset, and `data.keep_old: WEIGHT`
+  mixes in its training corpora ([fine-tuning](guides/fine-tuning.md)).
 - Training pairs that are not UTF-8, contain NUL or have an empty side are dropped and counted. In validation and
   test sets a line that is not UTF-8 or is longer than 10,000 tokens raises an error.
 - Text files may be gzipped. Lines end at `\\n`; a `\\r` before it is dropped. A file is read several times, so it

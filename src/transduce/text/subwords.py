@@ -198,9 +198,14 @@ class Subwords:
             start=start,
         )
 
+    @property
+    def has_merges(self) -> bool:
+        """Whether these subwords are a BPE."""
+        return isinstance(self._tokenizer.model, models.BPE)
+
     def check_merges(self, name: str) -> None:
         """Raises ValueError for WordPiece, which has no merges to drop; `name` is these subwords in the message."""
-        if not isinstance(self._tokenizer.model, models.BPE):
+        if not self.has_merges:
             raise ValueError(f"{name} are WordPiece, which has no merges to drop: set subwords.dropout: 0")
 
     @cached_property

@@ -1,15 +1,14 @@
 """The parts of a training, built from its recipe."""
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import torch
 
 from transduce import __version__
 from transduce.corpus import Planner, Prepared, subwords_files, tag_ids
-from transduce.model import ModelSpec, TranslationModel, Vocabulary
+from transduce.model import TranslationModel
 from transduce.model.cross_entropy import Smoothing
-from transduce.model_directory import Config, set_word_flags
+from transduce.model_directory import set_word_flags
 from transduce.recipe import Recipe
 from transduce.runtime.device import compile_on_gpu, describe_environment
 from transduce.runtime.distributed import ProcessGroup
@@ -23,7 +22,7 @@ __all__ = [
     "build_optimiser",
     "build_planner",
     "build_validation",
-    "describe_difference",
+    "count_steps",
     "describe_start",
     "describe_training",
     "gather_model",
@@ -147,20 +146,7 @@ def gather_model(
     return group.on_every_rank(build)
 
 
-def describe_difference(base: Config, spec: ModelSpec, vocabulary: Vocabulary) -> str:
-    """Returns a message: which settings give the model of `--from` another shape than the recipe's, and the remedy."""
-    before, now = (dict(_flatten(settings.as_dictionary())) for settings in (base.model, spec))
-    keys = [key for key in {**before, **now} if before.get(key) != now.get(key) and not key.endswith("dropout")]
-    faults = [f"`model.{key}` is {before.get(key)} in it and {now.get(key)} in the recipe" for key in keys]
-    if base.vocabulary != vocabulary:
-        faults.append(f"it has {base.vocabulary.target:,} subwords, the recipe {vocabulary.target:,}")
-    return f"that model has another shape than `model` of this recipe: {'; '.join(faults)}; name the same preset"
-
-
-def _flatten(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields each setting with its dotted path."""
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flatten(value, f"{path}{key}.")
-        else:
-            yield path + key, value
+def count_steps(settings: Training, planner: Planner) -> int | None:
+    """Returns the steps of a training that its recipe bounds, an estimate where epochs do; None without a bound."""
+    of_epochs = None if settings.epochs is None else settings.epochs * planner.steps_per_epoch
+    return min((steps for steps in (settings.steps, of_epochs) if steps is not None), default=None)

@@ -4,7 +4,7 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -109,15 +109,23 @@ class MetricsLog:
                 self.say(f"  reference  {corpus.target[place]}")
                 self.say(f"  output     {result.outputs[place]}")
 
+    def log_test(self, step: int, name: str, scores: Mapping[str, Any]) -> None:
+        """Logs scores of a test set."""
+        self._append({"step": step, "test": name, **scores})
+
     def close(self) -> None:
         """Reports pending steps and closes the event file of TensorBoard."""
         self.report()
         self._close_event_file()
 
     def _write(self, values: dict[str, Any]) -> None:
-        """Appends a record to `metrics.jsonl` and TensorBoard; a failure is a warning and leaves no half line."""
-        if not self.enabled:
-            return
+        """Appends a record to `metrics.jsonl` and TensorBoard."""
+        if self.enabled:
+            self._append(values)
+            self._plot(values)
+
+    def _append(self, values: dict[str, Any]) -> None:
+        """Appends a record to `metrics.jsonl`; a failure is a warning and leaves no half line."""
         size = self.size
         try:
             with self.path.open("a", encoding="utf-8") as file:
@@ -126,7 +134,6 @@ class MetricsLog:
             with contextlib.suppress(OSError):
                 os.truncate(self.path, size)
             self.say(f"warning: could not write the metrics log: {error}")
-        self._plot(values)
 
     def _plot(self, values: dict[str, Any]) -> None:
         """Writes numbers for TensorBoard; a file that fails is closed, and the next values begin another."""

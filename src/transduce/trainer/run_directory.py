@@ -8,14 +8,17 @@ from typing import Any
 
 from transduce.model_directory import RECIPE, has_model, recipe_was_edited, write_recipe
 from transduce.recipe import LARGEST, Recipe, dump, read_resolved_recipe, without_training_paths
+from transduce.storage.atomic import atomic_write_text
 
-__all__ = ["begin_run", "check_is_run_or_empty", "has_saved", "move_aside"]
+__all__ = ["FINE_TUNING", "begin_run", "check_is_run_or_empty", "has_saved", "move_aside"]
 
 # Keys of each section that may change when a run is resumed.
 CHANGEABLE = {
-    "training": {"steps", "minutes", "patience", "parallel", "log_every", "validate_every", "validate_by"},
+    "training": {"steps", "epochs", "minutes", "patience", "parallel", "log_every", "validate_every", "validate_by"},
     "data": {"validation", "test"},
 }
+
+FINE_TUNING = "fine_tuning.json"  # in `training`: the record of a run that began with another model
 
 ASIDE = "before-restart-"  # and a number: the folder to which a restart moves the earlier run
 
@@ -53,14 +56,17 @@ def check_is_run_or_empty(out: Path) -> None:
 def _is_run(out: Path) -> bool:
     """Returns whether a run, the preparation of one or an interrupted restart has written the directory."""
     training = out / "training"
-    is_prepared = training.is_dir() and (not any(training.iterdir()) or (training / "store").is_dir())
+    is_prepared = training.is_dir() and (
+        not any(training.iterdir()) or (training / "store").is_dir() or (training / FINE_TUNING).is_file()
+    )
     is_restarting = (out / RECIPE).exists() and any(out.glob(f"{ASIDE}*"))
     return has_saved(out) or is_prepared or is_restarting
 
 
-def begin_run(recipe: Recipe, out: Path) -> None:
+def begin_run(recipe: Recipe, out: Path, record: str | None = None) -> None:
     """Writes the recipe into a new run directory, or into that of a run to resume.
 
+    A run that begins with another model has a `record` of it, written first: without it the recipe may not be whole.
     Raises ValueError where a run with saved weights has another recipe, an edited one, or none.
     """
     text = dump(recipe)
@@ -74,6 +80,8 @@ def begin_run(recipe: Recipe, out: Path) -> None:
     if has_saved(out):
         _check_can_resume(recipe, out)
     (out / "training").mkdir(exist_ok=True)
+    if record is not None and not has_saved(out):
+        atomic_write_text(out / "training" / FINE_TUNING, record)
     write_recipe(out, text)
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from transduce.corpus import Prepared, check_files, micro_batches_per_step, open_store
+from transduce.corpus import Prepared, VocabularyGrowth, check_files, micro_batches_per_step, open_store
 from transduce.corpus import prepare as prepare_corpus
 from transduce.model_directory import Model
 from transduce.recipe import Recipe
@@ -14,6 +14,8 @@ from transduce.runtime.device import choose_device, count_cores, keep_freed_memo
 from transduce.runtime.distributed import ProcessGroup, join_process_group, restart_count
 from transduce.runtime.signals import Interrupted
 from transduce.storage.locks import exclusive_lock
+from transduce.trainer.fine_tuning import plan_start
+from transduce.trainer.fine_tuning_report import FineTuningReport
 from transduce.trainer.run_directory import begin_run, check_is_run_or_empty, move_aside
 from transduce.trainer.trainer import Trainer, TrainResult
 from transduce.training import StepRecord
@@ -30,23 +32,28 @@ class TrainOptions(NamedTuple):
     threads: int | None = None
     restart: bool = False
     start_from: Path | None = None  # a model directory: the training begins with its weights and subwords
+    grow_vocabulary: int | None = None  # subwords, at most, that each side gains on the new text
+    report: bool = True  # with `start_from`, measures the test sets before and after
 
 
 DEFAULTS = TrainOptions()
 
 
 def prepare(
-    recipe: Recipe, out: Path, say: Say, start_from: Model | None = None, threads: int | None = None
+    recipe: Recipe,
+    out: Path,
+    say: Say,
+    start_from: Model | None = None,
+    threads: int | None = None,
+    growth: VocabularyGrowth | None = None,
 ) -> Prepared:
     """Learns subwords and writes the token store into `out`, or finds it complete; returns it opened.
 
-    With `start_from` the subwords are that model's. `threads` limits the cores that are used. Raises ValueError where
-    `out` holds something else than a run, where a training has begun on a store of other data, and where `start_from`
-    was trained for another task.
+    With `start_from` the subwords are that model's, and those of `growth` on top. `threads` limits the cores that are
+    used. Raises ValueError where `out` holds something else than a run, and where a training has begun on a store of
+    other data.
     """
     check_is_run_or_empty(out)
-    if start_from is not None:
-        _check_task(recipe, start_from)
     return prepare_corpus(
         recipe.data,
         recipe.subwords,
@@ -54,6 +61,7 @@ def prepare(
         threads=min(threads or count_cores(), count_cores()),
         say=say,
         existing_subwords=(start_from.source, start_from.target) if start_from else None,
+        growth=growth,
         in_use=any((out / "training").glob("step-*")),
     )
 
@@ -66,9 +74,15 @@ def train(
     threads: int | None = None,
     restart: bool = False,
     start_from: Path | str | None = None,
+    grow_vocabulary: int | None = None,
+    report: bool = True,
     say: Say = print,
 ) -> Generator[StepRecord, None, TrainResult]:
     """Trains `recipe` into the model directory `out`, or resumes; yields a record a step and returns the result.
+
+    With `start_from` the training begins with the weights and subwords of that model directory; `grow_vocabulary` is
+    the number of subwords, at most, that each side gains on the new text. Both models are measured on the test sets of
+    the recipe and said side by side, unless `report` is False.
 
     Closing the generator stops the training without a checkpoint; the same call resumes from the last one. The
     generator runs in any thread, but handles signals in the main thread only. It sets threads, deterministic algorithms
@@ -77,37 +91,40 @@ def train(
     Raises ValueError for faults of the recipe, the files or `out`, DivergedError where the loss is not finite on any
     data, Interrupted after a signal, and OSError where the last checkpoint cannot be written. Saved checkpoints stay.
     """
-    out, start_from = Path(out), Path(start_from) if start_from is not None else None
-    group, own_device = join_process_group(choose_device(device))
-    base = Model.read(start_from) if start_from else None
+    directory = Path(start_from) if start_from is not None else None
+    options = TrainOptions(device, threads, restart, directory, grow_vocabulary, report)
+    return (yield from _train(recipe, Path(out), options, say))
+
+
+def _train(recipe: Recipe, out: Path, options: TrainOptions, say: Say) -> Generator[StepRecord, None, TrainResult]:
+    """See `train`."""
+    group, own_device = join_process_group(choose_device(options.device))
+    record, directory = plan_start(recipe, out, options.start_from, options.grow_vocabulary, restart=options.restart)
+    base = Model.read(directory) if directory else None
     keep_freed_memory()
     speak: Say = say if group.is_rank_zero else lambda line: None
+    tests = FineTuningReport(recipe, out, own_device, speak)
     with contextlib.ExitStack() as stack:
         stack.push(partial(_close_group, group))
-        stack.enter_context(training_numerics(own_device, threads))
+        stack.enter_context(training_numerics(own_device, options.threads))
 
         def begin() -> None:
             _check_micro_batches(recipe, group.size)
             stack.enter_context(exclusive_lock(out, "training"))
             check_files(recipe.data)
-            if restart and restart_count() == 0:
+            if options.restart and restart_count() == 0:
                 move_aside(out, say)
-            begin_run(recipe, out)
-            prepare(recipe, out, say, base, threads)
+            begin_run(recipe, out, record.model_dump_json(indent=2) if record else None)
+            prepare(recipe, out, say, base, options.threads, record.growth(recipe) if record else None)
+            if options.report:
+                tests.measure_before()
 
         group.on_rank_zero(begin, slow=True)
         prepared = open_store(out / "training" / "store")
-        return (yield from Trainer(recipe, out, prepared, own_device, speak, group).train(base))
-
-
-def _check_task(recipe: Recipe, start_from: Model) -> None:
-    """Raises ValueError where the model of `--from` writes something else than the recipe trains to write."""
-    before, now = start_from.config.linearisation, recipe.data.tree_linearisation
-    if before != now:
-        tasks = [f"parses ({kind.kind}, tags {kind.tags})" if kind else "translates" for kind in (before, now)]
-        raise ValueError(
-            f"--from: that model {tasks[0]}, and one of this recipe {tasks[1]}: begin with one that does too"
-        )
+        result = yield from Trainer(recipe, out, prepared, own_device, speak, group).train(base)
+        if options.report:
+            group.on_rank_zero(lambda: tests.report(result.step), slow=True)
+        return result
 
 
 def run_training(recipe: Recipe, out: Path, options: TrainOptions = DEFAULTS, say: Say = print) -> TrainResult:

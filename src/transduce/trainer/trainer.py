@@ -15,7 +15,7 @@ import torch
 from transduce.corpus import EpochWriteError, Prepared
 from transduce.model import TranslationModel, Vocabulary, build_without_weights
 from transduce.model.cross_entropy import Smoothing
-from transduce.model_directory import Model, Weights, set_word_flags, weights_of
+from transduce.model_directory import Model, Weights, set_word_flags
 from transduce.recipe import Recipe
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.runtime.out_of_memory import is_out_of_memory
@@ -25,7 +25,7 @@ from transduce.trainer.build import (
     build_optimiser,
     build_planner,
     build_validation,
-    describe_difference,
+    count_steps,
     describe_start,
     describe_training,
     gather_model,
@@ -33,6 +33,7 @@ from transduce.trainer.build import (
 from transduce.trainer.checkpointing import Checkpointer
 from transduce.trainer.checkpoints import Checkpoints
 from transduce.trainer.epoch_retry import wait_to_retry
+from transduce.trainer.grown_weights import grown_weights
 from transduce.trainer.metrics_log import MetricsLog
 from transduce.trainer.model_selection import ModelSelection
 from transduce.trainer.publishing import ModelPublisher
@@ -132,7 +133,7 @@ class Trainer:
     def _loop(self, state: TrainingState) -> Generator[StepRecord, None, tuple[TrainingState, str]]:
         """Takes steps until the training ends, saving and validating between them; returns the state and the reason."""
         clock = TrainingClock(state.elapsed, self.group)
-        tracked = track("training", self.settings.steps)
+        tracked = track("training", count_steps(self.settings, self.planner))
         log_open, clock_open = contextlib.closing(self.metrics_log), contextlib.closing(clock)
         with collect_signals() as signals, log_open, clock_open, tracked as progress:
             if state.validation_pending:
@@ -283,12 +284,8 @@ class Trainer:
         return state
 
     def _load_weights_of(self, base: Model) -> None:
-        """Loads the weights of a model; raises ValueError where its weights differ in names or shapes."""
-        weights = weights_of(base.module)
-        shapes = {name: parameter.shape for name, parameter in self.model.named_parameters()}
-        if {name: tensor.shape for name, tensor in weights.items()} != shapes:
-            raise ValueError(f"--from: {describe_difference(base.config, self.recipe.model, self.vocabulary)}")
-        self.optimiser.load_weights(weights)
+        """Loads the weights of a model, with rows for tokens that its vocabulary has gained."""
+        self.optimiser.load_weights(grown_weights(base, self.prepared.source, self.prepared.target))
 
     def _check_memory(self) -> None:
         """Raises RuntimeError where the largest micro-batch, or the longest pair of the validation, does not fit."""

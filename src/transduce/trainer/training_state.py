@@ -41,9 +41,11 @@ class TrainingState(NamedTuple):
         return self._replace(validation_pending=False, best=best, best_step=self.step, stale=0)
 
     def end_reason(self, settings: Training) -> str | None:
-        """Returns why the training ends, as a sentence; None while steps, minutes and patience are left."""
+        """Returns why the training ends, as a sentence; None while steps, epochs, minutes and patience are left."""
         if settings.steps is not None and self.step >= settings.steps:
             return f"{self.step} steps are done"
+        if settings.epochs is not None and self.position.epoch >= settings.epochs:
+            return f"{self.position.epoch} epochs are done, after {self.step} steps"
         if settings.minutes is not None and self.elapsed >= 60 * settings.minutes:
             return f"{settings.minutes:g} minutes are over, after {self.step} steps"
         if settings.patience is not None and self.stale >= settings.patience:

@@ -30,4 +30,17 @@ class InverseSquareRoot(Spec):
         return self.peak * min(step / self.warmup, (self.warmup / step) ** 0.5)
 
 
-ScheduleSpec = Annotated[Paper | InverseSquareRoot, Field(discriminator="kind")]
+class Constant(Spec):
+    """Linear warm-up to `peak`, then `peak`; the schedule of a fine-tuning."""
+
+    kind: Literal["constant"] = "constant"
+    # Twice the memory of the paper's mean of squared gradients, 2 / (1 − β2) (Ma and Yarats 2021).
+    warmup: int = Field(default=100, ge=1, description="Steps until the highest rate.")
+    peak: float = Field(default=1e-4, gt=0, description="Highest rate.")
+
+    def rate(self, step: int, d_model: int) -> float:
+        """Returns the rate of `step`, counted from 1; `d_model` is ignored."""
+        return self.peak * min(step / self.warmup, 1.0)
+
+
+ScheduleSpec = Annotated[Paper | InverseSquareRoot | Constant, Field(discriminator="kind")]

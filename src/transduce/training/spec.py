@@ -14,6 +14,9 @@ class Training(Spec):
     """Settings of the training loop; the defaults are those of section 5."""
 
     steps: int | None = Field(default=100_000, ge=1, description="Updates of the weights.")
+    epochs: int | None = Field(
+        default=None, ge=1, description="Passes over the training data, in which each pair is used `weight` times."
+    )
     minutes: float | None = Field(
         default=None,
         gt=0,

@@ -1,0 +1,71 @@
+"""Growth of the vocabulary of another model on the corpora of a training that begins with it."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from transduce.corpus.entries import CorpusSpec
+from transduce.corpus.learning import sample_pairs
+from transduce.text.subwords import Subwords
+from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.text.tree_symbols import TreeSymbols
+from transduce.text.vocabulary_growth import check_can_grow, grow_subwords
+
+__all__ = ["VocabularyGrowth", "check_vocabularies", "grow_vocabularies", "vocabulary_checksums"]
+
+Vocabularies = tuple[TokenVocabulary, TokenVocabulary]
+"""Of source and target; one object where they share a vocabulary."""
+
+
+class VocabularyGrowth(NamedTuple):
+    """How many subwords a vocabulary gets at most, and the corpora on which they are learnt."""
+
+    subwords: int
+    corpora: tuple[CorpusSpec, ...]
+
+
+def check_vocabularies(sides: Vocabularies) -> None:
+    """Raises ValueError where the vocabularies of a model cannot grow; the symbols of trees stay as they are."""
+    for side, name in zip(sides, ("source", "target")):
+        if not isinstance(side, TreeSymbols):
+            check_can_grow(side, name)
+
+
+def vocabulary_checksums(sides: Vocabularies) -> tuple[str, ...]:
+    """Returns a checksum of the vocabulary of each side."""
+    return tuple(hashlib.sha256(side.as_json().encode()).hexdigest() for side in sides)
+
+
+def grow_vocabularies(
+    sides: Vocabularies, growth: VocabularyGrowth, longest: int, say: Callable[[str], None]
+) -> Vocabularies:
+    """Returns the vocabularies with subwords learnt on a sample of the corpora; says what a sentence gains.
+
+    A vocabulary that both sides share grows once, on both sides of the corpora.
+    """
+    check_vocabularies(sides)
+    pairs, _ = sample_pairs(growth.corpora, longest)
+    texts = [pair[1] for pair in pairs], [pair[2] for pair in pairs]
+    if sides[0] is sides[1]:
+        both = _grow(sides[0], [*texts[0], *texts[1]], growth.subwords)
+        grown = both, both
+    else:
+        grown = _grow(sides[0], texts[0], growth.subwords), _grow(sides[1], texts[1], growth.subwords)
+    for name, before, after, text in zip(("source", "target"), sides, grown, texts, strict=True):
+        if after is not before:
+            say(_gain(name, before, after, text))
+    return grown
+
+
+def _grow(side: TokenVocabulary, lines: Sequence[str], count: int) -> TokenVocabulary:
+    """Returns one side with more subwords; the symbols of trees unchanged."""
+    return grow_subwords(side, lines, count) if isinstance(side, Subwords) else side
+
+
+def _gain(name: str, before: TokenVocabulary, after: TokenVocabulary, lines: Sequence[str]) -> str:
+    """Returns a sentence: the subwords of a vocabulary, and of a sentence of the new text, before and after."""
+    lengths = [sum(map(len, side.encode(lines))) / max(1, len(lines)) for side in (before, after)]
+    return (
+        f"{name} vocabulary grown from {before.size:,} to {after.size:,} subwords: "
+        f"{lengths[0]:.2f} → {lengths[1]:.2f} subwords a sentence of the new text"
+    )

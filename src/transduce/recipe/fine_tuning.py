@@ -1,0 +1,240 @@
+"""Fine-tuning: what a recipe takes from the model with which its training begins, and whether the two fit.
+
+The settings of the model lie under the recipe in the place of a preset, so that a recipe may consist of `data` alone.
+
+The rate is constant after a short warm-up, at a tenth of the rate with which the model's training ended. For a model of
+the paper's base size after 100,000 steps that is 1.4e-5, about the 2e-5 that Hugging Face's course takes for OPUS-MT
+models. A few passes over the data and early stopping are usual (Luong and Manning 2015; Miceli Barone et al. 2017).
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field
+
+from transduce.corpus import CorpusSpec, subwords_files
+from transduce.model_directory import RECIPE, Config, Model
+from transduce.recipe.recipe import Recipe, read_resolved_recipe, split_preset
+from transduce.settings import Spec, merged, validated
+from transduce.text.learning import MIN_SIZE
+from transduce.text.subwords import Subwords
+from transduce.text.token_vocabulary import load_vocabulary
+from transduce.training import Training
+from transduce.training.schedule import Constant
+
+__all__ = ["StartingPoint", "check_fits"]
+
+GENTLE = 0.1  # of the rate with which the model's training ended
+
+# Smaller batches than the model's make more updates of little text. The noise of an update grows with rate / batch
+# (Smith and Le 2018), which stays below that of the model's training for batches of up to ten times as many tokens.
+BATCH_TOKENS = 4096
+
+DEFAULTS = {
+    "steps": None,
+    "epochs": 10,
+    "validate_every": 100,
+    "save_every": 100,
+    "average": None,
+}
+"""Keys of `training` for fine-tuning."""
+
+PATIENCE = 10
+"""`training.patience` for fine-tuning, where the recipe validates."""
+
+INHERITED = ("optimiser", "label_smoothing", "label_smoothing_over", "clip", "precision", "validate_by")
+"""Keys of `training` that a fine-tuning takes from the model's recipe."""
+
+FREE = ("dropout", "initialisation", "balance")
+"""Last parts of the keys of `model` that may differ: they change the training of a model and not its output."""
+
+Values = dict[str, Any]
+
+
+class StartingPoint(Spec):
+    """The model with which a training begins: settings that lie under the recipe, and the corpora of its own recipe."""
+
+    directory: str
+    settings: dict[str, Any]  # sections of a recipe
+    tests: dict[str, Any] = Field(default_factory=dict)  # its test sets
+    corpora: tuple[dict[str, Any], ...] | None = None  # its training corpora; None where it has no recipe
+
+    @classmethod
+    def of(cls, directory: Path) -> Self:
+        """Reads the settings of a model directory; one without `recipe.yaml`, as of an imported model, is enough."""
+        config, path = Model.read_config(directory), directory / RECIPE
+        recipe = read_resolved_recipe(path, lambda unknown: None).as_dictionary() if path.exists() else None
+        data, training = (recipe or {}).get("data", {}), (recipe or {}).get("training", {})
+        return cls(
+            directory=str(directory.resolve()),
+            settings={
+                "data": {key: data[key] for key in ("longest", "ratio") if key in data} | _data_of(config),
+                "subwords": recipe["subwords"] if recipe else _subwords_of(directory, config),
+                "model": config.model.as_dictionary(),
+                "training": _training_of(training, config),
+                "decoding": config.decoding.as_dictionary(),
+            },
+            tests=data.get("test", {}),
+            corpora=tuple(data["train"]) if recipe else None,
+        )
+
+    def resolve(self, values: Mapping[str, Any], *, place: str) -> Values:
+        """Returns the values of a recipe laid over the settings of the model; errors call the recipe `place`."""
+        preset, model = split_preset(values, place=place)
+        if preset is not None:
+            model = merged(preset["model"], model)
+        data = values.get("data")
+        data = self._with_corpora(data, place) if isinstance(data, Mapping) else data
+        written = {**values, "data": data, "model": model}
+        patience = {"training": {"patience": PATIENCE if _validates(written) else None}}
+        resolved: Values = merged(merged(self.settings, patience), written)
+        return resolved
+
+    def new_corpora(self, recipe: Recipe) -> tuple[CorpusSpec, ...]:
+        """Returns the training corpora that the model's recipe does not name; all of them where it names all."""
+        old = [_without_weight(corpus) for corpus in self.corpora or ()]
+        new = tuple(corpus for corpus in recipe.data.train if _without_weight(corpus.as_dictionary()) not in old)
+        return new or recipe.data.train
+
+    def _with_corpora(self, data: Mapping[str, Any], place: str) -> Values:
+        """Returns `data` with the model's test sets, and with its training corpora where `keep_old` says so."""
+        data = dict(data)
+        train, weight = data.get("train"), data.pop("keep_old", None)
+        corpora = train if isinstance(train, list) else [train]
+        self._check_task(corpora[0] if corpora else None, place)
+        if weight is not None:
+            data["train"] = [*corpora, *self._old_corpora(weight, place)]
+        own = data.get("test") or {}
+        if isinstance(own, Mapping):
+            data["test"] = {**{_free_name(name, test, own): test for name, test in self.tests.items()}, **own}
+        return data
+
+    def _check_task(self, corpus: Any, place: str) -> None:
+        """Raises ValueError where a corpus has trees and the model translates, or the other way round."""
+        parses = self.settings["data"]["linearisation"] is not None
+        if isinstance(corpus, Mapping) and parses != bool({"trees", "embedded_trees"} & corpus.keys()):
+            has, does = ("translations", "parses") if parses else ("trees", "translates")
+            raise ValueError(f"{place}: `data.train` has {has}, and the model of --from {does}: {self.directory}")
+
+    def _old_corpora(self, weight: Any, place: str) -> list[Values]:
+        """Returns the model's training corpora with their weights multiplied by `weight`."""
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or weight <= 0:
+            raise ValueError(
+                f"{place}: `data.keep_old` is {weight}: write a weight above 0, such as 1.0, or leave it out"
+            )
+        if self.corpora is None:
+            raise ValueError(
+                f"{place}: `data.keep_old` mixes in the corpora of {self.directory}, which has no {RECIPE} to name "
+                "them: list the corpora in `data.train`"
+            )
+        return [{**corpus, "weight": corpus["weight"] * weight} for corpus in self.corpora]
+
+
+def check_fits(start: StartingPoint, recipe: Recipe) -> None:
+    """Raises ValueError with the keys of `recipe` that do not fit the model with which its training begins."""
+    now = recipe.as_dictionary()
+    before, after = (dict(_compared(values)) for values in (start.settings, now))
+    keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+    for key in ("data.source_language", "data.target_language"):
+        if _is_same_language(before[key], after[key]) and key in keys:
+            keys.remove(key)
+    if keys:
+        faults = "; ".join(f"`{key}` is {before.get(key)} in it and {after.get(key)} in the recipe" for key in keys)
+        raise ValueError(f"--from: that model does not fit the recipe: {faults}. Leave these keys, or the preset, out")
+
+
+def _validates(values: Mapping[str, Any]) -> bool:
+    """Returns whether a training by the values of a recipe would validate."""
+    data, training = values["data"], values.get("training")
+    has_corpus = isinstance(data, Mapping) and data.get("validation") is not None
+    return has_corpus and not (isinstance(training, Mapping) and training.get("validate_every", True) is None)
+
+
+def _data_of(config: Config) -> Values:
+    """Returns the languages of a model, and the linearisation of a parser."""
+    keys = {"source_language", "target_language", "linearisation"}
+    return config.model_dump(mode="json", include=keys)
+
+
+def _subwords_of(directory: Path, config: Config) -> Values:
+    """Returns the section `subwords` of a model without a recipe."""
+    shared, separate = (directory / subwords_files(shared=shared)[0] for shared in (True, False))
+    is_shared = shared.exists()
+    source = load_vocabulary(shared if is_shared else separate)
+    is_wordpiece = isinstance(source, Subwords) and not source.has_merges
+    smallest = MIN_SIZE + 256 * is_wordpiece
+    size = max(smallest, config.vocabulary.source)
+    return {"kind": "wordpiece" if is_wordpiece else "bpe", "size": size, "shared": is_shared}
+
+
+def _training_of(section: Mapping[str, Any], config: Config) -> Values:
+    """Returns the section `training` of a fine-tuning; `section` is that of the model's recipe, empty without one."""
+    training = validated(Training, section, place="training")
+    values = training.as_dictionary()
+    batch_tokens = min(training.batch_tokens, BATCH_TOKENS)
+    is_parser = config.linearisation is not None
+    return {
+        **Training().as_dictionary(),
+        **{key: values[key] for key in INHERITED},
+        **DEFAULTS,
+        "validate_by": values["validate_by"] if section else "f1" if is_parser else "bleu",
+        "batch_tokens": batch_tokens,
+        "micro_batches": values["micro_batches"] if batch_tokens == training.batch_tokens else "auto",
+        "schedule": Constant(peak=_gentle_rate(training, config, has_recipe=bool(section))).as_dictionary(),
+    }
+
+
+def _gentle_rate(training: Training, config: Config, *, has_recipe: bool) -> float:
+    """Returns the rate of a fine-tuning, in two digits.
+
+    That is a tenth of the rate at the last step of the model's weights; of a model that was fine-tuned its own rate.
+    Without a recipe the model counts as trained with the defaults.
+    """
+    if isinstance(training.schedule, Constant):
+        return training.schedule.peak
+    step = config.weights.steps[-1] if has_recipe and config.weights.steps else training.steps
+    return float(f"{GENTLE * training.schedule.rate(max(step or 1, 1), config.model.d_model):.2g}")
+
+
+def _compared(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yields the keys of a recipe that must be those of the model, each with its value."""
+    data, subwords = settings["data"], settings["subwords"]
+    for key, value in _flatten(settings["model"], "model."):
+        if not key.endswith(FREE):
+            yield key, value
+    yield from ((f"subwords.{key}", subwords[key]) for key in ("kind", "size", "shared"))
+    yield from ((f"data.{key}", data[key]) for key in ("source_language", "target_language"))
+    yield from _flatten({"linearisation": data["linearisation"]}, "data.")
+
+
+def _flatten(values: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+    """Yields each setting with its dotted path."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{path}{key}.")
+        else:
+            yield path + key, value
+
+
+def _is_same_language(before: str | None, now: str | None) -> bool:
+    """Returns whether two codes are of one language, whatever the region; a missing code is of any language."""
+    codes = [re.split("[-_]", code)[0].lower() for code in (before, now) if code is not None]
+    return len(set(codes)) < 2
+
+
+def _without_weight(corpus: Mapping[str, Any]) -> Values:
+    return {key: value for key, value in corpus.items() if key != "weight"}
+
+
+def _free_name(name: str, test: Any, own: Mapping[str, Any]) -> str:
+    """Returns `name`, behind `old-` where the recipe has another test set of that name."""
+    while name in own and not _is_same_corpus(own[name], test):
+        name = f"old-{name}"
+    return name
+
+
+def _is_same_corpus(written: Any, resolved: Mapping[str, Any]) -> bool:
+    """Returns whether a corpus as it is written in a recipe is one with all its keys."""
+    return isinstance(written, Mapping) and written.items() <= resolved.items()

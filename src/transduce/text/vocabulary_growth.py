@@ -1,0 +1,89 @@
+"""Growth of a BPE vocabulary: more merges, learnt on other text, on top of those that it has.
+
+Merges are applied in their order, so that a word is first split as before, and the new merges then join its subwords.
+Text in which no new merge applies has the same tokens as before; old tokens keep their ids.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import tokenizers
+from tokenizers import models, pre_tokenizers, trainers
+
+from transduce.text.byte_level import parse_tokenizer
+from transduce.text.subwords import Subwords
+
+__all__ = ["check_can_grow", "grow_subwords", "spellings"]
+
+LINES = 2_000
+"""Lines that are encoded at a time."""
+
+FIRST_LETTER = 0x10000
+"""The code of the letter that stands for token 0 while merges are learnt; no letter from here on is white space."""
+
+
+def check_can_grow(subwords: object, side: str) -> None:
+    """Raises ValueError where `subwords`, those of `side`, are not the BPE of transduce, which alone can grow."""
+    if not isinstance(subwords, Subwords) or not subwords.has_merges:
+        raise ValueError(f"--grow-vocabulary: the {side} subwords of --from are no BPE over bytes, and cannot grow")
+
+
+def grow_subwords(subwords: Subwords, lines: Iterable[str], count: int) -> Subwords:
+    """Returns `subwords` with at most `count` more, learnt on `lines`; raises ValueError for WordPiece.
+
+    The library learns the merges: each old subword is one letter for it.
+    """
+    check_can_grow(subwords, "old")
+    description = json.loads(subwords.as_json())
+    texts = {token: subword for subword, token in description["model"]["vocab"].items()}
+    learner = tokenizers.Tokenizer(models.BPE())
+    learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    alphabet = [chr(FIRST_LETTER + token) for token in texts]
+    trainer = trainers.BpeTrainer(
+        vocab_size=len(alphabet) + count, min_frequency=2, initial_alphabet=alphabet, show_progress=False
+    )
+    learner.train_from_iterator(_words_as_letters(description, lines), trainer)
+    merges = json.loads(learner.to_str())["model"]["merges"]
+    pairs = [["".join(texts[ord(letter) - FIRST_LETTER] for letter in side) for side in pair] for pair in merges]
+    _add_merges(description["model"], pairs)
+    return Subwords.parse(json.dumps(description, ensure_ascii=False).encode(), place="the grown vocabulary")
+
+
+def _words_as_letters(description: dict[str, Any], lines: Iterable[str]) -> Iterator[str]:
+    """Yields each line with its words between spaces, and a letter for each token of a word."""
+    tokenizer, rest = parse_tokenizer(json.dumps(description, ensure_ascii=False)), iter(lines)
+    while portion := list(islice(rest, LINES)):
+        for encoding in tokenizer.encode_batch(portion):
+            words: dict[int | None, str] = {}
+            for token, word in zip(encoding.ids, encoding.word_ids, strict=True):
+                words[word] = words.get(word, "") + chr(FIRST_LETTER + token)
+            yield " ".join(words.values())
+
+
+def _add_merges(model: dict[str, Any], pairs: Iterable[list[str]]) -> None:
+    """Appends merges to the description of a BPE; two merges may give the same subword."""
+    size, known = 1 + max(model["vocab"].values()), {tuple(pair) for pair in model["merges"]}
+    for left, right in pairs:
+        if (left, right) not in known:
+            known.add((left, right))
+            model["merges"].append([left, right])
+            if left + right not in model["vocab"]:
+                model["vocab"][left + right] = size
+                size += 1
+
+
+def spellings(subwords: Subwords, size: int) -> list[list[int]]:
+    """Returns, for each token from `size` on, the tokens below `size` that its merges join."""
+    model = json.loads(subwords.as_json())["model"]
+    parts: dict[str, list[str]] = {}
+    for left, right in model["merges"]:
+        parts.setdefault(left + right, [left, right])
+
+    def spelling(subword: str) -> list[int]:
+        token: int = model["vocab"][subword]
+        return [token] if token < size else [old for part in parts[subword] for old in spelling(part)]
+
+    new = {token: subword for subword, token in model["vocab"].items() if token >= size}
+    return [spelling(new[token]) for token in sorted(new)]
