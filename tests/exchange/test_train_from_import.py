@@ -8,7 +8,7 @@ from foreign_models import ENGLISH, GERMAN, write_opus_mt
 
 from transduce.exchange.import_model import import_model
 from transduce.model_directory import Model
-from transduce.recipe.recipe import from_values
+from transduce.recipe.recipe import Recipe, from_values
 from transduce.trainer.train import TrainOptions, run_training
 from transduce.translation.translator import Translator
 
@@ -77,3 +77,23 @@ def test_dropout_of_subwords_is_refused(tmp_path: Path) -> None:
     options = TrainOptions("cpu", 1, start_from=tmp_path / "imported")
     with pytest.raises(ValueError, match=r"of --from are those of an imported model.*set subwords.dropout: 0"):
         run_training(from_values(values, place="a test"), tmp_path / "run", options, lambda line: None)
+
+
+def test_data_alone_fine_tunes_an_imported_model(tmp_path: Path) -> None:
+    """Shape, languages and search come from `config.json`; SentencePiece does not grow."""
+    write_opus_mt(tmp_path / "opus")
+    config = import_model(tmp_path / "opus", tmp_path / "imported", say=lambda line: None)
+    for name, lines in {"train.en": ENGLISH, "train.de": GERMAN}.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n", "utf-8")
+    (tmp_path / "domain.yaml").write_text("data: {train: {source: train.en, target: train.de}}", "utf-8")
+    changes = ["training.steps=1", "training.precision=float32"]
+    recipe = Recipe.load(tmp_path / "domain.yaml", changes, start_from=tmp_path / "imported")
+    assert (recipe.model, recipe.decoding) == (config.model, config.decoding)
+    assert recipe.data.target_language == config.target_language
+    start = TrainOptions("cpu", 1, start_from=tmp_path / "imported")
+    grown = start._replace(grow_vocabulary=5)
+    with pytest.raises(ValueError, match="--grow-vocabulary: the source subwords of --from are no BPE over bytes"):
+        run_training(recipe, tmp_path / "grown", grown, lambda line: None)
+    assert run_training(recipe, tmp_path / "run", start, lambda line: None).step == 1
+    before, after = Model.read(tmp_path / "imported"), Model.read(tmp_path / "run")
+    assert [side.as_json() for side in after[2:]] == [side.as_json() for side in before[2:]]

@@ -135,7 +135,8 @@ class StartingPoint(Spec):
 def check_fits(start: StartingPoint, recipe: Recipe) -> None:
     """Raises ValueError with the keys of `recipe` that do not fit the model with which its training begins."""
     now = recipe.as_dictionary()
-    before, after = (dict(_compared(values)) for values in (start.settings, now))
+    has_recipe = start.corpora is not None  # without one, subwords may be of a kind that no recipe describes
+    before, after = (dict(_compared(values, subwords=has_recipe)) for values in (start.settings, now))
     keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
     for key in ("data.source_language", "data.target_language"):
         if _is_same_language(before[key], after[key]) and key in keys:
@@ -159,13 +160,15 @@ def _data_of(config: Config) -> Values:
 
 
 def _subwords_of(directory: Path, config: Config) -> Values:
-    """Returns the section `subwords` of a model without a recipe."""
+    """Returns the section `subwords` of a model without a recipe, as far as a recipe can describe them.
+
+    Imported models have subwords of other kinds, and may share embeddings between two files of subwords.
+    """
     shared, separate = (directory / subwords_files(shared=shared)[0] for shared in (True, False))
-    is_shared = shared.exists()
-    source = load_vocabulary(shared if is_shared else separate)
+    source = load_vocabulary(shared if shared.exists() else separate)
     is_wordpiece = isinstance(source, Subwords) and not source.has_merges
-    smallest = MIN_SIZE + 256 * is_wordpiece
-    size = max(smallest, config.vocabulary.source)
+    size = max(MIN_SIZE + 256 * is_wordpiece, config.vocabulary.source)
+    is_shared = shared.exists() or config.model.embeddings == "shared"
     return {"kind": "wordpiece" if is_wordpiece else "bpe", "size": size, "shared": is_shared}
 
 
@@ -198,13 +201,14 @@ def _gentle_rate(training: Training, config: Config, *, has_recipe: bool) -> flo
     return float(f"{GENTLE * training.schedule.rate(max(step or 1, 1), config.model.d_model):.2g}")
 
 
-def _compared(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _compared(settings: Mapping[str, Any], *, subwords: bool) -> Iterator[tuple[str, Any]]:
     """Yields the keys of a recipe that must be those of the model, each with its value."""
-    data, subwords = settings["data"], settings["subwords"]
+    data = settings["data"]
     for key, value in _flatten(settings["model"], "model."):
         if not key.endswith(FREE):
             yield key, value
-    yield from ((f"subwords.{key}", subwords[key]) for key in ("kind", "size", "shared"))
+    if subwords:
+        yield from ((f"subwords.{key}", settings["subwords"][key]) for key in ("kind", "size", "shared"))
     yield from ((f"data.{key}", data[key]) for key in ("source_language", "target_language"))
     yield from _flatten({"linearisation": data["linearisation"]}, "data.")
 
