@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import torch
 
-from transduce.commands import VERBS
+from transduce.commands import VERBS, python_name
 from transduce.commands import main as transduce
 
 MODULES = (
@@ -32,7 +32,7 @@ MODULES += ("transduce.trainer.train", "transduce.translation.translator", "type
 def preload() -> None:
     """Imports what commands import, which forked processes then have; computation gets one thread."""
     os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1"}
-    for module in (*MODULES, *(f"transduce.commands.{verb}" for verb in VERBS)):
+    for module in (*MODULES, *(f"transduce.commands.{python_name(verb)}" for verb in VERBS)):
         importlib.import_module(module)
     torch.set_num_threads(1)  # the variable is too late where torch is loaded; threads of OpenMP do not survive a fork
 

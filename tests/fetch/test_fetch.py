@@ -34,7 +34,7 @@ def test_fetched_files_are_those_that_the_recipes_name(world, corpus, monkeypatc
     named = set()
     for recipe in NAMED[corpus]:
         data = load(recipe).data
-        named |= {path for part in (*data.train, data.validation, *data.test.values()) for path in files_of(part)}
+        named |= {path for part in (*data.train, *data.validations, *data.test.values()) for path in files_of(part)}
     assert {path.resolve() for path in named} == {(world.out / corpus / name).resolve() for name in world.texts[corpus]}
     assert [part["kept"] for part in parts.values()][1:] == [PAIRS] * (len(parts) - 1)
 

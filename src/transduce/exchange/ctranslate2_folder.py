@@ -1,12 +1,15 @@
 """The folder from which CTranslate2 translates: an exported one, or a conversion kept within a model directory."""
 
+import errno
+import hashlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from transduce import __version__
 from transduce.corpus import subwords_files
 from transduce.exchange.ctranslate2_engine import CTranslate2Translator
-from transduce.exchange.ctranslate2_format import CONFIG_COPY, WEIGHTS
+from transduce.exchange.ctranslate2_format import CONFIG_COPY, WEIGHTS, import_ctranslate2
 from transduce.exchange.export import PARITY, export
 from transduce.model_directory import fingerprint
 from transduce.model_directory.config import Config, parse_config
@@ -16,6 +19,7 @@ from transduce.text.token_vocabulary import load_vocabulary
 
 __all__ = ["ctranslate2_folder", "load_ctranslate2", "read_exported_config"]
 
+READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 CONVERSIONS = "exports"  # folder within a model directory; it may be deleted
 
 
@@ -28,7 +32,9 @@ def ctranslate2_folder(path: Path, say: Callable[[str], None]) -> Path:
     if (path / CONFIG_COPY).exists() and (path / WEIGHTS).exists():
         return path
     conversions = path / CONVERSIONS
-    converted = conversions / f"ctranslate2-{fingerprint(path)[:16]}"
+    # Of these weights, by these versions: a later one may convert otherwise.
+    origin = f"{fingerprint(path)} {__version__} {import_ctranslate2().__version__}"
+    converted = conversions / f"ctranslate2-{hashlib.sha256(origin.encode()).hexdigest()[:16]}"
     if (converted / PARITY).exists():
         return converted
     try:
@@ -37,10 +43,12 @@ def ctranslate2_folder(path: Path, say: Callable[[str], None]) -> Path:
             if not (converted / PARITY).exists():
                 say(f"converting {path} for CTranslate2, once")
                 export(path, "ctranslate2", converted, "float32", 0, lambda line: None)
-                for older in conversions.glob("ctranslate2-*"):
+                for older in (*conversions.glob("ctranslate2-*"), *conversions.glob(".ctranslate2-*")):
                     if older != converted:
                         shutil.rmtree(older, ignore_errors=True)
-    except PermissionError:
+    except OSError as error:
+        if error.errno not in READ_ONLY:
+            raise
         raise ValueError(
             f"{path} is not writable, so that the model for CTranslate2 cannot be kept there: "
             f"`transduce export {path} --to ctranslate2 --out FOLDER`, and translate with FOLDER"

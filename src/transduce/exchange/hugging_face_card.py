@@ -1,5 +1,6 @@
 """The model card of a folder for Hugging Face's hub."""
 
+import json
 from typing import TYPE_CHECKING
 
 from transduce.text.subwords import Subwords
@@ -10,17 +11,15 @@ if TYPE_CHECKING:
 __all__ = ["hugging_face_card"]
 
 CARD = """---
-language: [{languages}]
-library_name: transformers
+{languages}library_name: transformers
 pipeline_tag: translation
 tags: [translation, transduce]
-metrics: [bleu]
 # license: name the licence of this model here, for example `license: cc-by-4.0`
 ---
 
 # {title}
 
-A Transformer with {d_model} features, trained with `transduce` and exported for `transformers`. `parity.json` compares
+A Transformer with {d_model} features, {origin} `transduce` and exported for `transformers`. `parity.json` compares
 the log-probabilities and the translations of both.
 
 ```python
@@ -37,6 +36,7 @@ print(target.batch_decode(output, skip_special_tokens=True))
 
 This page is free to edit: say here what the model is for, what it was trained on, and what it must not be used for.
 """
+ORIGINS = ("trained with", "trained by another program, imported by")
 TARGETS = ("target = source", 'target = AutoTokenizer.from_pretrained(name, subfolder="target")')
 
 
@@ -45,7 +45,9 @@ def hugging_face_card(model: "Model") -> str:
     config = model.config
     languages = [code for code in (config.source_language, config.target_language) if code]
     return CARD.format(
-        languages=", ".join(languages),
+        # Quoted, because YAML reads `no`, Norwegian, as False.
+        languages=f"language: {json.dumps(languages)}\n" if languages else "",
+        origin=ORIGINS[config.weights.kind == "imported"],
         title=f"{config.source_language or 'source'} → {config.target_language or 'target'}",
         d_model=config.model.d_model,
         target=TARGETS[model.source is not model.target and isinstance(model.source, Subwords)],

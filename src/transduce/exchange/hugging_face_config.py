@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from transduce.exchange.length_power import length_power
 from transduce.exchange.transformer_weights import position_tables
 from transduce.model import FeedForward, Symbols, Tied, Transformer
 
@@ -55,12 +56,12 @@ def hugging_face_config(model: "Model") -> dict[str, Any]:
 
 
 def generation_config(model: "Model") -> dict[str, Any]:
-    """Returns the content of `generation_config.json`: the search of the model, with Hugging Face's length penalty."""
+    """Returns the content of `generation_config.json`: the search of the model, with the nearest length penalty."""
     symbols, decoding = model.config.model.symbols, model.config.decoding
     return {
         "num_beams": decoding.beam,
-        "length_penalty": decoding.length_penalty,  # there log p / length^α
-        "max_length": 512,
+        "length_penalty": length_power(decoding.length_penalty),
+        "max_length": min(512, len(position_tables(model, MAX_POSITIONS)[0])),
         "suppress_tokens": sorted({symbols.pad, symbols.begin} - {symbols.end}),
         **_symbol_ids(symbols),
     }

@@ -79,7 +79,7 @@ def write(model: "Model", folder: Path, precision: str) -> None:
         ("generation_config.json", generation_config(model)),
     ):
         (folder / name).write_text(json.dumps(values, indent=2) + "\n", "utf-8")
-    write_tokenizers(model, folder, MAX_POSITIONS)
+    write_tokenizers(model, folder, len(position_tables(model, MAX_POSITIONS)[0]))
     (folder / "README.md").write_text(hugging_face_card(model), "utf-8")
 
 

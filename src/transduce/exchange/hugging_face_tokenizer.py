@@ -22,7 +22,8 @@ def write_tokenizers(model: "Model", folder: Path, max_length: int) -> None:
     Models with SentencePiece have one `MarianTokenizer` for both sides.
     """
     if isinstance(model.source, SentencePieces) and isinstance(model.target, SentencePieces):
-        _write_marian_tokenizer(model.source, model.target, folder, max_length)
+        languages = {"source_lang": model.config.source_language, "target_lang": model.config.target_language}
+        _write_marian_tokenizer(model.source, model.target, folder, {"model_max_length": max_length, **languages})
         return
     _write_tokenizer(model, model.source, folder, max_length)
     if model.target is not model.source:
@@ -71,8 +72,10 @@ def _write_tokenizer(model: "Model", side: "TokenVocabulary", folder: Path, max_
         (folder / name).write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
-def _write_marian_tokenizer(source: SentencePieces, target: SentencePieces, folder: Path, max_length: int) -> None:
-    """Writes the SentencePiece models and the ids of their pieces, which `MarianTokenizer` reads."""
+def _write_marian_tokenizer(
+    source: SentencePieces, target: SentencePieces, folder: Path, settings: dict[str, Any]
+) -> None:
+    """Writes the SentencePiece models and the ids of their pieces, which `MarianTokenizer` reads, and `settings`."""
     separate = source.vocabulary != target.vocabulary
     for side, model_file, vocabulary_file in (
         (source, "source.spm", "vocab.json"),
@@ -85,7 +88,7 @@ def _write_marian_tokenizer(source: SentencePieces, target: SentencePieces, fold
     config = {
         "tokenizer_class": "MarianTokenizer",
         "separate_vocabs": separate,
-        "model_max_length": max_length,
+        **{key: value for key, value in settings.items() if value is not None},
         "unk_token": source.vocabulary[source.content.unknown],
         "pad_token": MARIAN_SYMBOLS[0],
         "eos_token": MARIAN_SYMBOLS[2],

@@ -6,12 +6,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from transduce.exchange.length_power import length_penalty_of_power
 from transduce.model import Transformer, Vocabulary
 from transduce.search import Decoding
 from transduce.settings import validated
 from transduce.text.token_vocabulary import TokenVocabulary
 
 __all__ = ["ForeignTensors", "ImportedModel", "build_spec", "nearest_decoding", "refuse_settings", "shared_number"]
+
+LARGEST_POWER = 100  # of a length; a larger number may be too large for a float
 
 MAX_SIZE = 2**24  # of a setting: more than any model has
 
@@ -113,11 +116,10 @@ class ForeignTensors:
 def nearest_decoding(beam: Any, exponent: Any, place: str) -> Decoding:
     """Returns the decoding nearest to one that divides the log-probability by length^exponent.
 
-    Marian, fairseq and Hugging Face divide so; this program divides by ((5 + length) / 6)^α. Both grow equally fast at
-    20 tokens where α = 1.25 · exponent. Raises ValueError with `place` for values out of range.
+    Marian, fairseq and Hugging Face divide so. Raises ValueError with `place` for values out of range.
     """
-    is_number = isinstance(exponent, int | float)
-    values = {"beam": beam, "length_penalty": round(1.25 * exponent, 4) if is_number else exponent}
+    in_range = isinstance(exponent, int | float) and 0 <= exponent <= LARGEST_POWER
+    values = {"beam": beam, "length_penalty": length_penalty_of_power(exponent) if in_range else exponent}
     return validated(Decoding, values, place=place)
 
 
@@ -154,4 +156,5 @@ def build_spec(
 def _dropout(settings: Mapping[str, Any], *names: str) -> float:
     """Returns the first dropout that the settings have; 0 where they have none."""
     values = (settings.get(name) for name in names)
-    return next((float(value) for value in values if isinstance(value, int | float) and value), 0.0)
+    # A number that is no probability stays what it is, and the spec refuses it by name.
+    return next((value for value in values if isinstance(value, int | float) and value), 0.0)

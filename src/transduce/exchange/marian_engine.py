@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.exchange.marian_format import MODEL, vocabulary_files
+from transduce.exchange.marian_format import MODEL, marian_tokens, vocabulary_files
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.texts import one_line
 
@@ -29,7 +29,7 @@ class MarianEngine:
         except ImportError:
             raise ValueError("Marian is not installed: `pip install 'transduce[marian]'`") from None
         self._source, self._target = model.source, model.target
-        self._ids = {string: token for token, string in enumerate(model.target.vocabulary)}
+        self._ids = {string: token for token, string in enumerate(marian_tokens(model, model.target))}
         self._settings: dict[str, Any] = {
             "models": str(folder / MODEL),
             "vocabs": [str(folder / name) for name in vocabulary_files(model)],

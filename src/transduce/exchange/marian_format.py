@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from transduce.corpus import subwords_files
+from transduce.exchange.length_power import length_power
 from transduce.exchange.transformer_weights import (
     Array,
     AttentionMatrices,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from transduce.model_directory import Model
     from transduce.text.token_vocabulary import TokenVocabulary
 
-__all__ = ["MAX_POSITIONS", "MODEL", "check", "open_engine", "vocabulary_files", "write"]
+__all__ = ["MAX_POSITIONS", "MODEL", "check", "marian_tokens", "open_engine", "vocabulary_files", "write"]
 
 MAX_POSITIONS = None  # Marian computes the positions of any sentence
 MODEL = "model.npz"
@@ -70,13 +71,13 @@ def write(model: "Model", folder: Path, precision: str) -> None:
     sides, files = (model.source, model.target), vocabulary_files(model)
     for name, file, side in zip(subwords_files(shared=sides[0] is sides[1]), files, sides, strict=True):
         side.save(folder / name)
-        (folder / file).write_text(_vocabulary(model, side), "utf-8")
+        (folder / file).write_text(_vocabulary(marian_tokens(model, side)), "utf-8")
     decoder = {
         "relative-paths": True,
         "models": [MODEL],
         "vocabs": list(files),
         "beam-size": model.config.decoding.beam,
-        "normalize": model.config.decoding.length_penalty,  # there log p / length^α
+        "normalize": length_power(model.config.decoding.length_penalty),
         "max-length-factor": 3,
     }
     (folder / "decoder.yml").write_text(json.dumps(decoder, indent=2) + "\n", "utf-8")
@@ -94,12 +95,17 @@ def vocabulary_files(model: "Model") -> tuple[str, str]:
     return ("vocab.yml",) * 2 if model.source is model.target else ("source.vocab.yml", "target.vocab.yml")
 
 
-def _vocabulary(model: "Model", side: "TokenVocabulary") -> str:
-    """Returns a token and its id on each line; the symbols have Marian's names."""
-    symbols = model.config.model.symbols
-    names = {symbols.pad: "<unk>", symbols.begin: "<s>", symbols.end: "</s>"}
-    tokens = (names.get(token, string) for token, string in enumerate(side.vocabulary))
-    return "".join(f"{json.dumps(string)}: {token}\n" for token, string in enumerate(tokens))
+def marian_tokens(model: "Model", side: "TokenVocabulary") -> list[str]:
+    """Returns the strings of a side by id; the symbols have Marian's names, and `<unk>` is pad where no token is it."""
+    symbols, strings = model.config.model.symbols, list(side.vocabulary)
+    strings[symbols.pad] = "<pad>" if "<unk>" in strings else "<unk>"
+    strings[symbols.begin], strings[symbols.end] = "<s>", "</s>"
+    return strings
+
+
+def _vocabulary(strings: list[str]) -> str:
+    """Returns the file of a vocabulary: a token and its id on each line."""
+    return "".join(f"{json.dumps(string)}: {token}\n" for token, string in enumerate(strings))
 
 
 def _settings(weights: TransformerWeights) -> dict[str, Any]:
