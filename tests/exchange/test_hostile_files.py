@@ -1,5 +1,6 @@
 """Hostile and damaged files: nothing of them runs, and each is refused with a message that names the file."""
 
+import argparse
 import builtins
 import copyreg
 import functools
@@ -199,6 +200,31 @@ def test_a_tensor_beyond_its_storage_is_refused(tmp_path: Path, shape: Any, stri
     archive(tmp_path / "model.pt", tensor_pickle(shape, strides, offset), {"0": BYTES})
     with pytest.raises(ValueError, match=r"reaches beyond its 6 stored numbers|described in a way that torch does not"):
         read_checkpoint(tmp_path / "model.pt", model_of)
+
+
+def test_one_storage_under_thousands_of_names_is_refused(tmp_path: Path) -> None:
+    shared = torch.zeros(10_000)
+    torch.save({"model": {f"w{number}": shared for number in range(2_000)}}, tmp_path / "model.pt")
+    with pytest.raises(ValueError, match="has tensors of more than 8 times its size"):
+        read_checkpoint(tmp_path / "model.pt", model_of)
+
+
+def test_one_state_for_thousands_of_objects_is_refused(tmp_path: Path) -> None:
+    state = {f"k{number}": number for number in range(20_000)}
+    objects = []
+    for _ in range(400):
+        objects.append(argparse.Namespace())
+        objects[-1].__dict__ = state
+    torch.save({"model": {}, "args": objects}, tmp_path / "model.pt")
+    with pytest.raises(ValueError, match=r"sets more than 5,000,000 attributes"):
+        read_checkpoint(tmp_path / "model.pt", model_of)
+
+
+@pytest.mark.parametrize("name", ["model.npz", "model.pt"])
+def test_pipes_are_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(ValueError, match="is no file"):
+        read_npz(tmp_path / name) if name.endswith("npz") else read_checkpoint(tmp_path / name, model_of)
 
 
 def test_settings_that_are_bombs_are_named_by_their_type() -> None:

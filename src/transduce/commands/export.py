@@ -45,13 +45,15 @@ def export(
     """Writes a model for another engine, and `parity.json`, a comparison of both engines on the same sentences."""
     from transduce.exchange.browser_runtime import add_runtime
     from transduce.exchange.export import FORMATS, PARITY, export
+    from transduce.runtime.signals import raise_on_signals
 
     if runtime is not None:
         if to is not ExportTarget.BROWSER:
             raise ValueError(f"--runtime is for --to browser: leave it out with --to {to.value}")
         add_runtime(runtime)
     default, *_ = FORMATS[to.value].precisions
-    parity = export(run, to.value, out, precision.value if precision else default, sentences, say)
+    with raise_on_signals():
+        parity = export(run, to.value, out, precision.value if precision else default, sentences, say)
     say(
         f"{parity.equal_texts} of {parity.sentences} greedy translations are equal; the log-probabilities of "
         f"{parity.tokens:,} tokens differ by {parity.greatest:.1e} at most and {parity.mean:.1e} in the mean; "

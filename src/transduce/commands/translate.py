@@ -16,7 +16,6 @@ from transduce.commands.options import (
     MarginOption,
     OverwriteOption,
     PrecisionName,
-    PrecisionOption,
     TagOption,
     ThreadsOption,
     ToOption,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from transduce.model_directory import Config
     from transduce.translation.line_translator import LineTranslator
     from transduce.translation.output_format import OutputFormat
+    from transduce.translation.precision import TranslationPrecision
     from transduce.translation.results import Translation
     from transduce.translation.search_method import SearchMethod
     from transduce.translation.source_request import SourceRequest
@@ -59,7 +59,12 @@ def translate(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each line.")] = False,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
-    precision: PrecisionOption = PrecisionName.FLOAT32,
+    precision: Annotated[
+        PrecisionName | None,
+        typer.Option(
+            help="Of products: int8 is fast on a CPU, bfloat16 on a GPU; float32 if not given, or that of an export."
+        ),
+    ] = None,
     engine: Annotated[
         Engine | None,
         typer.Option(help="local or ray: a file or folder in bulk, shard by shard. ctranslate2: with that engine."),
@@ -105,7 +110,7 @@ def translate(
         from transduce.bulk.job import TranslationJob
 
         refuse_options({"--overwrite": overwrite or None}, "is not for --engine")
-        job = TranslationJob.of(runs, method, output_format, precision.value, batch_tokens, device, threads)
+        job = TranslationJob.of(runs, method, output_format, _or_float32(precision), batch_tokens, device, threads)
         job = job._replace(request=request)
         translate_in_bulk(job, text, out, bulk_engine, shard_lines=shard_lines, actors=actors, prefix=prefix)
 
@@ -149,7 +154,7 @@ def _load_translator(
     request: "SourceRequest",
     device: str,
     threads: int | None,
-    precision: PrecisionName,
+    precision: PrecisionName | None,
 ) -> "LineTranslator":
     """Loads the models; raises ValueError for a search that the engine does not have."""
     from transduce.runtime.device import set_up_device
@@ -162,13 +167,18 @@ def _load_translator(
 
         check_method(method)
         chosen = str(set_up_device(device, threads))
-        exported = load_ctranslate2(runs[0], device=chosen, threads=threads, precision=precision.value)
+        exported = load_ctranslate2(runs[0], device=chosen, threads=threads, precision=precision and precision.value)
         tags = choose_tags(read_exported_config(runs[0]), exported.source, request)
         if tags.note:
             say(f"note: {tags.note}")
         return exported.with_source_tags(tags.ids, tags.target_language)
     chosen = str(set_up_device(device, threads))
-    return Translator.load(*runs, device=chosen, precision=precision.value, **request._asdict())
+    return Translator.load(*runs, device=chosen, precision=_or_float32(precision), **request._asdict())
+
+
+def _or_float32(precision: PrecisionName | None) -> "TranslationPrecision":
+    """Returns the precision that the option names; float32 without it."""
+    return (precision or PrecisionName.FLOAT32).value
 
 
 def _translate_windows(

@@ -21,6 +21,7 @@ from transduce.exchange.pickle_reader import Call, Global, Persistent, Scalar, r
 __all__ = ["part_of", "plain_values", "read_checkpoint"]
 
 MAX_PICKLE_BYTES = 2**28
+MAX_SHARING = 8  # bytes of tensors for each byte of a file, since several tensors may be one
 
 DTYPES = {
     "FloatStorage": torch.float32,
@@ -85,10 +86,19 @@ def read_checkpoint(path: Path, select: Select) -> tuple[Any, dict[str, Tensor]]
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
+    if not path.is_file():
+        raise ValueError(f"{path} is no file")  # to open a pipe would wait for its writer
     with path.open("rb") as file:
         is_zip = file.read(2) == b"PK"
         value, storages = (_read_zip if is_zip else _read_legacy)(file, path, find)
-    return value, {name: _load(tensor, storages, f"{path}: {name}") for name, tensor in find(value).items()}
+    tensors: dict[str, Tensor] = {}
+    remaining = MAX_SHARING * path.stat().st_size
+    for name, stored in find(value).items():
+        tensors[name] = _load(stored, storages, f"{path}: {name}")
+        remaining -= tensors[name].nbytes
+        if remaining < 0:
+            raise ValueError(f"{path} has tensors of more than {MAX_SHARING} times its size")
+    return value, tensors
 
 
 def part_of(value: Any, name: str) -> Any:

@@ -20,8 +20,7 @@ __all__ = ["CTranslate2Translator", "check_method"]
 
 PAIRS_AT_ONCE = 64  # scored in one batch
 
-COMPUTE_TYPES = {"float32": "default", "bfloat16": "bfloat16", "int8": "int8"}
-"""CTranslate2's names of our precisions; its default is the precision of the exported weights."""
+AS_EXPORTED = "default"  # CTranslate2's name for the precision of the exported weights
 
 
 class CTranslate2Translator(LineTranslator):
@@ -35,11 +34,12 @@ class CTranslate2Translator(LineTranslator):
         *,
         device: str = "cpu",
         threads: int | None = None,
-        precision: str = "float32",
+        precision: str | None = None,
     ) -> None:
         """Loads the model in `folder`, whose settings are `config`, and whose subwords are `sides`.
 
-        `device` is cpu, cuda or cuda:1. Raises ValueError where CTranslate2 cannot load the model on it.
+        `device` is cpu, cuda or cuda:1. `precision` is that of the weights if not given. Raises ValueError where
+        CTranslate2 cannot load the model on the device.
         """
         vocabulary = Vocabulary(source=sides[0].size, target=sides[1].size)
         # The settings of the model bound the lengths of lines; CTranslate2 has the weights.
@@ -52,11 +52,11 @@ class CTranslate2Translator(LineTranslator):
                 str(folder),
                 device=kind,
                 device_index=int(index or 0),
-                compute_type=COMPUTE_TYPES[precision],
+                compute_type=precision or AS_EXPORTED,
                 intra_threads=threads or 0,
             )
         except (RuntimeError, ValueError) as error:
-            raise ValueError(f"CTranslate2 cannot load {folder} in {precision} on {device}: {error}") from None
+            raise ValueError(f"CTranslate2 cannot load {folder} on {device}: {error}") from None
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
         """Returns the log-probability of each token of each target, end symbol included."""

@@ -62,7 +62,7 @@ def read_exported_config(folder: Path) -> Config:
 
 
 def load_ctranslate2(
-    folder: Path, *, device: str = "cpu", threads: int | None = None, precision: str = "float32"
+    folder: Path, *, device: str = "cpu", threads: int | None = None, precision: str | None = None
 ) -> CTranslate2Translator:
     """Loads the exported model in `folder`; arguments and errors as those of `CTranslate2Translator`."""
     config = read_exported_config(folder)

@@ -10,9 +10,13 @@ from typing import Any, NamedTuple
 
 from transduce import __version__
 from transduce.exchange.parity import Parity, ParityError, compare, odd_sentences
-from transduce.model_directory import Model, fingerprint
+from transduce.model_directory import RECIPE, Model, fingerprint
+from transduce.recipe import read_resolved_recipe
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
-from transduce.trainer.validation import named_test_set, read_parallel_text
+from transduce.storage.locks import exclusive_lock
+from transduce.text.token_vocabulary import tags_of
+from transduce.trainer.validation import read_parallel_text
+from transduce.translation.source_request import SourceRequest, choose_tags
 from transduce.translation.translator import Translator
 
 __all__ = ["FORMATS", "PARITY", "export"]
@@ -45,49 +49,80 @@ FORMATS = {
 def export(run: Path, target: str, out: Path, precision: str, sentences: int, say: Callable[[str], None]) -> Parity:
     """Writes the model in `run` into the new folder `out` for the engine `target`, and compares both engines.
 
-    The comparison is on `sentences` sentences of the validation corpus, where the recipe names one, and on odd lines.
-    Raises ValueError where the engine cannot represent the model or the precision, and where `out` is not empty.
-    Raises ParityError, and leaves nothing, where the engines differ by more than the tolerance.
+    The comparison is on `sentences` sentences of the validation corpora, where the recipe names them, and on odd lines.
+    Raises ValueError where the engine cannot represent the model or the precision, where `out` is not empty, and where
+    another process exports to it. Raises ParityError, and leaves nothing, where the engines differ by more than the
+    tolerance.
     """
     if precision not in FORMATS[target].precisions:
         raise ValueError(f"--precision {precision}: an export to {target} has {', '.join(FORMATS[target].precisions)}")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"{out} is not empty: choose another folder for --out")
+    out = out.resolve()
+    _check_empty(out)
     model, module = Model.read(run), import_module(f"transduce.exchange.{FORMATS[target].module}")
     module.check(model)
-    staging = out.resolve().with_name(f".{out.resolve().name}.exporting")
-    shutil.rmtree(staging, ignore_errors=True)
-    try:
-        staging.mkdir(parents=True)
-        say(f"writing {target} in {precision}")
-        module.write(model, staging, precision)
-        say("comparing both engines")
-        parity = _compare(run, model, module, staging, sentences)
-        if (fault := parity.fault(precision)) is not None:
-            raise ParityError(f"the exported model does not compute what {run} computes: {fault}; nothing was written")
-        _write_parity(run, staging, target, precision, parity)
-        if out.exists():
-            out.rmdir()
-        staging.rename(out)
-        flush_to_disk(out.parent)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+    staging = out.with_name(f".{out.name}.exporting")
+    with exclusive_lock(staging, "export"):
+        try:
+            for path in staging.iterdir():  # of an export that was killed
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            say(f"writing {target} in {precision}")
+            module.write(model, staging, precision)
+            parity = _compare(run, model, module, staging, sentences, say)
+            if (fault := parity.fault(precision)) is not None:
+                raise ParityError(
+                    f"the exported model does not compute what {run} computes: {fault}; nothing was written"
+                )
+            _write_parity(run, staging, target, precision, parity)
+            _publish(staging, out)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
     return parity
 
 
-def _compare(run: Path, model: Model, module: Any, folder: Path, sentences: int) -> Parity:
-    """Compares the engine of the exported folder with the model on sample sentences."""
-    translator = Translator([model.module], model.source, model.target, model.config.decoding)
-    lines = [*odd_sentences(translator), *_validation_sentences(run, sentences)]
-    return compare(translator, module.open_engine(folder, model), lines, module.MAX_POSITIONS)
+def _check_empty(out: Path) -> None:
+    """Raises ValueError where `out` is something else than a new or an empty folder."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"{out} is not empty: choose another folder for --out")
+
+
+def _publish(staging: Path, out: Path) -> None:
+    """Renames the written folder to `out`, once its files have reached the disk."""
+    for path in (*staging.rglob("*"), staging):
+        flush_to_disk(path)
+    _check_empty(out)
+    if out.exists():
+        out.rmdir()
+    staging.rename(out)
+    flush_to_disk(out.parent)
+
+
+def _compare(run: Path, model: Model, module: Any, folder: Path, sentences: int, say: Callable[[str], None]) -> Parity:
+    """Compares the engine of the exported folder with the model on sample sentences.
+
+    A model of several directions or tags is compared in the first one that its settings name.
+    """
+    translator: Translator = Translator([model.module], model.source, model.target, model.config.decoding)
+    engine = module.open_engine(folder, model)
+    if tags_of(model.source):
+        request = SourceRequest(tag=next(iter(model.config.tags), None))
+        if model.config.directions:
+            direction = model.config.directions[0]
+            request = request._replace(to=direction.target, source_language=direction.source)
+        tags = choose_tags(model.config, model.source, request).ids
+        translator, engine = translator.with_source_tags(tags), engine.with_source_tags(tags)
+    samples = _validation_sentences(run, sentences)
+    say(f"comparing both engines on {len(samples)} sentences of the validation corpora, and on odd lines")
+    return compare(translator, engine, [*odd_sentences(translator), *samples], module.MAX_POSITIONS)
 
 
 def _validation_sentences(run: Path, sentences: int) -> list[str]:
-    """Returns sources of the validation corpus of `run`; none where its recipe names none, or its files are gone."""
+    """Returns sources of the validation corpora of `run`; none where its recipe names none, or their files are gone."""
     try:
-        return list(read_parallel_text(named_test_set(run, "validation")).source[:sentences])
+        data = read_resolved_recipe(run / RECIPE).data
+        corpora = [read_parallel_text(corpus).source for corpus in data.validations]
     except (ValueError, OSError):
         return []
+    return [line for corpus in corpora for line in corpus[: -(-sentences // len(corpora))]][:sentences]
 
 
 def _write_parity(run: Path, folder: Path, target: str, precision: str, parity: Parity) -> None:

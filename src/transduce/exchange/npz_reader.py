@@ -16,6 +16,8 @@ DTYPES = ("float32", "float16", "int8", "uint8")
 
 def read_npz(path: Path) -> dict[str, NDArray[np.generic]]:
     """Returns the arrays by name; raises ValueError for compressed, damaged or other files."""
+    if not path.is_file():
+        raise ValueError(f"{path} is no file")  # to open a pipe would wait for its writer
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()

@@ -72,6 +72,7 @@ class _Machine:
         self._is_known = is_known
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
+        self._copied = 0  # attributes, into the states of objects
 
     def run(self, opcodes: Iterator[tuple[Any, Any, int | None]]) -> Any:
         """Interprets opcodes up to STOP and returns the value on the stack."""
@@ -155,7 +156,7 @@ class _Machine:
         if str(function) in ("collections.OrderedDict", "collections.defaultdict", "builtins.dict", "__builtin__.dict"):
             self.push(_dictionary(arguments))
         elif str(function) in ("builtins.set", "__builtin__.set", "builtins.frozenset"):
-            self.push(list(*arguments))
+            self.push(arguments[0] if arguments and isinstance(arguments[0], list) else [])
         else:
             self.push(Call(function, arguments, {}))
 
@@ -163,6 +164,9 @@ class _Machine:
         """Gives the record of a call its state; the state of a container is dropped."""
         target, state = self.pop_many(2)
         if isinstance(target, Call) and isinstance(state, dict):
+            self._copied += len(state)
+            if self._copied > MAX_OPCODES:  # one large state for many objects
+                raise ValueError(f"its pickle sets more than {MAX_OPCODES:,} attributes")
             target.state.update(state)
         elif not isinstance(target, Call | dict):
             raise ValueError("its pickle sets the state of something that is no object")
