@@ -148,16 +148,16 @@ def _sizes(settings: Mapping[str, Any], place: str) -> dict[str, int]:
 def _languages(
     directory: Path, settings: Mapping[str, Any], languages: tuple[str | None, str | None]
 ) -> tuple[str, str]:
-    """Returns the languages, given or of the settings, for which there are dictionaries."""
+    """Returns the languages that the options name, or else the settings; both need a dictionary."""
     source, target = (
-        given or settings.get(name) for given, name in zip(languages, ("source_lang", "target_lang"), strict=True)
+        option or settings.get(name) for option, name in zip(languages, ("source_lang", "target_lang"), strict=True)
     )
-    found = sorted(path.name.removeprefix("dict.").removesuffix(".txt") for path in directory.glob("dict.*.txt"))
+    dictionaries = sorted(path.name.removeprefix("dict.").removesuffix(".txt") for path in directory.glob("dict.*.txt"))
     for language, option in ((source, "--source-language"), (target, "--target-language")):
-        if language not in found:
+        if language not in dictionaries:
             raise ValueError(
-                f"{directory} has dictionaries for {', '.join(found)}, and the language is {language!r}: name it with "
-                f"`{option}`"
+                f"{directory} has dictionaries for {', '.join(dictionaries)}, and the language is {language!r}: "
+                f"name it with `{option}`"
             )
     return str(source), str(target)
 
@@ -223,9 +223,9 @@ def _learned_positions(tensors: ForeignTensors, d_model: int) -> dict[str, Tenso
     """Returns the tables of learned positions without the rows of pad and before, as many rows as both sides have."""
     names = {"source": "encoder.embed_positions.weight", "target": "decoder.embed_positions.weight"}
     rows = {side: tensors.shape(name)[0] for side, name in names.items()}
-    longest = min(rows.values())
+    count = min(rows.values())
     return {
-        f"{side}_embedding.positions.weight": tensors.take(name, rows[side], d_model)[FIRST_POSITION:longest].clone()
+        f"{side}_embedding.positions.weight": tensors.take(name, rows[side], d_model)[FIRST_POSITION:count].clone()
         for side, name in names.items()
     }
 

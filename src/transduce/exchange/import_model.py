@@ -68,9 +68,9 @@ def _check_weights(imported: ImportedModel, directory: Path) -> None:
     """Raises ValueError where the weights are not those of the spec."""
     built = build_without_weights(imported.model, imported.vocabulary)
     expected = {name: tuple(parameter.shape) for name, parameter in built.named_parameters()}
-    found = {name: tuple(tensor.shape) for name, tensor in imported.weights.items()}
-    if expected != found:
-        names = sorted(name for name in {**expected, **found} if expected.get(name) != found.get(name))
+    shapes = {name: tuple(tensor.shape) for name, tensor in imported.weights.items()}
+    if expected != shapes:
+        names = sorted(name for name in {**expected, **shapes} if expected.get(name) != shapes.get(name))
         raise ValueError(f"{directory}: the weights do not fit the settings: {', '.join(names[:5])}")
 
 

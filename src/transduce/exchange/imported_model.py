@@ -79,9 +79,9 @@ class ForeignTensors:
         tensor = self._existing(name)
         del self._tensors[name]
         if tuple(tensor.shape) != shape or not tensor.is_floating_point():
-            found = f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
+            actual = f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
             raise ValueError(
-                f"{self._place}: {name} is {found}, and the settings ask for {shape} floating-point numbers"
+                f"{self._place}: {name} is {actual}, and the settings ask for {shape} floating-point numbers"
             )
         if not tensor.isfinite().all():
             raise ValueError(f"{self._place}: {name} has numbers that are infinite or NaN")

@@ -15,8 +15,8 @@ def vocabulary_files(directory: Path, named: Any) -> tuple[Path, Path]:
     """Returns the vocabularies of source and target: those that decoder.yml names, or the only one of the folder."""
     names = [Path(str(name)).name for name in named] if isinstance(named, list) else []
     if not names:
-        found = sorted(directory.glob("*vocab*.yml")) or sorted(directory.glob("*.spm"))
-        names = [path.name for path in found] * 2
+        vocabularies = sorted(directory.glob("*vocab*.yml")) or sorted(directory.glob("*.spm"))
+        names = [path.name for path in vocabularies] * 2
     if len(names) != 2:
         raise ValueError(
             f"{directory} does not tell the vocabularies of source and target: write decoder.yml with "

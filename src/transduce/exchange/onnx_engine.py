@@ -85,10 +85,10 @@ class OnnxEngine:
         mask = (source != self._pad).astype(np.int64)
         (encoded,) = self._encoder.run(None, {"input_ids": source, "attention_mask": mask})
         state = {"encoder_hidden_states": encoded, "encoder_attention_mask": mask}
-        for given in self._decoder.get_inputs():
-            if given.name.startswith("past_key_values."):
-                _, heads, _, width = (size if isinstance(size, int) else 1 for size in given.shape)
-                state[given.name] = np.zeros((len(source), heads, 0, width), np.float32)
+        for cache in self._decoder.get_inputs():
+            if cache.name.startswith("past_key_values."):
+                _, heads, _, width = (size if isinstance(size, int) else 1 for size in cache.shape)
+                state[cache.name] = np.zeros((len(source), heads, 0, width), np.float32)
         return state
 
     def _decode(

@@ -195,9 +195,9 @@ def _positions(tensors: ForeignTensors, d_model: int) -> tuple[dict[str, Any], d
     for layout in ("paper-halves", "halves"):
         if all(torch.allclose(table, sinusoids(len(table), d_model, layout), atol=1e-4) for table in tables.values()):
             return {"kind": "sinusoidal", "layout": layout}, {}
-    longest = min(map(len, tables.values()))
-    weights = {f"{side}_embedding.positions.weight": table[:longest].clone() for side, table in tables.items()}
-    return {"kind": "learned", "max_positions": longest}, weights
+    max_positions = min(map(len, tables.values()))
+    weights = {f"{side}_embedding.positions.weight": table[:max_positions].clone() for side, table in tables.items()}
+    return {"kind": "learned", "max_positions": max_positions}, weights
 
 
 def _decoding(directory: Path, settings: Mapping[str, Any]) -> Decoding:
