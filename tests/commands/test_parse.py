@@ -227,7 +227,7 @@ def test_a_training_begins_with_a_parser_of_the_same_kind(parser, treebank, tmp_
     start = ["--from", parser, *short, "--out", tmp_path / "next"]
     refused = run("train", "trees.yaml", *start, "--set", "data.linearisation={kind: top_down}")
     assert refused.exit_code == 2
-    assert "`data.linearisation.kind` is in_order in it and top_down in the recipe" in refused.stderr
+    assert "`data.linearisation.kind` is in_order in the model and top_down in the recipe" in refused.stderr
     (treebank / "other.trees").write_text("(FRAG (NN owl))\n(S (NP (NN owl)) (VP (VBD saw)))\n")
     trained = run("train", "trees.yaml", *start, "--set", "data.train={trees: other.trees}")
     assert trained.exit_code == 0, trained.output

@@ -181,15 +181,28 @@ INTO_DUTCH = ("a", {"target_language": "nl"})
         ("from en to en", [BOTH], {"target_language": "en"}),
         ("`temperature` mixes several directions", ["a"], {"temperature": 2.0}),
         ("no training corpus has the target language en", ["a", INTO_DUTCH], {"validation": ["c"]}),
-        ("`tag: news`; tags of the training: syn", [("a", {"tag": "syn"})], {"test": {"t": ("a", {"tag": "news"})}}),
-        ("`tag: null`; tags of the training: x", [("a", {"tag": "x"})], {"validation": ["a"]}),
+        (
+            "`tag: news`, and the model learns the tags syn: give",
+            [("a", {"tag": "syn"})],
+            {"test": {"t": ("a", {"tag": "news"})}},
+        ),
+        (
+            "`data.validation` .a.en. has `tag: null`, and the model learns the tags x: give",
+            [("a", {"tag": "x"})],
+            {"validation": ["a"]},
+        ),
+        (
+            "`data.test.t` .a.de. translates de-en, and the model learns en-de alone",
+            ["a"],
+            {"test": {"t": ("a", {"direction": "backward"})}},
+        ),
         ("two test sets have the name `t-en-de`", ["a"], {"test": {"t-en-de": "b", "t": BOTH}}),
         ('`train.0.tag` is "two words"', [("a", {"tag": "two words"})], {}),
     ],
 )
 def test_what_a_model_could_not_be_told_is_refused(data_of, message, train, keys):
     with pytest.raises(ValueError, match=message):
-        data_of(train, **keys)
+        data_of(train, **keys).check_tests()
 
 
 def test_test_sets_of_both_directions_have_the_languages_in_their_names(data_of):

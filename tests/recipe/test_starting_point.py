@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from transduce.model_directory import Model, weights_of, write_model
+from transduce.model_directory import Config, Model, weights_of, write_model
 from transduce.recipe import Recipe, load
 from transduce.recipe.fine_tuning import StartingPoint, check_fits
+from transduce.settings import validated
 
 GOLDEN = Path(__file__).parents[1] / "storage" / "golden-0.1.0"
 DATA = "data:\n  train: {source: new.en, target: new.de}\n"  # files that do not exist
@@ -112,12 +113,12 @@ def test_a_model_of_version_0_1_is_enough(tuned):
 @pytest.mark.parametrize(
     ("key", "written", "fault"),
     [
-        ("model", "{d_model: 20}", "`model.d_model` is 24 in it and 20 in the recipe"),
-        ("model", "{preset: base}", "`model.encoder_layers` is 2 in it and 6 in the recipe"),
-        ("model", "{positions: {layout: halves}}", "`model.positions.layout` is interleaved in it and halves"),
-        ("model", "{norm: pre}", "`model.norm` is post in it and pre in the recipe"),
-        ("subwords", "{size: 400}", "`subwords.size` is 320 in it and 400 in the recipe"),
-        ("subwords", "{kind: wordpiece, size: 600}", "`subwords.kind` is bpe in it and wordpiece in the recipe"),
+        ("model", "{d_model: 20}", "`model.d_model` is 24 in the model and 20 in the recipe"),
+        ("model", "{preset: base}", "`model.encoder_layers` is 2 in the model and 6 in the recipe"),
+        ("model", "{positions: {layout: halves}}", "`model.positions.layout` is interleaved in the model and halves"),
+        ("model", "{norm: pre}", "`model.norm` is post in the model and pre in the recipe"),
+        ("subwords", "{size: 400}", "`subwords.size` is 320 in the model and 400 in the recipe"),
+        ("subwords", "{kind: wordpiece, size: 600}", "`subwords.kind` is bpe in the model and wordpiece in the recipe"),
     ],
 )
 def test_what_does_not_fit_is_named_by_its_key(tuned, trained, key, written, fault):
@@ -130,7 +131,9 @@ def test_what_does_not_fit_is_named_by_its_key(tuned, trained, key, written, fau
 def test_other_languages_do_not_fit_and_other_regions_do(tuned, trained):
     start = StartingPoint.of(trained)
     check_fits(start, tuned(DATA + "  source_language: en-GB\n"))
-    with pytest.raises(ValueError, match=r"`data.target_language` is de in it and fr in the recipe\. Leave these"):
+    with pytest.raises(
+        ValueError, match=r"`data.target_language` is de in the model and fr in the recipe\. Leave these"
+    ):
         check_fits(start, tuned(DATA + "  target_language: fr\n"))
 
 
@@ -183,3 +186,109 @@ def test_python_loads_a_recipe_over_a_model(trained, tmp_path):
     (tmp_path / "domain.yaml").write_text(DATA)
     recipe = Recipe.load(tmp_path / "domain.yaml", ["training.epochs=4"], start_from=trained)
     assert (recipe.model.d_model, recipe.training.epochs) == (24, 4)
+
+
+@pytest.fixture
+def variant(trained, tmp_path):
+    """Returns a copy of the model with other settings in `config.json` and other data in `recipe.yaml`."""
+
+    def made(data, **config):
+        model, run = Model.read(trained), tmp_path / "variant"
+        changed = validated(Config, model.config.as_dictionary() | config, place="variant")
+        write_model(run, changed, weights_of(model.module), (model.source, model.target), {})
+        recipe = json.loads((trained / "recipe.yaml").read_text())
+        recipe["data"], recipe["training"]["patience"] = data, None
+        rewrite(run, recipe)
+        return run
+
+    return made
+
+
+OLD, SPARE = {"source": "/old.en", "target": "/old.de"}, {"source": "/spare.en", "target": "/spare.de"}
+NO_LANGUAGES = {"source_language": None, "target_language": None}
+
+
+def directed(*names):
+    directions = [dict(zip(("source", "target"), name.split("-"), strict=True)) | {"pairs": 2} for name in names]
+    return {**NO_LANGUAGES, "directions": directions}
+
+
+@pytest.fixture
+def several(variant):
+    """A model of both directions between English and German."""
+    data = {"train": [{**OLD, "direction": "both"}], "test": {"spare": {**SPARE, "direction": "both"}}}
+    languages = {"source_language": "en", "target_language": "de"}
+    return variant(languages | data | {"temperature": 5.0}, **directed("en-de", "de-en"))
+
+
+def test_old_corpora_and_test_sets_keep_their_languages(tuned, several):
+    swapped = "data:\n  train: {source: new.de, target: new.en}\n  source_language: de\n  target_language: en\n"
+    data = tuned(swapped + "  keep_old: 0.5\n", directory=several).data
+    assert [str(data.direction_of(corpus)) for corpus in data.train] == ["de-en", "en-de", "de-en"]
+    assert [str(data.direction_of(corpus)) for corpus in data.test.values()] == ["en-de", "de-en"]
+    assert data.temperature == 5.0
+    assert tuned(swapped + "  keep_old: 0.5\n  temperature: null\n", directory=several).data.temperature is None
+    assert tuned(swapped, directory=several).data.temperature is None
+
+
+def test_several_directions_have_the_languages_of_the_recipe_or_must_be_named(tuned, several):
+    recipe = tuned(directory=several)
+    assert [str(one) for one in recipe.data.directions] == ["en-de"]
+    check_fits(StartingPoint.of(several), recipe)
+    (several / "recipe.yaml").unlink()
+    with pytest.raises(ValueError, match=r"has several directions, en-de, de-en: name `data.source_language` and"):
+        tuned(directory=several)
+    with pytest.raises(ValueError, match="has several directions"):
+        tuned(DATA + "  source_language: de\n", directory=several)
+
+
+def test_inherited_test_sets_of_the_models_own_tags_and_languages_fit(tuned, variant):
+    base = {"source_language": "en", "target_language": "de", "train": [{**OLD, "tag": "wsj"}]}
+    tagged = variant(base | {"test": {"spare": {**SPARE, "tag": "wsj"}}}, tags=["wsj"])
+    assert tuned(directory=tagged).data.test["spare"].tag == "wsj"
+    validation = "  validation: {source: v.en, target: v.de, tag: wsj}\n"
+    assert tuned(DATA + validation, directory=tagged).data.validation.tag == "wsj"
+    with pytest.raises(ValueError, match=r"`data.validation` \(v.en\) has `tag: news`, and the model learns the tags "):
+        tuned(DATA + validation.replace("wsj", "news"), directory=tagged)
+
+
+def test_inherited_test_sets_of_another_direction_fit(tuned, variant):
+    french = {**SPARE, "source_language": "en", "target_language": "fr"}
+    languages = {"source_language": "en", "target_language": "de"}
+    data = {**languages, "train": [{**OLD, "direction": "both"}, french], "test": {"french": french}}
+    base = variant(data, **directed("en-de", "de-en", "en-fr"))
+    data = tuned("data:\n  train: {source: new.en, target: new.de, direction: both}\n", directory=base).data
+    assert str(data.direction_of(data.test["french"])) == "en-fr"
+
+
+def test_a_test_set_of_both_directions_is_inherited_once(tuned, several):
+    same = f"  test: {{spare: {{source: {SPARE['source']}, target: {SPARE['target']}, direction: both}}}}\n"
+    assert list(tuned(DATA + same, directory=several).data.test) == ["spare-en-de", "spare-de-en"]
+    other = same.replace("/spare.en", "/other.en")
+    names = ["old-spare-en-de", "old-spare-de-en", "spare-en-de", "spare-de-en"]
+    assert list(tuned(DATA + other, directory=several).data.test) == names
+
+
+@pytest.mark.parametrize("change", ["data.test=null", "data.test={}"])
+def test_a_recipe_without_test_sets_inherits_none(tuned, change):
+    assert tuned(DATA, change).data.test == {}
+
+
+def test_a_direction_that_the_model_does_not_have_is_refused(tuned, trained):
+    backward = "data:\n  train: {source: new.en, target: new.de, direction: backward}\n"
+    with pytest.raises(ValueError, match=r"`data.train` translates de-en, and the model en-de alone"):
+        tuned(backward)
+    validation = DATA + "  validation: {source: v.en, target: v.de, direction: backward}\n"
+    with pytest.raises(ValueError, match=r"`data.validation` \(v.de\) translates de-en, and the model learns en-de"):
+        tuned(validation)
+
+
+def test_a_model_trained_backward_gets_the_same_direction(tuned, variant):
+    languages = {"source_language": "en", "target_language": "de"}
+    base = {**languages, "train": [{**OLD, "direction": "backward"}], "test": {}}
+    run = variant(base, source_language="de", target_language="en")
+    own = "data:\n  train: {source: new.en, target: new.de, direction: backward}\n  keep_old: 0.5\n"
+    recipe = tuned(own + "  source_language: en\n  target_language: de\n", directory=run)
+    assert [str(one) for one in recipe.data.directions] == ["de-en"]
+    recipe = tuned(DATA + "  keep_old: 0.5\n", directory=run)  # the source is German, as the model has it
+    assert [str(one) for one in recipe.data.directions] == ["de-en"]

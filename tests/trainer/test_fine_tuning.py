@@ -128,9 +128,9 @@ def test_a_test_set_that_is_gone_is_a_note(trained, domain, tmp_path):
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ("model.d_model=20", "`model.d_model` is 24 in it and 20 in the recipe"),
-        ("subwords.size=400", "`subwords.size` is 320 in it and 400 in the recipe"),
-        ("data.target_language=fr", "`data.target_language` is de in it and fr in the recipe"),
+        ("model.d_model=20", "`model.d_model` is 24 in the model and 20 in the recipe"),
+        ("subwords.size=400", "`subwords.size` is 320 in the model and 400 in the recipe"),
+        ("data.target_language=fr", "`data.target_language` is de in the model and fr in the recipe"),
         ("data.train={trees: nowhere}", "`data.train` has trees, and the model of --from translates"),
     ],
 )

@@ -383,7 +383,7 @@ def test_a_training_begins_with_the_weights_of_another_model(recipe, trained, tm
     )
     begun, base = weights_after(tmp_path, 1), load_file(trained / "model.safetensors")
     assert all(torch.allclose(begun[name], base[name], atol=1e-12) for name in base)
-    difference = r"--from: that model does not fit the recipe: `model.d_model` is 24 in it and 20 in the recipe"
+    difference = r"--from: that model does not fit the recipe: `model.d_model` is 24 in the model and 20 in the recipe"
     with pytest.raises(ValueError, match=difference):
         run_training(recipe("model.d_model=20"), tmp_path / "wide", TrainOptions(start_from=trained), silent)
 

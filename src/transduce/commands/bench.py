@@ -112,6 +112,7 @@ def _recipe(
     """Returns the recipe to train, of a run or a preset, and its name; `data` replaces its training corpus."""
     from transduce.model_directory import RECIPE, Model
     from transduce.recipe import from_values, read_resolved_recipe
+    from transduce.settings import merged
 
     source, comma, target = (data or "").partition(",")
     if data and not comma:
@@ -119,7 +120,10 @@ def _recipe(
     if run is not None:
         refuse_options({"--preset": preset}, "is another model than that of the run")
         Model.read_config(run)  # raises ValueError where `run` is no model directory
-        values: dict[str, Any] = read_resolved_recipe(run / RECIPE).as_dictionary()
+        # No test set is read, and those of a fine-tuned run may have tags that its training corpora lack.
+        unused = {"data": {"validation": None}, "training": {"patience": None}}
+        values: dict[str, Any] = merged(read_resolved_recipe(run / RECIPE).as_dictionary(), unused)
+        values["data"].pop("test")
     else:
         values = {"data": {"train": _default_corpus()}, "model": {"preset": preset or "tiny"}}
         if device.type == "cuda":  # a GPU holds a whole step, and idles between small micro-batches

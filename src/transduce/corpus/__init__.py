@@ -2,7 +2,7 @@
 
 from transduce.corpus.checks import Fault, Report, name_of
 from transduce.corpus.data import DataSpec
-from transduce.corpus.directions import Direction, ParallelCorpus
+from transduce.corpus.directions import Direction, ParallelCorpus, is_same_language
 from transduce.corpus.entries import (
     PATHS,
     CorpusSpec,
@@ -18,7 +18,7 @@ from transduce.corpus.entries import (
 )
 from transduce.corpus.fingerprint import check_files
 from transduce.corpus.growth import VocabularyGrowth
-from transduce.corpus.learning import tag_ids
+from transduce.corpus.learning import check_tags, tag_ids
 from transduce.corpus.micro_batch import MicroBatch, PlannedStep, Position
 from transduce.corpus.mixture import pairs_of_directions
 from transduce.corpus.planner import Planner, micro_batches_per_step
@@ -53,8 +53,10 @@ __all__ = [
     "Tsv",
     "VocabularyGrowth",
     "check_files",
+    "check_tags",
     "files_of",
     "is_folder",
+    "is_same_language",
     "micro_batches_per_step",
     "name_of",
     "open_store",

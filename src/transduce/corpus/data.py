@@ -1,10 +1,12 @@
 """The `data` section of a recipe."""
 
 import re
+from collections.abc import Collection
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
+from transduce.corpus.checks import name_of
 from transduce.corpus.directions import Direction, ParallelCorpus
 from transduce.corpus.entries import (
     CorpusSpec,
@@ -128,20 +130,39 @@ class DataSpec(GrownSpec):
 
     @model_validator(mode="after")
     def _check_directions(self) -> Self:
-        """Raises ValueError where a model of several directions, or of several tags, could not be told which it is."""
+        """Raises ValueError where a model of several directions could not be told which it is."""
         if len(self.directions) == 1 and self.temperature is not None:
             raise ValueError("`temperature` mixes several directions, and all training corpora have one: leave it out")
-        targets, tags = {direction.target for direction in self.directions}, {corpus.tag for corpus in self.train}
-        for corpus in (*self.train, *self.validations, *self.test.values()):
-            direction = self.direction_of(corpus)
-            if len(self.directions) > 1:
-                _check_named(direction)
-                if direction.target not in targets:
-                    raise ValueError(f"validation and test: no training corpus has the target language {direction[1]}")
-            if corpus.tag not in tags:
-                shown = ", ".join(sorted(map(str, tags - {None}))) or "none"
-                raise ValueError(f"validation and test: `tag: {corpus.tag or 'null'}`; tags of the training: {shown}")
+        if len(self.directions) > 1:
+            for corpus in (*self.train, *self.validations, *self.test.values()):
+                _check_named(self.direction_of(corpus))
         return self
+
+    def check_tests(self, directions: Collection[Direction] = (), tags: Collection[str | None] = ()) -> None:
+        """Raises ValueError where the model does not learn the direction or the tag of a validation or test corpus.
+
+        `directions`, where there are several, and `tags` are those of the model with which the training begins.
+        """
+        learnt, learnt_tags = {*self.directions, *directions}, {*(corpus.tag for corpus in self.train), *tags}
+        named = [("validation", corpus) for corpus in self.validations]
+        for place, corpus in (*named, *((f"test.{name}", corpus) for name, corpus in self.test.items())):
+            fault, direction = f"`data.{place}` ({name_of(corpus)})", self.direction_of(corpus)
+            if len(self.directions) == 1 and not directions:
+                if not direction.is_same(self.directions[0]):
+                    raise ValueError(
+                        f"{fault} translates {direction}, and the model learns {self.directions[0]} alone: exchange "
+                        "the sides of the corpus with `direction`, or leave it out"
+                    )
+            elif direction.target not in {one.target for one in learnt}:
+                raise ValueError(
+                    f"{fault}: no training corpus has the target language {direction.target}: add one, or leave it out"
+                )
+            if corpus.tag not in learnt_tags:
+                shown = ", ".join(sorted(tag or "null" for tag in learnt_tags))
+                raise ValueError(
+                    f"{fault} has `tag: {corpus.tag or 'null'}`, and the model learns the tags {shown}: give the "
+                    "corpus one of these tags, or a training corpus its tag"
+                )
 
     @property
     def validations(self) -> tuple[CorpusSpec, ...]:

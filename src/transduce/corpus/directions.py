@@ -1,5 +1,6 @@
 """Directions: the languages between which corpora translate, and the tags that tell a model about its source."""
 
+import re
 from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import Field
@@ -7,7 +8,7 @@ from pydantic import Field
 from transduce.settings import GrownSpec
 from transduce.text.source_tags import NAME
 
-__all__ = ["Direction", "ParallelCorpus", "TaggedCorpus"]
+__all__ = ["Direction", "ParallelCorpus", "TaggedCorpus", "is_same_language"]
 
 
 class Direction(NamedTuple):
@@ -18,6 +19,16 @@ class Direction(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.source}-{self.target}"
+
+    def is_same(self, other: "Direction") -> bool:
+        """Returns whether both directions have the same languages, whatever the region; a missing code fits any."""
+        return all(is_same_language(*codes) for codes in zip(self, other, strict=True))
+
+
+def is_same_language(one: str | None, other: str | None) -> bool:
+    """Returns whether two codes are of one language, whatever the region; a missing code is of any language."""
+    codes = [re.split("[-_]", code)[0].lower() for code in (one, other) if code is not None]
+    return len(set(codes)) < 2
 
 
 class TaggedCorpus(GrownSpec):

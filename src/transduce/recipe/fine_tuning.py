@@ -7,15 +7,15 @@ the paper's base size after 100,000 steps that is 1.4e-5, about the 2e-5 that Hu
 models. A few passes over the data and early stopping are usual (Luong and Manning 2015; Miceli Barone et al. 2017).
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import Field
 
-from transduce.corpus import CorpusSpec, subwords_files
-from transduce.model_directory import RECIPE, Config, Model
+from transduce.corpus import CorpusSpec, DataSpec, Direction, is_same_language, subwords_files
+from transduce.model_directory import RECIPE, Config, Model, TrainedDirection
+from transduce.recipe.inherited_corpora import inherited_tests, without_languages_of
 from transduce.recipe.recipe import Recipe, read_resolved_recipe, split_preset
 from transduce.settings import Spec, merged, validated
 from transduce.text.learning import MIN_SIZE
@@ -60,24 +60,37 @@ class StartingPoint(Spec):
     settings: dict[str, Any]  # sections of a recipe
     tests: dict[str, Any] = Field(default_factory=dict)  # its test sets
     corpora: tuple[dict[str, Any], ...] | None = None  # its training corpora; None where it has no recipe
+    temperature: float | None = None  # of the mixture of its directions
+
+    # As in the settings of the model.
+    source_language: str | None = None
+    target_language: str | None = None
+    directions: tuple[TrainedDirection, ...] = ()
+    tags: tuple[str | None, ...] = ()
 
     @classmethod
     def of(cls, directory: Path) -> Self:
         """Reads the settings of a model directory; one without `recipe.yaml`, as of an imported model, is enough."""
         config, path = Model.read_config(directory), directory / RECIPE
-        recipe = read_resolved_recipe(path, lambda unknown: None).as_dictionary() if path.exists() else None
+        whole = read_resolved_recipe(path, lambda unknown: None) if path.exists() else None
+        recipe, spec = whole.as_dictionary() if whole else None, whole.data if whole else None
         data, training = (recipe or {}).get("data", {}), (recipe or {}).get("training", {})
+        languages = data if config.directions else {}  # the settings of a model have none where it has several
         return cls(
             directory=str(directory.resolve()),
             settings={
-                "data": {key: data[key] for key in ("longest", "ratio") if key in data} | _data_of(config),
+                "data": {key: data[key] for key in ("longest", "ratio") if key in data} | _data_of(config, languages),
                 "subwords": recipe["subwords"] if recipe else _subwords_of(directory, config),
                 "model": config.model.as_dictionary(),
                 "training": _training_of(training, config),
                 "decoding": config.decoding.as_dictionary(),
             },
-            tests=data.get("test", {}),
-            corpora=tuple(data["train"]) if recipe else None,
+            # Each corpus names its languages, because the new recipe may have others.
+            tests={name: spec.with_direction(test).as_dictionary() for name, test in spec.test.items()} if spec else {},
+            corpora=tuple(spec.with_direction(one).as_dictionary() for one in spec.train) if spec else None,
+            temperature=spec.temperature if spec else None,
+            **config.model_dump(include={"source_language", "target_language", "tags"}),
+            directions=config.directions,
         )
 
     def resolve(self, values: Mapping[str, Any], *, place: str) -> Values:
@@ -89,14 +102,52 @@ class StartingPoint(Spec):
         data = self._with_corpora(data, place) if isinstance(data, Mapping) else data
         written = {**values, "data": data, "model": model}
         patience = {"training": {"patience": PATIENCE if _validates(written) else None}}
-        resolved: Values = merged(merged(self.settings, patience), written)
+        resolved: Values = merged(merged(self._settings_under(data), patience), written)
         return resolved
+
+    def check_data(self, data: DataSpec) -> None:
+        """Raises ValueError for directions or tags that are neither the model's nor those of the training corpora.
+
+        A model of several directions must be told that of each training corpus.
+        """
+        if faults := _faults_of_direction(self, data):
+            raise ValueError(f"--from: that model does not fit the recipe: {'; '.join(faults)}. Leave these keys out")
+        if self.directions and any(None in direction for direction in data.directions):
+            raise ValueError(
+                f"the model of --from has several directions, {', '.join(map(str, self.directions))}: name "
+                "`data.source_language` and `data.target_language`"
+            )
+        directions = [Direction(one.source, one.target) for one in self.directions]
+        data.check_tests(directions, self.tags or (None,))
 
     def new_corpora(self, recipe: Recipe) -> tuple[CorpusSpec, ...]:
         """Returns the training corpora that the model's recipe does not name; all of them where it names all."""
-        old = [_without_weight(corpus) for corpus in self.corpora or ()]
-        new = tuple(corpus for corpus in recipe.data.train if _without_weight(corpus.as_dictionary()) not in old)
+        data = recipe.data.as_dictionary()
+        old = [_without_weight(self._within(data, corpus)) for corpus in self.corpora or ()]
+        new = tuple(
+            corpus
+            for corpus in recipe.data.train
+            if _without_weight(self._within(data, corpus.as_dictionary())) not in old
+        )
         return new or recipe.data.train
+
+    def _settings_under(self, data: Any) -> Values:
+        """Returns the settings that lie under a recipe; no language where the recipe names one of several directions'.
+
+        Languages of a half-named direction would be those of another one.
+        """
+        keys = ("source_language", "target_language")
+        if not self.directions or not isinstance(data, Mapping) or not any(data.get(key) for key in keys):
+            return self.settings
+        settings: Values = merged(self.settings, {"data": dict.fromkeys(keys)})
+        return settings
+
+    def _within(self, data: Mapping[str, Any], corpus: Mapping[str, Any]) -> Values:
+        """Returns a corpus of the model's recipe within the section `data` of another recipe.
+
+        The tags of several directions are codes; a model of one direction has no tag of a language.
+        """
+        return without_languages_of(data, corpus, exact=bool(self.directions))
 
     def _with_corpora(self, data: Mapping[str, Any], place: str) -> Values:
         """Returns `data` with the model's test sets, and with its training corpora where `keep_old` says so."""
@@ -104,11 +155,16 @@ class StartingPoint(Spec):
         train, weight = data.get("train"), data.pop("keep_old", None)
         corpora = train if isinstance(train, list) else [train]
         self._check_task(corpora[0] if corpora else None, place)
+        section = merged(self._settings_under(data)["data"], data)
         if weight is not None:
-            data["train"] = [*corpora, *self._old_corpora(weight, place)]
-        own = data.get("test") or {}
+            old = [self._within(section, corpus) for corpus in self._old_corpora(weight, place)]
+            data = {"temperature": self.temperature, **data, "train": [*corpora, *old]}
+        if "test" in data and not data["test"]:
+            return {**data, "test": {}}  # the recipe wants none
+        own = data.get("test", {})
         if isinstance(own, Mapping):
-            data["test"] = {**{_free_name(name, test, own): test for name, test in self.tests.items()}, **own}
+            tests = {name: self._within(section, test) for name, test in self.tests.items()}
+            data["test"] = {**inherited_tests(tests, own, section), **own}
         return data
 
     def _check_task(self, corpus: Any, place: str) -> None:
@@ -138,12 +194,29 @@ def check_fits(start: StartingPoint, recipe: Recipe) -> None:
     has_recipe = start.corpora is not None  # without one, subwords may be of a kind that no recipe describes
     before, after = (dict(_compared(values, subwords=has_recipe)) for values in (start.settings, now))
     keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-    for key in ("data.source_language", "data.target_language"):
-        if _is_same_language(before[key], after[key]) and key in keys:
-            keys.remove(key)
-    if keys:
-        faults = "; ".join(f"`{key}` is {before.get(key)} in it and {after.get(key)} in the recipe" for key in keys)
-        raise ValueError(f"--from: that model does not fit the recipe: {faults}. Leave these keys, or the preset, out")
+    faults = [f"`{key}` is {before.get(key)} in the model and {after.get(key)} in the recipe" for key in keys]
+    if faults:
+        raise ValueError(
+            f"--from: that model does not fit the recipe: {'; '.join(faults)}. Leave these keys, or the preset, out"
+        )
+    start.check_data(recipe.data)
+
+
+def _faults_of_direction(start: StartingPoint, data: DataSpec) -> list[str]:
+    """Returns how training corpora differ in their languages from a model of one direction."""
+    languages = start.settings["data"]
+    model = Direction(languages["source_language"], languages["target_language"])
+    if start.directions or all(model.is_same(direction) for direction in data.directions):
+        return []
+    own = Direction(data.source_language, data.target_language)
+    keys = zip(("source_language", "target_language"), model, own, strict=True)
+    faults = [
+        f"`data.{key}` is {before} in the model and {after} in the recipe"
+        for key, before, after in keys
+        if not is_same_language(before, after)
+    ]
+    directions = ", ".join(map(str, data.directions))
+    return faults or [f"`data.train` translates {directions}, and the model {model} alone"]
 
 
 def _validates(values: Mapping[str, Any]) -> bool:
@@ -153,10 +226,11 @@ def _validates(values: Mapping[str, Any]) -> bool:
     return has_corpus and not (isinstance(training, Mapping) and training.get("validate_every", True) is None)
 
 
-def _data_of(config: Config) -> Values:
-    """Returns the languages of a model, and the linearisation of a parser."""
+def _data_of(config: Config, languages: Mapping[str, Any]) -> Values:
+    """Returns the languages of a model, and the linearisation of a parser; `languages` are those of its recipe."""
     keys = {"source_language", "target_language", "linearisation"}
-    return config.model_dump(mode="json", include=keys)
+    values = config.model_dump(mode="json", include=keys)
+    return values | {key: languages[key] for key in keys if languages.get(key) is not None}
 
 
 def _subwords_of(directory: Path, config: Config) -> Values:
@@ -209,7 +283,6 @@ def _compared(settings: Mapping[str, Any], *, subwords: bool) -> Iterator[tuple[
             yield key, value
     if subwords:
         yield from ((f"subwords.{key}", settings["subwords"][key]) for key in ("kind", "size", "shared"))
-    yield from ((f"data.{key}", data[key]) for key in ("source_language", "target_language"))
     yield from _flatten({"linearisation": data["linearisation"]}, "data.")
 
 
@@ -222,23 +295,5 @@ def _flatten(values: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
             yield path + key, value
 
 
-def _is_same_language(before: str | None, now: str | None) -> bool:
-    """Returns whether two codes are of one language, whatever the region; a missing code is of any language."""
-    codes = [re.split("[-_]", code)[0].lower() for code in (before, now) if code is not None]
-    return len(set(codes)) < 2
-
-
 def _without_weight(corpus: Mapping[str, Any]) -> Values:
     return {key: value for key, value in corpus.items() if key != "weight"}
-
-
-def _free_name(name: str, test: Any, own: Mapping[str, Any]) -> str:
-    """Returns `name`, behind `old-` where the recipe has another test set of that name."""
-    while name in own and not _is_same_corpus(own[name], test):
-        name = f"old-{name}"
-    return name
-
-
-def _is_same_corpus(written: Any, resolved: Mapping[str, Any]) -> bool:
-    """Returns whether a corpus as it is written in a recipe is one with all its keys."""
-    return isinstance(written, Mapping) and written.items() <= resolved.items()

@@ -110,6 +110,9 @@ class Underlay(Protocol):
     def resolve(self, values: Mapping[str, Any], *, place: str) -> dict[str, Any]:
         """Returns the values of a recipe laid over these settings."""
 
+    def check_data(self, data: DataSpec) -> None:
+        """Raises ValueError where the corpora of a recipe do not fit."""
+
 
 def load(
     path: Path,
@@ -147,7 +150,12 @@ def from_values(
             warn(f"warning: --set: {sentence}")
         values = merged(_without_corpora(values, change), mapping)
     resolved = merge_preset(values, place=place) if start is None else start.resolve(values, place=place)
-    return validated(Recipe, resolved, place=place)
+    recipe = validated(Recipe, resolved, place=place)
+    try:
+        recipe.data.check_tests() if start is None else start.check_data(recipe.data)
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
+    return recipe
 
 
 def read_resolved_recipe(path: Path, say: Callable[[str], None] | None = None) -> Recipe:

@@ -69,7 +69,7 @@ class FineTuningReport:
                 continue
             self.say(f"testing {directory} on {name}")
             try:
-                request = request_for_corpus(config, spec)
+                request = request_for_corpus(config, self.recipe.data.with_direction(spec))
                 translator = Translator.load(directory, device=str(self.device), **request._asdict())
                 language = request.to or config.target_language
                 score = score_test(spec, name, translator, language, RESAMPLES)
