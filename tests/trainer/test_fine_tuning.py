@@ -16,6 +16,7 @@ from transduce.text.vocabulary_growth import grow_subwords, spellings
 from transduce.trainer.fine_tuning import FineTuning, load_training_recipe
 from transduce.trainer.grown_weights import grown_weights
 from transduce.trainer.train import TrainOptions, run_training, train
+from transduce.trainer.trained_languages import TrainedLanguages
 
 DOMAIN = """
 data:
@@ -143,7 +144,7 @@ def test_what_does_not_fit_is_said_before_a_corpus_is_read(trained, domain, tmp_
 
 
 def test_an_interrupted_fine_tuning_ends_with_the_same_bits(trained, tuned, domain, tmp_path):
-    """Stopped after a checkpoint, resumed without the model that it began with."""
+    """Stopped after a checkpoint, resumed when the model that it began with is gone."""
     base, out = shutil.copytree(trained, tmp_path / "base"), tmp_path / "run"
     recipe = recipe_for(domain, out, start_from=base)
     steps = train(recipe, out, device="cpu", threads=1, start_from=base, grow_vocabulary=ADDED, say=silent)
@@ -151,7 +152,8 @@ def test_an_interrupted_fine_tuning_ends_with_the_same_bits(trained, tuned, doma
     steps.close()
     shutil.rmtree(base)
     lines = []
-    tune(domain, out, say=lines.append)
+    tune(domain, out, base, say=lines.append)  # the same command, without the model that it names
+    assert "--from is ignored: this training has begun and goes on with its own weights" in lines
     assert "going on after step 2" in lines
     assert any(line.startswith("test set ") for line in lines)
     whole, resumed = (load_file(run / "model.safetensors") for run in (tuned, out))
@@ -191,13 +193,40 @@ def test_a_damaged_record_is_named(tuned, domain, tmp_path):
         tune(domain, run)
 
 
-def test_a_restart_forgets_the_model_of_the_beginning(trained, domain, micro, tmp_path, command):
-    tune(domain, tmp_path / "run", trained, "training.steps=1", report=False)
-    short = ["--set=training.steps=1", "--set=training.average=null", "--set=training.validate_every=null"]
-    code, _, error = command("train", micro / "recipe.yaml", "--out", tmp_path / "run", "--restart", *short)
+def test_a_restart_names_the_model_of_the_beginning_again(trained, domain, tmp_path, command):
+    run = tmp_path / "run"
+    tune(domain, run, trained, "training.steps=1", report=False)
+    again = ["train", domain / "domain.yaml", "--out", run, "--restart", "--no-report", "--set=training.steps=1"]
+    code, _, error = command(*again)
+    assert (code, f"--restart: {run} began with another model: name the model again with --from" in error) == (2, True)
+    assert not (run / "before-restart-1").exists()
+    code, _, error = command(*again, "--from", trained)
     assert code == 0, error
-    assert FineTuning.read(tmp_path / "run") is None
-    assert FineTuning.read(tmp_path / "run" / "before-restart-1") is not None
+    assert FineTuning.read(run) is not None
+    assert FineTuning.read(run / "before-restart-1") is not None
+
+
+def test_a_run_without_its_training_folder_cannot_go_on(tuned, trained, domain, tmp_path, command):
+    run = shutil.copytree(tuned, tmp_path / "run")
+    shutil.rmtree(run / "training")
+    for options in ([], ["--from", trained]):
+        code, _, error = command("train", domain / "domain.yaml", "--out", run, *options)
+        assert (code, f"{run} holds a model whose `training` folder is gone" in error) == (2, True)
+
+
+def test_a_tag_that_the_model_does_not_have_is_named_before_a_corpus_is_read(trained, domain, tmp_path):
+    corpus = "data.train={source: nowhere.en, target: nowhere.de, tag: law}"
+    with pytest.raises(ValueError, match="no tag tag:law, its tags: none"):
+        tune(domain, tmp_path / "run", trained, corpus, "data.test=null")
+    assert not (tmp_path / "run").exists()
+
+
+def test_texts_without_a_tag_stay_beside_those_of_the_model_with_one(trained):
+    config = Model.read_config(trained)
+    tagged, plain = config.model_copy(update={"tags": ("wsj",)}), TrainedLanguages("en", "de", (), ())
+    assert plain.inherit(tagged).tags == (None, "wsj")
+    assert plain._replace(tags=("law",)).inherit(config).tags == ("law", None)
+    assert plain.inherit(config).tags == ()
 
 
 def test_the_whole_recipe_of_a_fine_tuning_resumes_it(tuned, tmp_path, command):

@@ -13,6 +13,8 @@ from transduce import Translator
 from transduce.commands import app
 from transduce.embedded import split
 from transduce.model_directory import Model
+from transduce.recipe import Recipe
+from transduce.trainer.train import train
 from transduce.translation.alignment import aligned_words
 
 RECIPE = """
@@ -193,6 +195,22 @@ def test_a_model_of_both_directions_is_tuned_on_one_and_keeps_both(both, folder)
     assert [str(one) for one in config.directions] == ["en-de", "de-en"]
     english = run("translate", folder / "tuned", folder / "lines.de", "--to", "en").stdout
     assert share_of_equal(english, (folder / "lines.en").read_text("utf-8")) >= 0.5
+
+
+def test_a_fine_tuning_that_is_killed_early_keeps_both_directions(both, folder):
+    path, out = folder / "recipe.yaml", folder / "killed"
+    one = f"data.train={{tsv: {folder}/pairs.tsv}}"
+    changes = [one, "data.validation=null", "data.test={}", "training.steps=3", "training.save_every=1"]
+    recipe = Recipe.load(path, changes, start_from=both)
+    steps = train(recipe, out, device="cpu", start_from=both, say=lambda line: None)
+    assert [next(steps).step for _ in range(3)] == [1, 2, 3]
+    steps.close()
+    assert any((out / "training").glob("step-*"))
+    for file in out.iterdir():  # as if killed between the first checkpoint and the first model
+        if file.is_file() and file.name != "recipe.yaml":
+            file.unlink()
+    run("train", path, *(part for change in changes for part in ("--set", change)), "--out", out)
+    assert [str(one) for one in Model.read_config(out).directions] == ["en-de", "de-en"]
 
 
 def test_separate_vocabularies_have_the_tags_on_the_source_side_alone(folder):

@@ -15,7 +15,7 @@ from transduce.runtime.distributed import restart_count
 from transduce.settings import Spec, parse_json, validated
 from transduce.storage.atomic import atomic_write_text
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
-from transduce.trainer.run_directory import FINE_TUNING, has_saved
+from transduce.trainer.run_directory import FINE_TUNING, check_can_go_on, has_saved
 from transduce.trainer.validation import ValidationScore
 
 __all__ = ["FineTuning", "NamedScore", "Start", "load_training_recipe", "plan_start"]
@@ -87,7 +87,7 @@ def load_training_recipe(
     warn: Callable[[str], None],
 ) -> Recipe:
     """Returns the recipe of a training in `out`, over the settings of the model with which it begins or has begun."""
-    record, has_begun = _earlier(out, restart)
+    record, has_begun = _earlier(out, start_from, restart=restart)
     if start_from is not None and not has_begun:
         return load(path, changes, warn, StartingPoint.of(start_from))
     # A training that an earlier version began with --from has a whole recipe, and no record.
@@ -101,7 +101,7 @@ def plan_start(
 
     Raises ValueError where the recipe does not fit the model, and where `grow_vocabulary` is not that of the run.
     """
-    record, has_begun = _earlier(out, restart)
+    record, has_begun = _earlier(out, start_from, restart=restart)
     if has_begun:
         before = record.grow_vocabulary if record else None
         if grow_vocabulary not in (None, before):
@@ -109,12 +109,14 @@ def plan_start(
                 f"--grow-vocabulary {grow_vocabulary}: {out} was begun with {before or 'none'}; leave it out, or train "
                 "into another directory"
             )
-        return Start(record, start_from)
+        # A run with a checkpoint needs nothing more of its first model, which may be gone.
+        return Start(record, None if any((out / "training").glob("step-*")) else start_from)
     if start_from is None and record is not None:
         start_from, grow_vocabulary = Path(record.start.directory), grow_vocabulary or record.grow_vocabulary
     if start_from is None:
         if grow_vocabulary is not None:
             raise ValueError("--grow-vocabulary adds to the vocabulary of another model: name the model with --from")
+        recipe.data.check_tests()
         return Start()
     start = StartingPoint.of(start_from)
     check_fits(start, recipe)
@@ -123,8 +125,17 @@ def plan_start(
     return Start(record if record and record.replaced(before=()) == new else new, start_from)
 
 
-def _earlier(out: Path, restart: bool) -> tuple[FineTuning | None, bool]:
-    """Returns the record of the run in `out`, and whether the run has saved anything; a restart sees neither."""
+def _earlier(out: Path, start_from: Path | None, *, restart: bool) -> tuple[FineTuning | None, bool]:
+    """Returns the record of the run in `out`, and whether the run has saved anything; a restart sees neither.
+
+    Raises ValueError where a restart of a fine-tuning would forget its first model, and where a run cannot go on.
+    """
     if restart and restart_count() == 0:
+        if start_from is None and (out / "training" / FINE_TUNING).exists():
+            raise ValueError(
+                f"--restart: {out} began with another model: name the model again with --from; to begin without one, "
+                "train into another directory"
+            )
         return None, False
+    check_can_go_on(out)
     return FineTuning.read(out), has_saved(out)

@@ -10,6 +10,7 @@ from transduce.corpus import Prepared
 from transduce.model import Vocabulary
 from transduce.model_directory import CARD, RECIPE, Config, Model, Weights, write_model
 from transduce.recipe import Recipe, dump, read_resolved_recipe
+from transduce.recipe.fine_tuning import StartingPoint
 from transduce.settings import merged, validated
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.trainer.checkpoints import Checkpoints
@@ -42,7 +43,7 @@ class ModelPublisher:
         with contextlib.suppress(ValueError):  # no model yet, or a damaged one
             self.inherit_languages(Model.read_config(out))
 
-    def inherit_languages(self, config: Config) -> None:
+    def inherit_languages(self, config: Config | StartingPoint) -> None:
         """Adds the languages of another model, such as that of `--from`."""
         self._languages = self._languages.inherit(config)
 

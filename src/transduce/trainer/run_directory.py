@@ -10,7 +10,7 @@ from transduce.model_directory import RECIPE, has_model, recipe_was_edited, writ
 from transduce.recipe import LARGEST, Recipe, dump, read_resolved_recipe, without_training_paths
 from transduce.storage.atomic import atomic_write_text
 
-__all__ = ["FINE_TUNING", "begin_run", "check_is_run_or_empty", "has_saved", "move_aside"]
+__all__ = ["FINE_TUNING", "begin_run", "check_can_go_on", "check_is_run_or_empty", "has_saved", "move_aside"]
 
 # Keys of each section that may change when a run is resumed.
 CHANGEABLE = {
@@ -108,6 +108,11 @@ def _check_can_resume(recipe: Recipe, out: Path) -> None:
             f"{out} holds checkpoints and no {RECIPE}, so that nobody knows what they are of. Put it back, or begin "
             "anew with --restart (what is there is kept)"
         )
+    check_can_go_on(out)
+
+
+def check_can_go_on(out: Path) -> None:
+    """Raises ValueError where `out` holds a model without the folder `training` that the training needs."""
     if has_model(out) and not (out / "training").exists():
         raise ValueError(
             f"{out} holds a model whose `training` folder is gone, so that it cannot go on. Train into another "

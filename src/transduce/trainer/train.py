@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from transduce.corpus import Prepared, VocabularyGrowth, check_files, micro_batches_per_step, open_store
+from transduce.corpus import Prepared, VocabularyGrowth, check_files, check_tags, micro_batches_per_step, open_store
 from transduce.corpus import prepare as prepare_corpus
 from transduce.model_directory import Model
 from transduce.recipe import Recipe
@@ -103,6 +103,10 @@ def _train(recipe: Recipe, out: Path, options: TrainOptions, say: Say) -> Genera
     base = Model.read(directory) if directory else None
     keep_freed_memory()
     speak: Say = say if group.is_rank_zero else lambda line: None
+    if base is not None:
+        check_tags(recipe.data, base.source)
+    elif options.start_from is not None:
+        speak("--from is ignored: this training has begun and goes on with its own weights")
     tests = FineTuningReport(recipe, out, own_device, speak)
     with contextlib.ExitStack() as stack:
         stack.push(partial(_close_group, group))
@@ -121,7 +125,10 @@ def _train(recipe: Recipe, out: Path, options: TrainOptions, say: Say) -> Genera
 
         group.on_rank_zero(begin, slow=True)
         prepared = open_store(out / "training" / "store")
-        result = yield from Trainer(recipe, out, prepared, own_device, speak, group).train(base)
+        trainer = Trainer(recipe, out, prepared, own_device, speak, group)
+        if record is not None:
+            trainer.publisher.inherit_languages(record.start)
+        result = yield from trainer.train(base)
         if options.report:
             group.on_rank_zero(lambda: tests.report(result.step), slow=True)
         return result

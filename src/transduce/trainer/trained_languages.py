@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from transduce.corpus import CorpusPart, DataSpec, pairs_of_directions
 from transduce.model_directory import Config, TrainedDirection
+from transduce.recipe.fine_tuning import StartingPoint
 
 __all__ = ["TrainedLanguages"]
 
@@ -29,11 +30,12 @@ class TrainedLanguages(NamedTuple):
         tags = tuple(dict.fromkeys(corpus.tag for corpus in data.train))
         return cls(*data.directions[0], directions, () if tags == (None,) else tags)
 
-    def inherit(self, config: Config) -> "TrainedLanguages":
+    def inherit(self, config: Config | StartingPoint) -> "TrainedLanguages":
         """Returns these languages and those of another model, such as that of `--from`."""
         own = {str(direction) for direction in self.directions}
         others = tuple(direction for direction in config.directions if str(direction) not in own)
-        tags = dict.fromkeys([*self.tags, *(config.tags or (None,))]) if self.tags or config.tags else {}
+        has_tags = self.tags or config.tags
+        tags = dict.fromkeys([*(self.tags or (None,)), *(config.tags or (None,))]) if has_tags else {}
         source = self.source_language or config.source_language
         target = self.target_language or config.target_language
         return TrainedLanguages(source, target, (*self.directions, *others), tuple(tags))

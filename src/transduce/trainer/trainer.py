@@ -99,8 +99,6 @@ class Trainer:
 
     def train(self, start_from: Model | None = None) -> Generator[StepRecord, None, TrainResult]:
         """Yields a record a step until steps, minutes or patience are used up; returns the result."""
-        if start_from is not None:
-            self.publisher.inherit_languages(start_from.config)
         state = self._begin(start_from)
         reason = None if state.validation_pending else state.end_reason(self.settings)
         if reason and (weights := self.selection.final_weights(state)) is not None:
@@ -121,8 +119,6 @@ class Trainer:
         """Loads the newest checkpoint or the initial weights into the model, and returns the state."""
         state = self.checkpointer.resume(self.environment, self.say)
         if state is not None:
-            if start_from is not None:
-                self.say("--from is ignored: this training has begun and goes on with its own weights")
             return state
         if start_from is not None:
             self._load_weights_of(start_from)
