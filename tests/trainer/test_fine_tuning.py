@@ -1,6 +1,7 @@
 """Fine-tuning of a model: what it begins with, what it reports, how it resumes, and growth of its vocabulary."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -254,7 +255,8 @@ def test_a_grown_model_is_a_whole_model(trained, tuned, command):
     assert after.config.vocabulary.source == before.config.vocabulary.source + ADDED == after.source.size
     assert verify(tuned) == []
     log = (tuned.parent / "tuned.log").read_text()
-    assert f"vocabulary grown from 320 to {320 + ADDED} subwords: " in log
+    assert log.count("vocabulary grown") == 1
+    assert re.search(rf"^vocabulary grown from 320 to {320 + ADDED} subwords: source \d+.\d\d → .*, target ", log, re.M)
     code, _, error = command("translate", tuned, tuned.parent / "tuned.log")
     assert code == 0, error
 

@@ -417,7 +417,7 @@ def test_epochs_over_two_starts(recipe, trained, tmp_path):
     """Each ends where the epoch does; the steps of an epoch follow from its pairs."""
     changes = {"steps": None, "average": None, "validate_every": None, "save_every": 100}
     first = run_training(recipe(epochs=1, **changes), tmp_path, say=silent)
-    assert first.reason == f"1 epochs are done, after {first.step} steps"
+    assert first.reason == f"1 epoch is done, after {first.step} steps"
     second = run_training(recipe(epochs=3, **changes), tmp_path, say=silent)
     assert (second.step, second.tokens) == (3 * first.step, 3 * first.tokens)
 

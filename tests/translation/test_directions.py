@@ -1,5 +1,6 @@
 """A model of both directions, trained in seconds: every command translates each, and the tag decides which."""
 
+import importlib
 import json
 import random
 import re
@@ -143,6 +144,39 @@ def test_python_loads_for_one_direction_and_turns_to_another(both, folder):
     assert into_english.models[0] is into_german.models[0]
     with pytest.raises(ValueError, match="name one with --to"):
         Translator.load(both)
+
+
+def test_the_metrics_get_the_language_that_the_source_language_decides(both, folder, monkeypatch):
+    languages = []
+    evaluate = importlib.import_module("transduce.commands.evaluate")
+    monkeypatch.setattr(evaluate, "_checked_metrics", lambda metric, language: languages.append(language) or ["bleu"])
+    run("evaluate", both, "--source", folder / "lines.de", "--reference", folder / "lines.en", "--from", "de")
+    assert languages == ["en"]
+
+
+def test_models_of_an_ensemble_get_the_same_tags(both):
+    translator = Translator.load(both, both, to="de")
+    first, second = ((Model.read_config(both).directions[place],) for place in (0, 1))
+    translator.configs = tuple(
+        config.model_copy(update={"directions": directions})
+        for config, directions in zip(translator.configs, (first, second), strict=True)
+    )
+    with pytest.raises(ValueError, match="other source tags: name the language with --to, the tag with --tag"):
+        translator.into()
+
+
+def test_bench_is_told_the_direction_and_the_tag(both, folder):
+    options = ["--data", folder / "lines.de", "--steps", "1", "--from", "de"]
+    run("bench", "translate", both, *options)
+    assert (
+        "--tag news: the model was not trained"
+        in run("bench", "translate", both, *options, "--tag", "news", code=2).stderr
+    )
+
+
+def test_average_names_a_test_set_that_exists(both, folder):
+    result = run("average", both, "--last", "1", "--out", folder / "mean")
+    assert f"transduce evaluate {folder / 'mean'} --test validation-de-en" in result.stderr
 
 
 def test_a_drawing_shows_the_tag_and_an_alignment_does_not_count_it(both, folder):

@@ -10,9 +10,11 @@ import typer
 from transduce.commands.console import aligned_table, say
 from transduce.commands.options import (
     DeviceOption,
+    FromOption,
     JsonOption,
     PrecisionName,
     SetOption,
+    TagOption,
     ThreadsOption,
     ToOption,
     refuse_options,
@@ -59,6 +61,8 @@ def bench(
     batch_tokens: Annotated[int | None, typer.Option(min=1, help="Source positions translated at once (8192).")] = None,
     precision: Annotated[PrecisionName | None, typer.Option(help="Of products in translating (float32).")] = None,
     to: ToOption = None,
+    source_language: FromOption = None,
+    tag: TagOption = None,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
@@ -67,8 +71,9 @@ def bench(
     from transduce.runtime.device import set_up_device
 
     chosen = set_up_device(device, threads)
+    request = {"to": to, "source_language": source_language, "tag": tag}
     if work == Work.TRAIN:
-        refuse_options({"--to": to}, "is for translating")
+        refuse_options({"--to": to, "--from": source_language, "--tag": tag}, "is for translating")
         refuse_options({"--precision": precision}, "is for translating; --set training.precision=… is for training")
         refuse_options(
             {"--batch-tokens": batch_tokens}, "is for translating; --set training.batch_tokens=… is for training"
@@ -79,7 +84,7 @@ def bench(
         figures = bench_training(recipe, name, chosen, steps or STEPS[chosen.type], say, vocabulary)
     else:
         refuse_options({"--preset": preset, "--set": change or None, "--vocabulary": vocabulary}, "is for training")
-        options = {"device": str(chosen), "precision": (precision or PrecisionName.FLOAT32).value, "to": to}
+        options = {"device": str(chosen), "precision": (precision or PrecisionName.FLOAT32).value, **request}
         figures = _bench_translating(run, data, steps or TRANSLATIONS, batch_tokens, **options)
     if as_json:
         print(json_text(figures, indent=2))

@@ -74,19 +74,19 @@ def evaluate(
     # What is measured is read and checked now, and not after hours of translating.
     named = _named_test_set(run[0], test, {"--to": to, "--from": source_language, "--tag": tag})
     request = request_for_corpus(configs[0], named) if named else SourceRequest(to, source_language, tag)
+    check_writable(out, overwrite=overwrite)
+    translator = Translator.load(*run, device=str(chosen), precision=precision.value, **request._asdict())
     run_model: Callable[[Translator, SearchMethod], Outputs]
     if configs[0].linearisation is None:
         refuse_options({"--unconstrained": unconstrained or None}, "is for parsers")
         corpus = _test_set(source, reference, named)
-        language = language or request.to or configs[0].target_language
+        language = language or translator.target_language or configs[0].target_language
         names = _checked_metrics(metric, language)
         run_model = partial(_translate, corpus, names, language, bootstrap)
     else:
         refuse_options({"--source": source, "--metric": metric, "--language": language}, "is not for parsers")
         method = method._replace(constrained=not unconstrained)
         run_model = partial(_parse, _gold_trees(reference, named), bootstrap)
-    check_writable(out, overwrite=overwrite)
-    translator = Translator.load(*run, device=str(chosen), precision=precision.value, **request._asdict())
     outputs = run_model(translator, method)
     if out is not None:
         write_output("".join(f"{line}\n" for line in outputs.lines), out)

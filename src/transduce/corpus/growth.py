@@ -51,10 +51,23 @@ def grow_vocabularies(
         grown = both, both
     else:
         grown = _grow(sides[0], texts[0], growth.subwords), _grow(sides[1], texts[1], growth.subwords)
-    for name, before, after, text in zip(("source", "target"), sides, grown, texts, strict=True):
+    names = "source", "target"
+    gains = [_gain(*side) for side in zip(sides, grown, texts, strict=True)]
+    if sides[0] is sides[1]:
+        _say_growth(say, "", sides[0], grown[0], ", ".join(f"{name} {gain}" for name, gain in zip(names, gains)))
+        return grown
+    for name, before, after, gain in zip(names, sides, grown, gains, strict=True):
         if after is not before:
-            say(_gain(name, before, after, text))
+            _say_growth(say, f"{name} ", before, after, gain)
     return grown
+
+
+def _say_growth(
+    say: Callable[[str], None], name: str, before: TokenVocabulary, after: TokenVocabulary, gain: str
+) -> None:
+    """Says the subwords of a vocabulary before and after, and what the sentences of the new text gain."""
+    sizes = f"from {before.size:,} to {after.size:,} subwords"
+    say(f"{name}vocabulary grown {sizes}: {gain} subwords a sentence of the new text")
 
 
 def _grow(side: TokenVocabulary, lines: Sequence[str], count: int) -> TokenVocabulary:
@@ -62,10 +75,7 @@ def _grow(side: TokenVocabulary, lines: Sequence[str], count: int) -> TokenVocab
     return grow_subwords(side, lines, count) if isinstance(side, Subwords) else side
 
 
-def _gain(name: str, before: TokenVocabulary, after: TokenVocabulary, lines: Sequence[str]) -> str:
-    """Returns a sentence: the subwords of a vocabulary, and of a sentence of the new text, before and after."""
+def _gain(before: TokenVocabulary, after: TokenVocabulary, lines: Sequence[str]) -> str:
+    """Returns the mean number of subwords of a sentence, before and after."""
     lengths = [sum(map(len, side.encode(lines))) / max(1, len(lines)) for side in (before, after)]
-    return (
-        f"{name} vocabulary grown from {before.size:,} to {after.size:,} subwords: "
-        f"{lengths[0]:.2f} → {lengths[1]:.2f} subwords a sentence of the new text"
-    )
+    return f"{lengths[0]:.2f} → {lengths[1]:.2f}"

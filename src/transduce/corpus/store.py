@@ -159,18 +159,18 @@ def prepare(
 def _existing_subwords(
     directory: Path,
     earlier: StoreDescription | None,
-    given: tuple[TokenVocabulary, TokenVocabulary] | None,
+    vocabularies: tuple[TokenVocabulary, TokenVocabulary] | None,
     growth: VocabularyGrowth | None,
     in_use: bool,
 ) -> tuple[tuple[TokenVocabulary, TokenVocabulary] | None, StoredGrowth | None]:
-    """Returns the subwords that are not learnt, and their growth: those `given`, or those of the store in use."""
-    if given is None:
+    """Returns the subwords that are not learnt, and their growth: `vocabularies`, or those of the store in use."""
+    if vocabularies is None:
         loaded = load_given_subwords(directory, earlier) if in_use else None
         return loaded, earlier.growth if earlier and loaded else None
     if growth is None:
-        return given, None
-    check_vocabularies(given)
-    return given, StoredGrowth(subwords=growth.subwords, before=vocabulary_checksums(given))
+        return vocabularies, None
+    check_vocabularies(vocabularies)
+    return vocabularies, StoredGrowth(subwords=growth.subwords, before=vocabulary_checksums(vocabularies))
 
 
 def _encode_pairs(

@@ -46,8 +46,8 @@ def ids_of_tags(vocabulary: TokenVocabulary, tags: Sequence[str]) -> list[int]:
     """Returns the ids of source tags; raises ValueError for a tag that the vocabulary does not have."""
     ids = tags_of(vocabulary)
     if missing := [tag for tag in tags if tag not in ids]:
-        known = ", ".join(ids) or "none"
-        raise ValueError(f"the source vocabulary has no tag {missing[0]}, its tags: {known}; train with subwords anew")
+        names = ", ".join(ids) or "none"
+        raise ValueError(f"the source vocabulary has no tag {missing[0]}, its tags: {names}; train with subwords anew")
     return [ids[tag] for tag in tags]
 
 

@@ -64,10 +64,10 @@ def _words_as_letters(description: dict[str, Any], lines: Iterable[str]) -> Iter
 
 def _add_merges(model: dict[str, Any], pairs: Iterable[list[str]]) -> None:
     """Appends merges to the description of a BPE; two merges may give the same subword."""
-    size, known = 1 + max(model["vocab"].values()), {tuple(pair) for pair in model["merges"]}
+    size, merges = 1 + max(model["vocab"].values()), {tuple(pair) for pair in model["merges"]}
     for left, right in pairs:
-        if (left, right) not in known:
-            known.add((left, right))
+        if (left, right) not in merges:
+            merges.add((left, right))
             model["merges"].append([left, right])
             if left + right not in model["vocab"]:
                 model["vocab"][left + right] = size

@@ -60,12 +60,12 @@ class FineTuningReport:
 
     def _measure(self, directory: Path, earlier: Sequence[NamedScore]) -> tuple[NamedScore, ...]:
         """Returns the scores of a model on all test sets; takes those of `earlier` that are of the same corpus."""
-        known = {(score.name, str(score.corpus)): score for score in earlier if score.score}
+        measured = {(score.name, str(score.corpus)): score for score in earlier if score.score}
         scores, config = [], Model.read_config(directory)
         for name, spec in self.recipe.data.test.items():
             corpus = spec.as_dictionary()
-            if (name, str(corpus)) in known:
-                scores.append(known[name, str(corpus)])
+            if (name, str(corpus)) in measured:
+                scores.append(measured[name, str(corpus)])
                 continue
             self.say(f"testing {directory} on {name}")
             try:
@@ -99,8 +99,8 @@ def _fault(error: Exception) -> str:
 
 def _rows(record: FineTuning) -> list[tuple[str, NamedScore | None, NamedScore]]:
     """Returns the name of each test set and its scores; None before where that was another corpus."""
-    known = {(score.name, str(score.corpus)): score for score in record.before}
-    return [(after.name, known.get((after.name, str(after.corpus))), after) for after in record.after]
+    before = {(score.name, str(score.corpus)): score for score in record.before}
+    return [(after.name, before.get((after.name, str(after.corpus))), after) for after in record.after]
 
 
 def _values(score: NamedScore | None) -> dict[str, Any] | None:

@@ -53,8 +53,10 @@ class JointValidation:
 
 def _mean_score(scores: Iterable[ValidationScore | None]) -> ValidationScore | None:
     """Returns the mean of scores of one metric; None where a corpus was not translated."""
-    known = [score for score in scores if score is not None]
-    if not known:
+    measured = [score for score in scores if score is not None]
+    if not measured:
         return None
-    signatures = " and ".join(dict.fromkeys(score.signature for score in known))
-    return ValidationScore(known[0].metric, fmean(score.score for score in known), f"mean:{len(known)}|{signatures}")
+    signatures = " and ".join(dict.fromkeys(score.signature for score in measured))
+    return ValidationScore(
+        measured[0].metric, fmean(score.score for score in measured), f"mean:{len(measured)}|{signatures}"
+    )

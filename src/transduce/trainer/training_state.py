@@ -45,7 +45,8 @@ class TrainingState(NamedTuple):
         if settings.steps is not None and self.step >= settings.steps:
             return f"{self.step} steps are done"
         if settings.epochs is not None and self.position.epoch >= settings.epochs:
-            return f"{self.position.epoch} epochs are done, after {self.step} steps"
+            epochs = "1 epoch is" if self.position.epoch == 1 else f"{self.position.epoch} epochs are"
+            return f"{epochs} done, after {self.step} steps"
         if settings.minutes is not None and self.elapsed >= 60 * settings.minutes:
             return f"{settings.minutes:g} minutes are over, after {self.step} steps"
         if settings.patience is not None and self.stale >= settings.patience:

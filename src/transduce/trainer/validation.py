@@ -38,6 +38,7 @@ __all__ = [
     "perplexity",
     "read_parallel_text",
     "read_trees_of",
+    "test_sets_of",
 ]
 
 Item = TypeVar("Item")
@@ -77,8 +78,8 @@ def read_parallel_text(spec: CorpusSpec) -> ParallelText:
     return corpus
 
 
-def named_test_set(run: Path, name: str) -> CorpusSpec:
-    """Returns the corpus of a test set of the recipe of `run`, with its languages.
+def test_sets_of(run: Path) -> dict[str, CorpusSpec]:
+    """Returns the test sets of the recipe of `run` by name, with their languages, and then its validation corpora.
 
     `validation` is its validation corpus; of several, `validation-` and a name as in the metrics log.
     """
@@ -86,10 +87,15 @@ def named_test_set(run: Path, name: str) -> CorpusSpec:
     validations = {f"validation-{key}": corpus for key, corpus in named_validations(data).items()}
     if len(validations) == 1:
         validations = {"validation": data.validations[0]}
-    corpora = {**data.test, **validations}
+    return {name: data.with_direction(corpus) for name, corpus in {**data.test, **validations}.items()}
+
+
+def named_test_set(run: Path, name: str) -> CorpusSpec:
+    """Returns a test set of `test_sets_of`; raises ValueError where there is none of the name."""
+    corpora = test_sets_of(run)
     if name not in corpora:
         raise ValueError(f"--test {name}: {run / RECIPE} names {', '.join(corpora) or 'no test set'}")
-    return data.with_direction(corpora[name])
+    return corpora[name]
 
 
 def named_validations(data: DataSpec) -> dict[str, CorpusSpec]:

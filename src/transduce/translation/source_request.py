@@ -64,11 +64,11 @@ def _choose_language(config: Config, languages: Sequence[str], request: SourceRe
     """Returns the target language of a model of several directions, and a note where the direction is zero-shot."""
     trained = {(direction.source, direction.target) for direction in config.directions}
     sources = {source for source, _ in trained}
-    known = sources | set(languages)
-    if request.source_language is not None and request.source_language not in known:
+    trained_languages = sources | set(languages)
+    if request.source_language is not None and request.source_language not in trained_languages:
         raise ValueError(
             f"--from {request.source_language}: the model was not trained on this language; its languages: "
-            f"{_list(known)}"
+            f"{_list(trained_languages)}"
         )
     if request.to is None:
         possible = {target for source, target in trained if request.source_language in (None, source)}
@@ -87,25 +87,25 @@ def _choose_language(config: Config, languages: Sequence[str], request: SourceRe
 
 def _check_single_direction(config: Config, request: SourceRequest) -> None:
     """Raises ValueError where a request names other languages than those of a model of one direction."""
-    for option, asked, language, does in (
+    for option, requested, language, does in (
         ("--to", request.to, config.target_language, "translates into"),
         ("--from", request.source_language, config.source_language, "translates from"),
     ):
-        if asked is not None and config.linearisation is not None:
-            raise ValueError(f"{option} {asked}: the model parses and does not translate: leave it out")
-        if asked is not None and language is None:
-            raise ValueError(f"{option} {asked}: the model does not record its languages: leave it out")
-        if asked not in (None, language):
-            raise ValueError(f"{option} {asked}: the model has one direction and {does} {language}: leave it out")
+        if requested is not None and config.linearisation is not None:
+            raise ValueError(f"{option} {requested}: the model parses and does not translate: leave it out")
+        if requested is not None and language is None:
+            raise ValueError(f"{option} {requested}: the model does not record its languages: leave it out")
+        if requested not in (None, language):
+            raise ValueError(f"{option} {requested}: the model has one direction and {does} {language}: leave it out")
 
 
-def _choose_tag(trained: Sequence[str | None], tags: Sequence[str], asked: str | None) -> str | None:
+def _choose_tag(trained: Sequence[str | None], tags: Sequence[str], requested: str | None) -> str | None:
     """Returns the tag of a request: the one that it names, or none, or the only one that all sources had."""
-    if asked is not None and asked not in tags:
-        known = f"its tags: {_list(tags)}" if tags else "it has no tags: leave it out"
-        raise ValueError(f"--tag {asked}: the model was not trained with this tag; {known}")
-    if asked is not None or not trained or None in trained:
-        return asked
+    if requested is not None and requested not in tags:
+        remedy = f"its tags: {_list(tags)}" if tags else "it has no tags: leave it out"
+        raise ValueError(f"--tag {requested}: the model was not trained with this tag; {remedy}")
+    if requested is not None or not trained or None in trained:
+        return requested
     if len(trained) > 1:
         raise ValueError(f"every text of the training had a tag: name one with --tag: {_list(tags)}")
     return trained[0]

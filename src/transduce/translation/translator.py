@@ -97,6 +97,10 @@ class Translator(LineTranslator):
         assert self.configs, "`into` is for translators that `load` has made"
         request = SourceRequest(to, source_language, tag)
         choices = [choose_tags(config, self.source, request) for config in self.configs]
+        if len({choice.ids for choice in choices}) > 1:
+            raise ValueError(
+                "the models would each get other source tags: name the language with --to, the tag with --tag"
+            )
         for note in dict.fromkeys(choice.note for choice in choices if choice.note):
             _log.warning("note: %s", note)
         return self.with_source_tags(choices[0].ids, choices[0].target_language)
