@@ -11,6 +11,7 @@ from transduce.bulk.job import ShardTranslator
 from transduce.bulk.pair_filter import PairFilter
 from transduce.commands import main
 from transduce.recipe import load
+from transduce.storage.locks import exclusive_lock
 from transduce.translation.translator import Translator
 
 
@@ -71,6 +72,31 @@ def test_a_gzipped_text_gives_the_same_and_leaves_no_copy(fluent, mono, tmp_path
     packed.write_bytes(packed.read_bytes()[:-9])
     code, error = command("augment", fluent, packed, "--out", tmp_path / "damaged.tsv")
     assert (code, "damaged gzip file" in error) == (2, True)
+
+
+def test_a_gzipped_text_is_unpacked_by_one_command_and_after_all_checks(fluent, mono, tmp_path, command, monkeypatch):
+    def stop(*arguments):
+        raise KeyboardInterrupt
+
+    packed, out = tmp_path / "mono.en.gz", tmp_path / "out.tsv"
+    packed.write_bytes(gzip.compress(mono.read_bytes()))
+    unpacked = tmp_path / "out.tsv.bulk" / "unpacked"
+    with exclusive_lock(unpacked, "translation"):
+        code, error = command("augment", fluent, packed, "--out", out)
+    assert (code, f"another translation is at work in {unpacked}" in error) == (2, True)
+    unpacked.rmdir()
+    with monkeypatch.context() as patched:
+        patched.setattr(ShardTranslator, "translate", stop)
+        assert command("augment", fluent, packed, "--out", out)[0] == 130
+    assert not unpacked.exists()
+    monkeypatch.setattr("transduce.bulk.unpacking._write_lines", None)
+    for options, message in (
+        (["--out", out, "--to", "fr"], "one direction and translates into de"),
+        (["--out", "."], "--out .: name the file or the folder itself"),
+        (["--out", tmp_path / ("long" * 60)], "choose a shorter name"),
+    ):
+        code, error = command("augment", fluent, packed, *options)
+        assert (code, message in error) == (2, True), error
 
 
 def test_a_stopped_command_resumes(fluent, mono, tmp_path, command, monkeypatch):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from transduce.corpus import read_byte_lines
 from transduce.storage.atomic import atomic_write
+from transduce.storage.locks import exclusive_lock
 from transduce.storage.regular_files import remove
 
 __all__ = ["plain_text"]
@@ -15,16 +16,19 @@ __all__ = ["plain_text"]
 def plain_text(path: Path, folder: Path) -> Iterator[Path]:
     """Yields `path`, or where it is gzipped a file of the same lines in `folder`, which is removed at the end.
 
-    Raises ValueError for a damaged file, OSError for one that cannot be read.
+    Raises ValueError for a damaged file, and where another process unpacks into `folder`. Raises OSError for a file
+    that cannot be read.
     """
     if not path.is_file() or not _is_gzip(path):
         yield path
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    plain = folder / path.name.removesuffix(".gz")
-    atomic_write(plain, lambda temporary: _write_lines(path, temporary))
-    yield plain
-    remove(folder)
+    with exclusive_lock(folder, "translation"):
+        try:
+            plain = folder / path.name.removesuffix(".gz")
+            atomic_write(plain, lambda temporary: _write_lines(path, temporary))
+            yield plain
+        finally:
+            remove(folder)
 
 
 def _is_gzip(path: Path) -> bool:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from transduce.commands.bulk import SHARD_LINES, translate_in_bulk
+from transduce.commands.bulk import SHARD_LINES, check_out, translate_in_bulk
 from transduce.commands.options import (
     DeviceOption,
     Engine,
@@ -17,6 +17,7 @@ from transduce.commands.options import (
     ThreadsOption,
     ToOption,
 )
+from transduce.commands.output import check_name
 from transduce.commands.search_options import search_method_of_options
 
 
@@ -54,12 +55,14 @@ def augment(
     from transduce.bulk.pair_filter import PairFilter
     from transduce.bulk.unpacking import plain_text
     from transduce.commands.translate import read_config
+    from transduce.model_directory import Model
     from transduce.translation.line_translator import BATCH_TOKENS
     from transduce.translation.output_format import OutputFormat
-    from transduce.translation.source_request import SourceRequest
+    from transduce.translation.source_request import SourceRequest, choose_tags
 
+    config = read_config(run)
     method = search_method_of_options(
-        read_config(run).decoding,
+        config.decoding,
         1,
         beam=beam,
         length_penalty=length_penalty,
@@ -80,5 +83,9 @@ def augment(
         [run], method, output_format, precision.value, batch_tokens or BATCH_TOKENS, device, threads
     )
     job = job._replace(request=SourceRequest(to, source_language, tag))
+    check_out(out)
+    out = out.resolve()
+    check_name(out)
+    choose_tags(config, Model.read(run).source, job.request)  # raises ValueError for what the model cannot do
     with plain_text(text, out.with_name(f"{out.name}.bulk") / "unpacked") as plain:
         translate_in_bulk(job, plain, out, engine, shard_lines=shard_lines, actors=actors, pairs=PairFilter())

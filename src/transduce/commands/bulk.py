@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from transduce.bulk.job import TranslationJob
     from transduce.bulk.pair_filter import PairFilter
 
-__all__ = ["SHARD_LINES", "translate_in_bulk"]
+__all__ = ["SHARD_LINES", "check_out", "translate_in_bulk"]
 
 SHARD_LINES = 2000
 
@@ -38,8 +38,7 @@ def translate_in_bulk(
     assert text is not None
     if out is None:
         raise ValueError("--engine saves finished shards beside the output: name the output with --out")
-    if out.name in ("", ".."):
-        raise ValueError(f"--out {out}: name the file or the folder itself, such as translated/")
+    check_out(out)
     if engine is Engine.LOCAL:
         refuse_options({"--actors": actors}, "is for --engine ray")
     out = out.resolve()  # the target of a link is written, the link stays
@@ -49,3 +48,9 @@ def translate_in_bulk(
             check_name(translated.out)
         on_ray = functools.partial(translate_on_ray, actors=actors, say=say)
         translate_texts(job, texts, out, translate_locally if engine is Engine.LOCAL else on_ray, say, pairs)
+
+
+def check_out(out: Path) -> None:
+    """Raises ValueError where `out` has no name, beside which the folder of finished shards could lie."""
+    if out.name in ("", ".."):
+        raise ValueError(f"--out {out}: name the file or the folder itself, such as translated/")
