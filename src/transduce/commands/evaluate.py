@@ -74,7 +74,6 @@ def evaluate(
     # What is measured is read and checked now, and not after hours of translating.
     named = _named_test_set(run[0], test, {"--to": to, "--from": source_language, "--tag": tag})
     request = request_for_corpus(configs[0], named) if named else SourceRequest(to, source_language, tag)
-    check_writable(out, overwrite=overwrite)
     translator = Translator.load(*run, device=str(chosen), precision=precision.value, **request._asdict())
     run_model: Callable[[Translator, SearchMethod], Outputs]
     if configs[0].linearisation is None:
@@ -87,6 +86,7 @@ def evaluate(
         refuse_options({"--source": source, "--metric": metric, "--language": language}, "is not for parsers")
         method = method._replace(constrained=not unconstrained)
         run_model = partial(_parse, _gold_trees(reference, named), bootstrap)
+    check_writable(out, overwrite=overwrite)
     outputs = run_model(translator, method)
     if out is not None:
         write_output("".join(f"{line}\n" for line in outputs.lines), out)
