@@ -65,7 +65,7 @@ def evaluate(
     from transduce.model_directory import Model
     from transduce.runtime.device import set_up_device
     from transduce.translation.search_method import search_method
-    from transduce.translation.source_request import SourceRequest, request_for_corpus
+    from transduce.translation.source_request import SourceRequest, request_for_corpus, target_language_of
     from transduce.translation.translator import Translator
 
     chosen = set_up_device(device, threads)
@@ -74,12 +74,11 @@ def evaluate(
     # What is measured is read and checked now, and not after hours of translating.
     named = _named_test_set(run[0], test, {"--to": to, "--from": source_language, "--tag": tag})
     request = request_for_corpus(configs[0], named) if named else SourceRequest(to, source_language, tag)
-    translator = Translator.load(*run, device=str(chosen), precision=precision.value, **request._asdict())
     run_model: Callable[[Translator, SearchMethod], Outputs]
     if configs[0].linearisation is None:
         refuse_options({"--unconstrained": unconstrained or None}, "is for parsers")
         corpus = _test_set(source, reference, named)
-        language = language or translator.target_language or configs[0].target_language
+        language = language or target_language_of(configs[0], request)
         names = _checked_metrics(metric, language)
         run_model = partial(_translate, corpus, names, language, bootstrap)
     else:
@@ -87,6 +86,7 @@ def evaluate(
         method = method._replace(constrained=not unconstrained)
         run_model = partial(_parse, _gold_trees(reference, named), bootstrap)
     check_writable(out, overwrite=overwrite)
+    translator = Translator.load(*run, device=str(chosen), precision=precision.value, **request._asdict())
     outputs = run_model(translator, method)
     if out is not None:
         write_output("".join(f"{line}\n" for line in outputs.lines), out)

@@ -8,7 +8,7 @@ from transduce.model_directory import Config
 from transduce.text.source_tags import corpus_tag, corpus_tags, language_tag, tagged_languages
 from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, tags_of
 
-__all__ = ["ChosenTags", "RequestOptions", "SourceRequest", "choose_tags", "request_for_corpus"]
+__all__ = ["ChosenTags", "RequestOptions", "SourceRequest", "choose_tags", "request_for_corpus", "target_language_of"]
 
 
 class SourceRequest(NamedTuple):
@@ -71,7 +71,7 @@ def _choose_language(config: Config, languages: Sequence[str], request: SourceRe
             f"{_list(trained_languages)}"
         )
     if request.to is None:
-        possible = {target for source, target in trained if request.source_language in (None, source)}
+        possible = _possible_targets(config, request)
         if len(possible) != 1:
             raise ValueError(f"the model has several target languages: name one with --to: {_list(languages)}")
         return possible.pop(), None
@@ -83,6 +83,17 @@ def _choose_language(config: Config, languages: Sequence[str], request: SourceRe
         return request.to, None
     direction, others = f"{request.source_language}-{request.to}", _list(map(str, config.directions))
     return request.to, f"{direction} is zero-shot: the model was trained on {others}"
+
+
+def target_language_of(config: Config, request: SourceRequest) -> str | None:
+    """Returns the language into which a model translates a request; None where the settings do not decide it."""
+    possible = _possible_targets(config, request)
+    return request.to or (possible.pop() if len(possible) == 1 else config.target_language)
+
+
+def _possible_targets(config: Config, request: SourceRequest) -> set[str]:
+    """Returns the target languages that a model of several directions was trained on for the source of a request."""
+    return {pair.target for pair in config.directions if request.source_language in (None, pair.source)}
 
 
 def _check_single_direction(config: Config, request: SourceRequest) -> None:
