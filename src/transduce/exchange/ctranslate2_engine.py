@@ -61,14 +61,14 @@ class CTranslate2Translator(LineTranslator):
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
         """Returns the log-probability of each token of each target, end symbol included."""
         return self._score(
-            self.encode_checked(sources, self.source, " of the source"),
+            self.encode_sources(sources),
             self.encode_checked(targets, self.target, " of the target"),
         )
 
     def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[str]:
         """Returns the greedy translation of each line, cut after as many tokens as `bounds` has for the line."""
         results = self._engine.translate_batch(
-            _strings(self.encode_checked(lines, self.source, ""), self.source),
+            _strings(self.encode_sources(lines, ""), self.source),
             beam_size=1,
             max_batch_size=PAIRS_AT_ONCE,
             max_decoding_length=max(bounds),
