@@ -129,6 +129,6 @@ def test_sentences_of_several_validation_corpora_are_compared(fluent, micro, tmp
     recipe = json.loads((fluent / "recipe.yaml").read_text())
     recipe["data"]["validation"] = [corpus, corpus]
     write_recipe(directory, json.dumps(recipe))
-    told = []
-    export(directory, "ctranslate2", tmp_path / "out", "float32", 9, told.append)
-    assert told[1] == "comparing both engines on 9 sentences of the validation corpora, and on odd lines"
+    messages = []
+    export(directory, "ctranslate2", tmp_path / "out", "float32", 9, messages.append)
+    assert messages[1] == "comparing both engines on 9 sentences of the validation corpora, and on odd lines"

@@ -263,7 +263,7 @@ def test_no_translation_has_a_tag(both):
     assert not {token for one in drawn for token in one.tokens} & set(translator.source.tags.values())
 
 
-def test_ctranslate2_is_told_the_direction(both, folder):
+def test_ctranslate2_gets_the_tag_of_the_direction(both, folder):
     pytest.importorskip("ctranslate2")
     for source, target in (("en", "de"), ("de", "en")):
         result = run("translate", both, folder / f"lines.{source}", "--to", target, "--engine", "ctranslate2")

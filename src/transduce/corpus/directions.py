@@ -32,14 +32,14 @@ def is_same_language(one: str | None, other: str | None) -> bool:
 
 
 class TaggedCorpus(GrownSpec):
-    """What the model is told about a corpus."""
+    """The tag of a corpus, which stands before each of its sources."""
 
     later_keys: ClassVar[frozenset[str]] = frozenset({"tag"})
 
     tag: str | None = Field(
         default=None,
         pattern=NAME,
-        description="A name of this kind of text, such as `synthetic`, which the model is told before each source.",
+        description="Kind of text, such as `synthetic`; a token for it stands before each source.",
     )
 
 

@@ -102,7 +102,7 @@ class ForeignTensors:
             self._tensors.pop(name, None)
 
     def finish(self) -> None:
-        """Raises ValueError where a tensor was not taken: the model has a part that the settings do not tell of."""
+        """Raises ValueError where a tensor was not taken: the model has a part that the settings do not name."""
         if self._tensors:
             names = ", ".join(sorted(self._tensors)[:5])
             raise ValueError(f"{self._place} has weights that no part of a model of transduce has: {names}")

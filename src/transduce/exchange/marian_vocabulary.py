@@ -19,7 +19,7 @@ def vocabulary_files(directory: Path, named: Any) -> tuple[Path, Path]:
         names = [path.name for path in vocabularies] * 2
     if len(names) != 2:
         raise ValueError(
-            f"{directory} does not tell the vocabularies of source and target: write decoder.yml with "
+            f"{directory} does not name the vocabularies of source and target: write decoder.yml with "
             "`vocabs: [SOURCE, TARGET]`"
         )
     return directory / names[0], directory / names[1]

@@ -108,7 +108,7 @@ class StartingPoint(Spec):
     def check_data(self, data: DataSpec) -> None:
         """Raises ValueError for directions or tags that are neither the model's nor those of the training corpora.
 
-        A model of several directions must be told that of each training corpus.
+        A model of several directions needs the direction of each training corpus.
         """
         if faults := _faults_of_direction(self, data):
             raise ValueError(f"--from: that model does not fit the recipe: {'; '.join(faults)}. Leave these keys out")

@@ -1,7 +1,7 @@
 """Source tags: symbols at the front of the source, which name the target language or the kind of the text.
 
 A tag of a language tells a model of several directions into which language it translates (Ha et al. 2016; Johnson et
-al. 2017). A tag of a corpus tells it which kind of text this is, such as synthetic text (Caswell et al. 2019). Tags are
+al. 2017). A tag of a corpus names the kind of text, such as synthetic text (Caswell et al. 2019). Tags are
 ids of the source vocabulary. Their brackets are no letters of the byte alphabet, so that no text is encoded as a tag.
 """
 

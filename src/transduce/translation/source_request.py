@@ -1,4 +1,4 @@
-"""What a user asks of a model of several directions or tags, and the source tags that tell it to the model."""
+"""The direction and the tag that a user requests, and the source tags that stand for them."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypedDict
