@@ -31,6 +31,15 @@ class Engine(StrEnum):
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda, or a certain GPU, such as cuda:1.")]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Threads on the CPU; one a core if not given.")]
 PrecisionOption = Annotated[PrecisionName, typer.Option(help="Of products: int8 is fast on a CPU, bfloat16 on a GPU.")]
+BeamOption = Annotated[int | None, typer.Option(min=1, help="Width of the beam; the model's own if not given.")]
+LengthPenaltyOption = Annotated[float | None, typer.Option(min=0, help="α of the length penalty.")]
+GreedyOption = Annotated[bool, typer.Option(help="Take the most probable token at each step.")]
+SampleOption = Annotated[bool, typer.Option(help="Draw tokens from the model's distribution.")]
+TemperatureOption = Annotated[float | None, typer.Option(help="Of --sample, 1 if not given; lower is sharper.")]
+TopKOption = Annotated[int | None, typer.Option(min=1, help="Draw from the k most probable tokens.")]
+TopPOption = Annotated[float | None, typer.Option(help="Draw from the most probable tokens of this mass.")]
+SeedOption = Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Of --sample, 1 if not given.")]
+BatchTokensOption = Annotated[int | None, typer.Option(min=1, help="Most source positions translated at once.")]
 MarginOption = Annotated[
     float | None,
     typer.Option(

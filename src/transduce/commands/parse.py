@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.commands.options import (
+    BeamOption,
     DeviceOption,
+    LengthPenaltyOption,
     MarginOption,
     OverwriteOption,
     PrecisionName,
@@ -29,8 +31,8 @@ def parse(
     out: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")] = None,
     overwrite: OverwriteOption = False,
     tokenised: Annotated[bool, typer.Option(help="The words stand between spaces, as in a treebank.")] = False,
-    beam: Annotated[int | None, typer.Option(min=1, help="Width of the beam; the model's own if not given.")] = None,
-    length_penalty: Annotated[float | None, typer.Option(min=0, help="α of the length penalty.")] = None,
+    beam: BeamOption = None,
+    length_penalty: LengthPenaltyOption = None,
     margin: MarginOption = None,
     greedy: Annotated[bool, typer.Option(help="Take the most probable symbol at each step.")] = False,
     unconstrained: Annotated[bool, typer.Option(help="Let the model write any symbols, and repair them.")] = False,

@@ -130,7 +130,7 @@ class DataSpec(GrownSpec):
 
     @model_validator(mode="after")
     def _check_directions(self) -> Self:
-        """Raises ValueError for a temperature of one direction, and for one of several without the names of its languages."""
+        """Raises ValueError for several directions without names of languages, and for a temperature of one direction."""
         if len(self.directions) == 1 and self.temperature is not None:
             raise ValueError("`temperature` mixes several directions, and all training corpora have one: leave it out")
         if len(self.directions) > 1:
