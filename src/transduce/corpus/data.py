@@ -130,7 +130,7 @@ class DataSpec(GrownSpec):
 
     @model_validator(mode="after")
     def _check_directions(self) -> Self:
-        """Raises ValueError for several directions without names of languages, and for a temperature of one direction."""
+        """Raises ValueError for several directions without language codes, and for a temperature of one direction."""
         if len(self.directions) == 1 and self.temperature is not None:
             raise ValueError("`temperature` mixes several directions, and all training corpora have one: leave it out")
         if len(self.directions) > 1:
