@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from transduce.corpus import subwords_files
+from transduce.exchange.representable import check_products
 from transduce.exchange.transformer_weights import (
+    TABLE_POSITIONS,
     AttentionMatrices,
     Linear,
     NetworkMatrices,
     NormWeights,
     TransformerWeights,
-    check_is_transformer,
     position_tables,
     transformer_weights,
 )
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CONFIG_COPY", "MAX_POSITIONS", "WEIGHTS", "check", "import_ctranslate2", "open_engine", "write"]
 
-MAX_POSITIONS = 2048  # of a sentence, where the model has no limit; the file has a vector for each
+MAX_POSITIONS = TABLE_POSITIONS
 WEIGHTS = "model.bin"
 CONFIG_COPY = "transduce.json"  # the config.json of the model directory; CTranslate2 has a config.json of its own
 QUANTIZATION = {"float32": None, "float16": "float16", "int8": "int8"}
@@ -45,7 +46,7 @@ def import_ctranslate2() -> ModuleType:
 
 def check(model: "Model") -> None:
     """Raises ValueError where CTranslate2 cannot represent the model, with the option."""
-    check_is_transformer(model, "CTranslate2")
+    check_products(model, "CTranslate2")
 
 
 def write(model: "Model", folder: Path, precision: str) -> None:
@@ -88,7 +89,7 @@ def _specification(model: "Model", weights: TransformerWeights) -> Any:
     # Copies, because CTranslate2 quantises arrays in place, and these are the memory of our model.
     encoder.embeddings[0].weight = weights.source_embedding.copy()
     decoder.embeddings.weight = weights.target_embedding.copy()
-    tables = position_tables(model, MAX_POSITIONS)
+    tables = position_tables(model)
     encoder.position_encodings.encodings, decoder.position_encodings.encodings = tables
     decoder.start_from_zero_embedding = spec.first_input == "zeros"
     _set_linear(decoder.projection, [weights.readout])

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from transduce.exchange.length_power import length_power
-from transduce.exchange.transformer_weights import position_tables
+from transduce.exchange.transformer_weights import TABLE_POSITIONS, position_tables
 from transduce.model import FeedForward, Symbols, Tied, Transformer
 
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_POSITIONS", "generation_config", "hugging_face_config", "is_tied"]
 
-MAX_POSITIONS = 2048  # of a sentence, where the model has no limit; `transformers` has a vector for each
+MAX_POSITIONS = TABLE_POSITIONS
 
 CLASSES = {"post": ("marian", "MarianMTModel"), "pre": ("pegasus", "PegasusForConditionalGeneration")}
 """The type of model and the class, by the place of the layer normalisation."""
@@ -44,7 +44,7 @@ def hugging_face_config(model: "Model") -> dict[str, Any]:
         "dropout": spec.dropout,
         "attention_dropout": spec.cross.dropout,
         "activation_dropout": spec.feed_forward.dropout,
-        "max_position_embeddings": len(position_tables(model, MAX_POSITIONS)[0]),
+        "max_position_embeddings": len(position_tables(model)[0]),
         "scale_embedding": True,
         "share_encoder_decoder_embeddings": is_tied(spec),
         "tie_word_embeddings": is_tied(spec),
@@ -61,7 +61,7 @@ def generation_config(model: "Model") -> dict[str, Any]:
     return {
         "num_beams": decoding.beam,
         "length_penalty": length_power(decoding.length_penalty),
-        "max_length": min(512, len(position_tables(model, MAX_POSITIONS)[0])),
+        "max_length": min(512, len(position_tables(model)[0])),
         "suppress_tokens": sorted({symbols.pad, symbols.begin} - {symbols.end}),
         **_symbol_ids(symbols),
     }

@@ -16,6 +16,7 @@ import torch
 from transduce.exchange.hugging_face_card import hugging_face_card
 from transduce.exchange.hugging_face_config import MAX_POSITIONS, generation_config, hugging_face_config, is_tied
 from transduce.exchange.hugging_face_tokenizer import write_tokenizers
+from transduce.exchange.representable import check_is_untagged, check_products, refusal
 from transduce.exchange.transformer_weights import (
     Array,
     AttentionMatrices,
@@ -24,14 +25,12 @@ from transduce.exchange.transformer_weights import (
     NormWeights,
     TransformerWeights,
     attentions_of,
-    check_is_transformer,
     position_tables,
     transformer_weights,
 )
 from transduce.model import Sinusoidal
 from transduce.storage.atomic import write_tensors
 from transduce.text.moses_bpe import MosesBpe
-from transduce.text.token_vocabulary import tags_of
 
 if TYPE_CHECKING:
     from transduce.exchange.hugging_face_engine import HuggingFaceEngine
@@ -48,26 +47,22 @@ Named = Iterator[tuple[str, Array]]
 
 def check(model: "Model") -> None:
     """Raises ValueError where `transformers` cannot represent the model, with the option."""
-    spec = check_is_transformer(model, "Hugging Face")
-    fault = None
+    spec = check_products(model, "Hugging Face")
+    check_is_untagged(model, "Hugging Face")
     if isinstance(model.source, MosesBpe) or isinstance(model.target, MosesBpe):
         fault = "its subwords are those of a model of fairseq, which no tokenizer there splits"
-    elif tags_of(model.source):
-        fault = "its sources begin with tags of languages or corpora, which no tokenizer there adds"
-    if fault is not None:
-        raise ValueError(f"Hugging Face cannot represent this model: {fault}; export it with `--to ctranslate2`")
+        raise refusal("Hugging Face", fault, "export it with `--to ctranslate2`")
     mixer, cross = attentions_of(spec)
     for name, attention in (("mixer", mixer), ("cross", cross)):
         if attention.heads * attention.d_k != spec.d_model or attention.d_k != attention.d_v:
-            raise ValueError(
-                f"Hugging Face cannot represent this model: `model.{name}` has {attention.heads} heads with d_k "
-                f"{attention.d_k} and d_v {attention.d_v}; there both are d_model / heads, here {spec.d_model} / heads"
+            raise refusal(
+                "Hugging Face",
+                f"`model.{name}` has {attention.heads} heads with d_k {attention.d_k} and d_v {attention.d_v}, and "
+                f"there both are d_model / heads, here {spec.d_model} / heads",
             )
     if mixer.heads != cross.heads:
-        raise ValueError(
-            f"Hugging Face cannot represent this model: `model.mixer.heads` is {mixer.heads} and "
-            f"`model.cross.heads` {cross.heads}; there both are the same"
-        )
+        fault = f"`model.mixer.heads` is {mixer.heads} and `model.cross.heads` {cross.heads}; there both are one"
+        raise refusal("Hugging Face", fault)
 
 
 def write(model: "Model", folder: Path, precision: str) -> None:
@@ -79,7 +74,7 @@ def write(model: "Model", folder: Path, precision: str) -> None:
         ("generation_config.json", generation_config(model)),
     ):
         (folder / name).write_text(json.dumps(values, indent=2) + "\n", "utf-8")
-    write_tokenizers(model, folder, len(position_tables(model, MAX_POSITIONS)[0]))
+    write_tokenizers(model, folder, len(position_tables(model)[0]))
     (folder / "README.md").write_text(hugging_face_card(model), "utf-8")
 
 
@@ -92,7 +87,7 @@ def open_engine(folder: Path, model: "Model") -> "HuggingFaceEngine":
 
 def _with_their_positions(model: "Model") -> tuple[TransformerWeights, tuple[Array, Array] | None]:
     """Returns weights and the position tables of source and target; None where Marian's class computes the table."""
-    weights, tables = transformer_weights(model), position_tables(model, MAX_POSITIONS)
+    weights, tables = transformer_weights(model), position_tables(model)
     if weights.spec.positions == Sinusoidal(layout="paper-halves"):
         return weights, None if weights.spec.norm == "post" else tables
     if weights.spec.positions != Sinusoidal(layout="interleaved"):

@@ -9,6 +9,7 @@ import numpy as np
 
 from transduce.corpus import subwords_files
 from transduce.exchange.length_power import length_power
+from transduce.exchange.representable import check_products, refusal
 from transduce.exchange.transformer_weights import (
     Array,
     AttentionMatrices,
@@ -17,7 +18,6 @@ from transduce.exchange.transformer_weights import (
     NormWeights,
     TransformerWeights,
     attentions_of,
-    check_is_transformer,
     transformer_weights,
 )
 from transduce.model import FeedForward, Sinusoidal, Tied, Transformer
@@ -40,7 +40,7 @@ Named = Iterator[tuple[str, Array]]
 
 def check(model: "Model") -> None:
     """Raises ValueError where Marian cannot represent the model, with the option."""
-    spec = check_is_transformer(model, "Marian")
+    spec = check_products(model, "Marian")
     mixer, cross = attentions_of(spec)
     required = [
         ("model.norm", spec.norm, "post"),
@@ -56,10 +56,8 @@ def check(model: "Model") -> None:
         ]
     for name, value, needed in required:
         if value != needed:
-            raise ValueError(
-                f"Marian cannot represent this model: `{name}` is {value!r} and must be {needed!r}; the preset "
-                "`released-2017` has the architecture of Marian"
-            )
+            fault = f"`{name}` is {value!r} and must be {needed!r}"
+            raise refusal("Marian", fault, "the preset `released-2017` has the architecture of Marian")
 
 
 def write(model: "Model", folder: Path, precision: str) -> None:

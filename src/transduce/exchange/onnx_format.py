@@ -8,10 +8,10 @@ import torch
 
 from transduce.exchange.hugging_face_config import generation_config, hugging_face_config
 from transduce.exchange.hugging_face_tokenizer import write_tokenizers
-from transduce.model import FeedForward, Transformer, TransformerModel
+from transduce.exchange.representable import check_is_transformer, check_is_untagged, refusal
+from transduce.model import Transformer, TransformerModel
 from transduce.model.attention import AttentionSpec
 from transduce.text.subwords import Subwords
-from transduce.text.token_vocabulary import tags_of
 
 if TYPE_CHECKING:
     from transduce.exchange.onnx_engine import OnnxEngine
@@ -29,21 +29,12 @@ SUFFIXES = {"float32": "", "float16": "_fp16", "int8": "_quantized"}
 
 def check(model: "Model") -> None:
     """Raises ValueError where the graphs cannot represent the model, with the option."""
-    spec, fault = model.config.model, None
-    if model.config.linearisation is not None:
-        fault = "it is a parser, whose search is constrained to trees"
-    elif not isinstance(spec, Transformer):
-        fault = f"`model.kind` is {spec.kind}"
-    elif not isinstance(spec.mixer, AttentionSpec):
-        fault = f"`model.mixer.kind` is {spec.mixer.kind}"
-    elif not isinstance(spec.feed_forward, FeedForward):
-        fault = f"`model.feed_forward.kind` is {spec.feed_forward.kind}"
-    elif not isinstance(model.source, Subwords) or not isinstance(model.target, Subwords):
-        fault = "its subwords are those of the model that it was imported from, which have no `tokenizer.json`"
-    elif tags_of(model.source):
-        fault = "its sources begin with tags of languages or corpora, which no tokenizer adds"
-    if fault is not None:
-        raise ValueError(f"ONNX cannot represent this model: {fault}; translate with it here, or train another")
+    check_is_transformer(model, "ONNX")
+    if not isinstance(model.source, Subwords) or not isinstance(model.target, Subwords):
+        raise refusal(
+            "ONNX", "its subwords are those of the model that it was imported from, which have no tokenizer.json"
+        )
+    check_is_untagged(model, "ONNX")
 
 
 def graph_files(precision: str) -> tuple[str, str]:

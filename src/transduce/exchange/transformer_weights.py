@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from transduce.model import Attention, FeedForward, Transformer, TransformerModel
+from transduce.model import Attention, Transformer, TransformerModel
 from transduce.model.attention import MultiHeadAttention
 from transduce.model.attention_scores import BilinearProduct, DotProduct
 from transduce.model.feed_forward import FeedForwardNetwork
@@ -20,6 +20,7 @@ from transduce.model.layers import DecoderLayer, EncoderLayer
 from transduce.model_directory import Model
 
 __all__ = [
+    "TABLE_POSITIONS",
     "Array",
     "AttentionMatrices",
     "DecoderLayerWeights",
@@ -29,12 +30,13 @@ __all__ = [
     "NormWeights",
     "TransformerWeights",
     "attentions_of",
-    "check_is_transformer",
     "position_tables",
     "transformer_weights",
 ]
 
 Array = NDArray[np.float32]
+
+TABLE_POSITIONS = 2048  # of a sentence, where an engine stores a vector for each and the model has no limit
 
 
 class Linear(NamedTuple):
@@ -151,26 +153,6 @@ class TransformerWeights(NamedTuple):
         )
 
 
-def check_is_transformer(model: Model, engine: str) -> Transformer:
-    """Returns the settings of `model`; raises ValueError with the option that no engine but ours can represent."""
-    spec, fault = model.config.model, None
-    if model.config.linearisation is not None:
-        fault = "it is a parser, whose search is constrained to trees"
-    elif not isinstance(spec, Transformer):
-        fault = f"`model.kind` is {spec.kind}"
-    elif not isinstance(spec.mixer, Attention):
-        fault = f"`model.mixer.kind` is {spec.mixer.kind}"
-    elif not isinstance(spec.feed_forward, FeedForward):
-        fault = f"`model.feed_forward.kind` is {spec.feed_forward.kind}"
-    else:
-        for name, attention in (("mixer", spec.mixer), ("cross", spec.cross)):
-            if attention.compatibility.kind == "additive":
-                fault = f"`model.{name}.compatibility.kind` is additive"
-    if fault is not None or not isinstance(spec, Transformer):
-        raise ValueError(f"{engine} cannot represent this model: {fault}; translate with it here, or train another")
-    return spec
-
-
 def attentions_of(spec: Transformer) -> tuple[Attention, Attention]:
     """Returns the settings of self-attention and of attention over the source, of an accepted model."""
     assert isinstance(spec.mixer, Attention)
@@ -178,7 +160,7 @@ def attentions_of(spec: Transformer) -> tuple[Attention, Attention]:
 
 
 def transformer_weights(model: Model) -> TransformerWeights:
-    """Returns the weights of a model that `check_is_transformer` accepts."""
+    """Returns the weights of a model that `check_products` accepts."""
     module, spec = model.module, model.config.model
     assert isinstance(module, TransformerModel)
     assert isinstance(spec, Transformer)
@@ -201,10 +183,10 @@ def transformer_weights(model: Model) -> TransformerWeights:
     )
 
 
-def position_tables(model: Model, positions: int) -> tuple[Array, Array]:
-    """Returns the vectors of the positions of source and target [positions d_model], fewer where fewer are learned."""
+def position_tables(model: Model) -> tuple[Array, Array]:
+    """Returns the vectors [positions d_model] of source and target: `TABLE_POSITIONS`, or fewer that are learned."""
     assert isinstance(model.module, TransformerModel)
-    count = min(model.module.max_positions or positions, positions)
+    count = min(model.module.max_positions or TABLE_POSITIONS, TABLE_POSITIONS)
     embeddings = model.module.source_embedding, model.module.target_embedding
     with torch.inference_mode():
         source, target = (_array(embedding.positions(0, count)) for embedding in embeddings)
