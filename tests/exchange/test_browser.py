@@ -114,6 +114,14 @@ def test_the_message_of_npm_is_shown(runtime, tmp_path, monkeypatch):
         runtime_folder()
 
 
+def test_a_damaged_archive_of_npm_is_refused(runtime, tmp_path, monkeypatch):
+    script = "import pathlib, sys\nfolder = sys.argv[sys.argv.index('--pack-destination') + 1]\n"
+    archive = f"{browser_runtime.PACKAGE}-{browser_runtime.VERSION}.tgz"
+    install_npm(tmp_path / "bin", monkeypatch, f"{script}pathlib.Path(folder, {archive!r}).write_bytes(b'damaged')")
+    with pytest.raises(ValueError, match="the archive that npm fetched is damaged"):
+        browser_runtime.runtime_folder()
+
+
 def test_a_runtime_that_is_another_is_refused(runtime):
     (runtime / "dist" / "ort.wasm.bundle.min.mjs").write_text("malice")
     with pytest.raises(ValueError, match=r"ort.wasm.bundle.min.mjs is not that of onnxruntime-web"):

@@ -30,8 +30,9 @@ This folder is a web page. Any file server serves it. `python -m http.server` in
 at http://localhost:8000. It cannot be opened as a file, because browsers run no modules and no WebAssembly from files.
 The text that a reader types stays in the browser: the page requests nothing from other hosts.
 
-`onnx` has the model, `tokenizer.json` its subwords, `page.json` the settings of the page, and `parity.json` compares
-the model with the original. `runtime` has onnxruntime-web {VERSION} (MIT licence, © Microsoft Corporation).
+`onnx` has the model, `tokenizer.json` its subwords, `page.json` the settings of the page. `parity.json` compares the
+graphs of `onnx`, run by onnxruntime in Python, with the original; it does not compare the page's own code.
+`runtime` has onnxruntime-web {VERSION} (MIT licence, © Microsoft Corporation).
 """
 
 

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+import zlib
 from pathlib import Path
 
 from transduce.storage.atomic import atomic_write
@@ -91,10 +92,13 @@ def _npm_pack(folder: Path) -> Path:
 
 
 def _unpack(archive: Path, folder: Path) -> Path:
-    """Returns `folder` with the files of the archive that the page needs."""
-    with tarfile.open(archive) as package:
-        for name in CHECKSUMS:
-            member = package.extractfile(f"package/dist/{name}")
-            assert member is not None
-            (folder / name).write_bytes(member.read())
+    """Returns `folder` with the files of the archive that the page needs; raises ValueError for a damaged archive."""
+    try:
+        with tarfile.open(archive) as package:
+            for name in CHECKSUMS:
+                member = package.extractfile(f"package/dist/{name}")
+                assert member is not None
+                (folder / name).write_bytes(member.read())
+    except (tarfile.TarError, KeyError, EOFError, zlib.error) as error:
+        raise ValueError(f"the archive that npm fetched is damaged ({error}): {BY_HAND}") from None
     return folder
