@@ -9,7 +9,6 @@ import pytest
 from micro_run import WORDS
 from transduce.bulk.job import ShardTranslator
 from transduce.bulk.pair_filter import PairFilter
-from transduce.commands import main
 from transduce.recipe import load
 from transduce.storage.locks import exclusive_lock
 from transduce.translation.translator import Translator
@@ -26,18 +25,6 @@ def mono(tmp_path_factory):
     return path
 
 
-@pytest.fixture
-def command(capfd):
-    """Runs a command line in this process; returns its exit code and standard error."""
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        return ended.value.code, capfd.readouterr().err
-
-    return run
-
-
 def expected(model, mono, forward, **options):
     """The pairs, made line by line."""
     lines = [line for line in mono.read_text("utf-8").split("\n") if line.strip() and len(line) < 1000]
@@ -51,14 +38,14 @@ def expected(model, mono, forward, **options):
 @pytest.mark.parametrize("forward", [False, True])
 def test_pairs_have_the_translation_as_source_or_as_target(fluent, mono, tmp_path, command, forward):
     out, options = tmp_path / "out.tsv", ["--greedy", "--shard-lines", 4, *(["--forward"] if forward else [])]
-    code, error = command("augment", fluent, mono, "--out", out, *options)
+    code, _, error = command("augment", fluent, mono, "--out", out, *options)
     assert (code, out.read_text("utf-8")) == (0, expected(fluent, mono, forward, greedy=True))
     assert "line 14 has " in error
     assert "11 pairs; left out: 2 lines without text or translation, 1 duplicates" in error
     again = command("augment", fluent, mono, "--out", out, *options)
     assert again[0] == 0
-    assert "out.tsv is finished" in again[1]
-    assert "11 pairs; left out: 2 lines" in again[1]
+    assert "out.tsv is finished" in again[2]
+    assert "11 pairs; left out: 2 lines" in again[2]
 
 
 def test_a_gzipped_text_gives_the_same_and_leaves_no_copy(fluent, mono, tmp_path, command):
@@ -70,7 +57,7 @@ def test_a_gzipped_text_gives_the_same_and_leaves_no_copy(fluent, mono, tmp_path
     assert out.read_text("utf-8") == (tmp_path / "plain.tsv").read_text("utf-8")
     assert [path.name for path in (tmp_path / "out.tsv.bulk").iterdir()] == ["made"]
     packed.write_bytes(packed.read_bytes()[:-9])
-    code, error = command("augment", fluent, packed, "--out", tmp_path / "damaged.tsv")
+    code, _, error = command("augment", fluent, packed, "--out", tmp_path / "damaged.tsv")
     assert (code, "damaged gzip file" in error) == (2, True)
 
 
@@ -82,7 +69,7 @@ def test_a_gzipped_text_is_unpacked_by_one_command_and_after_all_checks(fluent, 
     packed.write_bytes(gzip.compress(mono.read_bytes()))
     unpacked = tmp_path / "out.tsv.bulk" / "unpacked"
     with exclusive_lock(unpacked, "translation"):
-        code, error = command("augment", fluent, packed, "--out", out)
+        code, _, error = command("augment", fluent, packed, "--out", out)
     assert (code, f"another translation is at work in {unpacked}" in error) == (2, True)
     unpacked.rmdir()
     with monkeypatch.context() as patched:
@@ -95,7 +82,7 @@ def test_a_gzipped_text_is_unpacked_by_one_command_and_after_all_checks(fluent, 
         (["--out", "."], "--out .: name the file or the folder itself"),
         (["--out", tmp_path / ("long" * 60)], "choose a shorter name"),
     ):
-        code, error = command("augment", fluent, packed, *options)
+        code, _, error = command("augment", fluent, packed, *options)
         assert (code, message in error) == (2, True), error
 
 
@@ -112,7 +99,7 @@ def test_a_stopped_command_resumes(fluent, mono, tmp_path, command, monkeypatch)
     monkeypatch.setattr(ShardTranslator, "translate", stop_after_two)
     assert command(*arguments)[0] == 130
     monkeypatch.setattr(ShardTranslator, "translate", translate)
-    code, error = command(*arguments)
+    code, _, error = command(*arguments)
     assert (code, "done before: 2" in error) == (0, True)
     assert out.read_text("utf-8") == expected(fluent, mono, False, greedy=True)
 
@@ -129,7 +116,7 @@ def test_other_options_parsers_folders_and_streams_are_refused(fluent, parser, m
         ([fluent, mono, "--out", tmp_path / "new.tsv", "--to", "fr"], "one direction and translates into de"),
         ([fluent, mono, "--out", tmp_path / "new.tsv", "--greedy", "--beam", 2], "--beam 2: it is for a beam search"),
     ):
-        code, error = command("augment", *arguments)
+        code, _, error = command("augment", *arguments)
         assert (code, message in error) == (2, True), (arguments, error)
     assert out.read_text("utf-8") == expected(fluent, mono, False, greedy=True)
 

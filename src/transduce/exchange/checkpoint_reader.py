@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from transduce.exchange.pickle_reader import Call, Global, Persistent, Scalar, read_pickle
+from transduce.exchange.stored_zip import check_entries, require_file
 
 __all__ = ["part_of", "plain_values", "read_checkpoint"]
 
@@ -86,8 +87,7 @@ def read_checkpoint(path: Path, select: Select) -> tuple[Any, dict[str, Tensor]]
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
-    if not path.is_file():
-        raise ValueError(f"{path} is no file")  # to open a pipe would wait for its writer
+    require_file(path)
     with path.open("rb") as file:
         is_zip = file.read(2) == b"PK"
         value, storages = (_read_zip if is_zip else _read_legacy)(file, path, find)
@@ -139,7 +139,7 @@ def _read_zip(file: BinaryIO, path: Path, find: Find) -> tuple[Any, Storages]:
     """Reads a file of torch 1.6 or later, a zip of a pickle and of storages that are not compressed."""
     try:
         with zipfile.ZipFile(file) as archive:
-            _check_entries(archive.infolist(), path)
+            check_entries(archive, path)
             entries = {entry.filename: entry for entry in archive.infolist()}
             folder = next((name.partition("/")[0] for name in entries if name.endswith("/data.pkl")), None)
             if folder is None or entries[f"{folder}/data.pkl"].file_size > MAX_PICKLE_BYTES:
@@ -154,16 +154,6 @@ def _read_zip(file: BinaryIO, path: Path, find: Find) -> tuple[Any, Storages]:
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, KeyError) as error:
         raise ValueError(f"{path} is no checkpoint, or is damaged: {error}") from None
     return value, storages
-
-
-def _check_entries(entries: list[zipfile.ZipInfo], path: Path) -> None:
-    """Raises ValueError for compressed entries, which torch does not write, and for sizes beyond the file's."""
-    size = path.stat().st_size
-    for entry in entries:
-        if entry.compress_type != zipfile.ZIP_STORED:
-            raise ValueError(f"{path} has the compressed entry {entry.filename!a}, and torch compresses none")
-    if sum(entry.file_size for entry in entries) > size:
-        raise ValueError(f"{path} is damaged: its entries claim more than its {size:,} bytes")
 
 
 def _read_legacy(file: BinaryIO, path: Path, find: Find) -> tuple[Any, Storages]:

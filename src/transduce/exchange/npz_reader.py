@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.exchange.stored_zip import check_entries, require_file
+
 __all__ = ["read_npz"]
 
 DTYPES = ("float32", "float16", "int8", "uint8")
@@ -16,20 +18,13 @@ DTYPES = ("float32", "float16", "int8", "uint8")
 
 def read_npz(path: Path) -> dict[str, NDArray[np.generic]]:
     """Returns the arrays by name; raises ValueError for compressed, damaged or other files."""
-    if not path.is_file():
-        raise ValueError(f"{path} is no file")  # to open a pipe would wait for its writer
+    require_file(path)
     try:
         with zipfile.ZipFile(path) as archive:
-            entries = archive.infolist()
-            size = path.stat().st_size
-            for entry in entries:
-                if entry.compress_type != zipfile.ZIP_STORED:
-                    raise ValueError(f"{path} has the compressed entry {entry.filename!a}: save it with numpy.savez")
-            if sum(entry.file_size for entry in entries) > size:
-                raise ValueError(f"{path} is damaged: its entries claim more than its {size:,} bytes")
+            check_entries(archive, path)
             return {
                 entry.filename.removesuffix(".npy"): _array(archive.read(entry), f"{path}: {entry.filename!a}")
-                for entry in entries
+                for entry in archive.infolist()
             }
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
         raise ValueError(f"{path} is no npz file, or is damaged: {error}") from None
