@@ -253,7 +253,7 @@ def test_a_storage_that_is_missing_or_short_is_refused_and_no_file_is_written(
 def test_compressed_files_are_refused_before_they_are_read(tmp_path: Path) -> None:
     archive(tmp_path / "model.pt", tensor_pickle((2, 3), (3, 1)), {"0": bytes(10**7)}, zipfile.ZIP_DEFLATED)
     assert (tmp_path / "model.pt").stat().st_size < 10**5
-    with pytest.raises(ValueError, match="has the compressed entry .*save it again without compression"):
+    with pytest.raises(ValueError, match="save it again without compression"):
         read_checkpoint(tmp_path / "model.pt", model_of)
     np.savez_compressed(tmp_path / "model.npz", weight=np.zeros(10**6))
     with pytest.raises(ValueError, match="has the compressed entry"):
