@@ -41,11 +41,11 @@ def changes_for(recipe: Recipe, direction: str) -> dict[str, Any]:
     }
 
 
-def train(out: Path, seed: int, minutes: float, changes: dict[str, Any], device: str) -> None:
-    """Trains the recipe with changes, or resumes."""
-    settings = {**changes, "training.seed": seed, "training.minutes": minutes}
-    options = [word for key, value in settings.items() for word in ("--set", f"{key}={json.dumps(value)}")]
-    transduce("train", RECIPE, "--out", out, "--device", device, *options)
+def train(out: Path, minutes: float, changes: dict[str, Any], options: list[str]) -> None:
+    """Trains the recipe with changes and further options of `transduce train`, or resumes."""
+    settings = {**changes, "training.minutes": minutes}
+    changed = [word for key, value in settings.items() for word in ("--set", f"{key}={json.dumps(value)}")]
+    transduce("train", RECIPE, "--out", out, *changed, *options)
 
 
 def bleu(run: Path, test: str, device: str) -> float:
@@ -62,15 +62,20 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--threads", help="of a training")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the recipe")
     options = parser.parse_args()
+    shared = ["--device", options.device, *(word for change in options.set for word in ("--set", change))]
+    shared += ["--threads", options.threads] if options.threads else []
     recipe = Recipe.load(RECIPE)
     directions = [str(direction) for direction in recipe.data.directions]
     scores: dict[tuple[str, str], list[float]] = {}
     for seed in options.seeds:
-        train(options.out / f"both-{seed}", seed, options.minutes, {}, options.device)
+        of_seed = {"training.seed": seed}
+        train(options.out / f"both-{seed}", options.minutes, of_seed, shared)
         for direction in directions:
             changes = changes_for(recipe, direction)
-            train(options.out / f"{direction}-{seed}", seed, options.minutes / 2, changes, options.device)
+            train(options.out / f"{direction}-{seed}", options.minutes / 2, {**changes, **of_seed}, shared)
             for test in changes["data.test"]:
                 for model in ("both", direction):
                     score = bleu(options.out / f"{model}-{seed}", test, options.device)
