@@ -1,10 +1,6 @@
 """Fine-tuning: what a recipe takes from the model with which its training begins, and whether the two fit.
 
 The settings of the model lie under the recipe in the place of a preset, so that a recipe may consist of `data` alone.
-
-The rate is constant after a short warm-up, at a tenth of the rate with which the model's training ended. For a model of
-the paper's base size after 100,000 steps that is 1.4e-5, about the 2e-5 that Hugging Face's course takes for OPUS-MT
-models. A few passes over the data and early stopping are usual (Luong and Manning 2015; Miceli Barone et al. 2017).
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,37 +11,15 @@ from pydantic import Field
 
 from transduce.corpus import CorpusSpec, DataSpec, Direction, is_same_language, subwords_files
 from transduce.model_directory import RECIPE, Config, Model, TrainedDirection
+from transduce.recipe.gentle_training import PATIENCE, gentle_training
 from transduce.recipe.inherited_corpora import inherited_tests, without_languages_of
 from transduce.recipe.recipe import Recipe, read_resolved_recipe, split_preset
-from transduce.settings import Spec, merged, validated
+from transduce.settings import Spec, merged
 from transduce.text.learning import MIN_SIZE
 from transduce.text.subwords import Subwords
 from transduce.text.token_vocabulary import load_vocabulary
-from transduce.training import Training
-from transduce.training.schedule import Constant
 
 __all__ = ["StartingPoint", "check_fits"]
-
-GENTLE = 0.1  # of the rate with which the model's training ended
-
-# Smaller batches than the model's make more updates of little text. The noise of an update grows with rate / batch
-# (Smith and Le 2018), which stays below that of the model's training for batches of up to ten times as many tokens.
-BATCH_TOKENS = 4096
-
-DEFAULTS = {
-    "steps": None,
-    "epochs": 10,
-    "validate_every": 100,
-    "save_every": 100,
-    "average": None,
-}
-"""Keys of `training` for fine-tuning."""
-
-PATIENCE = 10
-"""`training.patience` for fine-tuning, where the recipe validates."""
-
-INHERITED = ("optimiser", "label_smoothing", "label_smoothing_over", "clip", "precision", "validate_by")
-"""Keys of `training` that a fine-tuning takes from the model's recipe."""
 
 FREE = ("dropout", "initialisation", "balance")
 """Last parts of the keys of `model` that may differ: they change the training of a model and not its output."""
@@ -82,7 +56,7 @@ class StartingPoint(Spec):
                 "data": {key: data[key] for key in ("longest", "ratio") if key in data} | _data_of(config, languages),
                 "subwords": recipe["subwords"] if recipe else _subwords_of(directory, config),
                 "model": config.model.as_dictionary(),
-                "training": _training_of(training, config),
+                "training": gentle_training(training, config),
                 "decoding": config.decoding.as_dictionary(),
             },
             # Each corpus names its languages, because the new recipe may have others.
@@ -244,35 +218,6 @@ def _subwords_of(directory: Path, config: Config) -> Values:
     size = max(MIN_SIZE + 256 * is_wordpiece, config.vocabulary.source)
     is_shared = shared.exists() or config.model.embeddings == "shared"
     return {"kind": "wordpiece" if is_wordpiece else "bpe", "size": size, "shared": is_shared}
-
-
-def _training_of(section: Mapping[str, Any], config: Config) -> Values:
-    """Returns the section `training` of a fine-tuning; `section` is that of the model's recipe, empty without one."""
-    training = validated(Training, section, place="training")
-    values = training.as_dictionary()
-    batch_tokens = min(training.batch_tokens, BATCH_TOKENS)
-    is_parser = config.linearisation is not None
-    return {
-        **Training().as_dictionary(),
-        **{key: values[key] for key in INHERITED},
-        **DEFAULTS,
-        "validate_by": values["validate_by"] if section else "f1" if is_parser else "bleu",
-        "batch_tokens": batch_tokens,
-        "micro_batches": values["micro_batches"] if batch_tokens == training.batch_tokens else "auto",
-        "schedule": Constant(peak=_gentle_rate(training, config, has_recipe=bool(section))).as_dictionary(),
-    }
-
-
-def _gentle_rate(training: Training, config: Config, *, has_recipe: bool) -> float:
-    """Returns the rate of a fine-tuning, in two digits.
-
-    That is a tenth of the rate at the last step of the model's weights; of a model that was fine-tuned its own rate.
-    Without a recipe the model counts as trained with the defaults.
-    """
-    if isinstance(training.schedule, Constant):
-        return training.schedule.peak
-    step = config.weights.steps[-1] if has_recipe and config.weights.steps else training.steps
-    return float(f"{GENTLE * training.schedule.rate(max(step or 1, 1), config.model.d_model):.2g}")
 
 
 def _compared(settings: Mapping[str, Any], *, subwords: bool) -> Iterator[tuple[str, Any]]:
