@@ -3,7 +3,8 @@
     python benchmarks/parsing/parser_folds.py --train $TRANSDUCE_DATA/ptb-sample/*.mrg --folds 5 --work runs/folds
 
 The folds are those of `pcfg.py`, so that the figures stand beside its own. `--also` adds another treebank to every
-training; a fold that was trained is not trained again. Scores are of the parsed sentences of all folds together.
+training; `--from` begins every training with a parser of another treebank, and `--grow-vocabulary` adds subwords of
+this one. A fold that was trained is not trained again. Scores are of the parsed sentences of all folds together.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from pathlib import Path
 from folds import read_cleaned, report_scores, train_and_test
 
 from transduce.recipe import Recipe, from_values
+from transduce.recipe.fine_tuning import StartingPoint
 from transduce.runtime.device import set_up_device
 from transduce.text.trees import Tree, format_tree, words_of
 from transduce.trainer.train import TrainOptions, run_training
@@ -24,24 +26,21 @@ from transduce.translation.parser import Parser
 def fold_recipe(options: argparse.Namespace, trees: Path) -> Recipe:
     """Returns the recipe of a fold whose files of training lie in the folder `trees`."""
     also = [{"trees": str(folder), "weight": options.weight} for folder in options.also]
-    values = {
-        "data": {
-            "train": [{"trees": str(trees)}, *also],
-            "linearisation": {"kind": "in_order"},
-            "source_language": "en",
-            "longest": 512,
-        },
-        "model": {"preset": "parser-small"},
-        "training": {
-            "steps": None,
-            "minutes": options.minutes,
-            "batch_tokens": 2048,
-            "schedule": {"warmup": 300},
-            "average": 5,
-            "save_every": 100,
-            "validate_every": None,
-        },
+    data = {"train": [{"trees": str(trees)}, *also], "test": {}}
+    training = {
+        "steps": None,
+        "epochs": None,
+        "minutes": options.minutes,
+        "batch_tokens": 2048,
+        "average": 5,
+        "save_every": 100,
+        "validate_every": None,
     }
+    if options.start_from is not None:
+        start = StartingPoint.of(options.start_from)
+        return from_values({"data": data, "training": training}, options.set, place="the folds", start=start)
+    data |= {"linearisation": {"kind": "in_order"}, "source_language": "en", "longest": 512}
+    values = {"data": data, "model": {"preset": "parser-small"}, "training": {**training, "schedule": {"warmup": 300}}}
     return from_values(values, options.set, place="the folds")
 
 
@@ -52,7 +51,10 @@ def parse_fold(number: int, training: Sequence[Path], test: Sequence[Path], opti
     trees.mkdir(parents=True, exist_ok=True)
     for file in training:
         shutil.copyfile(file, trees / file.name)
-    run_training(fold_recipe(options, trees), work / "run", TrainOptions("auto", options.threads), print)
+    train_options = TrainOptions(
+        "auto", options.threads, start_from=options.start_from, grow_vocabulary=options.grow_vocabulary
+    )
+    run_training(fold_recipe(options, trees), work / "run", train_options, print)
     parser = Parser.load(work / "run", device=str(set_up_device("auto", options.threads)))
     return [best[0].tree for best in parser.parse(list(map(words_of, read_cleaned(test))))]
 
@@ -65,6 +67,8 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="the folder of the trainings, which are resumed")
     parser.add_argument("--also", type=Path, nargs="*", default=[], help="treebanks that every fold trains on too")
     parser.add_argument("--weight", type=float, default=1.0, help="uses of their trees an epoch")
+    parser.add_argument("--from", type=Path, dest="start_from", help="a parser with which every training begins")
+    parser.add_argument("--grow-vocabulary", type=int, help="with --from: subwords, at most, that the words gain")
     parser.add_argument("--minutes", type=float, default=15.0, help="of the training of a fold")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the recipe")

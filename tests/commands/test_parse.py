@@ -231,7 +231,7 @@ def test_a_training_begins_with_a_parser_of_the_same_kind(parser, treebank, tmp_
     (treebank / "other.trees").write_text("(FRAG (NN owl))\n(S (NP (NN owl)) (VP (VBD saw)))\n")
     trained = run("train", "trees.yaml", *start, "--set", "data.train={trees: other.trees}")
     assert trained.exit_code == 0, trained.output
-    assert "1 dropped, with symbols that the model of --from does not have: other.trees:1" in trained.output
+    assert "1 dropped, with symbols that the model of --from does not have: other.trees:1; --grow" in trained.output
 
 
 def test_a_tag_chooses_the_annotation_and_is_no_word(treebank, tmp_path):
@@ -267,8 +267,9 @@ def test_a_tag_chooses_the_annotation_and_is_no_word(treebank, tmp_path):
 
 
 def test_a_parser_is_fine_tuned_with_trees_alone(parser, treebank, tmp_path):
-    """F1 before and after; the words grow, and the symbols of trees stay."""
-    trees = "(S (NP (DT the) (NN axolotl)) (VP (VBD saw) (NP (DT a) (NN capybara))) (. .))\n"
+    """F1 before and after; the words grow, and the symbols of trees gain those of the new trees."""
+    trees = "(S (NP (DT the) (NN axolotl)) (VP (VBD saw) (NX (DT a) (NN capybara))) (. !))\n"
+    trees += "(S (NP (DT the) (NN axolotl)) (VP (VBD saw) (NP (DT a) (ZZ capybara))) (. .))\n"
     (treebank / "domain.trees").write_text(trees * 3)
     (treebank / "domain.yaml").write_text("data: {train: {trees: domain.trees}}")
     options = ("--grow-vocabulary", 5, "--set", "training.steps=1", "--out", tmp_path / "next")
@@ -280,6 +281,8 @@ def test_a_parser_is_fine_tuned_with_trees_alone(parser, treebank, tmp_path):
     assert table[1].split()[:2] == ["spare", f"{score:.2f}"]
     before, after = Model.read(parser), Model.read(tmp_path / "next")
     assert after.source.size == before.source.size + 5
-    assert after.target.as_json() == before.target.as_json()
+    assert after.target.symbols == (*before.target.symbols, "(NX", ")NX", "ZZ")
+    assert "symbols of trees grown from" in tuned.stderr
+    assert "6 of 6 pairs kept" in tuned.stderr
     refused = run("train", treebank / "domain.yaml", "--from", parser, *options, "--set", "data.train={tsv: a.tsv}")
     assert "`data.train` has translations, and the model of --from parses" in refused.stderr

@@ -35,6 +35,10 @@ class Fault(StrEnum):
     MARKUP = "kept, but with SGML markup"
 
 
+REMEDIES = {Fault.UNKNOWN: "; --grow-vocabulary adds them"}
+"""What follows the places of a fault."""
+
+
 @dataclass
 class Report:
     """The numbers of pairs read, of pairs kept and of pairs with each fault, and the first places of each fault."""
@@ -65,7 +69,7 @@ class Report:
         for fault in Fault:
             if count := self.faults.get(fault, 0):
                 places = ", ".join(self.places.get(fault, [])) + (", …" if count > EXAMPLES else "")
-                lines.append(f"{count:,} {fault.value}: {places}")
+                lines.append(f"{count:,} {fault.value}: {places}{REMEDIES.get(fault, '')}")
         return lines
 
 

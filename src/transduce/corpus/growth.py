@@ -18,14 +18,17 @@ Vocabularies = tuple[TokenVocabulary, TokenVocabulary]
 
 
 class VocabularyGrowth(NamedTuple):
-    """How many subwords a vocabulary gets at most, and the corpora on which they are learnt."""
+    """How many subwords a vocabulary gets at most, and the corpora on which they are learnt.
+
+    The symbols of trees get all others of the corpora.
+    """
 
     subwords: int
     corpora: tuple[CorpusSpec, ...]
 
 
 def check_vocabularies(sides: Vocabularies) -> None:
-    """Raises ValueError where the vocabularies of a model cannot grow; the symbols of trees stay as they are."""
+    """Raises ValueError where the vocabularies of a model cannot grow."""
     for side, name in zip(sides, ("source", "target")):
         if not isinstance(side, TreeSymbols):
             check_can_grow(side, name)
@@ -44,20 +47,24 @@ def grow_vocabularies(
     A vocabulary that both sides share grows once, on both sides of the corpora.
     """
     check_vocabularies(sides)
-    pairs, _ = sample_pairs(growth.corpora, longest)
+    symbols: set[str] = set()
+    pairs, _ = sample_pairs(growth.corpora, longest, symbols if isinstance(sides[1], TreeSymbols) else None)
     texts = [pair[1] for pair in pairs], [pair[2] for pair in pairs]
     if sides[0] is sides[1]:
         both = _grow(sides[0], [*texts[0], *texts[1]], growth.subwords)
         grown = both, both
     else:
-        grown = _grow(sides[0], texts[0], growth.subwords), _grow(sides[1], texts[1], growth.subwords)
+        target_lines = [" ".join(symbols)] if symbols else texts[1]
+        grown = _grow(sides[0], texts[0], growth.subwords), _grow(sides[1], target_lines, growth.subwords)
     names = "source", "target"
     gains = [_gain(*side) for side in zip(sides, grown, texts, strict=True)]
     if sides[0] is sides[1]:
         _say_growth(say, "", sides[0], grown[0], ", ".join(f"{name} {gain}" for name, gain in zip(names, gains)))
         return grown
     for name, before, after, gain in zip(names, sides, grown, gains, strict=True):
-        if after is not before:
+        if isinstance(after, TreeSymbols):
+            say(f"symbols of trees grown from {before.size:,} to {after.size:,}")
+        else:
             _say_growth(say, f"{name} ", before, after, gain)
     return grown
 
@@ -71,8 +78,11 @@ def _say_growth(
 
 
 def _grow(side: TokenVocabulary, lines: Sequence[str], count: int) -> TokenVocabulary:
-    """Returns one side with more subwords; the symbols of trees unchanged."""
-    return grow_subwords(side, lines, count) if isinstance(side, Subwords) else side
+    """Returns one side with more subwords, or with the other symbols of linearised trees."""
+    if isinstance(side, TreeSymbols):
+        return side.grown(lines)
+    assert isinstance(side, Subwords), "check_vocabularies has refused it"
+    return grow_subwords(side, lines, count)
 
 
 def _gain(before: TokenVocabulary, after: TokenVocabulary, lines: Sequence[str]) -> str:

@@ -36,6 +36,11 @@ class TreeSymbols:
         """Returns the vocabulary of all symbols of `lines`, which are linearised trees."""
         return cls(sorted({symbol for line in lines for symbol in line.split()}))
 
+    def grown(self, lines: Iterable[str]) -> "TreeSymbols":
+        """Returns these symbols and, after them, the others of `lines`, which are linearised trees."""
+        new = {symbol for line in lines for symbol in line.split()} - self._ids.keys()
+        return TreeSymbols([*self.symbols[UNKNOWN + 1 :], *sorted(new)])
+
     @classmethod
     def parse(cls, content: bytes, *, place: str) -> "TreeSymbols":
         """Reads the content of a file that `save` wrote; raises ValueError, which calls the file `place`."""
@@ -77,6 +82,11 @@ class TreeSymbols:
         """Whether each id is a part of speech, which stands for a word."""
         flags = [not opens_phrase(symbol) and not closes_phrase(symbol) for symbol in self.symbols]
         return np.array([False] * (UNKNOWN + 1) + flags[UNKNOWN + 1 :])
+
+    def same_kind(self, token: int, size: int) -> list[int]:
+        """Returns the symbols below `size` that, as `token` does, open a phrase, close one, or stand for a word."""
+        kinds = [(opens_phrase(symbol), closes_phrase(symbol)) for symbol in self.symbols]
+        return [old for old in range(UNKNOWN + 1, size) if kinds[old] == kinds[token]]
 
     @cached_property
     def max_subword_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""Growth of a BPE vocabulary: more merges, learnt on other text, on top of those that it has.
+"""Growth of a vocabulary: more merges of BPE, learnt on other text, or more symbols of trees.
 
 Merges are applied in their order, so that a word is first split as before, and the new merges then join its subwords.
 Text in which no new merge applies has the same tokens as before; old tokens keep their ids.

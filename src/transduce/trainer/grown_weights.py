@@ -7,6 +7,7 @@ from transduce.model import ModelSpec, Vocabulary, build_without_weights
 from transduce.model_directory import Model, weights_of
 from transduce.text.subwords import Subwords
 from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.text.tree_symbols import TreeSymbols
 from transduce.text.vocabulary_growth import spellings
 
 __all__ = ["grown_weights"]
@@ -15,25 +16,33 @@ __all__ = ["grown_weights"]
 def grown_weights(base: Model, source: TokenVocabulary, target: TokenVocabulary) -> dict[str, Tensor]:
     """Returns the weights of `base` with rows for the tokens that `source` and `target` have gained.
 
-    A new row of an embedding or a readout is the mean of the rows of the old tokens that spell the new one. Given the
-    old tokens of a sentence, states are those of `base`. The logit of a new token is the mean of the logits of the old
-    tokens that spell it, so that it is never above all of theirs. Probabilities of old tokens are those of `base` times
-    what the new tokens leave; relative to each other they stay.
+    A new row of an embedding or a readout is the mean of the rows of the old tokens that spell the new one; of a new
+    symbol of trees, of the old symbols of its kind. Given the old tokens of a sentence, states are those of `base`. The
+    logit of a new token is the mean of the logits of these old tokens, so that it is never above all of theirs.
+    Probabilities of old tokens are those of `base` times what the new tokens leave; relative to each other they stay.
     """
     weights = weights_of(base.module)
     for names, before, now in zip(
         _tables(base.config.model, base.config.vocabulary), (base.source, base.target), (source, target), strict=True
     ):
-        if isinstance(now, Subwords) and now.size > before.size:
-            spelled = spellings(now, before.size)
+        if now.size > before.size:
+            origins = _origins(now, before.size)
             for name in names:
-                weights[name] = torch.cat([weights[name], _means(weights[name], spelled)])
+                weights[name] = torch.cat([weights[name], _means(weights[name], origins)])
     return weights
 
 
-def _means(rows: Tensor, spelled: list[list[int]]) -> Tensor:
+def _origins(vocabulary: TokenVocabulary, size: int) -> list[list[int]]:
+    """Returns, for each token from `size` on, the old tokens whose rows begin its own."""
+    if isinstance(vocabulary, TreeSymbols):
+        return [vocabulary.same_kind(token, size) for token in range(size, vocabulary.size)]
+    assert isinstance(vocabulary, Subwords), "only BPE and the symbols of trees grow"
+    return spellings(vocabulary, size)
+
+
+def _means(rows: Tensor, origins: list[list[int]]) -> Tensor:
     """Returns the mean of the rows of each list of tokens."""
-    return torch.stack([rows[tokens].mean(0) for tokens in spelled])
+    return torch.stack([rows[tokens].mean(0) for tokens in origins])
 
 
 def _tables(spec: ModelSpec, vocabulary: Vocabulary) -> tuple[list[str], list[str]]:
