@@ -65,6 +65,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         text = (ROOT / "docs" / "guides" / f"{page}.md").read_text("utf-8")
         (folder / f"{name}.yaml").write_text(text.split("```yaml\n")[1].split("```")[0], "utf-8")
     (folder / "mono.de.gz").write_bytes(gzip.compress((folder / "train.de").read_bytes()))
+    terms = (ROOT / "docs" / "guides" / "terms.md").read_text("utf-8")
+    (folder / "terms.tsv").write_text(
+        "".join(f"{line[4:]}\n" for line in terms.splitlines() if line.startswith("    "))
+    )
     trees = [f"(S (NP (DT the) (NN {noun})) (VP (VBD saw) (NP (DT a) (NN mole))))\n" for noun in words]
     (folder / "trees").mkdir()
     for name in ("trees/train", "trees/validation", "trees/test", "gold.txt"):

@@ -56,15 +56,15 @@ class TranslationJob(NamedTuple):
     @property
     def origin(self) -> dict[str, Any]:
         """Everything that the translations depend on except the text, as JSON; device and batch size do not count."""
-        decoding, n_best, greedy, sampling, seed, _ = self.method
+        method = self.method
         return {
             "model": list(self.fingerprints),
             "precision": self.precision,
             "int8_bits": self.int8_bits,
-            **decoding.as_dictionary(),
-            "n_best": n_best,
-            "greedy": greedy,
-            "sampling": sampling and {**sampling.as_dictionary(), "seed": seed},
+            **method.decoding.as_dictionary(),
+            "n_best": method.n_best,
+            "greedy": method.greedy,
+            "sampling": method.sampling and {**method.sampling.as_dictionary(), "seed": method.seed},
             # What is None is absent, as in the origins of earlier versions.
             "output_format": _without_none(self.output_format._asdict()),
             **_without_none(self.request._asdict()),

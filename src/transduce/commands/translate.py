@@ -36,6 +36,7 @@ from transduce.commands.windows import read_windows, runs_and_text, text_progres
 
 if TYPE_CHECKING:
     from transduce.model_directory import Config
+    from transduce.translation.glossary_translator import GlossaryTranslator
     from transduce.translation.line_translator import LineTranslator
     from transduce.translation.output_format import OutputFormat
     from transduce.translation.precision import TranslationPrecision
@@ -64,6 +65,9 @@ def translate(
     source_language: FromOption = None,
     tag: TagOption = None,
     prefix: Annotated[Path | None, typer.Option(help="A file with the beginning of each translation.")] = None,
+    glossary: Annotated[
+        Path | None, typer.Option(help="Terms that the translation must have: source, tab, target, a line each.")
+    ] = None,
     batch_tokens: BatchTokensOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each line.")] = False,
     device: DeviceOption = "auto",
@@ -89,8 +93,7 @@ def translate(
 
     bulk_engine = engine if engine is not None and engine.is_bulk else None
     runs, text = runs_and_text(run, bulk_engine)
-    if engine is Engine.CTRANSLATE2:
-        runs = [_converted(runs)]
+    runs = [_converted(runs)] if engine is Engine.CTRANSLATE2 else runs
     method = search_method_of_options(
         read_config(runs[0], engine).decoding,
         n_best,
@@ -112,15 +115,17 @@ def translate(
         check_no_partial(out, overwrite=overwrite)
         translator = _load_translator(runs, engine, method, request, device, threads, precision)
         output_format.check(translator)
-        translate_lines = functools.partial(translator.translate_lines, method=method, batch_tokens=batch_tokens)
+        translate_lines, terms = _translate_function(translator, glossary, method, batch_tokens)
         format_lines = functools.partial(output_format.lines, translator)
         _translate_windows(translate_lines, format_lines, *read_windows(text, prefix), out)
+        if terms:
+            say(terms.summary)
     else:
         from transduce.bulk.job import TranslationJob
 
-        refuse_options({"--overwrite": overwrite or None}, "is not for --engine")
-        job = TranslationJob.of(runs, method, output_format, _or_float32(precision), batch_tokens, device, threads)
-        job = job._replace(request=request)
+        refuse_options({"--overwrite": overwrite or None, "--glossary": glossary}, "is not for --engine")
+        options = method, output_format, _or_float32(precision), batch_tokens, device, threads
+        job = TranslationJob.of(runs, *options, request=request)
         translate_in_bulk(job, text, out, bulk_engine, shard_lines=shard_lines, actors=actors, prefix=prefix)
 
 
@@ -183,6 +188,26 @@ def _load_translator(
         return exported.with_source_tags(tags.ids, tags.target_language)
     chosen = str(set_up_device(device, threads))
     return Translator.load(*runs, device=chosen, precision=_or_float32(precision), **request._asdict())
+
+
+def _translate_function(
+    translator: "LineTranslator", glossary: Path | None, method: "SearchMethod", batch_tokens: int
+) -> "tuple[Callable[..., list[list[Translation]]], GlossaryTranslator | None]":
+    """Returns what translates lines, and with a glossary its counts of terms.
+
+    Raises ValueError for an engine, a model or a search that has no glossary.
+    """
+    from transduce.text.glossary import Glossary
+    from transduce.translation.glossary_translator import GlossaryTranslator
+    from transduce.translation.translator import Translator
+
+    if glossary is None:
+        return functools.partial(translator.translate_lines, method=method, batch_tokens=batch_tokens), None
+    if not isinstance(translator, Translator):
+        raise ValueError("--glossary: this engine returns no attention weights; leave out --engine, or --glossary")
+    terms = GlossaryTranslator(translator, Glossary.read(glossary))
+    terms.check_method(method)
+    return functools.partial(terms.translate_lines, method=method, batch_tokens=batch_tokens), terms
 
 
 def _or_float32(precision: PrecisionName | None) -> "TranslationPrecision":

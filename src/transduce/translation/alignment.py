@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from transduce.translation.results import Explanation
 
-__all__ = ["aligned_words"]
+__all__ = ["aligned_words", "subword_weights"]
 
 SPACES = ("▁", "\t", "\n")
 
@@ -15,19 +16,28 @@ SPACES = ("▁", "\t", "\n")
 def aligned_words(explanation: Explanation) -> list[tuple[int, int]]:
     """Returns (source word, target word) for each target word, counted from 0; words end at spaces.
 
-    The weights are the mean over the heads of the last layer but one, which is most like an alignment (Garg et al.
-    2019), summed over the subwords of each pair of words. A target word is aligned to the source word with the largest
-    weight.
+    `subword_weights` are summed over the subwords of each pair of words. A target word is aligned to the source word
+    with the largest weight.
     """
-    tags = explanation.source_tags
-    weights = explanation.cross[max(len(explanation.cross) - 2, 0)].mean(axis=0)[:, tags:]
-    source, target = _words(explanation.source[tags:-1]), _words(explanation.target[:-1])
+    weights = subword_weights(explanation)
+    source, target = _words(explanation.source[explanation.source_tags : -1]), _words(explanation.target[:-1])
     if not source or not target:
         return []
     by_word = np.zeros((max(target.values()) + 1, max(source.values()) + 1))
     for (row, target_word), (column, source_word) in product(target.items(), source.items()):
         by_word[target_word, source_word] += weights[row, column]
     return [(int(row.argmax()), word) for word, row in enumerate(by_word)]
+
+
+def subword_weights(explanation: Explanation) -> NDArray[np.float32]:
+    """Returns the attention of each target subword to each source subword, without tags and end symbols.
+
+    The weights are the mean over the heads of the last layer but one, which is most like an alignment (Garg et al.
+    2019).
+    """
+    layer = explanation.cross[max(len(explanation.cross) - 2, 0)]
+    weights: NDArray[np.float32] = layer.mean(axis=0)[:-1, explanation.source_tags : -1]
+    return weights
 
 
 def _words(subwords: Sequence[str]) -> dict[int, int]:

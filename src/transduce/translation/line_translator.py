@@ -265,7 +265,7 @@ class LineTranslator:
             words = [len(text.split(" ")) for text in self.source.decode(batch.sources)]
             stepper = self._tree_search.constrain(stepper, words, problem)
         if any(batch.prefixes):
-            stepper = ForcedPrefix(stepper, self._rectangle(batch.prefixes), self.symbols.pad)
+            stepper = ForcedPrefix(stepper, self._rectangle(batch.prefixes), self.symbols.pad, method.may_follow)
         if method.sampling is not None:
             numbers = [lines_before + place for place in batch.places]
             draws = torch.from_numpy(uniform_draws(method.seed, numbers, problem.max_length)).to(self.device)

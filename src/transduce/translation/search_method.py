@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypedDict, Unpack
 
 import numpy as np
+from jaxtyping import Bool
 from numpy.typing import NDArray
+from torch import Tensor
 
 from transduce.search import Decoding, Sampling
 from transduce.settings import merged, validated
@@ -23,6 +25,7 @@ class SearchMethod(NamedTuple):
     sampling: Sampling | None = None
     seed: int = 1
     constrained: bool = True  # of parsers: every output is a tree over the words of the sentence
+    may_follow: Bool[Tensor, " vocabulary"] | None = None  # which tokens may stand directly after a prefix; None: all
 
     @property
     def width(self) -> int:

@@ -1,0 +1,59 @@
+"""Terms forced on translations of Multi30k's test set: terms honoured, BLEU and time beside the free search.
+
+    python benchmarks/glossary.py RUN
+
+`multi30k_terms.tsv` has 30 nouns with their usual translations, `multi30k_synonyms.tsv` with words that the model does
+not choose.
+"""
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+from transduce.measure import scores
+from transduce.text.glossary import Glossary
+from transduce.translation.glossary_translator import GlossaryTranslator
+from transduce.translation.search_method import SearchMethod
+from transduce.translation.translator import Translator
+
+GLOSSARIES = ("multi30k_terms.tsv", "multi30k_synonyms.tsv")
+
+
+def main() -> None:
+    """Translates freely and with both glossaries, and prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    run = parser.parse_args().run
+    corpus = Path(os.environ["TRANSDUCE_DATA"]) / "multi30k"
+    sources, references = (
+        (corpus / f"test_2016_flickr.{side}").read_text("utf-8").splitlines() for side in ("en", "de")
+    )
+    translator = Translator.load(run)
+    method = SearchMethod(translator.decoding)
+    translator.translate_lines(sources[:50], method)  # warms up
+    print("| terms | honoured | by the free search | BLEU | seconds |\n|---|---|---|---|---|")
+    began = time.perf_counter()
+    free = [best[0].text for best in translator.translate_lines(sources, method)]
+    print_row("none", "", "", scores(free, [references])["bleu"].score, time.perf_counter() - began)
+    for name in GLOSSARIES:
+        glossary = Glossary.read(Path(__file__).with_name(name))
+        found = [glossary.find(line) for line in sources]
+        missing = map(glossary.missing, free, found)
+        by_chance = sum(map(len, found)) - sum(map(len, missing))
+        with_terms = GlossaryTranslator(translator, glossary)
+        began = time.perf_counter()
+        output = [best[0].text for best in with_terms.translate_lines(sources, method)]
+        seconds = time.perf_counter() - began
+        bleu = scores(output, [references])["bleu"]
+        print_row(name, f"{with_terms.honoured} of {with_terms.terms}", str(by_chance), bleu.score, seconds)
+    print(f"\n{bleu.signature}")
+
+
+def print_row(name: str, honoured: str, by_chance: str, bleu: float, seconds: float) -> None:
+    """Prints a row of the table."""
+    print(f"| {name} | {honoured} | {by_chance} | {bleu:.2f} | {seconds:.1f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+r"""Glossaries: terms of the source language, and the translations that they must have.
+
+A file has a term a line: source, target and an optional note, separated by tabs. Without a target the term is copied.
+Lines with the same source are alternatives, such as the inflections of the target.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from transduce.text.lines import read_lines
+
+__all__ = ["Glossary", "Occurrence", "capitalise"]
+
+MAX_COLUMNS = 3
+
+# Scripts without spaces between words, and Hangul, whose particles follow a noun without one.
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+
+
+class Occurrence(NamedTuple):
+    """A term in a line: its characters, and the translations of which the output must have one."""
+
+    start: int
+    end: int
+    targets: tuple[str, ...]
+
+
+class Glossary:
+    """Finds terms in lines, and the translations of the terms in outputs."""
+
+    def __init__(self, targets: dict[str, tuple[str, ...]]) -> None:
+        """Takes the alternative translations of each term; raises ValueError without a term."""
+        if not targets:
+            raise ValueError("the glossary has no term: write lines of source, tab and target")
+        self.targets = targets
+        by_length = sorted(targets, key=len, reverse=True)
+        self._terms = re.compile("|".join(map(_whole_words, by_length)), re.IGNORECASE)
+        self._in_small_letters = {term: term for term in by_length if term.islower()}
+        self.is_spaced = not any(UNSPACED.match(target[-1]) for row in targets.values() for target in row)
+        """Whether the translations are in a script with spaces between words."""
+
+    @classmethod
+    def read(cls, path: Path) -> "Glossary":
+        """Reads a file; raises ValueError for a line that has no source, or more than three columns."""
+        targets: dict[str, tuple[str, ...]] = {}
+        for number, line in enumerate(read_lines(str(path)), start=1):
+            if not line.strip():
+                continue
+            source, *rest = (column.strip() for column in line.split("\t"))
+            if not source or len(rest) >= MAX_COLUMNS:
+                raise ValueError(
+                    f"{path}: line {number} is no term: write source, tab, target, and perhaps a tab and a note"
+                )
+            target = rest[0] if rest and rest[0] else source
+            targets[source] = tuple(dict.fromkeys([*targets.get(source, ()), target]))
+        if not targets:
+            raise ValueError(f"{path} has no term: write lines of source, tab and target")
+        return cls(targets)
+
+    def find(self, line: str) -> list[Occurrence]:
+        """Returns the terms in `line`, the longest where two overlap.
+
+        A term in small letters is found in capitals too; any other has to be written as in the glossary.
+        """
+        found = []
+        place = 0
+        while match := self._terms.search(line, place):
+            place = match.end()
+            text = match.group()
+            term = text if text in self.targets else self._in_small_letters.get(text.lower())
+            if term is not None:
+                found.append(Occurrence(match.start(), match.end(), self.targets[term]))
+        return found
+
+    def missing(self, output: str, occurrences: Sequence[Occurrence]) -> list[Occurrence]:
+        """Returns the occurrences of the source whose translation is not in `output`; a translation counts once."""
+        taken: list[tuple[int, int]] = []
+        missing = []
+        for occurrence in sorted(occurrences, key=lambda one: max(map(len, one.targets)), reverse=True):
+            spans = (span for target in occurrence.targets for span in _spans(target, output))
+            free = (span for span in spans if not any(span[0] < end and start < span[1] for start, end in taken))
+            if span := next(free, None):
+                taken.append(span)
+            else:
+                missing.append(occurrence)
+        return sorted(missing)
+
+
+def capitalise(text: str) -> str:
+    """Returns the text with a capital at its beginning."""
+    return text[:1].upper() + text[1:]
+
+
+def _spans(target: str, output: str) -> list[tuple[int, int]]:
+    """Returns the places of a translation in `output`; its first letter may be a capital at the beginning."""
+    spans = [match.span() for match in re.finditer(_whole_words(target), output)]
+    first = re.search(r"\w", output)
+    if first and re.compile(_whole_words(capitalise(target))).match(output, first.start()):
+        spans.append((first.start(), first.start() + len(target)))
+    return spans
+
+
+def _whole_words(term: str) -> str:
+    """Returns a pattern for the term that no letter continues, in scripts with spaces between words."""
+    before, after = (letter.isalnum() and not UNSPACED.match(letter) for letter in (term[0], term[-1]))
+    return ("(?<!\\w)" if before else "") + re.escape(term) + ("(?!\\w)" if after else "")

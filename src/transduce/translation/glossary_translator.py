@@ -1,0 +1,211 @@
+"""Translation with a glossary: terms of the source have the translations that the glossary gives.
+
+A line is translated freely first. Where the translation of a term is missing, attention says which word of the output
+stands for it. The line is translated again: the output up to that word and the glossary's translation are a forced
+prefix, after which the search continues freely. Of alternatives the one with the best score is taken.
+"""
+
+from collections.abc import Sequence
+from itertools import groupby, pairwise
+from operator import attrgetter
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from transduce.text.glossary import Glossary, Occurrence, capitalise
+from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.translation.alignment import subword_weights
+from transduce.translation.line_translator import BATCH_TOKENS
+from transduce.translation.results import Translation
+from transduce.translation.search_method import SearchMethod
+from transduce.translation.translator import Translator
+
+__all__ = ["GlossaryTranslator"]
+
+
+class Draft(NamedTuple):
+    """A translation of a line, the terms of the line that it lacks, and its beginning that has been forced."""
+
+    line: str
+    terms: list[Occurrence]
+    translation: Translation
+    missing: list[Occurrence]
+    prefix: str = ""
+
+
+class Attempt(NamedTuple):
+    """A beginning to force on the translation of a line."""
+
+    place: int  # of the line
+    line: str
+    prefix: str
+    replaced: int | None  # the token of the draft in whose place the term stands, which should not follow it
+
+
+class GlossaryTranslator:
+    """Translates lines as a translator does, with the terms of a glossary; counts the terms."""
+
+    def __init__(self, translator: Translator, glossary: Glossary) -> None:
+        """Raises ValueError for a model without attention weights, which place the terms."""
+        translator.check_explicable()
+        self.translator, self.glossary = translator, glossary
+        self.terms = 0
+        """Terms in all lines so far."""
+        self.honoured = 0
+        """Of these, terms whose translation is that of the glossary."""
+        self._boundaries = _word_boundaries(translator.target, translator.symbols.end).to(translator.device)
+        if not glossary.is_spaced:
+            self._boundaries[:] = True
+
+    @property
+    def summary(self) -> str:
+        """How many terms are honoured, as a sentence."""
+        return f"{self.honoured:,} of {self.terms:,} terms honoured"
+
+    def check_method(self, method: SearchMethod) -> None:
+        """Raises ValueError for sampling and for several translations of a line."""
+        if method.sampling is not None or method.n_best > 1:
+            raise ValueError("a glossary gives one translation of a line: leave --sample and --n-best out")
+
+    def translate_lines(
+        self,
+        lines: Sequence[str],
+        method: SearchMethod | None = None,
+        *,
+        prefixes: Sequence[str] | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        lines_before: int = 0,
+    ) -> list[list[Translation]]:
+        """Returns the best translation of each line; arguments and errors as those of the translator.
+
+        Raises ValueError for `prefixes`, which the glossary makes.
+        """
+        if prefixes is not None:
+            raise ValueError("a glossary begins translations itself: leave --prefix out")
+        method = method or SearchMethod(self.translator.decoding)
+        self.check_method(method)
+        free = self.translator.translate_lines(lines, method, batch_tokens=batch_tokens, lines_before=lines_before)
+        found = map(self.glossary.find, lines)
+        drafts = {
+            place: self._draft(line, terms, best[0])
+            for place, (line, terms, best) in enumerate(zip(lines, found, free, strict=True))
+            if terms
+        }
+        # Each round places one more term of every line that lacks some.
+        for _ in range(max((len(draft.terms) for draft in drafts.values()), default=0)):
+            attempts = [
+                attempt for place, draft in drafts.items() if draft.missing for attempt in self._attempts(place, draft)
+            ]
+            if not attempts:
+                break
+            results = self._translate(self._possible(attempts), method, batch_tokens)
+            drafts |= self._best_drafts(drafts, results)
+        self.terms += sum(len(draft.terms) for draft in drafts.values())
+        self.honoured += sum(len(draft.terms) - len(draft.missing) for draft in drafts.values())
+        return [[drafts[place].translation] if place in drafts else best for place, best in enumerate(free)]
+
+    def _draft(self, line: str, terms: list[Occurrence], translation: Translation, prefix: str = "") -> Draft:
+        return Draft(line, terms, translation, self.glossary.missing(translation.text, terms), prefix)
+
+    def _possible(self, attempts: list[Attempt]) -> list[Attempt]:
+        """Returns the attempts whose prefix is not too long."""
+        faults = self.translator.line_faults([one.line for one in attempts], [one.prefix for one in attempts])
+        return [attempt for number, attempt in enumerate(attempts) if number not in faults]
+
+    def _translate(
+        self, attempts: list[Attempt], method: SearchMethod, batch_tokens: int
+    ) -> dict[Attempt, Translation]:
+        """Returns the translation that each attempt leads to.
+
+        Where the replaced word follows the term, the search is done again without it.
+        """
+
+        def search(chosen: list[Attempt], without: int | None = None) -> dict[Attempt, Translation]:
+            sources, prefixes = [one.line for one in chosen], [one.prefix for one in chosen]
+            forced = method._replace(may_follow=self._may_follow(without))
+            best = self.translator.translate_lines(sources, forced, prefixes=prefixes, batch_tokens=batch_tokens)
+            return {attempt: translations[0] for attempt, translations in zip(chosen, best, strict=True)}
+
+        results = search(attempts)
+        repeating = sorted((one for one in attempts if self._repeats(one, results[one])), key=attrgetter("replaced"))
+        for replaced, group in groupby(repeating, key=attrgetter("replaced")):
+            results |= search(list(group), without=replaced)
+        return results
+
+    def _best_drafts(self, drafts: dict[int, Draft], results: dict[Attempt, Translation]) -> dict[int, Draft]:
+        """Returns the draft of the best attempt of each line."""
+        best: dict[int, Draft] = {}
+        for attempt, translation in results.items():
+            place = attempt.place
+            if place not in best or translation.score > best[place].translation.score:
+                best[place] = self._draft(attempt.line, drafts[place].terms, translation, attempt.prefix)
+        return best
+
+    def _repeats(self, attempt: Attempt, translation: Translation) -> bool:
+        """Returns whether the word in whose place the term stands follows the term."""
+        (prefix,) = self.translator.target.encode([attempt.prefix])
+        return translation.tokens[len(prefix) : len(prefix) + 1] == [attempt.replaced]
+
+    def _may_follow(self, without: int | None) -> Bool[Tensor, " vocabulary"]:
+        """Returns which tokens may follow a term: those that do not make its last word longer, and not `without`."""
+        flags = self._boundaries.clone()
+        if without is not None:
+            flags[without] = False
+        return flags
+
+    def _attempts(self, place: int, draft: Draft) -> list[Attempt]:
+        """Returns the beginning of the output with the first missing term, for each of its alternatives."""
+        text = draft.translation.text
+        position, occurrence = min(zip(self._places(draft), draft.missing, strict=True), key=lambda one: one[0])
+        kept = text[:position].rstrip() if text.startswith(draft.prefix) else draft.prefix
+        has_space = text[len(kept) : position].isspace() or position <= len(draft.prefix)
+        space = " " if kept and has_space and self.glossary.is_spaced else ""
+        targets: tuple[str, ...] = occurrence.targets
+        if not kept and draft.line[:1].isupper():
+            targets = tuple(capitalise(target) if target.islower() else target for target in targets)
+        tokens = draft.translation.tokens
+        spans = zip(tokens, _spans(self.translator.target, tokens), strict=True)
+        replaced = next((token for token, (start, end) in spans if start <= position < end), None)
+        return [Attempt(place, draft.line, f"{kept}{space}{target}", replaced) for target in targets]
+
+    def _places(self, draft: Draft) -> list[int]:
+        """Returns the character of the output at which each missing term belongs, after the forced prefix."""
+        text, tokens = draft.translation.text, draft.translation.tokens
+        explanation = self.translator.explain(draft.line, tokens)
+        weights = subword_weights(explanation)
+        (encoded,) = self.translator.source.encode([draft.line])
+        source, target = _spans(self.translator.source, encoded), _spans(self.translator.target, tokens)
+        places = []
+        for occurrence in draft.missing:
+            columns = [n for n, (start, end) in enumerate(source) if start < occurrence.end and occurrence.start < end]
+            row = int(weights[: len(target), columns].sum(1).argmax()) if len(target) else 0
+            place = target[row][0] if target else 0
+            places.append(max(self._word_start(text, place), len(draft.prefix)))
+        return places
+
+    def _word_start(self, text: str, place: int) -> int:
+        """Returns the beginning of the word at a character, in scripts with spaces between words."""
+        while place < len(text) and text[place].isspace():
+            place += 1
+        while self.glossary.is_spaced and place > 0 and text[place - 1].isalnum():
+            place -= 1
+        return place
+
+
+def _spans(vocabulary: TokenVocabulary, tokens: Sequence[int]) -> list[tuple[int, int]]:
+    """Returns the characters of each token in the text of `tokens`: where they begin and end."""
+    lengths = [len(text) for text in vocabulary.decode([tokens[:count] for count in range(len(tokens) + 1)])]
+    return list(pairwise(lengths))
+
+
+def _word_boundaries(target: TokenVocabulary, end: int) -> Bool[Tensor, " vocabulary"]:
+    r"""Returns which tokens do not make the word before them longer: those that begin with no letter and no digit.
+
+    A part of a character is readable as an escape, such as "\xc3", and counts as a letter.
+    """
+    subwords = target.readable_subwords(range(target.size))
+    flags = torch.tensor([not subword[:1].isalnum() and not subword.startswith("\\x") for subword in subwords])
+    flags[end] = True
+    return flags
