@@ -12,6 +12,7 @@ from transduce.search import (
     Decoding,
     Ensemble,
     ForcedPrefix,
+    NoRepeatedNgrams,
     Sampling,
     Stepper,
     beam_search,
@@ -144,3 +145,55 @@ def test_forced_scores_are_each_tokens_log_probability_and_0_at_padding() -> Non
     first, second = (table_of(stepper, problem, sentence) for sentence in (0, 1))
     expected = [first([()])[0][4], first([(4,)])[0][5], first([(4, 5)])[0][END], second([()])[0][END], 0.0, 0.0]
     assert scores.flatten().tolist() == pytest.approx(expected, abs=1e-12)
+
+
+def without_repeats(table: Table, size: int, exempt: int) -> Table:
+    """Returns the table with probability 0 for tokens that end an n-gram of the history again, once `exempt` stand."""
+
+    def look_up(histories: Sequence[History]) -> list[list[float]]:
+        rows = []
+        for history, row in zip(histories, table(histories), strict=True):
+            ngrams = {history[place : place + size] for place in range(len(history) - size + 1)}
+            last = history[len(history) - size + 1 :] if size > 1 else ()
+            is_free = len(history) < exempt
+            rows.append([x if is_free or (*last, token) not in ngrams else -math.inf for token, x in enumerate(row)])
+        return rows
+
+    return look_up
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_no_ngram_stands_twice_after_the_prefix(size: int, beam: int) -> None:
+    bounds, prefixes = [14, 9, 15, 3, 11], [[4, 4, 4, 4], [3], [], [], [5, 3]]
+    stepper, problem = Hashed(6, 2, end=-4.0), toy_problem(bounds)
+    exempt = torch.tensor(list(map(len, prefixes)))
+    banned = ForcedPrefix(NoRepeatedNgrams(stepper, size, exempt), rectangle(prefixes), PAD)
+    results = beam_search(banned, problem, Decoding(beam=beam), n_best=beam)
+    free = beam_search(ForcedPrefix(stepper, rectangle(prefixes), PAD), problem, Decoding(beam=beam), n_best=beam)
+    for sentence, (bound, prefix) in enumerate(zip(bounds, prefixes, strict=True)):
+        table = without_repeats(table_of(stepper, problem, sentence), size, len(prefix))
+        assert_same(results[sentence], released_beam_search(with_prefix(table, prefix), bound, beam, 0.6))
+        for tokens, _, _ in results[sentence]:
+            ngrams = [tuple(tokens[place : place + size]) for place in range(len(tokens) - size + 1)]
+            new = ngrams[max(0, len(prefix) - size + 1) :]
+            assert len(new) == len(set(new) - set(ngrams[: len(ngrams) - len(new)]))
+    assert results != free
+    for sentence, hypothesis in enumerate(greedy_search(banned, problem)):
+        table = with_prefix(
+            without_repeats(table_of(stepper, problem, sentence), size, len(prefixes[sentence])), prefixes[sentence]
+        )
+        assert hypothesis.tokens == greedy(table, bounds[sentence]).tokens
+
+
+def test_several_tokens_at_once_under_the_ban_equal_one_by_one() -> None:
+    stepper, problem = Hashed(6), subproblem(toy_problem(BOUNDS), [0, 1])
+    target_in = torch.tensor([[BEGIN, 4, 5, 4, 5, 3], [BEGIN, 3, 3, 5, 4, 3]])
+    banned = NoRepeatedNgrams(stepper, 2, torch.tensor([0, 0]))
+    whole, _ = banned.step(target_in, banned.start(problem.source, problem.visible, 6))
+    state, parts = banned.start(problem.source, problem.visible, 6), []
+    for token in target_in.T:
+        rows, state = banned.step(token.unsqueeze(1), state)
+        parts.append(rows)
+    assert torch.equal(whole, torch.cat(parts, 1))
+    assert whole[0, 3].isneginf().nonzero().flatten().tolist() == [5]  # after 4 5 4: no second 4 5

@@ -33,6 +33,9 @@ ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Threads on the C
 PrecisionOption = Annotated[PrecisionName, typer.Option(help="Of products: int8 is fast on a CPU, bfloat16 on a GPU.")]
 BeamOption = Annotated[int | None, typer.Option(min=1, help="Width of the beam; the model's own if not given.")]
 LengthPenaltyOption = Annotated[float | None, typer.Option(min=0, help="α of the length penalty.")]
+NoRepeatNgramOption = Annotated[
+    int | None, typer.Option(min=0, help="No n-gram of N tokens stands twice in a translation; 0: no ban.")
+]
 GreedyOption = Annotated[bool, typer.Option(help="Take the most probable token at each step.")]
 SampleOption = Annotated[bool, typer.Option(help="Draw tokens from the model's distribution.")]
 TemperatureOption = Annotated[float | None, typer.Option(help="Of --sample, 1 if not given; lower is sharper.")]

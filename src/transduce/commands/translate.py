@@ -18,6 +18,7 @@ from transduce.commands.options import (
     GreedyOption,
     LengthPenaltyOption,
     MarginOption,
+    NoRepeatNgramOption,
     OverwriteOption,
     PrecisionName,
     SampleOption,
@@ -52,6 +53,7 @@ def translate(
     beam: BeamOption = None,
     length_penalty: LengthPenaltyOption = None,
     margin: MarginOption = None,
+    no_repeat_ngram: NoRepeatNgramOption = None,
     greedy: GreedyOption = False,
     n_best: Annotated[int, typer.Option(min=1, help="Most translations of a line, as TSV.")] = 1,
     scores: Annotated[bool, typer.Option(help="TSV: line number, text, log-probability, penalised score.")] = False,
@@ -100,6 +102,7 @@ def translate(
         beam=beam,
         length_penalty=length_penalty,
         margin=margin,
+        no_repeat_ngram=no_repeat_ngram,
         greedy=greedy,
         sample=sample,
         temperature=temperature,
@@ -117,9 +120,7 @@ def translate(
         output_format.check(translator)
         translate_lines, terms = _translate_function(translator, glossary, method, batch_tokens)
         format_lines = functools.partial(output_format.lines, translator)
-        _translate_windows(translate_lines, format_lines, *read_windows(text, prefix), out)
-        if terms:
-            say(terms.summary)
+        _translate_windows(translate_lines, format_lines, *read_windows(text, prefix), out, terms)
     else:
         from transduce.bulk.job import TranslationJob
 
@@ -221,21 +222,33 @@ def _translate_windows(
     windows: Iterable[list[str]],
     prefixes: list[str] | None,
     out: Path | None,
+    terms: "GlossaryTranslator | None",
 ) -> None:
-    """Translates and writes window after window; at the end prints how many lines seem to hold several sentences."""
+    """Translates and writes window after window; at the end prints how many terms are honoured and what to look at.
+
+    To look at are lines that seem to hold several sentences, and lines whose translation is a loop.
+    """
+    from transduce.text.repetition import is_loop
     from transduce.text.sentences import has_several_sentences
 
-    lines_before, suspects = 0, []
+    lines_before, suspects, loops = 0, list[int](), list[int]()
     with open_output(out) as write, text_progress(windows, out) as progress:
         for lines in windows:
             translations = translate_lines(lines, prefixes=prefixes, lines_before=lines_before)
             write("".join(f"{line}\n" for line in format_lines(lines, translations, lines_before)))
             suspects += [number for number, line in enumerate(lines, lines_before + 1) if has_several_sentences(line)]
+            numbered = enumerate(zip(lines, translations, strict=True), lines_before + 1)
+            loops += [number for number, (line, best) in numbered if is_loop(best[0].text, line)]
             lines_before += len(lines)
             progress.update(lines_before)
+    if terms:
+        say(terms.summary)
     if suspects:
         subject = "1 line seems" if len(suspects) == 1 else f"{len(suspects):,} lines seem"
         say(
             f"{subject} to hold several sentences (the first: line {suspects[0]:,}); "
             "a line is translated as one sentence"
         )
+    if loops:
+        subject = "1 translation repeats" if len(loops) == 1 else f"{len(loops):,} translations repeat"
+        say(f"{subject} a piece again and again (the first: line {loops[0]:,}); --no-repeat-ngram 4 breaks such loops")

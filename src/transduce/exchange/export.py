@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from transduce import __version__
 from transduce.exchange.parity import Parity, ParityError, compare, odd_sentences
+from transduce.exchange.representable import refusal
 from transduce.model_directory import RECIPE, Model, fingerprint
 from transduce.recipe import read_resolved_recipe
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
@@ -60,6 +61,8 @@ def export(run: Path, target: str, out: Path, precision: str, sentences: int, sa
     _check_empty(out)
     model, module = Model.read(run), import_module(f"transduce.exchange.{FORMATS[target].module}")
     module.check(model)
+    if model.config.decoding.no_repeat_ngram is not None:
+        raise refusal(target, "`decoding.no_repeat_ngram` bans repeated n-grams, whose scores differ between engines")
     staging = out.with_name(f".{out.name}.exporting")
     with exclusive_lock(staging, "export"):
         try:

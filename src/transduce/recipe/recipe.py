@@ -83,6 +83,8 @@ class Recipe(Spec):
             )
         if not is_parser and isinstance(self.model, Transformer) and self.model.next_word:
             raise ValueError("`model.next_word` is for parsers, which learn trees: set it to false")
+        if is_parser and self.decoding.no_repeat_ngram is not None:
+            raise ValueError("`decoding.no_repeat_ngram` is for translations: trees repeat their symbols; leave it out")
         if is_parser and self.decoding.extra_length < MIN_EXTRA_LENGTH:
             raise ValueError(f"`decoding.extra_length` of a parser is at least {MIN_EXTRA_LENGTH}, 300 in the paper")
         if measure == ("bleu" if is_parser else "f1"):

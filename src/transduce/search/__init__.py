@@ -6,6 +6,7 @@ from transduce.search.ensemble import Ensemble
 from transduce.search.forced_prefix import ForcedPrefix
 from transduce.search.forced_scoring import forced_scores
 from transduce.search.greedy_and_sampling import Sampling, greedy_search, sample
+from transduce.search.repeated_ngrams import NoRepeatedNgrams
 from transduce.search.stepper import SearchProblem, Stepper, StepperState, pad_rows
 from transduce.search.tree_constraint import MIN_EXTRA_LENGTH, TreeConstraint, TreeRules
 
@@ -15,6 +16,7 @@ __all__ = [
     "Ensemble",
     "ForcedPrefix",
     "Hypothesis",
+    "NoRepeatedNgrams",
     "Sampling",
     "SearchProblem",
     "Stepper",

@@ -10,7 +10,7 @@ best live hypothesis alone, stops there with the same result.
 """
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -19,16 +19,18 @@ from torch import Tensor
 
 from transduce.search.stepper import SearchProblem, Stepper
 from transduce.search.top_k import top_k
-from transduce.settings import Spec
+from transduce.settings import GrownSpec
 
 CHECK_INTERVAL = {"cpu": 1, "cuda": 8}  # steps between checks for sentences that are done: a check synchronises a GPU
 
 
-class Decoding(Spec):
+class Decoding(GrownSpec):
     """Settings of beam search; the defaults are those of section 6.1.
 
     `margin` is threshold pruning: a hypothesis more than `margin` nats behind the n-th best of its sentence is dropped.
     """
+
+    later_keys: ClassVar[frozenset[str]] = frozenset({"no_repeat_ngram"})
 
     beam: int = Field(default=4, ge=1, le=10_000, description="Beam size.")
     length_penalty: float = Field(default=0.6, ge=0, le=10, description="α of log p / ((5 + length) / 6)^α.")
@@ -42,6 +44,12 @@ class Decoding(Spec):
         default=None,
         gt=0,
         description="Drops hypotheses more than this many nats behind the n-th best: faster, may change the result.",
+    )
+    no_repeat_ngram: int | None = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        description="No n-gram of this many tokens stands twice in a translation; not for parsers.",
     )
 
 

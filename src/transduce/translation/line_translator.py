@@ -20,6 +20,7 @@ from transduce.search import (
     Ensemble,
     ForcedPrefix,
     Hypothesis,
+    NoRepeatedNgrams,
     SearchProblem,
     Stepper,
     beam_search,
@@ -264,6 +265,9 @@ class LineTranslator:
         if self._tree_search is not None and method.constrained:
             words = [len(text.split(" ")) for text in self.source.decode(batch.sources)]
             stepper = self._tree_search.constrain(stepper, words, problem)
+        if method.decoding.no_repeat_ngram is not None:
+            exempt = torch.tensor(list(map(len, batch.prefixes)), device=self.device)
+            stepper = NoRepeatedNgrams(stepper, method.decoding.no_repeat_ngram, exempt)
         if any(batch.prefixes):
             stepper = ForcedPrefix(stepper, self._rectangle(batch.prefixes), self.symbols.pad, method.may_follow)
         if method.sampling is not None:

@@ -36,13 +36,15 @@ class SearchMethod(NamedTuple):
 class SearchOptions(TypedDict, total=False):
     """Keyword arguments of a search; None stands for the default.
 
-    The names are those of `transduce translate`. Beam search has `beam`, `length_penalty` and `margin`, whose defaults
-    are the model's. Sampling has `temperature`, `top_k`, `top_p` and `seed`.
+    The names are those of `transduce translate`. Every search has `no_repeat_ngram`, whose default is the model's.
+    Beam search has `beam`, `length_penalty` and `margin`, whose defaults are the model's too. Sampling has
+    `temperature`, `top_k`, `top_p` and `seed`.
     """
 
     beam: int | None
     length_penalty: float | None
     margin: float | None  # inf switches pruning off
+    no_repeat_ngram: int | None  # tokens of the n-grams that may not stand twice; 0 switches the ban off
     greedy: bool
     sample: bool
     temperature: float | None
@@ -71,10 +73,12 @@ def search_method(model_decoding: Decoding, n_best: int = 1, **options: Unpack[S
     ):
         if unused := [name for name in names if name in changes and not is_usable]:
             raise ValueError(f"`{unused[0]}` is an option of {search}, or leave out `{unused[0]}`")
-    beam_changes = {name: changes[name] for name in BEAM_OPTIONS if name in changes}
-    if beam_changes.get("margin") == math.inf:
-        beam_changes["margin"] = None
-    decoding = validated(Decoding, merged(model_decoding.as_dictionary(), beam_changes), place="options")
+    decoding_changes = {name: changes[name] for name in BEAM_OPTIONS if name in changes}
+    if decoding_changes.get("margin") == math.inf:
+        decoding_changes["margin"] = None
+    if "no_repeat_ngram" in changes:
+        decoding_changes["no_repeat_ngram"] = changes["no_repeat_ngram"] or None
+    decoding = validated(Decoding, merged(model_decoding.as_dictionary(), decoding_changes), place="options")
     _check_n_best(n_best, 1 if greedy or sample else decoding.beam, greedy or sample)
     drawn = {name: changes[name] for name in SAMPLING_OPTIONS if name in changes}
     sampling = validated(Sampling, drawn, place="options") if sample else None

@@ -1,0 +1,19 @@
+"""Loops: text that a model repeats again and again because it does not find the end."""
+
+import re
+
+__all__ = ["is_loop"]
+
+_LOOP = re.compile(r"(\S.{0,39}?)\1{3,}")
+"""Up to 40 characters, four times in a row."""
+
+MIN_CHARACTERS = 8  # of the repetitions together, so that "1000000" and "zzzz" are none
+
+
+def is_loop(output: str, source: str) -> bool:
+    """Returns whether `output` has a piece four times in a row, and `source` has none."""
+    return _repeats(output) and not _repeats(source)
+
+
+def _repeats(text: str) -> bool:
+    return any(len(match.group()) >= MIN_CHARACTERS for match in _LOOP.finditer(text))

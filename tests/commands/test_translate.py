@@ -1,0 +1,58 @@
+"""`transduce translate`: loops are named, and banned on request."""
+
+import json
+
+import pytest
+
+from transduce.model_directory import Model
+from transduce.translation.translator import Translator
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("loops") / "in.txt"
+    path.write_text("ant bee cat dog eel fox gnu hen\n\nkite lark mole newt owl\n")
+    return path
+
+
+def test_loops_are_named_on_standard_error(fluent, text, tmp_path, command):
+    (tmp_path / "prefixes").write_text("aha aha aha aha aha\n\nfox fox fox fox fox\n")
+    code, _, error = command("translate", fluent, text, "--prefix", tmp_path / "prefixes")
+    message = "2 translations repeat a piece again and again (the first: line 1); --no-repeat-ngram 4 breaks such loops"
+    assert (code, message in error) == (0, True), error
+    code, _, error = command("translate", fluent, text)
+    assert (code, "again and again" in error) == (0, False), error
+
+
+def test_the_ban_changes_what_repeats_itself(trained, text, command):
+    """The micro run has hardly learnt anything, and writes one token again and again."""
+    code, free, _ = command("translate", trained, text, "--greedy")
+    code, banned, error = command("translate", trained, text, "--greedy", "--no-repeat-ngram", 2)
+    assert code == 0, error
+    assert banned != free
+
+
+@pytest.mark.parametrize("options", [{}, {"greedy": True}, {"sample": True}])
+def test_no_bigram_of_tokens_stands_twice(trained, options):
+    for translation in Translator.load(trained).translate(["ant bee cat", "owl"], no_repeat_ngram=2, **options):
+        bigrams = list(zip(translation.tokens, translation.tokens[1:], strict=False))
+        assert len(bigrams) == len(set(bigrams))
+
+
+def test_the_ban_of_the_recipe_is_kept_and_switched_off(micro, text, tmp_path, command):
+    short = ("--set", "training.steps=2", "--set", "training.average=null", "--set", "training.validate_every=null")
+    code, _, error = command(
+        "train", micro / "recipe.yaml", "--out", tmp_path / "run", *short, "--set", "decoding.no_repeat_ngram=1"
+    )
+    assert code == 0, error
+    assert Model.read_config(tmp_path / "run").decoding.no_repeat_ngram == 1
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["decoding"]["no_repeat_ngram"] == 1
+    with_ban = Translator.load(tmp_path / "run").translate("ant bee").tokens
+    free = Translator.load(tmp_path / "run").translate("ant bee", no_repeat_ngram=0).tokens
+    assert with_ban != free
+    code, _, error = command("export", tmp_path / "run", "--to", "marian", "--out", tmp_path / "export")
+    assert (code, "no_repeat_ngram" in error) == (2, True), error
+
+
+def test_a_model_without_the_ban_has_no_such_key(trained):
+    assert "no_repeat_ngram" not in json.loads((trained / "config.json").read_text())["decoding"]
