@@ -60,9 +60,9 @@ def export(run: Path, target: str, out: Path, precision: str, sentences: int, sa
     out = out.resolve()
     _check_empty(out)
     model, module = Model.read(run), import_module(f"transduce.exchange.{FORMATS[target].module}")
-    module.check(model)
     if model.config.decoding.no_repeat_ngram is not None:
         raise refusal(target, "`decoding.no_repeat_ngram` bans repeated n-grams, whose scores differ between engines")
+    module.check(model)
     staging = out.with_name(f".{out.name}.exporting")
     with exclusive_lock(staging, "export"):
         try:
