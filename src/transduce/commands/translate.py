@@ -70,6 +70,9 @@ def translate(
     glossary: Annotated[
         Path | None, typer.Option(help="Terms that the translation must have: source, tab, target, a line each.")
     ] = None,
+    mbr: Annotated[
+        int | None, typer.Option(min=2, help="Choose by chrF among N translations: samples with --sample, else N best.")
+    ] = None,
     batch_tokens: BatchTokensOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each line.")] = False,
     device: DeviceOption = "auto",
@@ -118,13 +121,13 @@ def translate(
         check_no_partial(out, overwrite=overwrite)
         translator = _load_translator(runs, engine, method, request, device, threads, precision)
         output_format.check(translator)
-        translate_lines, terms = _translate_function(translator, glossary, method, batch_tokens)
+        translate_lines, terms = _translate_function(translator, glossary, mbr, method, batch_tokens)
         format_lines = functools.partial(output_format.lines, translator)
         _translate_windows(translate_lines, format_lines, *read_windows(text, prefix), out, terms)
     else:
         from transduce.bulk.job import TranslationJob
 
-        refuse_options({"--overwrite": overwrite or None, "--glossary": glossary}, "is not for --engine")
+        refuse_options({"--overwrite": overwrite or None, "--glossary": glossary, "--mbr": mbr}, "is not for --engine")
         options = method, output_format, _or_float32(precision), batch_tokens, device, threads
         job = TranslationJob.of(runs, *options, request=request)
         translate_in_bulk(job, text, out, bulk_engine, shard_lines=shard_lines, actors=actors, prefix=prefix)
@@ -192,7 +195,7 @@ def _load_translator(
 
 
 def _translate_function(
-    translator: "LineTranslator", glossary: Path | None, method: "SearchMethod", batch_tokens: int
+    translator: "LineTranslator", glossary: Path | None, mbr: int | None, method: "SearchMethod", batch_tokens: int
 ) -> "tuple[Callable[..., list[list[Translation]]], GlossaryTranslator | None]":
     """Returns what translates lines, and with a glossary its counts of terms.
 
@@ -202,6 +205,14 @@ def _translate_function(
     from transduce.translation.glossary_translator import GlossaryTranslator
     from transduce.translation.translator import Translator
 
+    if mbr is not None:
+        from transduce.translation.minimum_bayes_risk import MinimumBayesRisk
+
+        if method.n_best > 1:
+            raise ValueError(f"--n-best {method.n_best}: --mbr chooses one translation; leave --n-best out")
+        refuse_options({"--glossary": glossary}, "is not for --mbr")
+        risk = MinimumBayesRisk(translator, mbr)
+        return functools.partial(risk.translate_lines, method=method, batch_tokens=batch_tokens), None
     if glossary is None:
         return functools.partial(translator.translate_lines, method=method, batch_tokens=batch_tokens), None
     if not isinstance(translator, Translator):

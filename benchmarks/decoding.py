@@ -1,0 +1,53 @@
+"""Ways to choose a translation beside the beam of the model: BLEU, chrF and time on Multi30k's test set.
+
+python benchmarks/decoding.py RUN [--candidates 16]
+"""
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+from transduce.measure import scores
+from transduce.search import Sampling
+from transduce.translation.minimum_bayes_risk import MinimumBayesRisk
+from transduce.translation.search_method import SearchMethod, search_method
+from transduce.translation.translator import Translator
+
+
+def main() -> None:
+    """Prints a row for each way."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--candidates", type=int, default=16)
+    options = parser.parse_args()
+    corpus = Path(os.environ["TRANSDUCE_DATA"]) / "multi30k"
+    sources, references = (
+        (corpus / f"test_2016_flickr.{side}").read_text("utf-8").splitlines() for side in ("en", "de")
+    )
+    translator = Translator.load(options.run)
+    decoding = translator.decoding
+    beam, risk = SearchMethod(decoding), MinimumBayesRisk(translator, options.candidates)
+    count = options.candidates
+    ways = {
+        "greedy": (translator, search_method(decoding, greedy=True)),
+        f"beam of {decoding.beam}": (translator, beam),
+        f"beam of {count}": (translator, search_method(decoding, beam=count)),
+        "beam, no 4 tokens twice": (translator, search_method(decoding, no_repeat_ngram=4)),
+        f"MBR of the {count} best": (risk, beam),
+        f"MBR of {count} samples": (risk, beam._replace(sampling=Sampling())),
+        f"MBR of {count} samples, temperature 0.5": (risk, beam._replace(sampling=Sampling(temperature=0.5))),
+    }
+    translator.translate_lines(sources[:50], beam)  # warms up
+    print("| chosen by | BLEU | chrF | seconds |\n|---|---|---|---|")
+    for name, (way, method) in ways.items():
+        began = time.perf_counter()
+        output = [best[0].text for best in way.translate_lines(sources, method)]
+        seconds = time.perf_counter() - began
+        results = scores(output, [references], ["bleu", "chrf"])
+        print(f"| {name} | {results['bleu'].score:.2f} | {results['chrf'].score:.2f} | {seconds:.1f} |", flush=True)
+    print(f"\n{results['bleu'].signature}\n{results['chrf'].signature}")
+
+
+if __name__ == "__main__":
+    main()
