@@ -48,6 +48,17 @@ class Corpus(NamedTuple):
     texts: list[bytes]  # source, target, and both separated by a tab
 
 
+CALIBRATION = json.dumps(
+    {
+        "version": 1,
+        "sentences": 40,
+        "scores": [0.1, 0.4, 0.9],
+        "qualities": [0.2, 0.3, 0.8],
+        "doubtful": 0.2,
+        "length_ratio": [0.5, 2.0],
+    }
+).encode()
+
 Try = Callable[[random.Random, Corpus, Path], None]
 
 
@@ -258,7 +269,7 @@ def try_text(rng: random.Random, corpus: Corpus, folder: Path) -> None:
 def try_options(rng: random.Random, corpus: Corpus, folder: Path) -> None:
     """Runs `translate` with unusual values of options."""
     names = ("beam", "n-best", "length-penalty", "margin", "temperature", "top-k", "top-p", "seed", "batch-tokens")
-    names += ("threads", "device", "precision", "prefix", "out")
+    names += ("threads", "device", "precision", "prefix", "out", "glossary", "mbr", "no-repeat-ngram")
     values = ["nan", "inf", "-1", "0", "1", "3", "0.5", "1e999", "9" * 10, "9" * 19, "9" * 40, "٣", "", "x", "x" * 300]
     values += ["cpu:7", "cuda:99", "/", "/dev/full", str(folder / "nowhere/x"), str(folder), "\udcff"]
     options = [f"--{name}={rng.choice(values)}" for name in rng.sample(names, rng.randint(1, 2))]
@@ -267,8 +278,26 @@ def try_options(rng: random.Random, corpus: Corpus, folder: Path) -> None:
     run_command(folder, "translate", corpus.run, *options, *sampling, stdin=b"a cat\n\nthe dog\n")
 
 
+def try_terms(rng: random.Random, corpus: Corpus, folder: Path) -> None:
+    """Damages a glossary and a calibration: every line is translated, or the damage is named."""
+    run = shutil.copytree(corpus.run, folder / "run")
+    sides = [text.decode().split() for text in corpus.texts[:2]]
+    glossary = "".join(f"{rng.choice(sides[0])}\t{rng.choice(sides[1])}\n" for _ in range(rng.randint(1, 30)))
+    (folder / "terms.tsv").write_bytes(mutate_bytes(glossary.encode(), rng, corpus.texts)[:5_000])
+    text = b"\n".join(corpus.texts[0].split(b"\n")[: rng.randint(1, 6)])
+    code, out, _ = run_command(folder, "translate", run, "--glossary", folder / "terms.tsv", "--beam=2", stdin=text)
+    lines = text.count(b"\n") + 1
+    if code == 0 and out.count(b"\n") != lines:
+        raise FindingError(f"{lines} lines gave {len(out.splitlines())} with a glossary")
+    run_command(folder, "calibrate", run, "--test", "spare")
+    (run / "confidence.json").write_bytes(mutate_bytes(CALIBRATION, rng, corpus.texts))
+    code, out, _ = run_command(folder, "translate", run, "--confidence", "--json", "--greedy", stdin=text)
+    if code == 0 and out.count(b"\n") != lines:
+        raise FindingError(f"{lines} lines gave {len(out.splitlines())} with confidence")
+
+
 TRIES: list[Try] = [try_recipe, try_change, try_corpus, try_subwords]
-TRIES += [try_model, try_contents, try_store, try_text, try_options]
+TRIES += [try_model, try_contents, try_store, try_text, try_options, try_terms]
 
 
 def make_inputs(folder: Path) -> Corpus:

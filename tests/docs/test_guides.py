@@ -50,7 +50,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("guides")
     words = "ant bee cat dog eel fox gnu hen ibis jay kite lark mole newt owl pig".split()
     lines = [" ".join(words[(i * k) % 16] for k in range(1, 3 + i % 5)) for i in range(1, 200)]
-    texts = {"train": lines, "valid": lines[:2], "test": lines[8:11]}
+    texts = {"train": lines, "valid": lines[:50], "test": lines[8:11]}
     texts |= {"domain": lines[:60], "domain-valid": lines[:2], "domain-test": lines[5:8]}
     for name, part in texts.items():
         (folder / f"{name}.en").write_text("".join(f"{line}\n" for line in part), "utf-8")

@@ -27,6 +27,7 @@ VERBS = {
     "augment": "Make training pairs from text in one language, by translating it.",
     "parse": "Parse sentences into trees; several models are an ensemble.",
     "score": "Print the log-probability of each given translation.",
+    "calibrate": "Fit the confidence in a model's translations to its validation set.",
     "evaluate": "Translate or parse a test set and measure the result.",
     "measure": "Score any output against references; compare outputs.",
     "import": "Make a model directory of a model of OPUS-MT, fairseq or Marian.",

@@ -58,6 +58,10 @@ def translate(
     n_best: Annotated[int, typer.Option(min=1, help="Most translations of a line, as TSV.")] = 1,
     scores: Annotated[bool, typer.Option(help="TSV: line number, text, log-probability, penalised score.")] = False,
     alignments: Annotated[bool, typer.Option(help="TSV: text, source-target word pairs, by the first run.")] = False,
+    confidence: Annotated[
+        bool,
+        typer.Option(help="TSV: text, confidence from 0 to 1, reasons for doubt; after `transduce calibrate RUN`."),
+    ] = False,
     sample: SampleOption = False,
     temperature: TemperatureOption = None,
     top_k: TopKOption = None,
@@ -93,6 +97,7 @@ def translate(
     actors: Annotated[int | None, typer.Option(min=1, help="Models that work at once, with --engine ray.")] = None,
 ) -> None:
     """Translates lines; one line in gives one line out, and an empty line stays empty."""
+    from transduce.bulk.job import TranslationJob
     from transduce.translation.line_translator import BATCH_TOKENS
     from transduce.translation.source_request import SourceRequest
 
@@ -113,7 +118,8 @@ def translate(
         top_p=top_p,
         seed=seed,
     )
-    output_format = _output_format(scores=scores or n_best > 1, alignments=alignments, as_json=as_json)
+    calibrated = run[0] if confidence else None
+    output_format = _output_format(calibrated, scores=scores or n_best > 1, alignments=alignments, as_json=as_json)
     batch_tokens, request = batch_tokens or BATCH_TOKENS, SourceRequest(to, source_language, tag)
     if bulk_engine is None:
         refuse_options({"--shard-lines": shard_lines, "--actors": actors}, "is for --engine local or ray")
@@ -122,24 +128,30 @@ def translate(
         translator = _load_translator(runs, engine, method, request, device, threads, precision)
         output_format.check(translator)
         translate_lines, terms = _translate_function(translator, glossary, mbr, method, batch_tokens)
-        format_lines = functools.partial(output_format.lines, translator)
-        _translate_windows(translate_lines, format_lines, *read_windows(text, prefix), out, terms)
+        lines_of = functools.partial(output_format.lines, translator)
+        _translate_windows(translate_lines, lines_of, *read_windows(text, prefix), out, terms)
     else:
-        from transduce.bulk.job import TranslationJob
-
-        refuse_options({"--overwrite": overwrite or None, "--glossary": glossary, "--mbr": mbr}, "is not for --engine")
+        not_here = {"--overwrite": overwrite or None, "--confidence": confidence or None}
+        refuse_options({**not_here, "--glossary": glossary, "--mbr": mbr}, "is not for --engine")
         options = method, output_format, _or_float32(precision), batch_tokens, device, threads
         job = TranslationJob.of(runs, *options, request=request)
         translate_in_bulk(job, text, out, bulk_engine, shard_lines=shard_lines, actors=actors, prefix=prefix)
 
 
-def _output_format(*, scores: bool, alignments: bool, as_json: bool) -> "OutputFormat":
-    """Returns the output format; raises ValueError for a table that would lack columns."""
+def _output_format(calibrated: Path | None, *, scores: bool, alignments: bool, as_json: bool) -> "OutputFormat":
+    """Returns the output format, with the confidence of the model `calibrated`.
+
+    Raises ValueError for a table that would lack columns.
+    """
+    from transduce.translation.confidence import Calibration
     from transduce.translation.output_format import OutputFormat
 
     if alignments and scores and not as_json:
         raise ValueError("--alignments: its table has no columns for --scores and --n-best; add --json")
-    return OutputFormat(scores=scores, alignments=alignments, json=as_json)
+    if calibrated and (alignments or scores) and not as_json:
+        raise ValueError("--confidence: its table has no columns for --scores, --n-best and --alignments; add --json")
+    confidence = Calibration.read(calibrated) if calibrated else None
+    return OutputFormat(scores=scores, alignments=alignments, json=as_json, confidence=confidence)
 
 
 def read_config(run: Path, engine: Engine | None = None) -> "Config":

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from transduce.translation.results import Explanation
 
-__all__ = ["aligned_words", "subword_weights"]
+__all__ = ["aligned_words", "subword_weights", "words_of_subwords"]
 
 SPACES = ("▁", "\t", "\n")
 
@@ -20,7 +20,8 @@ def aligned_words(explanation: Explanation) -> list[tuple[int, int]]:
     with the largest weight.
     """
     weights = subword_weights(explanation)
-    source, target = _words(explanation.source[explanation.source_tags : -1]), _words(explanation.target[:-1])
+    source = words_of_subwords(explanation.source[explanation.source_tags : -1])
+    target = words_of_subwords(explanation.target[:-1])
     if not source or not target:
         return []
     by_word = np.zeros((max(target.values()) + 1, max(source.values()) + 1))
@@ -40,7 +41,7 @@ def subword_weights(explanation: Explanation) -> NDArray[np.float32]:
     return weights
 
 
-def _words(subwords: Sequence[str]) -> dict[int, int]:
+def words_of_subwords(subwords: Sequence[str]) -> dict[int, int]:
     """Maps the place of each subword to the number of its word; a subword of spaces alone has none.
 
     "▁", tab and newline are spaces.

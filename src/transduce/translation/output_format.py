@@ -1,11 +1,13 @@
 """Output formats of translations: text, tab-separated values, JSON."""
 
+import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from transduce.runtime.json_text import json_text
 from transduce.runtime.out_of_memory import is_out_of_memory
-from transduce.translation.alignment import aligned_words
+from transduce.translation.alignment import aligned_words, words_of_subwords
+from transduce.translation.confidence import Calibration
 from transduce.translation.line_lengths import LineTooLargeError
 from transduce.translation.line_translator import LineTranslator
 from transduce.translation.results import Translation
@@ -22,6 +24,8 @@ class OutputFormat(NamedTuple):
     scores: bool = False
     alignments: bool = False
     json: bool = False
+    confidence: Calibration | None = None
+    """Columns of confidence and of reasons for doubt; in JSON the probability of each word too."""
     pairs: Literal["backward", "forward"] | None = None
     """Two columns for training: with `backward` the translation is the source, with `forward` the target."""
 
@@ -29,6 +33,8 @@ class OutputFormat(NamedTuple):
         """Raises ValueError where alignments are wanted, and there are no attention weights for them."""
         if self.alignments:
             _explicable(translator).check_explicable()
+        if self.confidence and self.json and not isinstance(translator, Translator):
+            raise ValueError("--confidence: this engine scores no words; leave out --engine, or --json")
 
     def lines(
         self,
@@ -54,6 +60,9 @@ class OutputFormat(NamedTuple):
                     f"{number}\t{_cell(translation.text)}\t{translation.log_probability:.6f}\t{translation.score:.6f}"
                     for translation in best
                 ]
+            elif self.confidence is not None:
+                confidence, doubts = self.confidence.assess(source, best[0])
+                output.append(f"{_cell(best[0].text)}\t{confidence:.3f}\t{','.join(doubts)}")
             elif self.alignments:
                 output.append(f"{_cell(best[0].text)}\t{_alignment(translator, number, source, best[0])}")
             else:
@@ -64,8 +73,33 @@ class OutputFormat(NamedTuple):
         """Returns the JSON of a line."""
         records = [{key: getattr(translation, key) for key in JSON_KEYS} for translation in best]
         aligned = {"alignment": _alignment(translator, number, source, best[0])} if self.alignments else {}
+        assessed = self._assessment(translator, source, best[0])
         into = {"target_language": translator.target_language} if translator.target_language else {}
-        return json_text({"line": number, **into, "translations": records, **aligned}, ensure_ascii=False)
+        return json_text({"line": number, **into, "translations": records, **aligned, **assessed}, ensure_ascii=False)
+
+    def _assessment(self, translator: LineTranslator, source: str, best: Translation) -> dict[str, Any]:
+        """Returns the confidence in a translation, the reasons for doubt, and the probability of each word."""
+        if self.confidence is None:
+            return {}
+        confidence, doubts = self.confidence.assess(source, best)
+        return {
+            "confidence": confidence,
+            "doubts": list(doubts),
+            "words": _word_probabilities(translator, source, best),
+        }
+
+
+def _word_probabilities(translator: LineTranslator, source: str, best: Translation) -> list[list[Any]]:
+    """Returns each word of a translation with the product of the probabilities of its subwords."""
+    if not best.text.strip():
+        return []
+    (scores,) = _explicable(translator).token_scores([source], [best.text])
+    (tokens,) = translator.target.encode([best.text])
+    places = words_of_subwords(translator.target.readable_subwords(tokens))
+    sums = [0.0] * (max(places.values()) + 1)
+    for place, word in places.items():
+        sums[word] += float(scores[place])
+    return [[word, math.exp(total)] for word, total in zip(best.text.split(), sums, strict=True)]
 
 
 def _cell(text: str) -> str:

@@ -1,0 +1,141 @@
+"""Confidence in translations: an estimate of their quality from the model's own probabilities, and reasons for doubt.
+
+The score of a translation is the geometric mean of the probabilities of its tokens. A `Calibration`, fitted to a
+validation set, turns it into the chrF that translations with such a score had there.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple, Self
+
+import numpy as np
+from pydantic import Field
+from sacrebleu.metrics.chrf import CHRF
+
+from transduce.measure.calibration import calibration_error, fit_isotonic
+from transduce.settings import Spec, parse_json, validated
+from transduce.storage.atomic import atomic_write_text
+from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
+from transduce.text.repetition import is_loop
+from transduce.translation.results import Translation
+
+__all__ = ["CONFIDENCE", "Assessment", "Calibration", "errors_before_and_after", "raw_confidence"]
+
+CONFIDENCE = "confidence.json"
+
+LEAST_PAIRS = 20
+DOUBTFUL = 0.05  # share of the validation set whose scores are as low: such translations are doubtful
+RARE = 0.002  # share of the validation set whose lengths are as odd, a side
+
+NUMBER = re.compile(r"\d+")
+
+
+class Assessment(NamedTuple):
+    """The confidence in a translation, from 0 to 1, and the reasons for doubt; no reason is the usual case."""
+
+    confidence: float
+    doubts: tuple[str, ...]
+
+
+class Calibration(Spec):
+    """The content of `confidence.json`: what was found on a validation set, besides its identity."""
+
+    version: Literal[1] = 1
+    sentences: int = Field(ge=1)
+    scores: tuple[float, ...]  # knots of an isotonic regression, rising
+    qualities: tuple[float, ...]  # chrF / 100 at each knot
+    doubtful: float  # scores below are doubtful
+    length_ratio: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]]  # usual characters out / in
+
+    @classmethod
+    def fit(cls, sources: Sequence[str], translations: Sequence[Translation], references: Sequence[str]) -> Self:
+        """Fits to translations of a validation set; raises ValueError for fewer than 20 that are not empty."""
+        rows = [
+            (raw_confidence(translation), _chrf(translation.text, reference), _length_ratio(source, translation.text))
+            for source, translation, reference in zip(sources, translations, references, strict=True)
+            if source.strip() and translation.text.strip()
+        ]
+        _check_number(len(rows), LEAST_PAIRS)
+        scores, qualities, ratios = (np.array(column) for column in zip(*rows, strict=True))
+        knots = fit_isotonic(scores.tolist(), qualities.tolist())
+        low, high = np.quantile(ratios, [RARE, 1 - RARE])
+        return cls(
+            sentences=len(rows),
+            scores=tuple(knots[0]),
+            qualities=tuple(knots[1]),
+            doubtful=float(np.quantile(scores, DOUBTFUL)),
+            length_ratio=(float(low) / 1.1, float(high) * 1.1),
+        )
+
+    @classmethod
+    def read(cls, run: Path) -> Self:
+        """Reads the calibration of a model directory; raises ValueError where there is none, or it is damaged."""
+        path = run / CONFIDENCE
+        if not path.exists():
+            raise ValueError(f"{run} has no {CONFIDENCE}: make it with `transduce calibrate {run}`")
+        return validated(cls, parse_json(read_regular_file(path, MAX_JSON_BYTES), place=str(path)), place=str(path))
+
+    def write(self, run: Path) -> None:
+        """Writes `confidence.json` into a model directory."""
+        atomic_write_text(run / CONFIDENCE, self.model_dump_json(indent=2) + "\n")
+
+    def assess(self, source: str, translation: Translation) -> Assessment:
+        """Returns the confidence in a translation and the reasons for doubt."""
+        score, output = raw_confidence(translation), translation.text
+        if not source.strip():
+            return Assessment(1.0, ())
+        low, high = self.length_ratio
+        ratio = _length_ratio(source, output)
+        doubts = {
+            "low": score < self.doubtful,
+            "repetition": is_loop(output, source),
+            "numbers": Counter(NUMBER.findall(source)) != Counter(NUMBER.findall(output)),
+            "short": ratio < low,
+            "long": ratio > high,
+        }
+        confidence = float(np.interp(score, self.scores, self.qualities))
+        return Assessment(confidence, tuple(name for name, is_doubtful in doubts.items() if is_doubtful))
+
+
+def errors_before_and_after(
+    sources: Sequence[str], translations: Sequence[Translation], references: Sequence[str]
+) -> tuple[float, float]:
+    """Returns the calibration error of the scores themselves, and of what a calibration makes of them.
+
+    Each half of the lines is judged by the calibration of the other half.
+    """
+    lines = list(zip(sources, translations, references, strict=True))
+    lines = [line for line in lines if line[0].strip() and line[1].text.strip()]
+    _check_number(len(lines), 2 * LEAST_PAIRS)
+    halves = lines[::2], lines[1::2]
+    fitted = [Calibration.fit(*zip(*half, strict=True)) for half in halves]
+    predictions = [
+        calibration.assess(source, translation).confidence
+        for calibration, half in zip(reversed(fitted), halves, strict=True)
+        for source, translation, _ in half
+    ]
+    qualities = [_chrf(translation.text, reference) for half in halves for _, translation, reference in half]
+    scores = [raw_confidence(translation) for half in halves for _, translation, _ in half]
+    return calibration_error(scores, qualities), calibration_error(predictions, qualities)
+
+
+def raw_confidence(translation: Translation) -> float:
+    """Returns the geometric mean of the probabilities of the tokens, the end symbol counted; from 0 to 1."""
+    return math.exp(translation.log_probability / (len(translation.tokens) + 1))
+
+
+def _check_number(number: int, least: int) -> None:
+    """Raises ValueError for too few translations."""
+    if number < least:
+        raise ValueError(f"{number} translations are too few to calibrate: give {least} or more")
+
+
+def _chrf(output: str, reference: str) -> float:
+    return float(CHRF().sentence_score(output, [reference]).score) / 100
+
+
+def _length_ratio(source: str, output: str) -> float:
+    return max(len(output.strip()), 0.5) / max(len(source.strip()), 1)
