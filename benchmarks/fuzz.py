@@ -13,6 +13,7 @@ import json
 import os
 import random
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -31,6 +32,9 @@ from mutations import (
     run_command,
 )
 from small_run import RECIPE
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "translation" / "documents"))
+from random_documents import WRITERS, random_pieces
 
 from transduce.corpus import Files, Planner, Position, Tsv, open_store, readers
 from transduce.embedded import split
@@ -266,6 +270,23 @@ def try_text(rng: random.Random, corpus: Corpus, folder: Path) -> None:
     run_command(folder, "evaluate", corpus.run, "--source", folder / "text", "--reference", folder / "other")
 
 
+def try_document(rng: random.Random, corpus: Corpus, folder: Path) -> None:
+    """Damages a document: it must be refused, or come out whole."""
+    kind = rng.choice(list(WRITERS))
+    sentences = ("A cat saw a dog.", "Where is {0}?")
+    documents = [write([random_pieces(rng, sentences)]) for write in WRITERS.values()]
+    content = documents[list(WRITERS).index(kind)]
+    if rng.random() < 0.8:
+        content = mutate_bytes(content, rng, documents)[:20_000]
+    (folder / "document").write_bytes(content)
+    command = ("translate", corpus.run, folder / "document", "--beam=1", "--format", kind.split()[0])
+    code, _, _ = run_command(folder, *command, "--out", folder / "out")
+    if (code == 0) != (folder / "out").is_file():
+        raise FindingError(f"{kind}: code {code}, and the output {'exists' if code else 'is missing'}")
+    if code == 0 and not (folder / "out").stat().st_size:
+        raise FindingError(f"{kind}: the output is empty")
+
+
 def try_options(rng: random.Random, corpus: Corpus, folder: Path) -> None:
     """Runs `translate` with unusual values of options."""
     names = ("beam", "n-best", "length-penalty", "margin", "temperature", "top-k", "top-p", "seed", "batch-tokens")
@@ -297,7 +318,7 @@ def try_terms(rng: random.Random, corpus: Corpus, folder: Path) -> None:
 
 
 TRIES: list[Try] = [try_recipe, try_change, try_corpus, try_subwords]
-TRIES += [try_model, try_contents, try_store, try_text, try_options, try_terms]
+TRIES += [try_model, try_contents, try_store, try_text, try_options, try_terms, try_document]
 
 
 def make_inputs(folder: Path) -> Corpus:

@@ -58,6 +58,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "texts").mkdir()
     for name in ("input.txt", "corpus.en", "texts/one.txt"):
         (folder / name).write_text("".join(f"{line}\n" for line in lines[8:11]), "utf-8")
+    (folder / "page.html").write_text(f"<p>{lines[8]} <b>{lines[9]}</b></p>", "utf-8")
+    (folder / "messages.json").write_text(f'{{"key": "{lines[10]}"}}', "utf-8")
     recipe = README.read_text("utf-8").split("```yaml\n")[1].split("```")[0]
     (folder / "recipe.yaml").write_text(recipe, "utf-8")
     pages = {"trees": "parsing", "domain": "fine-tuning", "both": "several-directions", "augmented": "more-text"}

@@ -1,14 +1,15 @@
 """`transduce translate`: translates lines of text."""
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from transduce.commands.bulk import SHARD_LINES, translate_in_bulk
 from transduce.commands.console import say
+from transduce.commands.documents import choose_format, open_source, options_for_lines, translate_source
 from transduce.commands.options import (
     BatchTokensOption,
     BeamOption,
@@ -31,9 +32,10 @@ from transduce.commands.options import (
     TopPOption,
     refuse_options,
 )
-from transduce.commands.output import check_no_partial, check_writable, open_output
+from transduce.commands.output import check_no_partial, check_writable
 from transduce.commands.search_options import search_method_of_options
-from transduce.commands.windows import read_windows, runs_and_text, text_progress
+from transduce.commands.windows import read_windows, runs_and_text, translate_windows
+from transduce.translation.documents.format_names import TextFormat
 
 if TYPE_CHECKING:
     from transduce.model_directory import Config
@@ -79,6 +81,16 @@ def translate(
     ] = None,
     batch_tokens: BatchTokensOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each line.")] = False,
+    text_format: Annotated[
+        TextFormat | None,
+        typer.Option("--format", help="Of the text; by the name and the content of the file if not given."),
+    ] = None,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Each line is a sentence, whatever the file: --format lines.")
+    ] = False,
+    retranslate: Annotated[
+        bool, typer.Option("--retranslate", help="Replace the translations that XLIFF, TMX and PO have already.")
+    ] = False,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
     precision: Annotated[
@@ -96,7 +108,7 @@ def translate(
     ] = None,
     actors: Annotated[int | None, typer.Option(min=1, help="Models that work at once, with --engine ray.")] = None,
 ) -> None:
-    """Translates lines; one line in gives one line out, and an empty line stays empty."""
+    """Translates lines, one for each, or a document, whose structure stays as it is."""
     from transduce.bulk.job import TranslationJob
     from transduce.translation.line_translator import BATCH_TOKENS
     from transduce.translation.source_request import SourceRequest
@@ -104,32 +116,30 @@ def translate(
     bulk_engine = engine if engine is not None and engine.is_bulk else None
     runs, text = runs_and_text(run, bulk_engine)
     runs = [_converted(runs)] if engine is Engine.CTRANSLATE2 else runs
+    config = read_config(runs[0], engine)
+    beams: dict[str, Any] = {"beam": beam, "length_penalty": length_penalty, "margin": margin}
+    draws: dict[str, Any] = {"sample": sample, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     method = search_method_of_options(
-        read_config(runs[0], engine).decoding,
-        n_best,
-        beam=beam,
-        length_penalty=length_penalty,
-        margin=margin,
-        no_repeat_ngram=no_repeat_ngram,
-        greedy=greedy,
-        sample=sample,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        seed=seed,
+        config.decoding, n_best, no_repeat_ngram=no_repeat_ngram, greedy=greedy, **beams, **draws
     )
     calibrated = run[0] if confidence else None
     output_format = _output_format(calibrated, scores=scores or n_best > 1, alignments=alignments, as_json=as_json)
     batch_tokens, request = batch_tokens or BATCH_TOKENS, SourceRequest(to, source_language, tag)
+    line_options = {"--engine": bulk_engine, "--prefix": prefix, **options_for_lines(output_format)}
+    kind = choose_format(text_format, lines, text, line_options, retranslate=retranslate)
     if bulk_engine is None:
         refuse_options({"--shard-lines": shard_lines, "--actors": actors}, "is for --engine local or ray")
         check_writable(out, overwrite=overwrite)
         check_no_partial(out, overwrite=overwrite)
+        source = open_source(text, kind, out, config, request, replace=retranslate)
         translator = _load_translator(runs, engine, method, request, device, threads, precision)
         output_format.check(translator)
         translate_lines, terms = _translate_function(translator, glossary, mbr, method, batch_tokens)
-        lines_of = functools.partial(output_format.lines, translator)
-        _translate_windows(translate_lines, lines_of, *read_windows(text, prefix), out, terms)
+        if source is None:
+            lines_of = functools.partial(output_format.lines, translator)
+            translate_windows(translate_lines, lines_of, *read_windows(text, prefix), out, terms)
+        else:
+            translate_source(source, translator, translate_lines, out, terms)
     else:
         not_here = {"--overwrite": overwrite or None, "--confidence": confidence or None}
         refuse_options({**not_here, "--glossary": glossary, "--mbr": mbr}, "is not for --engine")
@@ -237,41 +247,3 @@ def _translate_function(
 def _or_float32(precision: PrecisionName | None) -> "TranslationPrecision":
     """Returns the precision that the option names; float32 without it."""
     return (precision or PrecisionName.FLOAT32).value
-
-
-def _translate_windows(
-    translate_lines: "Callable[..., list[list[Translation]]]",
-    format_lines: "Callable[[list[str], list[list[Translation]], int], list[str]]",
-    windows: Iterable[list[str]],
-    prefixes: list[str] | None,
-    out: Path | None,
-    terms: "GlossaryTranslator | None",
-) -> None:
-    """Translates and writes window after window; at the end prints how many terms are honoured and what to look at.
-
-    To look at are lines that seem to hold several sentences, and lines whose translation is a loop.
-    """
-    from transduce.text.repetition import is_loop
-    from transduce.text.sentences import has_several_sentences
-
-    lines_before, suspects, loops = 0, list[int](), list[int]()
-    with open_output(out) as write, text_progress(windows, out) as progress:
-        for lines in windows:
-            translations = translate_lines(lines, prefixes=prefixes, lines_before=lines_before)
-            write("".join(f"{line}\n" for line in format_lines(lines, translations, lines_before)))
-            suspects += [number for number, line in enumerate(lines, lines_before + 1) if has_several_sentences(line)]
-            numbered = enumerate(zip(lines, translations, strict=True), lines_before + 1)
-            loops += [number for number, (line, best) in numbered if is_loop(best[0].text, line)]
-            lines_before += len(lines)
-            progress.update(lines_before)
-    if terms:
-        say(terms.summary)
-    if suspects:
-        subject = "1 line seems" if len(suspects) == 1 else f"{len(suspects):,} lines seem"
-        say(
-            f"{subject} to hold several sentences (the first: line {suspects[0]:,}); "
-            "a line is translated as one sentence"
-        )
-    if loops:
-        subject = "1 translation repeats" if len(loops) == 1 else f"{len(loops):,} translations repeat"
-        say(f"{subject} a piece again and again (the first: line {loops[0]:,}); --no-repeat-ngram 4 breaks such loops")

@@ -5,14 +5,21 @@ import functools
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from transduce.commands.console import say
 from transduce.commands.options import Engine
+from transduce.commands.output import open_output
 from transduce.runtime.progress import Progress, track
 
-__all__ = ["read_windows", "runs_and_text", "text_progress"]
+if TYPE_CHECKING:
+    from transduce.translation.glossary_translator import GlossaryTranslator
+    from transduce.translation.results import Translation
+
+__all__ = ["read_windows", "runs_and_text", "text_progress", "translate_windows"]
 
 
 def runs_and_text(paths: list[Path], engine: Engine | None = None) -> tuple[list[Path], Path | None]:
@@ -79,3 +86,44 @@ def text_progress(windows: Iterable[list[str]], out: Path | None) -> AbstractCon
     if total is None or (out is None and sys.stdout.isatty()):
         return contextlib.nullcontext(Progress("text"))
     return track("text", total)
+
+
+def translate_windows(
+    translate_lines: "Callable[..., list[list[Translation]]]",
+    format_lines: "Callable[[list[str], list[list[Translation]], int], list[str]]",
+    windows: Iterable[list[str]],
+    prefixes: list[str] | None,
+    out: Path | None,
+    terms: "GlossaryTranslator | None",
+    *,
+    splits: bool = False,
+) -> None:
+    """Translates and writes window after window; at the end prints how many terms are honoured and what to look at.
+
+    To look at are lines that seem to hold several sentences, unless `translate_lines` `splits` them, and lines whose
+    translation is a loop.
+    """
+    from transduce.text.repetition import is_loop
+    from transduce.text.sentences import has_several_sentences
+
+    lines_before, suspects, loops = 0, list[int](), list[int]()
+    with open_output(out) as write, text_progress(windows, out) as progress:
+        for lines in windows:
+            translations = translate_lines(lines, prefixes=prefixes, lines_before=lines_before)
+            write("".join(f"{line}\n" for line in format_lines(lines, translations, lines_before)))
+            suspects += [number for number, line in enumerate(lines, lines_before + 1) if has_several_sentences(line)]
+            numbered = enumerate(zip(lines, translations, strict=True), lines_before + 1)
+            loops += [number for number, (line, best) in numbered if is_loop(best[0].text, line)]
+            lines_before += len(lines)
+            progress.update(lines_before)
+    if terms:
+        say(terms.summary)
+    if suspects and not splits:
+        subject = "1 line seems" if len(suspects) == 1 else f"{len(suspects):,} lines seem"
+        say(
+            f"{subject} to hold several sentences (the first: line {suspects[0]:,}); "
+            "a line is translated as one sentence (--format text splits them)"
+        )
+    if loops:
+        subject = "1 translation repeats" if len(loops) == 1 else f"{len(loops):,} translations repeat"
+        say(f"{subject} a piece again and again (the first: line {loops[0]:,}); --no-repeat-ngram 4 breaks such loops")

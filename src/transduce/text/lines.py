@@ -23,6 +23,7 @@ MAX_LINE_BYTES = 1 << 26
 """Bytes of a line that is read, at most, line end included. A file without line feeds would be one line."""
 
 _SGML = re.compile(r"\s*<(seg|refset|srcset|tstset|mteval)\b", re.IGNORECASE)
+_DOCUMENT = re.compile(r"\s*<(?:\?xml\s|!doctype\s|(?:xliff|tmx|html)\b)", re.IGNORECASE)
 
 
 def read_lines(path: str) -> list[str]:
@@ -97,7 +98,15 @@ def _decode(content: bytes, name: str, lines_before: int) -> str:
 
 
 def refuse_markup(lines: Sequence[str], name: str, lines_before: int = 0) -> None:
-    """Raises ValueError for a line of WMT's `.sgm` and `.xml` files, whose tags would be translated as words."""
+    """Raises ValueError for markup, whose tags would be translated as words.
+
+    That is a line of WMT's `.sgm` and `.xml` files, and a first line that begins XML or HTML.
+    """
+    if not lines_before and lines and _DOCUMENT.match(lines[0]):
+        raise ValueError(
+            f"{name}: line 1 is markup, not text: {lines[0].strip()[:60]!r}; take the segments out of it first, one a "
+            "line, or translate the document with `transduce translate --format xliff`, tmx or html"
+        )
     for number, line in enumerate(lines, start=lines_before + 1):
         if _SGML.match(line):
             raise ValueError(

@@ -1,0 +1,111 @@
+"""The formats of documents: found by name and content, and read."""
+
+import codecs
+import re
+from collections.abc import Callable
+from pathlib import PurePath
+
+from transduce.translation.documents.docx import DocxDocument
+from transduce.translation.documents.format_names import TextFormat
+from transduce.translation.documents.html import HtmlDocument
+from transduce.translation.documents.languages import DocumentLanguages
+from transduce.translation.documents.markdown import MarkdownDocument
+from transduce.translation.documents.po import PoDocument
+from transduce.translation.documents.srt import SrtDocument
+from transduce.translation.documents.string_tables import JsonDocument, YamlDocument
+from transduce.translation.documents.tmx import TmxDocument
+from transduce.translation.documents.units import Document
+from transduce.translation.documents.xliff import XliffDocument
+
+__all__ = ["MAX_DOCUMENT_BYTES", "format_by_content", "format_by_name", "read_document"]
+
+MAX_DOCUMENT_BYTES = 1 << 28
+
+
+_SUFFIXES = {
+    ".md": TextFormat.MARKDOWN,
+    ".markdown": TextFormat.MARKDOWN,
+    ".html": TextFormat.HTML,
+    ".htm": TextFormat.HTML,
+    ".xhtml": TextFormat.HTML,
+    ".srt": TextFormat.SRT,
+    ".docx": TextFormat.DOCX,
+    ".xlf": TextFormat.XLIFF,
+    ".xliff": TextFormat.XLIFF,
+    ".sdlxliff": TextFormat.XLIFF,
+    ".mqxliff": TextFormat.XLIFF,
+    ".tmx": TextFormat.TMX,
+    ".po": TextFormat.PO,
+    ".pot": TextFormat.PO,
+    ".json": TextFormat.JSON,
+    ".yaml": TextFormat.YAML,
+    ".yml": TextFormat.YAML,
+}
+_ROOTS = {  # first element, or document type, of a file
+    "xliff": TextFormat.XLIFF,
+    "tmx": TextFormat.TMX,
+    "html": TextFormat.HTML,
+}
+_PROLOG = re.compile(
+    r"\s*(?:(?><\?.*?\?>|<!--.*?-->)\s*)*+<(?:!DOCTYPE\s+)?(?:\w+:)?(?P<root>[\w-]+)", re.DOTALL | re.IGNORECASE
+)
+_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+def format_by_name(path: PurePath) -> TextFormat | None:
+    """Returns the format that the suffix of a file names."""
+    return _SUFFIXES.get(path.suffix.lower())
+
+
+def format_by_content(beginning: bytes) -> TextFormat | None:
+    """Returns the format that the first bytes of a file show without doubt; None for text and for what is unknown."""
+    if beginning.startswith(b"PK\x03\x04"):
+        return TextFormat.DOCX if b"[Content_Types].xml" in beginning or b"word/" in beginning else None
+    mark = next((mark for mark in _MARKS if beginning.startswith(mark)), b"")
+    text = beginning[len(mark) :].decode(_MARKS.get(mark, "utf-8"), "replace")
+    match = _PROLOG.match(text)
+    return _ROOTS.get(match["root"].lower()) if match else None
+
+
+def read_document(content: bytes, kind: TextFormat, languages: DocumentLanguages, *, replace: bool = False) -> Document:
+    """Reads a document; raises ValueError where it is damaged, is empty, or is not of this format.
+
+    `languages` are those of the model. Translations that a document has stay, unless `replace`.
+    """
+    if not content.strip():
+        raise ValueError("the file is empty")
+    match kind:
+        case TextFormat.DOCX:
+            return DocxDocument(content)
+        case TextFormat.XLIFF:
+            return XliffDocument(content, languages, replace=replace)
+        case TextFormat.TMX:
+            return TmxDocument(content, languages, replace=replace)
+    text, encode = _decode(content, kind)
+    match kind:
+        case TextFormat.MARKDOWN:
+            return MarkdownDocument(text, encode)
+        case TextFormat.HTML:
+            return HtmlDocument(text, encode)
+        case TextFormat.SRT:
+            return SrtDocument(text, encode)
+        case TextFormat.PO:
+            return PoDocument(text, languages, replace=replace)
+        case TextFormat.JSON:
+            return JsonDocument(text, encode)
+    return YamlDocument(text, encode)
+
+
+def _decode(content: bytes, kind: TextFormat) -> tuple[str, Callable[[str], bytes]]:
+    """Returns the text of a file, and what encodes it again; raises ValueError for bytes of another encoding."""
+    mark = next((mark for mark in _MARKS if content.startswith(mark)), b"")
+    encoding = _MARKS.get(mark, "utf-8")
+    if kind is TextFormat.HTML and not mark and (declared := _CHARSET.search(content[:4096])):
+        encoding = declared[1].decode("ascii")
+    try:
+        text = content[len(mark) :].decode(encoding)
+    except (UnicodeDecodeError, LookupError):
+        raise ValueError(f"the file is not {encoding.upper()}; convert it to UTF-8") from None
+    errors = "xmlcharrefreplace" if kind is TextFormat.HTML else "strict"
+    return text, lambda new: mark + new.encode(encoding, errors)

@@ -1,0 +1,240 @@
+"""HTML: text of block elements, `alt` and `title`; every other byte stays as it is."""
+
+import html
+import re
+from collections.abc import Callable, Sequence
+from html.parser import HTMLParser
+from typing import Literal
+
+from transduce.translation.documents.paired_tags import FoundTag, PairedContent, pair_tags
+from transduce.translation.documents.units import Content, Unit, has_letters, plain
+
+__all__ = ["HtmlDocument"]
+
+_INLINE_NAMES = (
+    "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark q rb rp rt ruby s small span strike "
+    "strong sub sup time tt u"
+)
+_INLINE = frozenset(_INLINE_NAMES.split())
+_EMPTY_INLINE = {"img", "wbr", "input"}
+_VOID = {"area", "base", "br", "col", "embed", "hr", "link", "meta", "param", "source", "track", *_EMPTY_INLINE}
+_INLINE_PROTECTED = {"code", "kbd", "samp", "var", "math", "svg", "object", "audio", "video", "canvas"}
+_PROTECTED = {"script", "style", "pre", "textarea", "template", "iframe"}
+_ATTRIBUTE = re.compile(r"\s(?P<name>[^\s=>\"'/]+)\s*=\s*(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|[^\s\"'>]+)")
+_TRANSLATED_ATTRIBUTES = {"alt", "title"}
+_NOT_TRANSLATED = re.compile(
+    r"\stranslate\s*=\s*[\"']?no\b|\sclass\s*=\s*(?:\"[^\"]*\bnotranslate\b|'[^']*\bnotranslate\b|notranslate\b)",
+    re.IGNORECASE,
+)
+
+Raw = list[str | int]
+"""Text as it stands in the file, and the numbers of units whose translations are inserted."""
+
+
+class HtmlDocument:
+    """An HTML page, decoded; `encode` encodes it again."""
+
+    def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
+        self.units: list[Unit] = []
+        self.notes: list[str] = []
+        self._encode = encode
+        self._writers: list[Callable[[Content], Raw]] = []
+        self._skeleton: Raw = []
+        _UnitCollector(self).read(text)
+
+    def write(self, translations: Sequence[Content]) -> bytes:
+        """Returns the page with the translations."""
+        return self._encode("".join(self._filled(self._skeleton, translations)))
+
+    def add_unit(self, unit: Unit, write: Callable[[Content], Raw]) -> int:
+        """Adds a unit and returns its number; `write` returns the markup of its translation."""
+        self.units.append(unit)
+        self._writers.append(write)
+        return len(self.units) - 1
+
+    def add_raw(self, raw: Raw) -> None:
+        """Adds markup after everything that was added."""
+        self._skeleton += raw
+
+    def _filled(self, raw: Raw, translations: Sequence[Content]) -> list[str]:
+        """Returns markup with the translations in the place of the numbers of units."""
+        texts: list[str] = []
+        for part in raw:
+            if isinstance(part, str):
+                texts.append(part)
+            else:
+                texts += self._filled(self._writers[part](translations[part]), translations)
+        return texts
+
+
+class _UnitCollector(HTMLParser):
+    """Collects text and inline tags, and adds a unit at each tag of a block element."""
+
+    def __init__(self, document: HtmlDocument) -> None:
+        super().__init__(convert_charrefs=False)
+        self.document = document
+        self.items: list[str | FoundTag[Raw]] = []  # of the unit so far
+        self.raw: Raw = []  # of the same
+        self.protected: list[str] = []  # elements that are open, from the outermost that is not translated
+        self.protected_raw, self.protected_is_inline = "", False
+        self.events: list[tuple[int, str, str]] = []  # place, kind, name
+
+    def read(self, text: str) -> None:
+        """Reads a whole page."""
+        starts = [0]
+        for line in text.split("\n"):
+            starts.append(starts[-1] + len(line) + 1)
+        self.starts = starts
+        end = text.rfind(">") + 1  # no tag begins after it, and looking for the ends of tags there would take long
+        self.feed(text[:end])
+        self.close()
+        if end < len(text):
+            self.events.append((end, "text", ""))
+        places = [place for place, _, _ in self.events] + [len(text)]
+        if places[0] > 0:
+            self._add_text(text[: places[0]])
+        for number, (place, kind, name) in enumerate(self.events):
+            self._add(text[place : places[number + 1]], kind, name)
+        if self.protected:
+            self._end_protected()
+        self._end_unit()
+
+    def _note(self, kind: str, name: str = "") -> None:
+        line, column = self.getpos()
+        self.events.append((self.starts[line - 1] + column, kind, name))
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        """Records an opening tag."""
+        self._note("open", tag)
+
+    def handle_startendtag(self, tag: str, attrs: object) -> None:
+        """Records an empty tag; HTML takes `<p/>` for an opening tag."""
+        self._note("open", tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Records a closing tag."""
+        self._note("close", tag)
+
+    def handle_data(self, data: str) -> None:
+        """Records text."""
+        self._note("text")
+
+    def handle_entityref(self, name: str) -> None:
+        """Records an entity."""
+        self._note("text")
+
+    def handle_charref(self, name: str) -> None:
+        """Records a character reference."""
+        self._note("text")
+
+    def handle_comment(self, data: str) -> None:
+        """Records a comment."""
+        self._note("comment")
+
+    def handle_decl(self, decl: str) -> None:
+        """Records a declaration."""
+        self._note("block")
+
+    def handle_pi(self, data: str) -> None:
+        """Records a processing instruction."""
+        self._note("block")
+
+    def unknown_decl(self, data: str) -> None:
+        """Records a CDATA section."""
+        self._note("comment")
+
+    def _add(self, raw: str, kind: str, name: str) -> None:
+        """Adds a token to the unit, or ends the unit."""
+        if self.protected:
+            self._add_protected(raw, kind, name)
+        elif kind == "text":
+            self._add_text(raw)
+        elif kind == "comment":
+            self._add_tag("code", "", [raw])
+        elif (
+            kind == "open"
+            and name not in _VOID
+            and (name in _PROTECTED or name in _INLINE_PROTECTED or _NOT_TRANSLATED.search(raw))
+        ):
+            self.protected, self.protected_raw = [name], raw
+            self.protected_is_inline = name in _INLINE_PROTECTED or name in _INLINE
+        elif kind in ("open", "close") and name in _INLINE:
+            self._add_tag("close" if kind == "close" else "open", name, self._tag(raw))
+        elif name in _EMPTY_INLINE:
+            self._add_tag("code", "", self._tag(raw))
+        else:
+            self._end_unit()
+            self.document.add_raw(self._tag(raw))
+
+    def _add_tag(self, kind: Literal["open", "close", "code"], name: str, raw: Raw) -> None:
+        """Adds an inline tag or a code to the unit."""
+        self.items.append(FoundTag(kind, name, raw))
+        self.raw += raw
+
+    def _add_text(self, raw: str) -> None:
+        """Adds text, decoded; adjacent texts are one."""
+        self.raw.append(raw)
+        if self.items and isinstance(self.items[-1], str):
+            self.items[-1] += html.unescape(raw)
+        else:
+            self.items.append(html.unescape(raw))
+
+    def _add_protected(self, raw: str, kind: str, name: str) -> None:
+        """Adds a token to the element that is not translated."""
+        self.protected_raw += raw
+        if kind == "open" and name == self.protected[0] and name not in _VOID:
+            self.protected.append(name)
+        elif kind == "close" and name == self.protected[0]:
+            self.protected.pop()
+            if not self.protected:
+                self._end_protected()
+
+    def _end_protected(self) -> None:
+        """Adds the element that is not translated: as a code within text, else as it is."""
+        if self.protected_is_inline:
+            self._add_tag("code", "", [self.protected_raw])
+        else:
+            self._end_unit()
+            self.document.add_raw([self.protected_raw])
+        self.protected, self.protected_raw = [], ""
+
+    def _tag(self, raw: str) -> Raw:
+        """Returns a tag with units for its attributes that are translated."""
+        parts: Raw = []
+        place = 0
+        for match in _ATTRIBUTE.finditer(raw) if raw[1:2] != "/" else ():
+            quoted = "double" if match["double"] is not None else "single"
+            value = html.unescape(match[quoted] or "")
+            if match["name"].lower() in _TRANSLATED_ATTRIBUTES and has_letters(value):
+                number = self.document.add_unit(
+                    Unit((value,), wraps=True), lambda content: [html.escape(plain(content))]
+                )
+                parts += [raw[place : match.start(quoted)], number]
+                place = match.end(quoted)
+        return [*parts, raw[place:]]
+
+    def _end_unit(self) -> None:
+        """Adds the text and inline tags so far as a unit, or as they are where there is nothing to translate."""
+        paired, raw = pair_tags(self.items), self.raw
+        self.items, self.raw = [], []
+        if not has_letters(plain(paired.content)):
+            self.document.add_raw(raw)
+            return
+
+        def write(content: Content) -> Raw:
+            return raw if content == paired.content else _markup(paired, content)
+
+        self.document.add_raw([self.document.add_unit(Unit(paired.content, wraps=True), write)])
+
+
+def _markup(paired: PairedContent[Raw], content: Content) -> Raw:
+    """Returns the markup of a content."""
+    raw: Raw = []
+    for item in content:
+        raw += [_escape(item)] if isinstance(item, str) else paired.payloads[item]
+    return raw
+
+
+def _escape(text: str) -> str:
+    """Returns text as markup; no-break spaces stay visible."""
+    return html.escape(text, quote=False).replace("\u00a0", "&nbsp;")

@@ -1,0 +1,140 @@
+"""Inline Markdown as tags and codes, with the text of each as it stands in the file."""
+
+import html
+import re
+from typing import TYPE_CHECKING
+
+from transduce.translation.documents.paired_tags import FoundTag
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+__all__ = ["InlineReader", "UnreadableInlineError", "escape_inline"]
+
+_LINE_END = re.compile(r" *\n *")
+_HARD_BREAK = re.compile(r"(?: {2,}|\\)\n *")
+_CODE = re.compile(r"(?s)(`+)(?!`).*?(?<!`)\1(?!`)")
+_ENTITY = re.compile(r"&(?:#[xX][0-9a-fA-F]{1,6}|#\d{1,7}|[A-Za-z][A-Za-z0-9]{1,31});")
+_LINK_END = re.compile(r"\]\((?:[^()\\]|\\.|\((?:[^()\\]|\\.)*\))*\)|\]\[(?:[^\[\]\\]|\\.)*\]|\]", re.DOTALL)
+_IMAGE_LABEL = re.compile(r"!\[(?:[^\[\]\\]|\\.|\[(?:[^\[\]\\]|\\.)*\])*", re.DOTALL)
+_SPECIAL = re.compile(r"[\\`*\[\]<>|~]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)")
+_BLOCK_START = re.compile(r"^(\s*)(?:([#+>=-])|(\d+)([.)]))(?=\s|$|[-=])")
+
+
+class UnreadableInlineError(Exception):
+    """Inline Markdown whose tokens are not found in its text one after another."""
+
+
+class InlineReader:
+    """Follows the tokens of markdown-it through the text that they were read from."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.place = text, 0
+        self.items: list[str | FoundTag[str]] = []
+
+    def read(self, tokens: "list[Token]") -> list[str | FoundTag[str]]:
+        """Returns text, unescaped, and tags; raises UnreadableInlineError where a token is not found."""
+        for token in tokens:
+            self._read_token(token)
+        if self.text[self.place :].strip(" "):
+            raise UnreadableInlineError
+        return self.items
+
+    def _read_token(self, token: "Token") -> None:
+        match token.type:
+            case "text" | "text_special":
+                self._text(token.content)
+            case "softbreak":
+                self._match(_LINE_END)
+                self.items.append("\n")
+            case "hardbreak":
+                self.items.append(FoundTag("break", "", self._match(_HARD_BREAK)))
+            case "code_inline":
+                self.items.append(FoundTag("code", "", self._match(_CODE)))
+            case "html_inline":
+                self._html(self._literal(token.content))
+            case "image":
+                self._image()
+            case "link_open":
+                opening = self._literal("<" if token.markup == "autolink" else "[")
+                self.items.append(FoundTag("open", "link", opening))
+            case "link_close":
+                is_autolink = token.markup == "autolink"
+                closing = self._literal(">") if is_autolink else self._match(_LINK_END)
+                self.items.append(FoundTag("close", "link", closing))
+                self._protect_autolink(is_autolink)
+            case _ if token.markup:
+                name, raw = token.type.rpartition("_")[0], self._literal(token.markup)
+                self.items.append(FoundTag("open" if token.nesting > 0 else "close", name, raw))
+            case _:
+                raise UnreadableInlineError
+
+    def _protect_autolink(self, is_autolink: bool) -> None:
+        """Makes one code of an address between angle brackets."""
+        if is_autolink:
+            closing, address, opening = self.items.pop(), self.items.pop(), self.items.pop()
+            assert not isinstance(closing, str)
+            assert isinstance(address, str)
+            assert not isinstance(opening, str)
+            self.items.append(FoundTag("code", "", f"{opening.payload}{address}{closing.payload}"))
+
+    def _html(self, raw: str) -> None:
+        """Adds a tag of HTML."""
+        name = re.match(r"</?([A-Za-z][\w-]*)", raw)
+        if name is None or raw.endswith("/>"):
+            self.items.append(FoundTag("code", "", raw))
+        else:
+            self.items.append(FoundTag("close" if raw[1] == "/" else "open", f"html {name[1].lower()}", raw))
+
+    def _image(self) -> None:
+        """Adds an image as a code."""
+        start = self.place
+        self._match(_IMAGE_LABEL)
+        self._match(_LINK_END)
+        self.items.append(FoundTag("code", "", self.text[start : self.place]))
+
+    def _text(self, content: str) -> None:
+        """Passes over `content`, which may be escaped in the text."""
+        for character in content:
+            if not self.text.startswith(character, self.place) or character in "\\&":
+                self._escaped(character)
+            else:
+                self.place += 1
+        self.items.append(content)
+
+    def _escaped(self, character: str) -> None:
+        """Passes over an escape, an entity or white space that stands for `character`."""
+        entity = _ENTITY.match(self.text, self.place)
+        if self.text.startswith("\\" + character, self.place):
+            self.place += 2
+        elif entity and html.unescape(entity.group()) == character:
+            self.place = entity.end()
+        elif self.text.startswith(character, self.place):
+            self.place += 1
+        else:
+            raise UnreadableInlineError
+
+    def _literal(self, raw: str) -> str:
+        """Passes over `raw`."""
+        if not self.text.startswith(raw, self.place):
+            raise UnreadableInlineError
+        self.place += len(raw)
+        return raw
+
+    def _match(self, pattern: re.Pattern[str]) -> str:
+        """Passes over what `pattern` matches."""
+        match = pattern.match(self.text, self.place)
+        if match is None:
+            raise UnreadableInlineError
+        self.place = match.end()
+        return match.group()
+
+
+def escape_inline(text: str, *, is_first: bool) -> str:
+    """Returns text such that Markdown reads it as text; `is_first` for the beginning of a block."""
+    escaped = _SPECIAL.sub(lambda match: "\\" + match.group(), text)
+    if is_first:
+        escaped = _BLOCK_START.sub(
+            lambda match: match[1] + ("\\" + match[2] if match[2] else f"{match[3]}\\{match[4]}"), escaped
+        )
+    return escaped

@@ -1,0 +1,93 @@
+"""Pairs the inline tags of a unit: what has no partner, or crosses another pair, is a code."""
+
+import re
+from collections.abc import Sequence
+from typing import Generic, Literal, NamedTuple, TypeVar
+
+from transduce.translation.documents.units import ClosingTag, Content, InlineCode, InlineItem, OpeningTag
+
+__all__ = ["FoundTag", "PairedContent", "pair_tags", "string_content"]
+
+T = TypeVar("T")
+
+MAX_DEPTH = 100  # of pairs; a deeper one is two codes
+
+
+class FoundTag(NamedTuple, Generic[T]):
+    """An inline tag as a format has it. The two tags of a pair have equal names; a `break` is a code."""
+
+    kind: Literal["open", "close", "code", "break"]
+    name: str
+    payload: T
+
+
+class PairedContent(NamedTuple, Generic[T]):
+    """The content of a unit, and what the format writes for each of its tags and codes."""
+
+    content: Content
+    payloads: dict[InlineItem, T]
+
+    def replace_text(self, content: Content) -> "list[str | T]":
+        """Returns `content` with the payload in the place of each tag and code."""
+        return [item if isinstance(item, str) else self.payloads[item] for item in content]
+
+
+def pair_tags(items: Sequence[str | FoundTag[T]]) -> PairedContent[T]:
+    """Returns content whose tags are pairs where an opening and a closing tag match and are nested."""
+    partners = _partners(items)
+    content: list[InlineItem] = []
+    payloads: dict[InlineItem, T] = {}
+    for place, item in enumerate(items):
+        if isinstance(item, str):
+            content += [item] if item else []
+            continue
+        tag = _tag(place, partners.get(place, place), item.kind == "break")
+        content.append(tag)
+        payloads[tag] = item.payload
+    return PairedContent(tuple(content), payloads)
+
+
+def _tag(place: int, partner: int, is_break: bool) -> OpeningTag | ClosingTag | InlineCode:
+    """Returns the item for the tag at `place`, whose partner is at `partner`; a code is its own partner."""
+    if partner == place:
+        return InlineCode(place, is_break)
+    return OpeningTag(place) if partner > place else ClosingTag(partner)
+
+
+def _partners(items: Sequence[str | FoundTag[T]]) -> dict[int, int]:
+    """Maps the places of the two tags of each pair to each other."""
+    partners: dict[int, int] = {}
+    path: list[tuple[str, int]] = []
+    for place, item in enumerate(items):
+        if isinstance(item, str) or item.kind not in ("open", "close"):
+            continue
+        if item.kind == "open" and len(path) < MAX_DEPTH:
+            path.append((item.name, place))
+        if item.kind == "open":
+            continue
+        depth = next((n for n in reversed(range(len(path))) if path[n][0] == item.name), None)
+        if depth is not None:
+            partners[place], partners[path[depth][1]] = path[depth][1], place
+            del path[depth:]
+    return partners
+
+
+_TAG = re.compile(r"<(?P<end>/)?(?P<name>[A-Za-z][\w:.-]*)(?:\s[^<>]*?)?(?P<empty>/)?>")
+
+
+def string_content(text: str, codes: str = r"(?!)") -> PairedContent[str]:
+    """Returns the content of a string that may have tags such as `<b>`, in formats without inline tags of their own.
+
+    `codes` is a pattern of further codes.
+    """
+    items: list[str | FoundTag[str]] = []
+    place = 0
+    for match in re.finditer(rf"{_TAG.pattern}|{codes}", text):
+        kind: Literal["open", "close", "code", "break"] = "code"
+        if match["name"] and match["name"].lower() == "br":
+            kind = "break"
+        elif match["name"] and not match["empty"]:
+            kind = "close" if match["end"] else "open"
+        items += [text[place : match.start()], FoundTag(kind, match["name"] or "", match.group())]
+        place = match.end()
+    return pair_tags([*items, text[place:]])

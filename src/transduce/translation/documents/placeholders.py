@@ -1,0 +1,59 @@
+"""Text that a translation must keep exactly: placeholders, addresses, code."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["Placeholder", "split_placeholders"]
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """A part of a text that is copied."""
+
+    text: str
+
+
+_BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"  # three levels: those of ICU's plural and select
+_PLACEHOLDER = re.compile(
+    "|".join(
+        (
+            r"(?:https?|ftp)://[^\s<>\"“”«»]+",
+            r"\bwww\.[^\s<>\"“”«»]+",
+            r"\bmailto:[^\s<>\"]+",
+            r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+",
+            r"`[^`\n]+`",
+            rf"\$?{_BRACES}",
+            r"%\([^()\s]+\)[-+#0]*\d*(?:\.\d+)?[a-zA-Z]",  # Python's %(name)s
+            r"%[A-Za-z_]\w*%",  # %NAME% of Windows
+            r"%%",
+            r"(?<!\d)%(?:\d+\$)?[-+#0]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[zjtL])?[sdiuoxXfFeEgGcp@]",  # of printf
+            r"(?<!\w)\$[A-Za-z_]\w*",  # $name of a shell
+            r"&(?:[A-Za-z]\w*|#\d+|#x[0-9A-Fa-f]+);",  # an entity in a text that is no markup
+        )
+    )
+)
+_SENTENCE_END = ".,;:!?'’"
+_BRACKETS = {")": "(", "]": "["}
+
+
+def split_placeholders(text: str) -> Iterator[str | Placeholder]:
+    """Yields the parts of a text in order; none is empty."""
+    start = 0
+    for match in _PLACEHOLDER.finditer(text):
+        kept = _without_sentence_end(match.group()) if match.group()[0] not in "`{$%&" else match.group()
+        if match.start() > start:
+            yield text[start : match.start()]
+        yield Placeholder(kept)
+        start = match.start() + len(kept)
+    if start < len(text):
+        yield text[start:]
+
+
+def _without_sentence_end(address: str) -> str:
+    """Returns an address without the punctuation after it, such as a full stop or the bracket around the address."""
+    while address[-1] in _SENTENCE_END or (
+        address[-1] in _BRACKETS and address.count(address[-1]) > address.count(_BRACKETS[address[-1]])
+    ):
+        address = address[:-1]
+    return address

@@ -1,0 +1,102 @@
+"""PO of gettext: fills messages that are empty or fuzzy."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from transduce.translation.documents.languages import DocumentLanguages
+from transduce.translation.documents.missing_library import import_library
+from transduce.translation.documents.paired_tags import PairedContent, string_content
+from transduce.translation.documents.units import Content, Unit, has_letters, plain
+
+__all__ = ["PoDocument"]
+
+_WIDTH = 78  # of lines, unless the file has longer ones
+_PLURAL_FORMS = re.compile(r"nplurals\s*=\s*(\d+)")
+
+
+class PoDocument:
+    """A catalogue of messages. Messages that are translated and not fuzzy stay, unless `replace`.
+
+    A message with plural forms takes the translation of its singular for form 0 of several, and that of its plural for
+    the others. With more than two forms, or an unknown number, it is marked as fuzzy, because the forms need a person.
+    """
+
+    def __init__(self, text: str, languages: DocumentLanguages, *, replace: bool = False) -> None:
+        polib = import_library("polib", "PO")
+        try:
+            width = _WIDTH if max(map(len, text.splitlines()), default=0) <= _WIDTH else 0
+            self._file = polib.pofile(_checked(text), wrapwidth=width, encoding="utf-8")
+        except OSError as error:
+            raise ValueError(f"damaged PO: {error}; `msgfmt --check` names the place") from None
+        self._original, self._language = text, languages.target
+        named = self._file.metadata.get("Language")
+        languages.target_of(None, named or "und" if languages.target is None else named)
+        self.units: list[Unit] = []
+        self._slots: list[tuple[Any, PairedContent[str]]] = []
+        self._entries: list[tuple[Any, list[int]]] = []  # an entry, and the units of its singular and plural
+        kept = self._read(replace)
+        self.notes = [f"{kept:,} messages are translated and stay (--retranslate replaces them)"] if kept else []
+        plurals = sum(len(numbers) > 1 for _, numbers in self._entries)
+        if plurals and self._forms() not in (1, 2):
+            self.notes.append(f"{plurals:,} messages with plural forms are marked as fuzzy: check their forms")
+
+    def write(self, translations: Sequence[Content]) -> bytes:
+        """Returns the catalogue with the translations."""
+        texts = [
+            "".join(paired.replace_text(content))
+            for (_, paired), content in zip(self._slots, translations, strict=True)
+        ]
+        for entry, numbers in self._entries:
+            entry.flags = [flag for flag in entry.flags if flag != "fuzzy"]
+            entry.previous_msgid = entry.previous_msgid_plural = entry.previous_msgctxt = None
+            if len(numbers) == 1:
+                entry.msgstr = texts[numbers[0]]
+            else:
+                self._fill_plurals(entry, *(texts[number] for number in numbers))
+        if self._language and not self._file.metadata.get("Language"):
+            self._file.metadata["Language"] = self._language.replace("-", "_")
+        text = str(self._file)
+        if not self._original.startswith("#"):
+            text = text.removeprefix("#\n")  # the comment that the library adds
+        return (text.rstrip("\n") + "\n").encode()
+
+    def _read(self, replace: bool) -> int:
+        """Collects the messages to translate; returns how many stay."""
+        kept = 0
+        for entry in self._file:
+            if entry.obsolete or not entry.msgid:
+                continue
+            if entry.translated() and not replace:
+                kept += 1
+                continue
+            messages = [entry.msgid, *([entry.msgid_plural] if entry.msgid_plural else [])]
+            if not all(has_letters(plain(string_content(message).content)) for message in messages):
+                continue
+            numbers = []
+            for message in messages:
+                paired = string_content(message)
+                numbers.append(len(self.units))
+                self.units.append(Unit(paired.content))
+                self._slots.append((entry, paired))
+            self._entries.append((entry, numbers))
+        return kept
+
+    def _forms(self) -> int | None:
+        """Returns the number of plural forms of the target language; None where the header has none."""
+        match = _PLURAL_FORMS.search(self._file.metadata.get("Plural-Forms", ""))
+        return int(match[1]) if match else None
+
+    def _fill_plurals(self, entry: Any, singular: str, plural: str) -> None:
+        """Fills the plural forms of a message."""
+        forms = self._forms() or max(2, len(entry.msgstr_plural))
+        entry.msgstr_plural = {form: singular if form == 0 and forms > 1 else plural for form in range(forms)}
+        if self._forms() not in (1, 2):
+            entry.flags.append("fuzzy")
+
+
+def _checked(text: str) -> str:
+    """Returns the text of a catalogue; raises ValueError where it would be taken for the name of a file."""
+    if not re.search(r"(?m)^msgid\s", text):
+        raise ValueError("not PO: no line begins with `msgid`; choose another --format")
+    return text if "\n" in text else text + "\n"

@@ -1,0 +1,99 @@
+"""Splits text into sentences, and a sentence that is too long for a model into parts."""
+
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+__all__ = ["CutSpan", "SentenceSplitter", "is_spaceless", "load_segment", "trim"]
+
+# Scripts without spaces between words: Thai, Lao, Myanmar, Khmer, kana, Chinese characters, and their punctuation.
+SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef"
+_SPACELESS_LANGUAGES = {"ja", "zh", "yue", "wuu", "lzh", "th", "lo", "km", "my"}
+_CLAUSE_ENDS = re.compile(r"[;:,–—)،؛、，；：)]\s+|[、，；：]|\s+")
+_MIDDLE = 0.25  # a part has at least this share of a sentence, if there is white space
+
+
+class CutSpan(NamedTuple):
+    """The place of a sentence, or of a part of one, in a text; no white space at its ends."""
+
+    start: int
+    end: int
+
+
+def is_spaceless(language: str | None) -> bool:
+    """Returns whether a language, such as ja or zh-Hans, is written without spaces between sentences."""
+    return language is not None and re.split("[-_]", language.lower())[0] in _SPACELESS_LANGUAGES
+
+
+def load_segment() -> Callable[[str, str], list[str]]:
+    """Returns `segment(language, text)` of sentencex; raises ValueError where the library is not installed."""
+    try:
+        from sentencex import segment
+    except ImportError:
+        raise ValueError("sentences are split by sentencex: pip install 'transduce[documents]'") from None
+    return segment
+
+
+class SentenceSplitter(NamedTuple):
+    """Splits text by the rules of a language; sentencex has rules for some 300 languages and a fallback.
+
+    A sentence of more than `max_tokens` tokens is split at punctuation, at white space, or anywhere.
+    """
+
+    language: str | None
+    count_tokens: Callable[[Sequence[str]], list[int]]
+    max_tokens: int
+
+    def spans(self, text: str, *, wraps: bool, cuts: Sequence[int] = ()) -> list[CutSpan]:
+        """Returns the places of the sentences of `text`, also cut at the offsets `cuts`.
+
+        A line end is a space where `wraps`, else the end of a sentence.
+        """
+        segment = load_segment()
+        ends = {0, len(text), *cuts}
+        if not wraps:
+            ends |= {match.start() for match in re.finditer("\n", text)}
+        spans = []
+        bounds = sorted(ends)
+        for start, end in itertools.pairwise(bounds):
+            line = re.sub(r"\s", " ", text[start:end])
+            place = start
+            for sentence in segment(self.language or "en", line) if line.strip() else []:
+                spans.append(trim(text, place, place + len(sentence)))
+                place += len(sentence)
+            assert place == end or not line.strip(), "sentences lack a part of the text"
+        return self._short([span for span in spans if span.start < span.end], text)
+
+    def _short(self, spans: list[CutSpan], text: str) -> list[CutSpan]:
+        """Returns the spans with those that have too many tokens cut in two, as often as needed."""
+        if all(len(text[start:end].encode()) <= self.max_tokens for start, end in spans):
+            return spans  # a token has a byte or more
+        counts = self.count_tokens([text[start:end] for start, end in spans])
+        short: list[CutSpan] = []
+        for span, count in zip(spans, counts, strict=True):
+            if count <= self.max_tokens or span.end - span.start == 1:
+                short.append(span)
+                continue
+            middle = _cut(text, span)
+            halves = [trim(text, span.start, middle), trim(text, middle, span.end)]
+            short += self._short([half for half in halves if half.start < half.end], text)
+        return short
+
+
+def trim(text: str, start: int, end: int) -> CutSpan:
+    """Returns the place of text[start:end] without the white space at its ends."""
+    stripped = text[start:end].strip()
+    first = start + text[start:end].find(stripped) if stripped else start
+    return CutSpan(first, first + len(stripped))
+
+
+def _cut(text: str, span: CutSpan) -> int:
+    """Returns where to cut a sentence: near the middle, at punctuation rather than at a space."""
+    middle, margin = (span.start + span.end) / 2, (span.end - span.start) * _MIDDLE
+    places = [
+        (len(match.group().strip()) == 0, abs(match.end() - middle), match.end())
+        for match in _CLAUSE_ENDS.finditer(text, span.start, span.end)
+        if span.start < match.end() < span.end and abs(match.end() - middle) <= margin
+    ]
+    return min(places)[2] if places else (span.start + span.end) // 2

@@ -1,0 +1,91 @@
+"""SubRip subtitles: numbers and times stay, the text of a cue is wrapped again."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from transduce.translation.documents.paired_tags import PairedContent, string_content
+from transduce.translation.documents.units import Content, Unit, has_letters, plain
+
+__all__ = ["SrtDocument"]
+
+_TIMES = re.compile(r"^\s*\d+:\d\d:\d\d[,.]\d{1,3}\s*-->\s*\d+:\d\d:\d\d[,.]\d{1,3}")
+_POSITION = r"\{\\[^{}]*\}"
+_CODES = rf"{_POSITION}|^\s*[-–—]+\s*"
+_TAG = re.compile(rf"<[^<>]*>|{_POSITION}")
+
+
+class CueText(NamedTuple):
+    """Lines of a cue that are one unit: their place in the file, and their content."""
+
+    first: int
+    last: int
+    paired: PairedContent[str]
+
+
+class SrtDocument:
+    """A file of subtitles. Lines that begin with a dash, which are different speakers, are units of their own."""
+
+    def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
+        self._encode = encode
+        self._line_end = "\r\n" if "\r\n" in text else "\n"
+        self._lines = text.split(self._line_end)
+        self.units: list[Unit] = []
+        self.notes: list[str] = []
+        self._texts: list[CueText] = []
+        times = [number for number, line in enumerate(self._lines) if _TIMES.match(line)]
+        if not times and text.strip():
+            raise ValueError(
+                "not SRT: no line has times such as 00:00:01,000 --> 00:00:02,500; choose another --format"
+            )
+        for number in times:
+            self._read_cue(number + 1)
+
+    def _read_cue(self, first: int) -> None:
+        """Collects the units of a cue, whose text begins at line `first` and ends at an empty line."""
+        last = first
+        while last < len(self._lines) and self._lines[last].strip():
+            last += 1
+        starts = [number for number in range(first, last) if number == first or _is_speech(self._lines[number])]
+        for start, end in zip(starts, [*starts[1:], last], strict=True):
+            paired = string_content(" ".join(line.strip() for line in self._lines[start:end]), _CODES)
+            if has_letters(plain(paired.content)):
+                self.units.append(Unit(paired.content, wraps=True))
+                self._texts.append(CueText(start, end, paired))
+
+    def write(self, translations: Sequence[Content]) -> bytes:
+        """Returns the subtitles with the translations, in as many lines as before."""
+        lines, end = [], 0
+        for text, content in zip(self._texts, translations, strict=True):
+            if content == text.paired.content:
+                continue
+            lines += self._lines[end : text.first]
+            lines += wrap("".join(text.paired.replace_text(content)), text.last - text.first)
+            end = text.last
+        return self._encode(self._line_end.join([*lines, *self._lines[end:]]))
+
+
+def _is_speech(line: str) -> bool:
+    """Returns whether a line begins with a dash."""
+    return _TAG.sub("", line).lstrip().startswith(("-", "–", "—"))
+
+
+def wrap(text: str, lines: int) -> list[str]:
+    """Cuts a text at spaces into at most `lines` lines of similar length; tags have no length and are not cut."""
+    words = re.findall(r"(?:<[^<>]*>|\{\\[^{}]*\}|[^\s<{]|[<{])+", text)
+    wrapped: list[str] = []
+    remaining = sum(_width(word) + 1 for word in words)
+    for count in range(lines, 0, -1):
+        line: list[str] = []
+        width, wanted = 0, remaining / count
+        while words and (count == 1 or not line or width + (_width(words[0]) + 1) / 2 <= wanted):
+            line.append(words.pop(0))
+            width += _width(line[-1]) + 1
+        remaining -= width
+        wrapped += [" ".join(line)] if line else []
+    return wrapped
+
+
+def _width(word: str) -> int:
+    """Returns the length of a word without tags."""
+    return len(_TAG.sub("", word))

@@ -1,0 +1,153 @@
+"""JSON and YAML of strings: values that are strings are translated; keys and every other byte stay."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from transduce.translation.documents.paired_tags import PairedContent, string_content
+from transduce.translation.documents.units import Content, Unit, has_letters, plain
+
+__all__ = ["JsonDocument", "StringPlace", "StringTable", "YamlDocument"]
+
+_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(?P<colon>\s*:)?')
+_PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
+
+
+class StringPlace(NamedTuple):
+    """A string of a file: its offsets, its value, and a function that writes another value in the same style."""
+
+    start: int
+    end: int
+    value: str
+    write: Callable[[str], str]
+
+
+class StringTable:
+    """A text file with strings at known places."""
+
+    def __init__(self, text: str, places: Sequence[StringPlace], encode: Callable[[str], bytes]) -> None:
+        self.text, self._encode = text, encode
+        self.units: list[Unit] = []
+        self.notes: list[str] = []
+        self._places: list[tuple[StringPlace, PairedContent[str]]] = []
+        for place in places:
+            paired = string_content(place.value)
+            if has_letters(plain(paired.content)):
+                self.units.append(Unit(paired.content))
+                self._places.append((place, paired))
+
+    def write(self, translations: Sequence[Content]) -> bytes:
+        """Returns the file with the translations."""
+        output, end = [], 0
+        for (place, paired), content in zip(self._places, translations, strict=True):
+            if content != paired.content:
+                output += [self.text[end : place.start], place.write("".join(paired.replace_text(content)))]
+                end = place.end
+        return self._encode("".join([*output, self.text[end:]]))
+
+
+class JsonDocument(StringTable):
+    """A file of JSON."""
+
+    def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
+        try:
+            json.loads(text)
+        except RecursionError:
+            raise ValueError("damaged JSON: it is nested too deeply") from None
+        except ValueError as error:
+            raise ValueError(f"damaged JSON: {error}") from None
+        super().__init__(text, list(_json_strings(text)), encode)
+
+
+def _json_strings(text: str) -> Iterator[StringPlace]:
+    """Yields the strings that are values."""
+    for match in _JSON_STRING.finditer(text):
+        if not match["colon"]:
+            value = json.loads(match.group())
+            yield StringPlace(match.start(), match.end(), value, lambda new: json.dumps(new, ensure_ascii=False))
+
+
+class YamlDocument(StringTable):
+    """A file of YAML, with comments, anchors and styles kept."""
+
+    def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
+        from ruamel.yaml import YAML
+        from ruamel.yaml.error import YAMLError
+
+        places: list[StringPlace] = []
+        yaml = YAML(typ="safe", pure=True)
+        try:
+            for root in yaml.compose_all(text):
+                places += _yaml_strings(root, text)
+        except RecursionError:
+            raise ValueError("damaged YAML: it is nested too deeply") from None
+        except (YAMLError, ValueError) as error:
+            raise ValueError(f"damaged YAML: {' '.join(str(error).split())}") from None
+        super().__init__(text, sorted(places), encode)
+
+
+def _yaml_strings(root: Any, text: str) -> Iterator[StringPlace]:
+    """Yields the strings below a node that are values; one that has aliases is there once."""
+    waiting, seen = [root], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.id == "mapping":
+            waiting += [value for _, value in node.value]
+        elif node.id == "sequence":
+            waiting += node.value
+        elif str(node.tag) == "tag:yaml.org,2002:str":
+            yield _yaml_string(node, text)
+
+
+def _yaml_string(node: Any, text: str) -> StringPlace:
+    """Returns the place of a scalar, without its anchor and tag."""
+    start, end = node.start_mark.index, node.end_mark.index
+    properties = _PROPERTIES.match(text, start, end)
+    start = properties.end() if properties and not node.style else start
+    if node.style and (mark := text.find(node.style, start, end)) >= 0:
+        start = mark
+    column = start - (text.rfind("\n", 0, start) + 1)
+    raw = text[start:end]
+    return StringPlace(start, end, node.value, lambda new: _yaml_scalar(new, node.style, raw, column))
+
+
+def _yaml_scalar(value: str, style: str | None, raw: str, column: int) -> str:
+    """Returns a string as a scalar in the style of `raw`, or between double quotes where that style cannot hold it."""
+    quoted = json.dumps(value, ensure_ascii=False)
+    if style == "'" and "\n" not in value:
+        return "'" + value.replace("'", "''") + "'"
+    if style in ("|", ">"):
+        return _yaml_block(value, style, raw) or quoted + raw[len(raw.rstrip()) :]
+    if style is None and _is_plain(value):
+        return value
+    return quoted
+
+
+def _yaml_block(value: str, style: str, raw: str) -> str | None:
+    """Returns a string as a block scalar with the header and the indentation of `raw`; None where it does not fit."""
+    header, _, body = raw.partition("\n")
+    indentation = re.search(r"(?m)^[ ]+(?=\S)", body)
+    if indentation is None or re.search(r"\d", header) or value != value.lstrip() or re.search(r"[^\S\n]+$|\r", value):
+        return None
+    lines = value.rstrip("\n").split("\n")
+    if style == ">":
+        lines = [part for line in lines for part in (line, "")][:-1]
+    trailing = body[len(body.rstrip()) :]
+    return "\n".join([header, *(indentation.group() + line if line else "" for line in lines)]) + trailing
+
+
+def _is_plain(value: str) -> bool:
+    """Returns whether YAML reads `value` without quotes as the same string, in any place."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    if "\n" in value or re.search(r"[\[\]{},#&*!|>%@`\"'?]|: |:$|^[-=~.<]|^\s|\s$", value) or not value:
+        return False
+    try:
+        return bool(YAML(typ="safe", pure=True).load(value) == value)
+    except YAMLError:
+        return False

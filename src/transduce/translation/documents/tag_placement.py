@@ -1,0 +1,207 @@
+"""Places tags and codes of a source sentence in its translation; pairs stay balanced whatever the alignment is."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from transduce.translation.documents.flat_text import Marker
+from transduce.translation.documents.units import ClosingTag, OpeningTag
+from transduce.translation.documents.words import TextPiece, link_pieces
+
+__all__ = ["place_markers"]
+
+_NO_SPACE_BEFORE = tuple(",.;:!?)]}…»”、。，；：！？")
+
+
+@dataclass
+class TagNode:
+    """A pair with its content, or a code; `start` and `end` count target pieces once the node is placed."""
+
+    marker: Marker
+    closing: Marker | None = None
+    children: list["TagNode"] = field(default_factory=list)
+    start: int = 0
+    end: int = 0
+
+    @property
+    def source_end(self) -> int:
+        """The offset in the source after the node."""
+        return self.marker.place if self.closing is None else self.closing.place
+
+
+def place_markers(
+    source: str, markers: Sequence[Marker], target: str, alignment: Sequence[tuple[int, int]] | None
+) -> list[str | Marker]:
+    """Returns the translation with all markers in it, and with the spaces beside codes.
+
+    The places of `markers` are offsets in `source`, and their pairs are nested. A pair encloses the run of target words
+    that has most of the words of its source, a code stands beside the word that it stood beside (the placement by
+    alignment of the Bergamot project, with the choice of a run instead of repeated tags).
+    """
+    pieces, target_pieces, links = link_pieces(source, target, alignment)
+    nodes = _nest(markers)
+    _Placement(source, pieces, links).place(nodes, 0, len(target_pieces))
+    return _with_spaces(list(_emit(nodes, 0, len(target_pieces))), target, target_pieces, source)
+
+
+def _nest(markers: Sequence[Marker]) -> list[TagNode]:
+    """Returns the markers as a forest."""
+    top: list[TagNode] = []
+    path: list[TagNode] = []
+    for marker in markers:
+        if isinstance(marker.item, ClosingTag):
+            path.pop().closing = marker
+            continue
+        node = TagNode(marker)
+        (path[-1].children if path else top).append(node)
+        if isinstance(marker.item, OpeningTag):
+            path.append(node)
+    assert not path, "an opening tag without its closing tag"
+    return top
+
+
+class _Placement:
+    """Chooses target pieces for nodes; `links` has the source piece of each target piece, or −1."""
+
+    def __init__(self, source: str, pieces: Sequence[TextPiece], links: Sequence[int]) -> None:
+        self.source, self.pieces, self.links = source, pieces, links
+
+    def place(self, nodes: Sequence[TagNode], low: int, high: int) -> None:
+        """Places sibling nodes between the target pieces `low` and `high`; no two of them overlap."""
+        pairs = [node for node in nodes if node.closing is not None]
+        taken = [False] * len(self.links)
+        for node in pairs:
+            node.start, node.end = self._run(node, taken, low, high)
+            taken[node.start : node.end] = [True] * (node.end - node.start)
+            self.place(node.children, node.start, node.end)
+        for node in nodes:
+            if node.closing is None:
+                place = self._beside(node.marker, taken, low, high)
+                inside = next((pair for pair in pairs if pair.start < place < pair.end), None)
+                if inside is not None:
+                    place = inside.start if place - inside.start <= inside.end - place else inside.end
+                node.start = node.end = place
+
+    def _run(self, node: TagNode, taken: Sequence[bool], low: int, high: int) -> tuple[int, int]:
+        """Returns the run of free pieces with the most words of the node, less those that are not of it."""
+        first, last = self._source_range(node)
+        best, run = (0.0, low, low), (0.0, low)
+        for place in range(low, high):
+            if taken[place]:
+                run = (0.0, place + 1)
+                continue
+            score, start = run if run[0] > 0 else (0.0, place)
+            score += 1.0 if first <= self.links[place] < last else -1.0
+            run = (score, start)
+            if score > best[0]:
+                best = (score, start, place + 1)
+        return best[1:] if best[0] > 0 else self._proportional_run(first, last, taken, low, high)
+
+    def _source_range(self, node: TagNode) -> tuple[int, int]:
+        """Returns the source pieces that a node encloses."""
+        covered = [
+            number
+            for number, piece in enumerate(self.pieces)
+            if piece.end > node.marker.place and piece.start < node.source_end
+        ]
+        return (covered[0], covered[-1] + 1) if covered else (self._piece_at(node.marker.place),) * 2
+
+    def _piece_at(self, place: int) -> int:
+        """Returns the first source piece at or after an offset."""
+        return next((number for number, piece in enumerate(self.pieces) if piece.start >= place), len(self.pieces))
+
+    def _proportional_run(self, first: int, last: int, taken: Sequence[bool], low: int, high: int) -> tuple[int, int]:
+        """Returns the free piece at the relative position of the source pieces; an empty run where there is none."""
+        free = [place for place in range(low, high) if not taken[place]]
+        if not free or first == last:
+            return (self._free_boundary(first, taken, low, high),) * 2
+        middle = (first + last) / 2 / max(1, len(self.pieces)) * len(self.links)
+        nearest = min(free, key=lambda place: abs(place + 0.5 - middle))
+        return nearest, nearest + 1
+
+    def _free_boundary(self, piece: int, taken: Sequence[bool], low: int, high: int) -> int:
+        """Returns the boundary at the relative position of a source piece that is in no run of a sibling."""
+        wanted = round(piece / max(1, len(self.pieces)) * len(self.links))
+        free = [
+            place for place in range(low, high + 1) if place in (low, high) or not (taken[place - 1] and taken[place])
+        ]
+        return min(free, key=lambda place: abs(place - wanted))
+
+    def _beside(self, marker: Marker, taken: Sequence[bool], low: int, high: int) -> int:
+        """Returns the boundary for a code: before the piece that followed it, or after the one that preceded it."""
+        following = self._piece_at(marker.place)
+        before = [place for place in range(low, high) if self.links[place] == following]
+        after = [place + 1 for place in range(low, high) if self.links[place] == following - 1 >= 0]
+        if following == len(self.pieces) and not after:
+            return high
+        choices = [min(before, default=None), max(after, default=None)]
+        if not marker.before and not self.source[marker.place : marker.place + 1].isalnum():
+            choices.reverse()
+        return next((place for place in choices if place is not None), self._free_boundary(following, taken, low, high))
+
+
+def _emit(nodes: Sequence[TagNode], low: int, high: int) -> Iterator[int | Marker]:
+    """Yields the numbers of the target pieces and the markers, in the order of the translation."""
+    place = low
+    for node in sorted(nodes, key=lambda node: (node.start, node.end)):
+        yield from range(place, node.start)
+        yield node.marker
+        if node.closing is not None:
+            yield from _emit(node.children, node.start, node.end)
+            yield node.closing
+        place = node.end
+    yield from range(place, high)
+
+
+def _with_spaces(
+    items: Sequence[int | Marker], target: str, pieces: Sequence[TextPiece], source: str
+) -> list[str | Marker]:
+    """Returns pieces as text, with the white space between them, and with spaces beside codes."""
+    output: list[str | Marker] = []
+    waiting: list[Marker] = []
+    end = 0  # of the last piece
+    for item in items:
+        if isinstance(item, Marker):
+            waiting.append(item)
+            continue
+        piece = pieces[item]
+        gap, text = target[end : piece.start], target[piece.start : piece.end]
+        output += _at_boundary(waiting, gap, item == 0, text, source)
+        output.append(text)
+        waiting, end = [], piece.end
+    return output + _at_boundary(waiting, " ", not pieces, "", source)
+
+
+def _at_boundary(
+    markers: Sequence[Marker], gap: str, is_first: bool, following: str, source: str
+) -> list[str | Marker]:
+    """Returns the markers between two target pieces with the white space `gap` of the translation among them.
+
+    The gap stands after closing tags and before opening tags. A code has spaces as in the source, and none that the
+    punctuation `following` it forbids.
+    """
+    output: list[str | Marker] = []
+    has_space = is_first
+    last_code = max((number for number, marker in enumerate(markers) if marker.is_code), default=-1)
+    for number, marker in enumerate(markers):
+        left_glued = marker.is_code and not marker.before and source[: marker.place][-1:].strip() != ""
+        wants = gap or marker.before if marker.is_code and not left_glued else ""
+        wants = gap if isinstance(marker.item, OpeningTag) and number > last_code else wants
+        if wants and not has_space:
+            output.append(wants)
+        has_space = has_space or bool(wants)
+        output.append(marker)
+        has_space = has_space and not marker.is_code
+    if not following:
+        return output
+    space = gap
+    if last_code >= 0 and following and not is_first:
+        code = markers[last_code]
+        next_character = source[code.place : code.place + 1].strip()
+        right_glued = not code.after and next_character != "" and next_character not in _NO_SPACE_BEFORE
+        space = "" if right_glued else gap or code.after
+        space = "" if not gap and following.startswith(_NO_SPACE_BEFORE) else space
+    elif last_code >= 0 and following:
+        space = markers[last_code].after
+    if space and not has_space:
+        output.append(space)
+    return output

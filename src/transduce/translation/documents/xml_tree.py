@@ -1,0 +1,153 @@
+"""XML without entities, document types and network; inline content of elements."""
+
+import copy
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from transduce.translation.documents.missing_library import import_library
+from transduce.translation.documents.paired_tags import FoundTag, PairedContent, pair_tags
+from transduce.translation.documents.units import ClosingTag, Content, OpeningTag
+
+if TYPE_CHECKING:
+    from lxml import etree
+
+__all__ = [
+    "InlineTag",
+    "XmlContent",
+    "fill_element",
+    "insert_after",
+    "local_name",
+    "parse_xml",
+    "read_element",
+    "xml_bytes",
+]
+
+
+class InlineTag(NamedTuple):
+    """What an inline element is.
+
+    A `pair` has content that is translated; `open` and `close` share a name; `code` and `break` are kept as they are.
+    """
+
+    kind: Literal["pair", "open", "close", "code", "break"]
+    name: str = ""
+
+
+_DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml[^>]*\?>\s*")
+
+XmlContent = PairedContent["etree._Element"]
+
+
+def parse_xml(content: bytes, documents: str) -> "etree._ElementTree":
+    """Parses XML; raises ValueError where it is damaged or declares entities."""
+    etree = import_library("lxml.etree", documents)
+    parser = etree.XMLParser(
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        dtd_validation=False,
+        huge_tree=False,
+        remove_blank_text=False,
+        strip_cdata=False,
+    )
+    try:
+        root = etree.fromstring(content, parser)
+    except (etree.XMLSyntaxError, ValueError) as error:
+        raise ValueError(f"damaged XML: {error}; repair the file") from None
+    tree = root.getroottree()
+    dtd = tree.docinfo.internalDTD
+    if dtd is not None and any(True for _ in dtd.iterentities()):
+        raise ValueError("the XML declares entities, which are not read; replace them by their text")
+    return tree
+
+
+def xml_bytes(tree: "etree._ElementTree", original: bytes) -> bytes:
+    """Returns a tree as XML, in the encoding and with the declaration of the file that it was read from."""
+    from lxml import etree
+
+    encoding = tree.docinfo.encoding or "UTF-8"
+    declaration = _DECLARATION.match(original)
+    wide = encoding.upper().startswith(("UTF-16", "UTF-32"))
+    output: bytes = etree.tostring(tree, encoding=encoding, xml_declaration=wide)
+    if wide:
+        return output
+    end = original[len(original.rstrip()) :]
+    return (declaration.group() if declaration else b"") + output.rstrip() + end
+
+
+def insert_after(before: "etree._Element", new: "etree._Element") -> None:
+    """Inserts an element after another, indented like it."""
+    previous, parent, tail = before.getprevious(), before.getparent(), before.tail
+    assert parent is not None
+    before.addnext(new)
+    new.tail = tail
+    before.tail = parent.text if previous is None else previous.tail
+
+
+def local_name(element: "etree._Element") -> str:
+    """Returns the name of an element without its namespace; nothing for comments and instructions."""
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+def read_element(element: "etree._Element", inline: Callable[["etree._Element"], InlineTag]) -> XmlContent:
+    """Returns the content of an element, whose children are classified by `inline`."""
+    items: list[str | FoundTag[etree._Element]] = []
+    _collect(element, inline, items)
+    return pair_tags(items)
+
+
+def _collect(
+    element: "etree._Element",
+    inline: Callable[["etree._Element"], InlineTag],
+    items: "list[str | FoundTag[etree._Element]]",
+) -> None:
+    """Appends the content of an element to `items`."""
+    items.append(element.text or "")
+    for child in element:
+        tag = inline(child)
+        if tag.kind == "pair":
+            name = f"element {len(items)}"
+            items.append(FoundTag("open", name, child))
+            _collect(child, inline, items)
+            items.append(FoundTag("close", name, child))
+        else:
+            items.append(FoundTag(tag.kind, tag.name, child))
+        items.append(child.tail or "")
+
+
+def fill_element(element: "etree._Element", source: XmlContent, content: Content, *, copied: bool = True) -> None:
+    """Replaces the content of an element by `content`; its tags are those of `source`, copied or moved."""
+    element.text = None
+    for child in list(element):
+        element.remove(child)
+    path = [element]
+    for item in content:
+        if isinstance(item, str):
+            _append_text(path[-1], item)
+        elif isinstance(item, ClosingTag) and source.payloads[item] is source.payloads[OpeningTag(item.number)]:
+            path.pop()
+        else:
+            original = source.payloads[item]
+            is_pair = isinstance(item, OpeningTag) and source.payloads[ClosingTag(item.number)] is original
+            path[-1].append(_new_child(original, is_pair=is_pair, copied=copied))
+            if is_pair:
+                path.append(path[-1][-1])
+
+
+def _new_child(original: "etree._Element", *, is_pair: bool, copied: bool) -> "etree._Element":
+    """Returns an element to insert: of a pair without its content, else whole."""
+    if is_pair:
+        child = original.makeelement(original.tag, dict(original.attrib), original.nsmap)
+    else:
+        child = copy.deepcopy(original) if copied else original
+    child.tail = None
+    return child
+
+
+def _append_text(element: "etree._Element", text: str) -> None:
+    """Adds text after the last child of an element."""
+    if len(element):
+        element[-1].tail = (element[-1].tail or "") + text
+    else:
+        element.text = (element.text or "") + text
