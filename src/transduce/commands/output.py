@@ -18,8 +18,8 @@ from transduce.storage.result_files import copy_mode, is_replaceable, replace_fi
 __all__ = ["check_name", "check_no_partial", "check_writable", "open_output", "write_output"]
 
 
-def check_writable(out: Path | None, *, overwrite: bool = False) -> None:
-    """Makes the folder of `out`; raises ValueError where no file can be written there.
+def check_writable(out: Path | None, *, overwrite: bool = False, option: str = "--out") -> None:
+    """Makes the folder of `out`; raises ValueError where no file can be written there. `option` names the file.
 
     Also raises ValueError where `out` is a file with content, unless `overwrite`. Pipes and devices pass.
     """
@@ -27,16 +27,16 @@ def check_writable(out: Path | None, *, overwrite: bool = False) -> None:
         return
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.is_dir():
-        raise ValueError(f"--out {out}: that is a folder; name a file in it")
+        raise ValueError(f"{option} {out}: that is a folder; name a file in it")
     if not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise ValueError(f"--out {out}: no permission to write there; choose another place")
+        raise ValueError(f"{option} {out}: no permission to write there; choose another place")
     if not overwrite and out.is_file() and out.stat().st_size:
-        raise ValueError(f"--out {out}: the file exists already; add --overwrite to replace it")
+        raise ValueError(f"{option} {out}: the file exists already; add --overwrite to replace it")
     if is_replaceable(out):
-        check_name(out)
+        check_name(out, option)
 
 
-def check_name(out: Path) -> None:
+def check_name(out: Path, option: str = "--out") -> None:
     """Raises ValueError where the file system takes no name that is long enough for the temporary files of `out`."""
     try:
         out.resolve().with_name(f".{out.name}.partial.writing").lstat()
@@ -44,7 +44,7 @@ def check_name(out: Path) -> None:
         return
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise ValueError(f"--out {out}: {reason}; choose a shorter name or another place") from None
+        raise ValueError(f"{option} {out}: {reason}; choose a shorter name or another place") from None
 
 
 def write_output(text: str, out: Path) -> None:

@@ -1,6 +1,7 @@
 """The corpora of a training: readers, checks, the token store, and the planning of batches."""
 
 from transduce.corpus.checks import Fault, Report, name_of
+from transduce.corpus.corpus_inspection import CorpusInspection, Example, inspect_corpus, read_held_out
 from transduce.corpus.data import DataSpec
 from transduce.corpus.directions import Direction, ParallelCorpus, is_same_language
 from transduce.corpus.entries import (
@@ -30,6 +31,7 @@ from transduce.corpus.token_store import CorpusPart, TokenStore
 
 __all__ = [
     "PATHS",
+    "CorpusInspection",
     "CorpusPart",
     "CorpusSpec",
     "DataSpec",
@@ -37,6 +39,7 @@ __all__ = [
     "Embedded",
     "EmbeddedTrees",
     "EpochWriteError",
+    "Example",
     "Fault",
     "Files",
     "Hub",
@@ -55,6 +58,7 @@ __all__ = [
     "check_files",
     "check_tags",
     "files_of",
+    "inspect_corpus",
     "is_folder",
     "is_same_language",
     "micro_batches_per_step",
@@ -64,6 +68,7 @@ __all__ = [
     "prepare",
     "read_byte_lines",
     "read_gold_treebank",
+    "read_held_out",
     "read_pairs",
     "read_treebank",
     "subwords_files",

@@ -1,4 +1,4 @@
-"""Finds the line from which two parallel files are misaligned, for the message about unequal line counts.
+"""Finds the line from which two parallel files are misaligned, with unequal line counts or equal ones.
 
 From the first lost line on, line i of one file fits line i + shift of the other better than line i. For each shift,
 the gain in log-likelihood is summed over the lines. Page's test (1954) raises the alarm when the sum exceeds its
@@ -25,6 +25,12 @@ LOG_ODDS = 10.0
 LENGTH_DEVIATION = 0.35
 """Standard deviation of the log of the ratio of two translations' lengths, about that of European languages."""
 
+DRIFT = 0.25
+"""Gain of a line, in nats, that counts as none where the line counts are equal."""
+
+SHIFT_LINES = 100
+"""Lines from which the shift is estimated where the line counts are equal."""
+
 MAX_LINES = 5_000_000
 """Lines of a file, at most: the features of more lines do not fit into the memory of a small machine."""
 
@@ -43,6 +49,7 @@ class Misalignment(NamedTuple):
 def find_misalignment(source: Iterable[bytes], target: Iterable[bytes]) -> Misalignment | None:
     """Returns the first misaligned line, judged by lengths, numbers and punctuation.
 
+    With equal line counts, as many lines are lost on one side as on the other, and shifts in both directions are tried.
     Returns None where there is too little evidence, and for files of more than `MAX_LINES` lines.
     """
     left, right = (_features(islice(side, MAX_LINES + 1)) for side in (source, target))
@@ -52,19 +59,52 @@ def find_misalignment(source: Iterable[bytes], target: Iterable[bytes]) -> Misal
     median = float(np.median(_log_ratio(left[:size], right[:size]))) if size else 0.0
     # The shift at the end is the difference of the line counts; before the last lost line it is smaller.
     last_shift = len(right) - len(left)
-    distances = {*range(1, min(MAX_SHIFT, abs(last_shift))), abs(last_shift)}
-    tests = [_page_test(left, right, distance if last_shift > 0 else -distance, median) for distance in distances]
+    if last_shift:
+        sign = 1 if last_shift > 0 else -1
+        shifts = {*range(sign, sign * min(MAX_SHIFT, abs(last_shift)), sign), last_shift}
+    else:
+        shifts = {*range(-MAX_SHIFT, MAX_SHIFT + 1)} - {0}
+    usual = None if last_shift else max(_mean_fit(left, right, shift, median) for shift in {0, *shifts})
+    tests = [_page_test(left, right, shift, median, usual) for shift in shifts]
     alarms = [alarm for alarm in tests if alarm]
-    return min(alarms)[1] if alarms else None
+    if not alarms:
+        return None
+    first = min(alarms)[1]
+    return first if last_shift else Misalignment(first.line, _best_shift(left, right, first.line, median, shifts))
 
 
-def _page_test(left: NDArray[Any], right: NDArray[Any], shift: int, median: float) -> tuple[int, Misalignment] | None:
-    """Returns the line at which Page's test raises the alarm for `shift`, and the misalignment; None without alarm."""
+def _best_shift(left: NDArray[Any], right: NDArray[Any], line: int, median: float, shifts: Iterable[int]) -> int:
+    """Returns the shift that fits the lines after `line` best."""
+
+    stop = line + SHIFT_LINES
+    return max(shifts, key=lambda shift: _mean_fit(left, right, shift, median, line, stop))
+
+
+def _mean_fit(
+    left: NDArray[Any], right: NDArray[Any], shift: int, median: float, start: int = 0, stop: int = MAX_LINES
+) -> float:
+    """Returns the mean log-likelihood that line i of the left, from `start` to `stop`, fits line i + shift."""
+    start, stop = max(start, -shift), min(stop, len(left), len(right) - shift)
+    if start >= stop:
+        return -np.inf
+    return float(_log_likelihood(left[start:stop], right[start + shift : stop + shift], median).mean())
+
+
+def _page_test(
+    left: NDArray[Any], right: NDArray[Any], shift: int, median: float, usual: float | None
+) -> tuple[int, Misalignment] | None:
+    """Returns the line at which Page's test raises the alarm for `shift`, and the misalignment; None without alarm.
+
+    `usual` is the mean log-likelihood of a pair of the corpus, where the line counts are equal: neighbours in a sorted
+    corpus are alike, so that a line gains no more than it lacks of `usual`.
+    """
     start, stop = max(0, -shift), min(len(left), len(right), len(right) - shift)
     if start >= stop:
         return None
     shifted = _log_likelihood(left[start:stop], right[start + shift : stop + shift], median)
-    total = np.cumsum(np.append(0.0, shifted - _log_likelihood(left[start:stop], right[start:stop], median)))
+    unshifted = _log_likelihood(left[start:stop], right[start:stop], median)
+    gains = shifted - unshifted if usual is None else np.minimum(shifted, usual) - unshifted - DRIFT
+    total = np.cumsum(np.append(0.0, gains))
     is_certain = total - np.minimum.accumulate(total) > LOG_ODDS + np.log(MAX_SHIFT * len(total))
     if is_certain.any():
         alarm = int(is_certain.argmax())

@@ -1,0 +1,145 @@
+"""`transduce inspect`: prints and draws the faults of corpora."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from transduce.commands.console import say
+from transduce.commands.options import JsonOption, OverwriteOption
+from transduce.commands.output import check_writable, write_output
+from transduce.runtime.json_text import json_text
+
+if TYPE_CHECKING:
+    from transduce.corpus import CorpusInspection, CorpusSpec
+
+__all__ = ["corpus_of_files", "inspect"]
+
+SHOWN_NUMBERS = 8
+SHOWN_CHARACTERS = 160
+NO_LANGUAGES = "off: languages are not identified: `pip install 'transduce[languages]'`"
+
+
+def inspect(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="RECIPE | SOURCE TARGET | FILE.tsv | FILE.tmx", help="What to inspect.")
+    ],
+    html: Annotated[Path | None, typer.Option(help="Also draw a page that needs no network.")] = None,
+    examples: Annotated[int, typer.Option(min=0, max=1000, help="Pairs that are shown for each fault.")] = 3,
+    from_language: Annotated[
+        str | None, typer.Option("--from", help="Language of the sources, such as en; the most frequent if not given.")
+    ] = None,
+    to_language: Annotated[str | None, typer.Option("--to", help="Language of the targets, such as de.")] = None,
+    overwrite: OverwriteOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Prints for each training corpus how many pairs have each fault, their line numbers, and examples."""
+    from transduce.corpus import inspect_corpus, read_held_out
+    from transduce.inspection import Check, PairLanguages, load_language_identifier
+
+    check_writable(html, overwrite=overwrite, option="--html")
+    corpora, sets = _corpora(files, (from_language, to_language))
+    identify = load_language_identifier()
+    results = []
+    for corpus, codes in corpora:
+        languages = PairLanguages(identify, codes) if identify else None
+        results.append(inspect_corpus(corpus, list(Check), languages, read_held_out(sets), examples))
+    notes = [] if identify else [NO_LANGUAGES]
+    if html is not None:
+        from transduce.pictures import render_inspection_page
+
+        write_output(render_inspection_page(results, notes), html)
+        say(str(html))
+    if as_json:
+        print(json_text([_as_object(result) for result in results], indent=2))
+        return
+    for result in results:
+        print("\n".join(_report(result)), end="\n\n")
+    for note in notes:
+        print(note)
+
+
+def _corpora(
+    files: list[Path], codes: tuple[str | None, str | None]
+) -> tuple[list[tuple["CorpusSpec", tuple[str | None, str | None]]], list[tuple[str, "CorpusSpec"]]]:
+    """Returns the corpora to inspect, each with its languages; and the validation and test sets by name."""
+    if len(files) > 1 or files[0].suffix not in (".yaml", ".yml"):
+        return [(corpus_of_files(files, codes), codes)], []
+    from transduce.recipe import load
+
+    data = load(files[0], []).data
+    if data.tree_linearisation is not None:
+        raise ValueError(f"{files[0]}: its corpora are trees, and inspect reads translations")
+    corpora = []
+    for corpus in data.train:
+        direction = data.direction_of(corpus)
+        corpora.append((corpus, (codes[0] or direction.source, codes[1] or direction.target)))
+    validations = [("the validation set", corpus) for corpus in data.validations]
+    return corpora, [*validations, *((f"the test set {name}", corpus) for name, corpus in data.test.items())]
+
+
+def corpus_of_files(files: list[Path], codes: tuple[str | None, str | None] = (None, None)) -> "CorpusSpec":
+    """Returns the corpus of a file in TSV or TMX, or of two text files; raises ValueError for other files."""
+    from transduce.corpus import Files, Tmx, Tsv
+
+    if len(files) == 2:
+        return Files(source=str(files[0]), target=str(files[1]))
+    name = files[0].name.removesuffix(".gz")
+    if len(files) == 1 and name.endswith(".tsv"):
+        return Tsv(tsv=str(files[0]))
+    if len(files) == 1 and name.endswith(".tmx"):
+        if codes[0] is None or codes[1] is None:
+            raise ValueError(f"{files[0]}: a translation memory has several languages; add `--from` and `--to`")
+        return Tmx(tmx=str(files[0]), languages=(codes[0], codes[1]))
+    shown = " ".join(map(str, files))
+    raise ValueError(f"{shown}: give a recipe (.yaml), two text files, or one file .tsv or .tmx")
+
+
+def _report(result: "CorpusInspection") -> list[str]:
+    """Returns the table of a corpus, the verdicts on it as a whole, and the examples."""
+    lines = [f"{result.name}: {result.inspection.pairs:,} pairs", *result.verdicts()]
+    faults = {check: numbers for check, numbers in result.inspection.faults.items() if len(numbers)}
+    width = max(map(len, faults), default=5)
+    for check, numbers in faults.items():
+        shown = ", ".join(map(str, numbers[:SHOWN_NUMBERS])) + (", …" if len(numbers) > SHOWN_NUMBERS else "")
+        lines.append(f"  {check:{width}}  {len(numbers):>9,}  {result.inspection.share(check):>7.2%}  lines {shown}")
+    clean = [check for check, numbers in result.inspection.faults.items() if not len(numbers)]
+    if clean:
+        lines.append(f"  no pair: {', '.join(clean)}")
+    for check, pairs in result.examples.items():
+        lines.append(f"{check}: pairs {check.phrase}")
+        for number, source, target, repeats in pairs:
+            origin = f" (repeats line {repeats})" if repeats else ""
+            lines += [f"  line {number}{origin}", f"    {_shortened(source)}", f"    {_shortened(target)}"]
+    return lines
+
+
+def _shortened(text: str) -> str:
+    """Returns a line with control characters escaped, cut after `SHOWN_CHARACTERS`."""
+    shown = "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in text[:SHOWN_CHARACTERS])
+    return shown + ("…" if len(text) > SHOWN_CHARACTERS else "")
+
+
+def _as_object(result: "CorpusInspection") -> dict[str, Any]:
+    """Returns the faults of a corpus as JSON values; `lines` are the numbers of the first 1,000 pairs."""
+    inspection = result.inspection
+    return {
+        "corpus": result.name,
+        "pairs": inspection.pairs,
+        "verdicts": result.verdicts(),
+        "out_of_step": result.misalignment and result.misalignment._asdict(),
+        "scripts": dict(zip(("source", "target"), inspection.scripts)),
+        "languages": dict(zip(("source", "target"), inspection.languages)),
+        "held_out": [
+            {"name": text.name, "lines": text.lines, "contained": text.contained} for text in inspection.held_out
+        ],
+        "checks": {
+            check: {
+                "pairs": len(numbers),
+                "share": inspection.share(check),
+                "lines": numbers[:1000].tolist(),
+                "examples": [example._asdict() for example in result.examples.get(check, [])],
+            }
+            for check, numbers in inspection.faults.items()
+        },
+    }

@@ -1,0 +1,129 @@
+"""Inspects a corpus: reads its pairs, finds their faults, and reads it again for examples."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from transduce.corpus.checks import name_of
+from transduce.corpus.entries import CorpusSpec
+from transduce.corpus.misalignment import Misalignment, find_misalignment
+from transduce.corpus.readers import read_byte_pairs, read_pairs
+from transduce.inspection import Check, HeldOutText, Inspection, PairInspector, PairLanguages
+from transduce.runtime.progress import track
+
+__all__ = ["CorpusInspection", "Example", "inspect_corpus", "read_held_out"]
+
+COPIED = 0.9
+"""Share of copies from which on the target is the source throughout the corpus."""
+
+LEAST_PAIRS = 100
+"""Pairs of a corpus, or lines of a set, of which a share says something."""
+
+PROGRESS_PAIRS = 10_000
+
+
+class Example(NamedTuple):
+    """A pair with a fault, and the number of the earlier pair that it repeats."""
+
+    number: int
+    source: str
+    target: str
+    repeats: int | None
+
+
+class CorpusInspection(NamedTuple):
+    """The faults of a corpus, the first examples of each, and what is wrong with the corpus as a whole."""
+
+    name: str
+    inspection: Inspection
+    examples: dict[Check, list[Example]]
+    misalignment: Misalignment | None
+
+    def verdicts(self) -> list[str]:
+        """Returns a sentence for each fault of the corpus as a whole."""
+        inspection, verdicts = self.inspection, []
+        if inspection.pairs >= LEAST_PAIRS and inspection.share(Check.COPY) > COPIED:
+            verdicts.append("The target is the source throughout the corpus.")
+        if inspection.share(Check.SWAPPED) > 0.5:
+            verdicts.append("The sides are exchanged throughout the corpus.")
+        for place, codes in zip(("source", "target"), inspection.languages):
+            if codes and inspection.share(Check.WRONG_LANGUAGE) > 0.5:
+                language = max(codes, key=codes.__getitem__)
+                verdicts.append(f"Most first lines of the {place} are in the language {language}.")
+        if (found := self.misalignment) is not None:
+            behind, ahead = ("source", "target") if found.shift > 0 else ("target", "source")
+            verdicts.append(
+                f"The lines are out of step, most likely from line {found.line + 1:,} on: there, line n of the "
+                f"{behind} fits line n + {abs(found.shift)} of the {ahead} better (judged by lengths, numbers and punctuation)."
+            )
+        verdicts += [
+            f"The corpus has the sources of {text.contained:,} of {text.lines:,} lines ({text.share:.1%}) of {text.name}."
+            for text in inspection.held_out
+            if text.contained
+        ]
+        return verdicts
+
+
+def inspect_corpus(
+    corpus: CorpusSpec,
+    checks: Collection[Check],
+    languages: PairLanguages | None = None,
+    held_out: Sequence[HeldOutText] = (),
+    examples: int = 3,
+) -> CorpusInspection:
+    """Returns the faults of a corpus, and the first `examples` pairs with each.
+
+    `languages` identifies languages, where they are checked. Raises ValueError or OSError where the corpus cannot be
+    read.
+    """
+    inspector = PairInspector(checks, languages, held_out)
+    with track(f"inspecting {name_of(corpus)}") as progress:
+        for number, (source, target, is_utf8) in enumerate(_decoded(read_byte_pairs(corpus)), start=1):
+            inspector.add(source, target, is_utf8=is_utf8)
+            if number % PROGRESS_PAIRS == 0:
+                progress.update(number)
+    inspection = inspector.finish()
+    misalignment = find_misalignment(*(_side(corpus, side) for side in (0, 1)))
+    return CorpusInspection(name_of(corpus), inspection, _examples(corpus, inspection, examples), misalignment)
+
+
+def _decoded(pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[str, str, bool]]:
+    """Yields each pair as text, and whether its bytes are UTF-8; other bytes become U+FFFD."""
+    for source, target in pairs:
+        try:
+            yield source.decode(), target.decode(), True
+        except UnicodeDecodeError:
+            yield source.decode(errors="replace"), target.decode(errors="replace"), False
+
+
+def _side(corpus: CorpusSpec, side: int) -> Iterator[bytes]:
+    return (pair[side] for pair in read_byte_pairs(corpus))
+
+
+def _examples(corpus: CorpusSpec, inspection: Inspection, count: int) -> dict[Check, list[Example]]:
+    """Reads the corpus up to the last example, and returns the first `count` pairs with each fault."""
+    chosen = {check: [int(number) for number in numbers[:count]] for check, numbers in inspection.faults.items()}
+    wanted = {number for numbers in chosen.values() for number in numbers}
+    pairs = enumerate(islice(_decoded(read_byte_pairs(corpus)), max(wanted, default=0)), start=1)
+    texts = {number: (source, target) for number, (source, target, _) in pairs if number in wanted}
+    return {
+        check: [
+            Example(number, *texts[number], int(inspection.first[check][place]) if check in inspection.first else None)
+            for place, number in enumerate(numbers)
+        ]
+        for check, numbers in chosen.items()
+        if numbers
+    }
+
+
+def read_held_out(
+    sets: Iterable[tuple[str, CorpusSpec]], key: Callable[[str], bytes] | None = None
+) -> list[HeldOutText]:
+    """Reads the sources of validation and test sets by name; leaves out sets whose files do not exist."""
+    texts = []
+    for name, corpus in sets:
+        try:
+            texts.append(HeldOutText(f"{name} ({name_of(corpus)})", (source for source, _ in read_pairs(corpus)), key))
+        except FileNotFoundError:
+            continue
+    return texts

@@ -1,0 +1,180 @@
+"""Inspects the pairs of a corpus one after the other; repetitions, ratios and scripts are judged at the end.
+
+Memory: 42 bytes a pair (three hash values, two lengths, two scripts, and the sorting of one column), and 8 bytes for
+each fault. Hash values have 64 bits: a false duplicate among 10 million pairs has a probability of 3e-6.
+"""
+
+from array import array
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.inspection.check import LINE_CHECKS, NEEDS_LANGUAGES, Check
+from transduce.inspection.held_out import HeldOutText
+from transduce.inspection.keys import text_key
+from transduce.inspection.languages import LEARNT, PairLanguages
+from transduce.inspection.line_checks import line_faults
+from transduce.inspection.scripts import SCRIPTS, lines_in_other_scripts, script_of
+
+__all__ = ["Inspection", "PairInspector"]
+
+RATIO = 4.0
+"""A pair's ratio of lengths may differ from the median by this factor."""
+
+SMOOTHING = 15.0
+"""Characters added to both lengths of a ratio: short lines differ more."""
+
+Numbers = NDArray[np.int64]
+"""Numbers of pairs in their corpus, from 1, ascending."""
+
+
+class Inspection(NamedTuple):
+    """The faults of a corpus: the numbers of the pairs with each, the lengths in characters, and the scripts."""
+
+    pairs: int
+    faults: dict[Check, Numbers]
+    first: dict[Check, Numbers]
+    """Of each repetition in `faults`, the number of the earliest pair that it repeats."""
+    lengths: tuple[NDArray[np.uint32], NDArray[np.uint32]]
+    scripts: tuple[dict[str, int], dict[str, int]]
+    languages: tuple[dict[str, int], dict[str, int]]
+    """Identified lines of the first pairs by language; empty where languages are not identified."""
+    held_out: Sequence[HeldOutText]
+
+    def share(self, check: Check) -> float:
+        """The share of the pairs with this fault."""
+        return len(self.faults.get(check, ())) / self.pairs if self.pairs else 0.0
+
+
+class PairInspector:
+    """Collects the faults of pairs, of the `checks` alone; `finish` returns them.
+
+    `languages` is needed for the checks of `NEEDS_LANGUAGES`, `held_out` for OVERLAP.
+    """
+
+    def __init__(
+        self, checks: Collection[Check], languages: PairLanguages | None = None, held_out: Sequence[HeldOutText] = ()
+    ) -> None:
+        self._checks = frozenset(checks) - (frozenset() if languages else NEEDS_LANGUAGES)
+        self._line_checks = self._checks & LINE_CHECKS
+        self._languages = languages if self._checks & NEEDS_LANGUAGES else None
+        self._held_out = held_out if Check.OVERLAP in self._checks else ()
+        self._waiting: list[tuple[int, str, str]] | None = []
+        self._numbers: dict[Check, array[int]] = {check: array("q") for check in Check if check in self._checks}
+        self._hashes = {check: array("q") for check in (Check.DUPLICATE, Check.NEAR_DUPLICATE, Check.SEVERAL_TARGETS)}
+        self._lengths = array("I"), array("I")
+        self._scripts = bytearray(), bytearray()
+
+    def add(self, source: str, target: str, *, is_utf8: bool = True) -> None:
+        """Inspects the next pair; `is_utf8` is False where bytes of a side were replaced."""
+        for side, line in enumerate((source, target)):
+            self._lengths[side].append(len(line))
+            if Check.WRONG_SCRIPT in self._checks:
+                self._scripts[side].append(script_of(line))
+        number = len(self._lengths[0])
+        faults = line_faults(source, target, self._line_checks)
+        if not is_utf8 and Check.ENCODING in self._checks:
+            faults.append(Check.ENCODING)
+        for fault in faults:
+            self._numbers[fault].append(number)
+        self._add_keys(number, source, target)
+        if self._languages and Check.COPY not in faults:
+            self._add_languages(number, source, target)
+
+    def _add_keys(self, number: int, source: str, target: str) -> None:
+        """Notes the hash values of a pair, and compares its source with the held-out texts."""
+        is_empty = not source.strip() or not target.strip()
+        if (
+            Check.DUPLICATE in self._checks
+            or Check.SEVERAL_TARGETS in self._checks
+            or Check.NEAR_DUPLICATE in self._checks
+        ):
+            # An empty side repeats nothing: its number makes the pair unique.
+            self._hashes[Check.DUPLICATE].append(hash(number if is_empty else (source, target)))
+            self._hashes[Check.SEVERAL_TARGETS].append(hash(number if is_empty else source))
+        if Check.NEAR_DUPLICATE in self._checks:
+            key = number if is_empty else (text_key(source), text_key(target))
+            self._hashes[Check.NEAR_DUPLICATE].append(hash(key))
+        if self._held_out and not is_empty:
+            key = text_key(source)
+            found = [text.find(key) for text in self._held_out]  # all of them: each remembers what training has
+            if any(found):
+                self._numbers[Check.OVERLAP].append(number)
+
+    def _add_languages(self, number: int, source: str, target: str) -> None:
+        """Judges the languages of a pair, or keeps it until the usual languages are learnt."""
+        assert self._languages is not None
+        if self._waiting is None:
+            self._note_languages(number, source, target)
+            return
+        self._waiting.append((number, source, target))
+        if len(self._waiting) == LEARNT:
+            self._learn_languages()
+
+    def _learn_languages(self) -> None:
+        """Learns the usual languages from the pairs kept, and judges these pairs."""
+        if self._waiting and self._languages:
+            waiting, self._waiting = self._waiting, None
+            self._languages.learn([(source, target) for _, source, target in waiting])
+            for pair in waiting:
+                self._note_languages(*pair)
+
+    def _note_languages(self, number: int, source: str, target: str) -> None:
+        assert self._languages is not None
+        for fault in self._languages.faults(source, target):
+            if fault in self._checks:
+                self._numbers[fault].append(number)
+
+    def finish(self) -> Inspection:
+        """Returns the faults of all pairs added."""
+        self._learn_languages()
+        faults = {check: np.array(numbers, np.int64) for check, numbers in self._numbers.items()}
+        first: dict[Check, Numbers] = {}
+        self._find_repetitions(faults, first)
+        lengths = np.array(self._lengths[0], np.uint32), np.array(self._lengths[1], np.uint32)
+        if Check.RATIO in faults:
+            faults[Check.RATIO] = _outliers(*lengths)
+        scripts = [np.frombuffer(bytes(side), np.uint8) for side in self._scripts]
+        if Check.WRONG_SCRIPT in faults:
+            wrong = lines_in_other_scripts(scripts[0]) | lines_in_other_scripts(scripts[1])
+            faults[Check.WRONG_SCRIPT] = np.flatnonzero(wrong) + 1
+        source, target = (
+            {name: int(count) for name, count in zip(SCRIPTS, np.bincount(side, minlength=len(SCRIPTS))) if count}
+            for side in scripts
+        )
+        identified = self._languages.identified if self._languages else ({}, {})
+        languages = dict(identified[0]), dict(identified[1])
+        return Inspection(len(lengths[0]), faults, first, lengths, (source, target), languages, self._held_out)
+
+    def _find_repetitions(self, faults: dict[Check, Numbers], first: dict[Check, Numbers]) -> None:
+        """Finds repeated pairs; a pair is a duplicate, or else a near-duplicate, or else one of several targets."""
+        is_repeated = np.zeros(len(self._hashes[Check.DUPLICATE]), np.bool_)
+        for check, hashes in self._hashes.items():
+            if not hashes:
+                continue
+            earliest = _earliest(np.frombuffer(hashes, np.int64))
+            repeats = (earliest != np.arange(len(earliest))) & ~is_repeated
+            is_repeated |= repeats
+            if check in faults:
+                faults[check] = np.flatnonzero(repeats) + 1
+                first[check] = earliest[repeats] + 1
+
+
+def _earliest(hashes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns for each value the index of the first equal value."""
+    order = np.argsort(hashes, kind="stable")
+    ordered = hashes[order]
+    is_new = np.append(True, ordered[1:] != ordered[:-1])
+    earliest = np.empty(len(hashes), np.int64)
+    earliest[order] = order[np.flatnonzero(is_new)[np.cumsum(is_new) - 1]]
+    return earliest
+
+
+def _outliers(source: NDArray[np.uint32], target: NDArray[np.uint32]) -> Numbers:
+    """Returns the numbers of the pairs whose ratio of lengths differs from the median by a factor of `RATIO`."""
+    has_both = (source > 0) & (target > 0)
+    ratio = np.log((source + SMOOTHING) / (target + SMOOTHING))
+    median = np.median(ratio[has_both]) if has_both.any() else 0.0
+    return np.flatnonzero(has_both & (np.abs(ratio - median) > np.log(RATIO))) + 1

@@ -1,0 +1,123 @@
+"""The languages of both sides of a pair, identified by py3langid.
+
+The identifier reads some thousands of lines a second, which is too slow for a large corpus. It identifies the first
+`LEARNT` pairs, and from the lines in the usual language the frequent words of each side are learnt. Of later lines only
+those with few frequent words are identified.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from transduce.inspection.check import Check
+
+__all__ = ["LanguageScores", "PairLanguages", "load_language_identifier"]
+
+LanguageScores = Mapping[str, float]
+"""The log-likelihood of a text in each language."""
+
+Identifier = Callable[[str], LanguageScores]
+
+LEARNT = 2000
+"""Pairs from which the usual languages and their frequent words are learnt."""
+
+FREQUENT_WORDS = 400
+LEAST_COVERAGE = 0.25
+"""Share of a line's words that are frequent, below which the line is identified."""
+
+LEAST_LETTERS = 25
+"""Letters of a line that shows its language."""
+
+MARGIN = 30.0
+"""Nats by which a line must fit another language better than its own."""
+
+THROUGHOUT = 0.5
+"""Share of the first pairs whose languages must be exchanged, so that the sides are exchanged throughout."""
+
+
+def load_language_identifier() -> Identifier | None:
+    """Returns a function that scores a text in each language; None where the extra `languages` is not installed."""
+    try:
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier
+    except ImportError:
+        return None
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
+    return lambda text: dict(identifier.rank(text))
+
+
+class UsualLanguage(NamedTuple):
+    """The language that a side should have, and the words that are frequent in it."""
+
+    code: str
+    words: frozenset[str]
+
+
+class PairLanguages:
+    """Judges the languages of pairs, after it has learnt the usual ones from the first pairs.
+
+    `codes` are those of source and target; where one is None or unknown, the most frequent language is the usual one.
+    """
+
+    def __init__(self, identify: Identifier, codes: tuple[str | None, str | None] = (None, None)) -> None:
+        self._identify = identify
+        self._codes = codes
+        self.sides: tuple[UsualLanguage, UsualLanguage] | None = None
+        self.identified: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
+        """The number of identified lines of each side by language, of the first pairs."""
+
+    def learn(self, pairs: list[tuple[str, str]]) -> None:
+        """Learns the usual languages and their frequent words from the first pairs."""
+        sides = []
+        for side, code in enumerate(self._codes):
+            named = [(pair[side], _best(self._identify(pair[side]))) for pair in pairs if _has_letters(pair[side])]
+            self.identified[side].update(name for _, name in named)
+            usual = self._known(code) or next(iter(self.identified[side].most_common(1)), ("", 0))[0]
+            words = Counter(word for line, name in named if name == usual for word in set(line.casefold().split()))
+            sides.append(UsualLanguage(usual, frozenset(word for word, _ in words.most_common(FREQUENT_WORDS))))
+        self.sides = sides[0], sides[1]
+
+    def _known(self, code: str | None) -> str | None:
+        """Returns the language of a code such as `de` or `de-AT`; None where the identifier does not know it."""
+        name = (code or "").lower().replace("_", "-").partition("-")[0]
+        return name if name in self._identify("language") else None
+
+    def faults(self, source: str, target: str) -> list[Check]:
+        """Returns whether the sides of a pair are exchanged, or one of them is in another language."""
+        assert self.sides is not None
+        left, right = self.sides
+        if left.code == right.code:
+            return []
+        scores = self._scores(source, left), self._scores(target, right)
+        if not any(scores):
+            return []
+        is_exchanged = [
+            bool(side) and side[other.code] - side[own.code] > MARGIN / 2
+            for side, own, other in zip(scores, (left, right), (right, left))
+        ]
+        if all(is_exchanged):
+            return [Check.SWAPPED]
+        wrong = any(
+            side and max(side.values()) - side[own.code] > MARGIN for side, own in zip(scores, self.sides, strict=True)
+        )
+        return [Check.WRONG_LANGUAGE] if wrong else []
+
+    def _scores(self, line: str, usual: UsualLanguage) -> LanguageScores | None:
+        """Returns the scores of a line; None for a short line and for one with enough words of its language."""
+        if not _has_letters(line):
+            return None
+        words = line.casefold().split()
+        if sum(word in usual.words for word in words) >= LEAST_COVERAGE * len(words):
+            return None
+        return self._identify(line)
+
+
+def _has_letters(line: str) -> bool:
+    """Judges whether a line shows its language. A letter of Chinese, Japanese or Korean counts as three."""
+    return (
+        len(line) >= LEAST_LETTERS // 3
+        and sum(1 + 2 * (letter > "\u2e7f") for letter in line if letter.isalpha()) >= LEAST_LETTERS
+    )
+
+
+def _best(scores: LanguageScores) -> str:
+    return max(scores, key=scores.__getitem__)

@@ -1,0 +1,100 @@
+"""The checks that judge one pair by itself."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Collection
+
+from transduce.inspection.check import Check
+
+__all__ = ["MAX_CHARACTERS", "line_faults"]
+
+MAX_CHARACTERS = 1500
+"""Characters of a side, at most. Europarl's longest sentences have 1,200."""
+
+TAG = re.compile(
+    r"</?(?:[abipqsu]|b[rx]|x|em|h[1-6]|hr|li|ol|ul|td|tr|th|dd|dl|dt|bpt|ept|ph|it|hi|ut|g|mrk|tu|tuv|seg|doc|div|span|"
+    r"font|strong|small|big|sub|sup|table|tbody|script|style|img|input|form|html|body|head|title|link|meta|pre|code|"
+    r"center|blockquote|srcset|refset|tstset|hl|mteval|dataset)(?:\s+[\w:.-]+\s*=\s*[\"'][^<>]*|\s+id=\d+)?\s*/?>",
+    re.IGNORECASE,
+)
+ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]{1,30}|#\d{1,7}|#x[0-9a-fA-F]{1,6});")
+
+CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
+"""C0 and C1 controls but the tab, and the separators of lines and of paragraphs."""
+
+MOJIBAKE = re.compile(
+    "\ufffd|"  # the replacement character
+    "[\u00c2\u00c3\u00c5\u00ce\u00cf\u00d0\u00d1][\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6"
+    "\u02dc\u2013\u2014\u2018-\u201a\u201c-\u201e\u2020-\u2022\u2026\u2030\u2039\u203a\u20ac\u2122](?![A-Z]?\\s|$)|"
+    "\u00e2\u20ac[\u0080-\u00bf\u0153\u02dc\u2122\u201c\u201d\u00a6]|[\u00c2\u00c3][\u00a0-\u00bf](?=[a-z\\s]|$)"
+)
+"""UTF-8 that was decoded as Latin-1 or as Windows-1252, and the character that stands for undecodable bytes."""
+
+INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
+)
+"""Characters of no width. The joiners U+200C and U+200D are left out: Persian and Indic scripts need them."""
+
+DIGITS = re.compile(r"\d\d")
+NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f ]\d{3}(?!\d))*(?:[.,]\d+)?")
+TIME = re.compile(r"(?<![\d.,:])\d{1,2}[.:h]\d\d(?![\d]|[.,:]\d)")
+"""A time of day, which languages write in 12 or 24 hours."""
+
+LEAST_DIGITS = 2
+"""Digits of a number that counts: small numbers are also written as words."""
+
+
+def line_faults(source: str, target: str, checks: Collection[Check]) -> list[Check]:
+    """Returns the faults of a pair among the `checks` that judge a pair by itself, in the order of `Check`."""
+    if not source.strip() or not target.strip():
+        return [Check.EMPTY] if Check.EMPTY in checks else []
+    faults = []
+    if Check.LONG in checks and max(len(source), len(target)) > MAX_CHARACTERS:
+        faults.append(Check.LONG)
+    if Check.COPY in checks and is_copy(source, target):
+        faults.append(Check.COPY)
+    both = f"{source}\t{target}"
+    if Check.MARKUP in checks and has_markup(source, target):
+        faults.append(Check.MARKUP)
+    if Check.CONTROL in checks and not both.replace("\t", "").isprintable() and CONTROL.search(both):
+        faults.append(Check.CONTROL)
+    if not both.isascii():
+        if Check.MOJIBAKE in checks and MOJIBAKE.search(both):
+            faults.append(Check.MOJIBAKE)
+        if Check.UNNORMALISED in checks and (INVISIBLE.search(both) or not unicodedata.is_normalized("NFC", both)):
+            faults.append(Check.UNNORMALISED)
+    if Check.NUMBERS in checks and numbers_differ(source, target):
+        faults.append(Check.NUMBERS)
+    return faults
+
+
+def is_copy(source: str, target: str) -> bool:
+    """Judges whether two lines are equal, and have letters: numbers and signs are the same in every language."""
+    return source.strip() == target.strip() and any(map(str.isalpha, source))
+
+
+def has_markup(source: str, target: str) -> bool:
+    """Judges whether a side has tags of HTML, XLIFF, TMX or SGML, or entities."""
+    return any(
+        ("<" in side and TAG.search(side) is not None) or ("&" in side and ENTITY.search(side) is not None)
+        for side in (source, target)
+    )
+
+
+def numbers_differ(source: str, target: str) -> bool:
+    """Judges whether the sides have as many numbers of several digits, and not the same.
+
+    A number that only one side has may be written in words on the other; it is no fault. Separators between digits do
+    not count, nor do times of day.
+    """
+    left, right = _numbers(source), _numbers(target)
+    return left != right and left.total() == right.total()
+
+
+def _numbers(text: str) -> Counter[str]:
+    """Returns the digits of each number of `LEAST_DIGITS` digits or more."""
+    if not DIGITS.search(text):
+        return Counter()
+    numbers = ("".join(filter(str.isdecimal, number)) for number in NUMBER.findall(TIME.sub(" ", text)))
+    return Counter(number for number in numbers if len(number) >= LEAST_DIGITS)
