@@ -112,6 +112,23 @@ def try_corpus(rng: random.Random, corpus: Corpus, folder: Path) -> None:
         check_store(spec, folder / "out" / "training" / "store")
 
 
+def try_inspect(rng: random.Random, corpus: Corpus, folder: Path) -> None:
+    """Damages a corpus that is inspected and split: every pair must be counted, and be in one set."""
+    source, target, both = corpus.texts
+    (folder / "pairs.tsv").write_bytes(mutate_bytes(both, rng, [source, target, both]))
+    page = rng.choice(([], ["--html", folder / "page.html"]))
+    code, output, _ = run_command(folder, "inspect", folder / "pairs.tsv", "--json", *page)
+    pairs = sum(1 for _ in readers.read_byte_pairs(Tsv(tsv=str(folder / "pairs.tsv")))) if code == 0 else 0
+    if code == 0 and json.loads(output)[0]["pairs"] != pairs:
+        raise FindingError(f"inspect counts {json.loads(output)[0]['pairs']} of {pairs} pairs")
+    sizes = [f"--validation={rng.choice((1, 10, 200))}", f"--test={rng.choice((0, 7))}"]
+    if run_command(folder, "split", folder / "pairs.tsv", *sizes, "--out", folder / "split")[0] == 0:
+        for side in ("source", "target"):
+            lines = sum(path.read_bytes().count(b"\n") for path in (folder / "split").glob(f"*.{side}"))
+            if lines != pairs:
+                raise FindingError(f"split writes {lines} of {pairs} lines")
+
+
 def check_store(spec: Tsv | Files, place: Path) -> None:
     """Raises FindingError for a pair that is neither stored nor counted, or is not used once an epoch."""
     prepared = open_store(place)
@@ -317,7 +334,7 @@ def try_terms(rng: random.Random, corpus: Corpus, folder: Path) -> None:
         raise FindingError(f"{lines} lines gave {len(out.splitlines())} with confidence")
 
 
-TRIES: list[Try] = [try_recipe, try_change, try_corpus, try_subwords]
+TRIES: list[Try] = [try_recipe, try_change, try_corpus, try_inspect, try_subwords]
 TRIES += [try_model, try_contents, try_store, try_text, try_options, try_terms, try_document]
 
 

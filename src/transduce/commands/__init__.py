@@ -22,6 +22,7 @@ VERBS = {
     "embedded": "Write the English–German corpus that comes with the package.",
     "fetch": "Download a public corpus that the recipes use.",
     "inspect": "Show the faults of a corpus: copies, wrong languages, duplicates, lines out of step and others.",
+    "split": "Take validation and test sets out of a corpus, without near-duplicates across.",
     "prepare": "Learn the subwords of a recipe and write its token store.",
     "train": "Train a recipe; the same command resumes a stopped training.",
     "translate": "Translate lines of text; several models are an ensemble.",

@@ -1,7 +1,7 @@
 """The corpora of a training: readers, checks, the token store, and the planning of batches."""
 
 from transduce.corpus.checks import Fault, Report, name_of
-from transduce.corpus.corpus_inspection import CorpusInspection, Example, inspect_corpus, read_held_out
+from transduce.corpus.corpus_inspection import CorpusInspection, FaultExample, inspect_corpus, read_held_out
 from transduce.corpus.data import DataSpec
 from transduce.corpus.directions import Direction, ParallelCorpus, is_same_language
 from transduce.corpus.entries import (
@@ -24,23 +24,26 @@ from transduce.corpus.micro_batch import MicroBatch, PlannedStep, Position
 from transduce.corpus.mixture import pairs_of_directions
 from transduce.corpus.planner import Planner, micro_batches_per_step
 from transduce.corpus.readers import read_byte_lines, read_gold_treebank, read_pairs, read_treebank
+from transduce.corpus.splitting import PARTS, CorpusSplit, near_duplicate_groups, split_groups
 from transduce.corpus.store import Prepared, open_store, prepare, verify_store
 from transduce.corpus.store_description import subwords_files
 from transduce.corpus.subword_dropout import EpochWriteError
 from transduce.corpus.token_store import CorpusPart, TokenStore
 
 __all__ = [
+    "PARTS",
     "PATHS",
     "CorpusInspection",
     "CorpusPart",
     "CorpusSpec",
+    "CorpusSplit",
     "DataSpec",
     "Direction",
     "Embedded",
     "EmbeddedTrees",
     "EpochWriteError",
-    "Example",
     "Fault",
+    "FaultExample",
     "Files",
     "Hub",
     "MicroBatch",
@@ -63,6 +66,7 @@ __all__ = [
     "is_same_language",
     "micro_batches_per_step",
     "name_of",
+    "near_duplicate_groups",
     "open_store",
     "pairs_of_directions",
     "prepare",
@@ -71,6 +75,7 @@ __all__ = [
     "read_held_out",
     "read_pairs",
     "read_treebank",
+    "split_groups",
     "subwords_files",
     "tag_ids",
     "verify_store",

@@ -11,7 +11,7 @@ from transduce.corpus.readers import read_byte_pairs, read_pairs
 from transduce.inspection import Check, HeldOutText, Inspection, PairInspector, PairLanguages
 from transduce.runtime.progress import track
 
-__all__ = ["CorpusInspection", "Example", "inspect_corpus", "read_held_out"]
+__all__ = ["CorpusInspection", "FaultExample", "inspect_corpus", "read_held_out"]
 
 COPIED = 0.9
 """Share of copies from which on the target is the source throughout the corpus."""
@@ -22,7 +22,7 @@ LEAST_PAIRS = 100
 PROGRESS_PAIRS = 10_000
 
 
-class Example(NamedTuple):
+class FaultExample(NamedTuple):
     """A pair with a fault, and the number of the earlier pair that it repeats."""
 
     number: int
@@ -36,7 +36,7 @@ class CorpusInspection(NamedTuple):
 
     name: str
     inspection: Inspection
-    examples: dict[Check, list[Example]]
+    examples: dict[Check, list[FaultExample]]
     misalignment: Misalignment | None
 
     def verdicts(self) -> list[str]:
@@ -54,10 +54,12 @@ class CorpusInspection(NamedTuple):
             behind, ahead = ("source", "target") if found.shift > 0 else ("target", "source")
             verdicts.append(
                 f"The lines are out of step, most likely from line {found.line + 1:,} on: there, line n of the "
-                f"{behind} fits line n + {abs(found.shift)} of the {ahead} better (judged by lengths, numbers and punctuation)."
+                f"{behind} fits line n + {abs(found.shift)} of the {ahead} better "
+                "(judged by lengths, numbers and punctuation)."
             )
         verdicts += [
-            f"The corpus has the sources of {text.contained:,} of {text.lines:,} lines ({text.share:.1%}) of {text.name}."
+            f"The corpus has the sources of {text.contained:,} of {text.lines:,} lines ({text.share:.1%}) of "
+            f"{text.name}."
             for text in inspection.held_out
             if text.contained
         ]
@@ -100,7 +102,7 @@ def _side(corpus: CorpusSpec, side: int) -> Iterator[bytes]:
     return (pair[side] for pair in read_byte_pairs(corpus))
 
 
-def _examples(corpus: CorpusSpec, inspection: Inspection, count: int) -> dict[Check, list[Example]]:
+def _examples(corpus: CorpusSpec, inspection: Inspection, count: int) -> dict[Check, list[FaultExample]]:
     """Reads the corpus up to the last example, and returns the first `count` pairs with each fault."""
     chosen = {check: [int(number) for number in numbers[:count]] for check, numbers in inspection.faults.items()}
     wanted = {number for numbers in chosen.values() for number in numbers}
@@ -108,7 +110,9 @@ def _examples(corpus: CorpusSpec, inspection: Inspection, count: int) -> dict[Ch
     texts = {number: (source, target) for number, (source, target, _) in pairs if number in wanted}
     return {
         check: [
-            Example(number, *texts[number], int(inspection.first[check][place]) if check in inspection.first else None)
+            FaultExample(
+                number, *texts[number], int(inspection.first[check][place]) if check in inspection.first else None
+            )
             for place, number in enumerate(numbers)
         ]
         for check, numbers in chosen.items()

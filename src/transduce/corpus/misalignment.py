@@ -28,8 +28,8 @@ LENGTH_DEVIATION = 0.35
 DRIFT = 0.25
 """Gain of a line, in nats, that counts as none where the line counts are equal."""
 
-SHIFT_LINES = 100
-"""Lines from which the shift is estimated where the line counts are equal."""
+SHIFT_LINES, LEAST_GAIN = 100, 0.75
+"""Lines from which the shift is estimated where the line counts are equal, and the mean gain that confirms it."""
 
 MAX_LINES = 5_000_000
 """Lines of a file, at most: the features of more lines do not fit into the memory of a small machine."""

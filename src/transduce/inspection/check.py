@@ -12,7 +12,7 @@ class Check(StrEnum):
     ENCODING = "encoding"
     LONG = "long"
     RATIO = "ratio"
-    COPY = "copy"
+    COPY = "copied"
     SWAPPED = "swapped"
     WRONG_LANGUAGE = "wrong_language"
     WRONG_SCRIPT = "wrong_script"

@@ -8,7 +8,7 @@ from string import Template
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.corpus import CorpusInspection, Example
+from transduce.corpus import CorpusInspection, FaultExample
 from transduce.inspection import Check, Inspection
 
 __all__ = ["render_inspection_page"]
@@ -116,7 +116,7 @@ def _counts(inspection: Inspection) -> str:
     return f"<table class='counts'><tbody>{''.join(rows)}</tbody></table>"
 
 
-def _examples(check: Check, pairs: Sequence[Example]) -> str:
+def _examples(check: Check, pairs: Sequence[FaultExample]) -> str:
     """Returns the examples of a fault; text is shown in its own direction."""
     rows = "".join(
         f"<tr><td class='number'>{number:,}{f'<br><small>as {repeats:,}</small>' if repeats else ''}</td>"
