@@ -76,9 +76,8 @@ def test_a_page_is_not_replaced_without_being_told(tmp_path: Path) -> None:
 
 
 def test_lines_out_of_step_are_found_with_equal_line_counts() -> None:
-    examples = [
-        (f"{number * 7919 % 9973} dogs.".encode(), f"{number * 7919 % 9973} Hunde!".encode()) for number in range(600)
-    ]
+    numbers = [number * 7919 % 9973 for number in range(600)]
+    examples = [(f"{n} {'dog ' * (n % 23)}.".encode(), f"{n} {'Hund ' * (n % 23)}!".encode()) for n in numbers]
     source, target = ([pair[side] for pair in examples] for side in (0, 1))
     assert find_misalignment(source, target) is None
     changed = source[:300] + source[301:500] + [b"Planted."] + source[500:]

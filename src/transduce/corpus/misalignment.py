@@ -31,6 +31,9 @@ DRIFT = 0.25
 SHIFT_LINES, LEAST_GAIN = 100, 0.75
 """Lines from which the shift is estimated where the line counts are equal, and the mean gain that confirms it."""
 
+ALIKE = 3.0
+"""Bytes by which neighbours of a sorted corpus differ in length; which of them is a translation cannot be judged."""
+
 MAX_LINES = 5_000_000
 """Lines of a file, at most: the features of more lines do not fit into the memory of a small machine."""
 
@@ -50,7 +53,8 @@ def find_misalignment(source: Iterable[bytes], target: Iterable[bytes]) -> Misal
     """Returns the first misaligned line, judged by lengths, numbers and punctuation.
 
     With equal line counts, as many lines are lost on one side as on the other, and shifts in both directions are tried.
-    Returns None where there is too little evidence, and for files of more than `MAX_LINES` lines.
+    Returns None where there is too little evidence, where equally many lines are sorted by length, and for files of
+    more than `MAX_LINES` lines.
     """
     left, right = (_features(islice(side, MAX_LINES + 1)) for side in (source, target))
     if max(len(left), len(right)) > MAX_LINES:
@@ -62,6 +66,8 @@ def find_misalignment(source: Iterable[bytes], target: Iterable[bytes]) -> Misal
     if last_shift:
         sign = 1 if last_shift > 0 else -1
         shifts = {*range(sign, sign * min(MAX_SHIFT, abs(last_shift)), sign), last_shift}
+    elif _has_alike_neighbours(left):
+        return None
     else:
         shifts = {*range(-MAX_SHIFT, MAX_SHIFT + 1)} - {0}
     usual = None if last_shift else max(_mean_fit(left, right, shift, median) for shift in {0, *shifts})
@@ -71,6 +77,11 @@ def find_misalignment(source: Iterable[bytes], target: Iterable[bytes]) -> Misal
         return None
     first = min(alarms)[1]
     return first if last_shift else Misalignment(first.line, _best_shift(left, right, first.line, median, shifts))
+
+
+def _has_alike_neighbours(lines: NDArray[Any]) -> bool:
+    """Judges whether most lines are as long as the next one, as where lines are sorted by length."""
+    return len(lines) > 1 and float(np.median(np.abs(np.diff(lines["length"])))) < ALIKE
 
 
 def _best_shift(left: NDArray[Any], right: NDArray[Any], line: int, median: float, shifts: Iterable[int]) -> int:

@@ -33,14 +33,14 @@ def near_duplicate_groups(pairs: Iterable[tuple[str, str]]) -> NDArray[np.int64]
     """Returns the group of each pair, named by the index of its first pair; takes some 60 bytes a pair."""
     hashes = array("q"), array("q")
     for pair in pairs:
-        for side, text in enumerate(pair):
-            hashes[side].append(hash(text_key(text)))
+        for place, text in enumerate(pair):
+            hashes[place].append(hash(text_key(text)))
     sides = [np.unique(np.array(side, np.int64), return_inverse=True)[1] for side in hashes]
-    groups = np.arange(len(hashes[0]))
+    groups: NDArray[np.int64] = np.arange(len(hashes[0]), dtype=np.int64)
     while True:
         before = groups
         for side in sides:
-            smallest = np.full(len(groups), len(groups))
+            smallest = np.full(len(groups), len(groups), np.int64)
             np.minimum.at(smallest, side, groups)
             groups = smallest[side]
         if np.array_equal(before, groups):

@@ -98,8 +98,8 @@ class PairInspector:
             key = number if is_empty else (text_key(source), text_key(target))
             self._hashes[Check.NEAR_DUPLICATE].append(hash(key))
         if self._held_out and not is_empty:
-            key = text_key(source)
-            found = [text.find(key) for text in self._held_out]  # all of them: each remembers what training has
+            letters = text_key(source)
+            found = [text.find(letters) for text in self._held_out]  # all of them: each remembers what training has
             if any(found):
                 self._numbers[Check.OVERLAP].append(number)
 

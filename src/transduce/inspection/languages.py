@@ -91,7 +91,7 @@ class PairLanguages:
         if not any(scores):
             return []
         is_exchanged = [
-            bool(side) and side[other.code] - side[own.code] > MARGIN / 2
+            side is not None and side[other.code] - side[own.code] > MARGIN / 2
             for side, own, other in zip(scores, (left, right), (right, left))
         ]
         if all(is_exchanged):
