@@ -28,8 +28,8 @@ LENGTH_DEVIATION = 0.35
 DRIFT = 0.25
 """Gain of a line, in nats, that counts as none where the line counts are equal."""
 
-SHIFT_LINES, LEAST_GAIN = 100, 0.75
-"""Lines from which the shift is estimated where the line counts are equal, and the mean gain that confirms it."""
+SHIFT_LINES = 100
+"""Lines from which the shift is estimated where the line counts are equal."""
 
 ALIKE = 3.0
 """Bytes by which neighbours of a sorted corpus differ in length; which of them is a translation cannot be judged."""
