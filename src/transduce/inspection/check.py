@@ -6,7 +6,7 @@ __all__ = ["LINE_CHECKS", "NEEDS_LANGUAGES", "Check"]
 
 
 class Check(StrEnum):
-    """A check of pairs of lines; the values are the keys of `data.checks` and of JSON."""
+    """A check of pairs of lines; the values are its names in tables and in JSON."""
 
     EMPTY = "empty"
     ENCODING = "encoding"
