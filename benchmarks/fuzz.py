@@ -284,6 +284,8 @@ def try_text(rng: random.Random, corpus: Corpus, folder: Path) -> None:
         raise FindingError(f"{lines} lines gave {len(out.splitlines())} scores")
     metrics = rng.choice(("bleu", "chrf,ter"))
     run_command(folder, "measure", "--reference", folder / "text", folder / "other", "--metric", metrics)
+    page = ("--html", folder / "page.html", "--bootstrap", "2", "--language", rng.choice(("de", "zh")))
+    run_command(folder, "compare", "--reference", folder / "text", folder / "text", folder / "other", *page)
     run_command(folder, "evaluate", corpus.run, "--source", folder / "text", "--reference", folder / "other")
 
 

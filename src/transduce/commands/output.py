@@ -19,7 +19,7 @@ __all__ = ["check_name", "check_no_partial", "check_writable", "open_output", "w
 
 
 def check_writable(out: Path | None, *, overwrite: bool = False, option: str = "--out") -> None:
-    """Makes the folder of `out`; raises ValueError where no file can be written there. `option` names the file.
+    """Makes the folder of `out`; raises ValueError, which names the `option`, where no file can be written there.
 
     Also raises ValueError where `out` is a file with content, unless `overwrite`. Pipes and devices pass.
     """

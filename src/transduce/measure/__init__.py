@@ -13,6 +13,8 @@ from transduce.measure.bracket_scores import (
 from transduce.measure.brackets import BracketCounts, BracketStatus, count_sentences
 from transduce.measure.metrics import METRICS, metric_named
 from transduce.measure.scores import Comparison, Difference, Score, compare, scores
+from transduce.measure.system_comparison import LengthBucket, OutputComparison, SentenceDifference, compare_systems
+from transduce.measure.word_matches import FrequencyBucket, NgramDifference
 
 __all__ = [
     "COLLINS",
@@ -26,11 +28,17 @@ __all__ = [
     "BracketTotals",
     "Comparison",
     "Difference",
+    "FrequencyBucket",
     "GoldTrees",
+    "LengthBucket",
+    "NgramDifference",
+    "OutputComparison",
     "Score",
+    "SentenceDifference",
     "bracket_scores",
     "compare",
     "compare_brackets",
+    "compare_systems",
     "count_sentences",
     "metric_named",
     "parse_parameters",

@@ -10,7 +10,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-__all__ = ["METRICS", "Metric", "metric_named"]
+__all__ = ["METRICS", "Metric", "metric_named", "words_of_bleu"]
 
 MetricName = Literal["bleu", "chrf", "ter", "bleu-lowercased-tokenised", "bleu-paper"]
 METRICS: tuple[str, ...] = get_args(MetricName)
@@ -51,6 +51,13 @@ def metric_named(name: str, *, language: str | None, tokenize: str | None = None
         case "bleu-paper":
             return _bleu_paper(_checked_language(language, name))
     raise ValueError(f"metric {name!r} is unknown; the metrics are {', '.join(METRICS)}, and brackets for trees")
+
+
+def words_of_bleu(lines: Sequence[str], *, language: str | None) -> list[list[str]]:
+    """Returns the words of each line, as the metric `bleu` counts them in text of `language`."""
+    scorer = metric_named("bleu", language=language).scorer
+    assert isinstance(scorer, BLEU)
+    return [scorer.tokenizer(line.rstrip()).split() for line in lines]
 
 
 def _bleu(language: str | None, tokenize: str | None) -> BLEU:
