@@ -45,7 +45,9 @@ def test_dirty_text_through_the_command_line(fluent):
     lines = ["owl\0pig", "", "\ufeff", "\u202eowl", "\r", "a\rb", "x" * 200, "\u2028", "⟨s⟩", " "]
     for options in ([], ["--scores"], ["--json"], ["--alignments"]):
         ended = forked("translate", fluent, "--beam=1", *options, given="\n".join(lines).encode())
-        assert (ended.code, ended.error) == (0, "")
+        # The model may repeat itself on such text, and the command says so.
+        messages = [message for message in ended.error.splitlines() if "again and again" not in message]
+        assert (ended.code, messages) == (0, [])
         assert ended.out.count("\n") == len(lines)
         if not options:
             is_translated = [line.strip() != "" for line in ended.out.split("\n")[:-1]]
