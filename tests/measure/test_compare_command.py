@@ -99,7 +99,7 @@ def test_the_page_is_written_and_not_overwritten_by_accident(folder: Path) -> No
         (["-", "-"], "standard input can be read once"),
         (["--html", ".", "one", "two"], "--html .: that is a folder"),
         (["--html", "one", "one", "two"], "--html one: the file exists already"),
-        (["--language", "ja", "one", "two"], "cannot tokenise 'ja'"),
+        (["--language", "ja", "one", "two"], "pip install 'transduce[japanese]'"),
     ],
 )
 def test_wrong_input_is_refused(arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch) -> None:

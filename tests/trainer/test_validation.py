@@ -106,6 +106,16 @@ def test_bleu_uses_the_tokenizer_of_the_language(model):
     assert "tok:13a" in validation(model)(model.module).score.signature
 
 
+def test_a_training_that_cannot_measure_its_language_does_not_begin(model, monkeypatch):
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+    japanese = Validation(
+        LINES, model.source, model.target, model.config.decoding, Smoothing(epsilon=0.1), language="ja"
+    )
+    with pytest.raises(ValueError, match=r"pip install 'transduce\[japanese\]'"):
+        japanese.check(model.module)
+    japanese.check(model.module, will_translate=False)
+
+
 BLANKS = [("owl", "lwo"), ("", "ung"), ("pig", " "), ("", ""), ("hen", "neh")]
 
 

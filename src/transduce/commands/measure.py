@@ -26,13 +26,17 @@ def measure(
         list[str], typer.Option(metavar="FILE", help="References; again for another reference of each line.")
     ],
     metric: Annotated[
-        str, typer.Option(help="One or several of bleu,chrf,ter,bleu-lowercased-tokenised,bleu-paper; or brackets.")
+        str,
+        typer.Option(help="One or several of bleu,chrf,ter,spbleu,bleu-lowercased-tokenised,bleu-paper; or brackets."),
     ] = "bleu",
     language: Annotated[
-        str | None, typer.Option(help="Language of the outputs, such as de; two metrics need it.")
+        str | None,
+        typer.Option(
+            help="Language of the outputs, such as de: zh, ja and ko choose the tokeniser of bleu, two metrics need it."
+        ),
     ] = None,
     tokenize: Annotated[
-        str | None, typer.Option(help="Tokeniser of bleu, one of sacreBLEU's; 13a if not given.")
+        str | None, typer.Option(help="Tokeniser of bleu, one of sacreBLEU's, instead of the language's.")
     ] = None,
     parameters: Annotated[
         str | None, typer.Option(metavar="FILE", help="EVALB's parameter file for brackets; COLLINS if not given.")

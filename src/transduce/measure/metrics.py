@@ -10,10 +10,15 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
+from transduce.measure.tokenisers import SPBLEU_TOKENISER, TOKENISERS, sacrebleu_bleu
+
 __all__ = ["METRICS", "Metric", "metric_named", "words_of_bleu"]
 
-MetricName = Literal["bleu", "chrf", "ter", "bleu-lowercased-tokenised", "bleu-paper"]
+MetricName = Literal["bleu", "chrf", "ter", "spbleu", "bleu-lowercased-tokenised", "bleu-paper"]
 METRICS: tuple[str, ...] = get_args(MetricName)
+
+# ISO 639-3 and 639-2 of the languages that have a tokeniser of their own in sacreBLEU.
+_SHORT_CODES = {"zho": "zh", "chi": "zh", "cmn": "zh", "jpn": "ja", "kor": "ko"}
 
 
 class Metric(NamedTuple):
@@ -41,7 +46,9 @@ def metric_named(name: str, *, language: str | None, tokenize: str | None = None
     language = re.split("[-_]", language)[0].lower() if language else None
     match name:
         case "bleu":
-            return Metric(_bleu(language, tokenize))
+            return Metric(_bleu(_SHORT_CODES.get(language or "", language), tokenize))
+        case "spbleu":
+            return Metric(sacrebleu_bleu(SPBLEU_TOKENISER))
         case "chrf":
             return Metric(CHRF())
         case "ter":
@@ -64,13 +71,7 @@ def _bleu(language: str | None, tokenize: str | None) -> BLEU:
     """Returns sacreBLEU's BLEU: mixed case; tokeniser 13a, or the one that sacreBLEU has for the language."""
     if tokenize is not None and tokenize not in BLEU.TOKENIZERS:
         raise ValueError(f"tokeniser {tokenize!r} is unknown; sacreBLEU has {', '.join(BLEU.TOKENIZERS)}")
-    try:
-        # `force` silences sacreBLEU's warning of tokenised text, which names a parameter that our users do not have;
-        # scores.py has a warning of its own.
-        return BLEU(tokenize=tokenize, trg_lang=language or "", force=True)
-    except (ImportError, RuntimeError) as error:
-        message = " ".join(str(error).split())
-        raise ValueError(f"sacreBLEU cannot tokenise {tokenize or language!r}: {message}") from None
+    return sacrebleu_bleu(tokenize or TOKENISERS.get(language or "", "13a"))
 
 
 def _bleu_lowercased_tokenised(language: str) -> Metric:

@@ -4,15 +4,11 @@ All panels are on one pair of axes whose unit is the typographic point, with y p
 """
 
 import unicodedata
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
@@ -20,11 +16,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from transduce.pictures.attention import AttentionMap
+from transduce.pictures.figure_style import figure_style
 
-__all__ = ["figure_style", "write_figure"]
+__all__ = ["write_figure"]
 
 INK, MUTED, EDGE = "#1c1d22", "#5d606b", "#d9d7d2"
-FONTS = ("DejaVu Sans", "Noto Sans", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Color Emoji")
 MARGIN = 28.0
 HEADING_HEIGHT = 64.0  # of both sentences
 PANEL_GAP = 34.0
@@ -42,26 +38,12 @@ def write_figure(attentions: Sequence[AttentionMap], texts: tuple[str, str], pat
     """Writes the figure of the attentions of a source and a target text; `kind` is png or svg."""
     # Without date and version, equal explanations give equal bytes.
     metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
-    with figure_style():
+    subwords = (subword for each in attentions for side in (each.queries, each.keys) for subword in side)
+    with figure_style("".join((*texts, *subwords)), is_png=kind == "png"):
         figure = _build_figure(attentions, texts)
         width, height = figure.get_size_inches()
         dpi = min(180.0, float(np.sqrt(MAX_PIXELS / (width * height))))
         figure.savefig(path, format=kind, dpi=dpi, metadata=metadata)
-
-
-@contextmanager
-def figure_style() -> Iterator[None]:
-    """Keeps text as text in SVG and its ids repeatable; draws a glyph that no font has as a box, without a warning."""
-    installed = {font.name for font in font_manager.fontManager.ttflist}
-    style: Any = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "transduce",
-        "font.family": [name for name in FONTS if name in installed],
-    }
-    with mpl.rc_context(style), warnings.catch_warnings():
-        for message in ("Glyph .* missing from", "Matplotlib currently does not support"):
-            warnings.filterwarnings("ignore", message=message, category=UserWarning)
-        yield
 
 
 def _build_figure(attentions: Sequence[AttentionMap], texts: tuple[str, str]) -> Figure:

@@ -9,7 +9,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from transduce.pictures.figure import figure_style
+from transduce.pictures.figure_style import figure_style
 from transduce.pictures.tree_layout import LABEL_SIZE, ROW_HEIGHT, WORD_SIZE, TreeLayout
 from transduce.pictures.tree_notes import NOTE_HEIGHT, NOTE_LEFT, SWATCH, TreeNotes, figure_size
 from transduce.pictures.tree_svg import BASELINE, BOX_PADDING, INK, LINE, MARK, MUTED
@@ -28,7 +28,12 @@ def write_tree_figure(layout: TreeLayout, notes: TreeNotes | None, path: Path) -
     if dpi < MIN_DPI:
         count = len(layout.words)
         raise ValueError(f"the letters of a tree of {count} words would be too small in a PNG: draw into .svg or .html")
-    with figure_style():
+    drawn = [
+        *(node.label for node in layout.nodes),
+        *(word.drawn for word in layout.words),
+        *(notes.lines if notes else ()),
+    ]
+    with figure_style("".join(drawn), is_png=True):
         figure = Figure(figsize=(width, height), facecolor="white")
         sides = (0.0, 0.0, 1.0, 1.0)
         axes = figure.add_axes(sides, xlim=(0.0, 72 * width), ylim=(72 * height, 0.0), autoscale_on=False)
