@@ -23,15 +23,25 @@ def train(
     ] = None,
     report: Annotated[bool, typer.Option(help="With --from: measure the test sets before and after.")] = True,
     restart: Annotated[bool, typer.Option(help="Train anew; the earlier run is moved aside.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Also write the metrics to OUT/training/metrics.csv.")] = False,
+    wandb: Annotated[
+        str | None, typer.Option(metavar="PROJECT", help="Also send the metrics to this project of Weights & Biases.")
+    ] = None,
+    mlflow: Annotated[
+        str | None, typer.Option(metavar="EXPERIMENT", help="Also send the metrics to this experiment of MLflow.")
+    ] = None,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
     """Trains a recipe; the same command resumes a stopped training."""
     from transduce.trainer.fine_tuning import load_training_recipe
+    from transduce.trainer.trackers import TrackerChoice
     from transduce.trainer.train import TrainOptions, run_training
 
     loaded = load_training_recipe(recipe, change, out, start_from=start_from, restart=restart, warn=say)
-    options = TrainOptions(device, threads, restart, start_from, grow_vocabulary, report)
+    options = TrainOptions(
+        device, threads, restart, start_from, grow_vocabulary, report, TrackerChoice(csv, wandb, mlflow)
+    )
     outcome = run_training(loaded, out, options, say)
     if os.environ.get("RANK", "0") != "0":  # under torchrun only rank 0 prints
         return

@@ -1,15 +1,16 @@
-"""The metrics log of a training: `metrics.jsonl`, TensorBoard, and lines on the console."""
+"""The metrics log of a training: `metrics.jsonl`, TensorBoard, trackers, and lines on the console."""
 
 import contextlib
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from transduce.storage.atomic import flush_to_disk
 from transduce.trainer.event_file import EventFile
+from transduce.trainer.trackers import BackgroundTracker
 from transduce.trainer.validation import ParallelText, ValidationResult, perplexity
 from transduce.training import StepRecord
 
@@ -27,6 +28,7 @@ class MetricsLog:
         self._event_file: EventFile | None = None
         self._purge_step: int | None = None  # TensorBoard hides earlier values from this step on
         self._pending: list[StepRecord] = []
+        self.trackers: Sequence[BackgroundTracker] = ()
         self.summary = ""  # loss and speed of the last report
 
     @property
@@ -119,10 +121,15 @@ class MetricsLog:
         self._close_event_file()
 
     def _write(self, values: dict[str, Any]) -> None:
-        """Appends a record to `metrics.jsonl` and TensorBoard."""
+        """Appends a record to `metrics.jsonl`, and its numbers to TensorBoard and the trackers."""
         if self.enabled:
             self._append(values)
-            self._plot(values)
+            numbers = {
+                name: value for name, value in values.items() if name != "step" and isinstance(value, int | float)
+            }
+            self._plot(values["step"], numbers)
+            for tracker in self.trackers:
+                tracker.add(values["step"], numbers)
 
     def _append(self, values: dict[str, Any]) -> None:
         """Appends a record to `metrics.jsonl`; a failure is a warning and leaves no half line."""
@@ -135,12 +142,11 @@ class MetricsLog:
                 os.truncate(self.path, size)
             self.say(f"warning: could not write the metrics log: {error}")
 
-    def _plot(self, values: dict[str, Any]) -> None:
+    def _plot(self, step: int, numbers: Mapping[str, float]) -> None:
         """Writes numbers for TensorBoard; a file that fails is closed, and the next values begin another."""
-        numbers = {name: value for name, value in values.items() if name != "step" and isinstance(value, int | float)}
         try:
             self._event_file = self._event_file or EventFile(self._events, self._purge_step)
-            self._event_file.add(values["step"], numbers)
+            self._event_file.add(step, numbers)
             self._purge_step = None
         except OSError as error:
             self._close_event_file()

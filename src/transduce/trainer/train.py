@@ -17,6 +17,7 @@ from transduce.storage.locks import exclusive_lock
 from transduce.trainer.fine_tuning import plan_start
 from transduce.trainer.fine_tuning_report import FineTuningReport
 from transduce.trainer.run_directory import begin_run, check_is_run_or_empty, move_aside
+from transduce.trainer.trackers import NO_TRACKERS, TrackerChoice, start_trackers
 from transduce.trainer.trainer import Trainer, TrainResult
 from transduce.training import StepRecord
 
@@ -34,6 +35,7 @@ class TrainOptions(NamedTuple):
     start_from: Path | None = None  # a model directory: the training begins with its weights and subwords
     grow_vocabulary: int | None = None  # subwords, at most, that each side gains on the new text
     report: bool = True  # with `start_from`, measures the test sets before and after
+    trackers: TrackerChoice = NO_TRACKERS
 
 
 DEFAULTS = TrainOptions()
@@ -76,13 +78,14 @@ def train(
     start_from: Path | str | None = None,
     grow_vocabulary: int | None = None,
     report: bool = True,
+    trackers: TrackerChoice = NO_TRACKERS,
     say: Say = print,
 ) -> Generator[StepRecord, None, TrainResult]:
     """Trains `recipe` into the model directory `out`, or resumes; yields a record a step and returns the result.
 
     With `start_from` the training begins with the weights and subwords of that model directory; `grow_vocabulary` is
     the number of subwords, at most, that each side gains on the new text. Both models are measured on the test sets of
-    the recipe and said side by side, unless `report` is False.
+    the recipe and said side by side, unless `report` is False. `trackers` receive the metrics as the training goes on.
 
     Closing the generator stops the training without a checkpoint; the same call resumes from the last one. The
     generator runs in any thread, but handles signals in the main thread only. It sets threads, deterministic algorithms
@@ -92,12 +95,13 @@ def train(
     data, Interrupted after a signal, and OSError where the last checkpoint cannot be written. Saved checkpoints stay.
     """
     directory = Path(start_from) if start_from is not None else None
-    options = TrainOptions(device, threads, restart, directory, grow_vocabulary, report)
+    options = TrainOptions(device, threads, restart, directory, grow_vocabulary, report, trackers)
     return (yield from _train(recipe, Path(out), options, say))
 
 
 def _train(recipe: Recipe, out: Path, options: TrainOptions, say: Say) -> Generator[StepRecord, None, TrainResult]:
     """See `train`."""
+    options.trackers.check()
     group, own_device = join_process_group(choose_device(options.device))
     record, directory = plan_start(recipe, out, options.start_from, options.grow_vocabulary, restart=options.restart)
     base = Model.read(directory) if directory else None
@@ -128,10 +132,21 @@ def _train(recipe: Recipe, out: Path, options: TrainOptions, say: Say) -> Genera
         trainer = Trainer(recipe, out, prepared, own_device, speak, group)
         if record is not None:
             trainer.publisher.inherit_languages(record.start)
+        _start_trackers(trainer, options.trackers, stack)
         result = yield from trainer.train(base)
         if options.report:
             group.on_rank_zero(lambda: tests.report(result.step), slow=True)
         return result
+
+
+def _start_trackers(trainer: Trainer, choice: TrackerChoice, stack: contextlib.ExitStack) -> None:
+    """Starts the trackers on rank 0; they end with `stack`."""
+    if not trainer.group.is_rank_zero:
+        return
+    settings = trainer.recipe.as_dictionary()
+    trainer.metrics_log.trackers = start_trackers(choice, trainer.out, settings, trainer.say)
+    for tracker in trainer.metrics_log.trackers:
+        stack.callback(tracker.close)
 
 
 def run_training(recipe: Recipe, out: Path, options: TrainOptions = DEFAULTS, say: Say = print) -> TrainResult:
