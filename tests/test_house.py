@@ -37,6 +37,22 @@ def function_lengths(path: Path) -> dict[str, int]:
     return lengths
 
 
+def text_writes(path: Path) -> Iterator[ast.Call]:
+    """The calls of a module that write text into a file: `write_text`, and `open` for writing."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            mode = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
+            if node.func.attr == "write_text" or (node.func.attr == "open" and mode in ("w", "a", "x")):
+                yield node
+
+
+@pytest.mark.parametrize("path", MODULES, ids=title)
+def test_text_files_have_line_feeds_on_every_system(path: Path) -> None:
+    """Windows would write carriage returns, so that equal texts would have other checksums."""
+    for call in text_writes(path):
+        assert "newline" in {keyword.arg for keyword in call.keywords} or "os.devnull" in ast.unparse(call), call.lineno
+
+
 def test_few_modules_lie_at_the_top() -> None:
     assert len(list(PACKAGE.glob("*.py"))) <= 7
 

@@ -1,6 +1,7 @@
 """Measurements of all benchmarks: time and memory."""
 
-import resource
+import importlib.util
+import math
 import statistics
 import sys
 import time
@@ -71,9 +72,13 @@ def synchronised_time(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def peak_memory(device: torch.device) -> int:
-    """Returns the peak of allocated memory in bytes: of a GPU, else of the process."""
+def peak_memory(device: torch.device) -> float:
+    """Returns the peak of allocated memory in bytes: of a GPU, else of the process; NaN where Windows has no count."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
+    if importlib.util.find_spec("resource") is None:
+        return math.nan
+    import resource
+
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

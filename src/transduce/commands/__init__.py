@@ -98,10 +98,10 @@ app.callback(invoke_without_command=True)(_callback)
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command line and exits: 0 done, 1 failed, 2 faulty input, settings or files, 128 + n after signal n."""
-    # UTF-8 like the input, whatever the locale; a path that is not UTF-8 is printed byte by byte.
+    # UTF-8 and line feeds like the input, whatever locale and system; a path that is not UTF-8 is printed byte by byte.
     for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors=errors)
+            stream.reconfigure(encoding="utf-8", errors=errors, newline="\n")
     if sys.stderr is None:  # closed: messages must not go to standard output instead
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - open until the process ends
     sys.stdout, sys.stderr = escaped_on_terminal(sys.stdout), escaped_on_terminal(sys.stderr)

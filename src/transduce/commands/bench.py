@@ -1,5 +1,6 @@
 """`transduce bench`: measures the speed of training or of translating."""
 
+import math
 import os
 from enum import StrEnum
 from pathlib import Path
@@ -105,7 +106,8 @@ def _print(figures: dict[str, Any]) -> None:
     rows.append(("matrix rate", f"{figures['matrix_rate'] / 1e9:,.0f} GFLOP/s"))
     if figures["share_of_peak"]:
         rows.append(("share of the matrix rate", f"{100 * figures['share_of_peak']:.0f} %"))
-    rows.append(("peak memory", f"{figures['peak_memory'] / 2**20:,.0f} MiB"))
+    if math.isfinite(figures["peak_memory"]):
+        rows.append(("peak memory", f"{figures['peak_memory'] / 2**20:,.0f} MiB"))
     print(aligned_table(rows))
     print()
     print(aligned_table([("setting", "value"), *((name, str(value)) for name, value in figures["settings"].items())]))

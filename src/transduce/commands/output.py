@@ -12,6 +12,7 @@ from transduce.commands.console import say
 from transduce.runtime.signals import raise_on_signals
 from transduce.storage.atomic import flush_to_disk
 from transduce.storage.named_errors import name_in_errors
+from transduce.storage.operating_system import replace
 from transduce.storage.regular_files import create_file
 from transduce.storage.result_files import copy_mode, is_replaceable, replace_file
 
@@ -49,7 +50,7 @@ def check_name(out: Path, option: str = "--out") -> None:
 
 def write_output(text: str, out: Path) -> None:
     """Writes a text to `out`: atomically if it is a file, directly if it is a pipe or a device."""
-    replace_file(out, lambda path: path.write_text(text, "utf-8"))
+    replace_file(out, lambda path: path.write_text(text, "utf-8", newline="\n"))
 
 
 def check_no_partial(out: Path | None, *, overwrite: bool = False) -> None:
@@ -77,7 +78,7 @@ def open_output(out: Path | None) -> Iterator[Callable[[str], None]]:
     if path != out:
         create_file(path)
     try:
-        with raise_on_signals(), path.open("w", encoding="utf-8") as file:
+        with raise_on_signals(), path.open("w", encoding="utf-8", newline="\n") as file:
             yield functools.partial(_write_and_flush, file)
     except BaseException:
         if path != out:
@@ -86,7 +87,7 @@ def open_output(out: Path | None) -> Iterator[Callable[[str], None]]:
     if path != out:
         copy_mode(out, path)
         flush_to_disk(path)
-        path.replace(out.resolve())
+        replace(path, out.resolve())
         flush_to_disk(out.resolve().parent)
 
 

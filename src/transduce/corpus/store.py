@@ -284,7 +284,7 @@ def _publish(staging: Path, directory: Path, description: dict[str, Any]) -> Non
     for name in files:
         (staging / name).replace(directory / name)
     aside = staging / DESCRIPTION
-    aside.write_text(content, encoding="utf-8")
+    aside.write_text(content, encoding="utf-8", newline="\n")
     flush_to_disk(aside)
     flush_to_disk(directory)
     aside.replace(directory / DESCRIPTION)

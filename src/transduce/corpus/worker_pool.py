@@ -68,7 +68,9 @@ class _Worker(Generic[Item, Result]):
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **ONE_THREAD},
+            # Ctrl-C in a terminal reaches a group of processes: each system has a word of its own for a new group.
             process_group=0,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
         self._unsent = pickle.dumps(function)
 
@@ -101,7 +103,8 @@ class _Worker(Generic[Item, Result]):
 
 def _serve() -> None:
     """Reads a function and items from standard input, and writes a result for each item, until the input ends."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # where nobody reads the results, end without a traceback
+    if hasattr(signal, "SIGPIPE"):  # not on Windows
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # where nobody reads the results, end without a traceback
     items, results = sys.stdin.buffer, sys.stdout.buffer
     with contextlib.suppress(EOFError):
         function = pickle.load(items)

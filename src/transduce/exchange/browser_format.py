@@ -52,8 +52,8 @@ def write(model: "Model", folder: Path, precision: str) -> None:
         for asset in page.iterdir():
             shutil.copyfile(asset, folder / asset.name)
     settings = json.dumps(_settings(model, folder, precision), indent=2)
-    (folder / "page.json").write_text(settings + "\n", "utf-8")
-    (folder / "README.md").write_text(READ_ME, "utf-8")
+    (folder / "page.json").write_text(settings + "\n", "utf-8", newline="\n")
+    (folder / "README.md").write_text(READ_ME, "utf-8", newline="\n")
 
 
 def open_engine(folder: Path, model: "Model") -> "OnnxEngine":

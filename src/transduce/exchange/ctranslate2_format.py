@@ -62,7 +62,7 @@ def write(model: "Model", folder: Path, precision: str) -> None:
     for name, side in zip(subwords_files(shared=sides[0] is sides[1]), sides, strict=True):
         side.save(folder / name)
     config = json.dumps(model.config.as_dictionary(), indent=2, ensure_ascii=False)
-    (folder / CONFIG_COPY).write_text(config + "\n", "utf-8")
+    (folder / CONFIG_COPY).write_text(config + "\n", "utf-8", newline="\n")
 
 
 def open_engine(folder: Path, model: "Model") -> "CTranslate2Translator":

@@ -73,9 +73,9 @@ def write(model: "Model", folder: Path, precision: str) -> None:
         ("config.json", hugging_face_config(model)),
         ("generation_config.json", generation_config(model)),
     ):
-        (folder / name).write_text(json.dumps(values, indent=2) + "\n", "utf-8")
+        (folder / name).write_text(json.dumps(values, indent=2) + "\n", "utf-8", newline="\n")
     write_tokenizers(model, folder, len(position_tables(model)[0]))
-    (folder / "README.md").write_text(hugging_face_card(model), "utf-8")
+    (folder / "README.md").write_text(hugging_face_card(model), "utf-8", newline="\n")
 
 
 def open_engine(folder: Path, model: "Model") -> "HuggingFaceEngine":

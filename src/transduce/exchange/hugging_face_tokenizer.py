@@ -69,7 +69,7 @@ def _write_tokenizer(model: "Model", side: "TokenVocabulary", folder: Path, max_
     }
     folder.mkdir(exist_ok=True)
     for name, values in (("tokenizer.json", tokenizer), ("tokenizer_config.json", config)):
-        (folder / name).write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        (folder / name).write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", "utf-8", newline="\n")
 
 
 def _write_marian_tokenizer(
@@ -84,7 +84,9 @@ def _write_marian_tokenizer(
         (folder / model_file).write_bytes(side.model_file)
         pieces = [*MARIAN_SYMBOLS, *side.vocabulary[len(MARIAN_SYMBOLS) :]]
         ids = {piece: token for token, piece in enumerate(pieces)}
-        (folder / vocabulary_file).write_text(json.dumps(ids, ensure_ascii=False, indent=1) + "\n", "utf-8")
+        (folder / vocabulary_file).write_text(
+            json.dumps(ids, ensure_ascii=False, indent=1) + "\n", "utf-8", newline="\n"
+        )
     config = {
         "tokenizer_class": "MarianTokenizer",
         "separate_vocabs": separate,
@@ -94,4 +96,4 @@ def _write_marian_tokenizer(
         "eos_token": MARIAN_SYMBOLS[2],
         "split_special_tokens": True,
     }
-    (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", "utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", "utf-8", newline="\n")

@@ -69,7 +69,7 @@ def write(model: "Model", folder: Path, precision: str) -> None:
     sides, files = (model.source, model.target), vocabulary_files(model)
     for name, file, side in zip(subwords_files(shared=sides[0] is sides[1]), files, sides, strict=True):
         side.save(folder / name)
-        (folder / file).write_text(_vocabulary(marian_tokens(model, side)), "utf-8")
+        (folder / file).write_text(_vocabulary(marian_tokens(model, side)), "utf-8", newline="\n")
     decoder = {
         "relative-paths": True,
         "models": [MODEL],
@@ -78,7 +78,7 @@ def write(model: "Model", folder: Path, precision: str) -> None:
         "normalize": length_power(model.config.decoding.length_penalty),
         "max-length-factor": 3,
     }
-    (folder / "decoder.yml").write_text(json.dumps(decoder, indent=2) + "\n", "utf-8")
+    (folder / "decoder.yml").write_text(json.dumps(decoder, indent=2) + "\n", "utf-8", newline="\n")
 
 
 def open_engine(folder: Path, model: "Model") -> "MarianEngine":

@@ -62,7 +62,7 @@ def write(model: "Model", folder: Path, precision: str) -> None:
     """Writes the graphs, `config.json`, `generation_config.json` and the tokenizer."""
     write_graphs(model, folder / GRAPHS, precision)
     for name, values in (("config.json", _config(model)), ("generation_config.json", _generation_config(model))):
-        (folder / name).write_text(json.dumps(values, indent=2) + "\n", "utf-8")
+        (folder / name).write_text(json.dumps(values, indent=2) + "\n", "utf-8", newline="\n")
     write_tokenizers(model, folder, _positions(model))
 
 

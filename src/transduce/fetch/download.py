@@ -15,6 +15,7 @@ from transduce.fetch.catalogue import Archive
 from transduce.fetch.meter import Meter, Say
 from transduce.storage.atomic import flush_to_disk
 from transduce.storage.locks import exclusive_lock
+from transduce.storage.operating_system import replace
 
 __all__ = ["Unavailable", "download", "find_fault"]
 
@@ -55,7 +56,7 @@ def download(name: str, archive: Archive, folder: Path, say: Say) -> Path:
                 say(f"  {error}")
                 reasons.append(f"{mirror}: {error}")
             else:
-                part.replace(path)
+                replace(part, path)
                 flush_to_disk(path.parent)
                 return path
     raise Unavailable("\n  ".join([f"every mirror of {name} failed:", *reasons]))

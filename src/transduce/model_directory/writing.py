@@ -85,7 +85,7 @@ def recipe_was_edited(directory: Path) -> bool:
 
 def _text(text: str) -> Callable[[Path], object]:
     """Returns a function that writes `text` into a file."""
-    return lambda path: path.write_text(text, "utf-8")
+    return lambda path: path.write_text(text, "utf-8", newline="\n")
 
 
 def _commit(directory: Path, written: Mapping[str, Callable[[Path], object]], unchanged: Checksums, card: Any) -> None:

@@ -4,6 +4,7 @@ Results are recorded beside the run directories, so that a table is filled row b
 and continues where it was stopped.
 """
 
+import contextlib
 import datetime
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -242,7 +243,8 @@ def _link_shared_store(out: Path) -> None:
     if shared.exists() and not store.exists():
         store.parent.mkdir(parents=True, exist_ok=True)
         store.unlink(missing_ok=True)  # a broken link, of a folder that was moved
-        store.symlink_to(os.path.relpath(shared, store.parent), target_is_directory=True)
+        with contextlib.suppress(OSError):  # Windows lets few users link; then the trial writes a store of its own
+            store.symlink_to(os.path.relpath(shared, store.parent), target_is_directory=True)
 
 
 def _measure(

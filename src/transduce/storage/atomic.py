@@ -2,11 +2,11 @@
 
 import contextlib
 import errno
-import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from transduce.storage.operating_system import flush, replace
 from transduce.storage.regular_files import create_file
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def atomic_write(path: Path, write: Callable[[Path], object]) -> None:
     try:
         write(temporary)
         flush_to_disk(temporary)
-        temporary.replace(path)
+        replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)  # it would keep a full disk full
         raise
@@ -37,7 +37,7 @@ def atomic_write(path: Path, write: Callable[[Path], object]) -> None:
 
 def atomic_write_text(path: Path, text: str) -> None:
     """Writes a text file in UTF-8 atomically."""
-    atomic_write(path, lambda temporary: temporary.write_text(text, "utf-8"))
+    atomic_write(path, lambda temporary: temporary.write_text(text, "utf-8", newline="\n"))
 
 
 def write_tensors(tensors: Mapping[str, "Tensor"], path: Path) -> None:
@@ -61,12 +61,8 @@ def flush_to_disk(path: Path) -> None:
 
     Where the file system cannot flush, it returns at once: only a power cut could then lose what was written.
     """
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        with best_effort():
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with best_effort():
+        flush(path)
 
 
 @contextlib.contextmanager

@@ -6,10 +6,11 @@ show hours later; the refusal comes before any work.
 
 import contextlib
 import errno
-import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
+
+from transduce.storage.operating_system import lock
 
 __all__ = ["LockHeldError", "exclusive_lock", "wait_for_lock"]
 
@@ -30,7 +31,7 @@ def exclusive_lock(folder: Path, work: str) -> Iterator[None]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        descriptor = _lock(folder, fcntl.LOCK_NB)
+        descriptor = _lock(folder, wait=False)
     except BlockingIOError:
         raise LockHeldError(
             f"another {work} is at work in {folder}; wait for its end, or choose another folder"
@@ -47,24 +48,21 @@ def wait_for_lock(folder: Path) -> Iterator[None]:
 
     Raises ValueError where the file system has no locks.
     """
-    descriptor = _lock(folder)
+    descriptor = _lock(folder, wait=True)
     try:
         yield
     finally:
         os.close(descriptor)
 
 
-def _lock(folder: Path, options: int = 0) -> int:
-    """Opens and locks a folder; returns the descriptor, which holds the lock until it is closed."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def _lock(folder: Path, *, wait: bool) -> int:
+    """Locks a folder; returns the descriptor, which holds the lock until it is closed."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | options)
-    except BaseException as error:
-        os.close(descriptor)
-        if not isinstance(error, OSError) or error.errno not in UNSUPPORTED:
+        return lock(folder, wait=wait)
+    except OSError as error:
+        if error.errno not in UNSUPPORTED:
             raise
         raise ValueError(
             f"{folder}: this file system has no locks (flock: {error.strerror}), and two commands could write there at "
             "once; choose a folder on a local disk, or mount the file system with locks"
         ) from None
-    return descriptor

@@ -9,7 +9,8 @@ __all__ = ["MAX_JSON_BYTES", "create_file", "read_regular_file", "remove"]
 MAX_JSON_BYTES = 2**24
 """Bytes of a JSON file: many times what a run writes, and parsed in less than 1 GB of memory."""
 
-CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+# Windows has no O_NOFOLLOW; O_EXCL follows no link either.
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 
 
 def read_regular_file(path: Path, max_bytes: int | None = None) -> bytes:

@@ -78,9 +78,11 @@ class Checkpoints:
         temporary.mkdir(parents=True)
         write_tensors(checkpoint.weights, temporary / WEIGHTS)
         write_tensors(checkpoint.optimiser, temporary / OPTIMISER)
-        (temporary / STATE).write_text(json.dumps({"step": checkpoint.step, **checkpoint.state}, indent=1), "utf-8")
+        (temporary / STATE).write_text(
+            json.dumps({"step": checkpoint.step, **checkpoint.state}, indent=1), "utf-8", newline="\n"
+        )
         files = [temporary / name for name in (WEIGHTS, OPTIMISER, STATE)]
-        (temporary / MANIFEST).write_text(json.dumps(checksums_of_files(files), indent=1), "utf-8")
+        (temporary / MANIFEST).write_text(json.dumps(checksums_of_files(files), indent=1), "utf-8", newline="\n")
         for written in (*files, temporary / MANIFEST, temporary):
             flush_to_disk(written)
         self._put_in_place(temporary, checkpoint.step)

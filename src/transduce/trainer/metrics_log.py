@@ -135,7 +135,7 @@ class MetricsLog:
         """Appends a record to `metrics.jsonl`; a failure is a warning and leaves no half line."""
         size = self.size
         try:
-            with self.path.open("a", encoding="utf-8") as file:
+            with self.path.open("a", encoding="utf-8", newline="\n") as file:
                 file.write(json.dumps({name: _json_value(value) for name, value in values.items()}) + "\n")
         except OSError as error:
             with contextlib.suppress(OSError):

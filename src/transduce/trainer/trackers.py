@@ -154,7 +154,7 @@ class BackgroundTracker:
         self._state = state
         temporary = self._file.with_name(f".{self._file.name}.writing")
         with name_in_errors(self._file):
-            temporary.write_text(state.model_dump_json(), "utf-8")
+            temporary.write_text(state.model_dump_json(), "utf-8", newline="\n")
             temporary.replace(self._file)
 
 

@@ -1,0 +1,86 @@
+"""What differs between operating systems when files are locked, flushed and renamed."""
+
+import errno
+import importlib
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+__all__ = ["flush", "lock", "replace"]
+
+WINDOWS, MACOS = os.name == "nt", sys.platform == "darwin"
+
+HELD = (errno.EACCES, errno.EDEADLK)  # of an error of Windows: another process has the lock
+WAIT = 0.1  # seconds between two tries
+RENAME_TRIES = 50
+
+
+def lock(folder: Path, *, wait: bool) -> int:
+    """Locks `folder` and returns a descriptor; the lock ends when it is closed, or with the process.
+
+    Windows locks no folders: there a file beside the folder is locked, which stays. Raises BlockingIOError where
+    another process has the lock, unless `wait`, and another OSError where the file system has no locks.
+    """
+    if not WINDOWS:
+        return _lock_posix(folder, wait=wait)
+    path = folder.resolve()
+    descriptor = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o666)
+    locking: Any = importlib.import_module("msvcrt")
+    while True:
+        try:
+            locking.locking(descriptor, locking.LK_NBLCK, 1)
+            return descriptor
+        except OSError as error:
+            if not wait or error.errno not in HELD:
+                os.close(descriptor)
+                if error.errno not in HELD:
+                    raise
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path)) from None
+        time.sleep(WAIT)  # LK_LOCK would wait for ten seconds and no longer
+
+
+def _lock_posix(folder: Path, *, wait: bool) -> int:
+    fcntl: Any = importlib.import_module("fcntl")
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def flush(path: Path) -> None:
+    """Returns when the content of a file, or the entries of a folder, have reached the disk; raises OSError.
+
+    Windows opens no folders, whose entries NTFS keeps in its journal, and flushes only files that are open for writing.
+    macOS has a command of its own that empties the cache of the disk too.
+    """
+    if WINDOWS and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDWR if WINDOWS else os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+        if MACOS:
+            fcntl: Any = importlib.import_module("fcntl")
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+    finally:
+        os.close(descriptor)
+
+
+def replace(source: Path, target: Path) -> None:
+    """Renames a file to `target`, which may exist.
+
+    Windows refuses it while another program has `target` open, such as a virus scanner: there it is tried for some
+    seconds.
+    """
+    for tries_left in range(RENAME_TRIES if WINDOWS else 1, 0, -1):
+        try:
+            source.replace(target)
+            return
+        except PermissionError:
+            if tries_left == 1:
+                raise
+        time.sleep(WAIT)
