@@ -243,7 +243,7 @@ def test_the_temperature_makes_shares_of_directions_and_keeps_weights_within_the
 def test_an_epoch_uses_the_shares_and_can_be_entered_anywhere(data_of, store_of, folder):
     lines = [f"w{number} owl" for number in range(400)]
     (folder / "a.en").write_text("".join(f"{line}\n" for line in lines))
-    (folder / "a.de").write_text("".join(f"{line}\n" for line in lines))
+    (folder / "a.de").write_text("".join(f"{line}e\n" for line in lines))
     prepared, said = store_of(data_of(["a", ("c", {"weight": 2.0})], temperature=2.0, ratio=None), Bpe(size=300))
     assert said[-2:] == ["en-de: 400 pairs, 89.1% of an epoch", "fr-en: 3 pairs, 10.9% of an epoch"]
     planner = Planner(prepared.train, batch_tokens=128, micro_batches=1, seed=3)

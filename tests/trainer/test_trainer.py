@@ -4,6 +4,7 @@ import gc
 import itertools
 import json
 import math
+import re
 import shutil
 import weakref
 from pathlib import Path
@@ -463,6 +464,16 @@ def test_the_model_card_has_the_validation_score(trained):
     record = json.loads((trained / "metrics.jsonl").read_text().rstrip("\n").split("\n")[-1])
     assert f"{record['bleu']:.2f} ({record['signature']})" in card
     assert str(Path(trained).parent) not in card
+
+
+def test_the_model_card_counts_the_training_pairs(recipe, tmp_path):
+    changed = recipe(steps=4, validate_every=None, average=None)
+    data = changed.data.model_copy(update={"checks": {"duplicate": "drop"}})
+    run_training(changed.model_copy(update={"data": data}), tmp_path, say=silent)
+    rows = [line for line in (tmp_path / "README.md").read_text().splitlines() if line.startswith("| training pairs |")]
+    assert re.fullmatch(
+        r"\| training pairs \| [\d,]+ of [\d,]+ pairs kept(; \d+ dropped by `checks`, that .*)? \|", *rows
+    )
 
 
 def test_without_validations_every_checkpoint_publishes_its_weights(recipe, tmp_path, monkeypatch):

@@ -1,7 +1,7 @@
 """Checks of training pairs, and the report of dropped and suspicious pairs."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from transduce.corpus.entries import CorpusSpec, Hub, Trees, files_of
+from transduce.inspection import Check
 from transduce.text.subwords import LONGEST_WORD_IN_BYTES
 
 __all__ = ["Fault", "NumberedPair", "Report", "check_pairs", "name_of"]
@@ -35,7 +36,7 @@ class Fault(StrEnum):
     MARKUP = "kept, but with SGML markup"
 
 
-REMEDIES = {Fault.UNKNOWN: "; --grow-vocabulary adds them"}
+REMEDIES: dict[Fault | Check, str] = {Fault.UNKNOWN: "; --grow-vocabulary adds them"}
 """What follows the places of a fault."""
 
 
@@ -45,10 +46,10 @@ class Report:
 
     read: Annotated[int, Field(ge=0)] = 0
     kept: Annotated[int, Field(ge=0)] = 0
-    faults: dict[Fault, Annotated[int, Field(ge=0)]] = field(default_factory=dict)
-    places: dict[Fault, list[str]] = field(default_factory=dict)
+    faults: dict[Fault | Check, Annotated[int, Field(ge=0)]] = field(default_factory=dict)
+    places: dict[Fault | Check, list[str]] = field(default_factory=dict)
 
-    def note(self, fault: Fault, place: str) -> None:
+    def note(self, fault: Fault | Check, place: str) -> None:
         """Counts a fault at `place`."""
         self.faults[fault] = self.faults.get(fault, 0) + 1
         places = self.places.setdefault(fault, [])
@@ -65,12 +66,26 @@ class Report:
 
     def summary(self) -> list[str]:
         """Returns lines for users: the number of pairs kept, then each fault with its count and first places."""
-        lines = [f"{self.kept:,} of {self.read:,} pairs kept"]
-        for fault in Fault:
-            if count := self.faults.get(fault, 0):
-                places = ", ".join(self.places.get(fault, [])) + (", …" if count > EXAMPLES else "")
-                lines.append(f"{count:,} {fault.value}: {places}{REMEDIES.get(fault, '')}")
+        lines = self.counts()
+        for place, (fault, count) in enumerate(self._found(), start=1):
+            places = ", ".join(self.places.get(fault, [])) + (", …" if count > EXAMPLES else "")
+            lines[place] += f": {places}{REMEDIES.get(fault, '')}"
         return lines
+
+    def counts(self) -> list[str]:
+        """Returns the number of pairs kept, then the number of pairs with each fault."""
+        return [
+            f"{self.kept:,} of {self.read:,} pairs kept",
+            *(f"{n:,} {_phrase(fault)}" for fault, n in self._found()),
+        ]
+
+    def _found(self) -> list[tuple[Fault | Check, int]]:
+        """Returns the faults that pairs have, with their numbers."""
+        return [(fault, self.faults[fault]) for fault in (*Fault, *Check) if self.faults.get(fault)]
+
+
+def _phrase(fault: Fault | Check) -> str:
+    return str(fault) if isinstance(fault, Fault) else f"dropped by `checks`, {fault.phrase}"
 
 
 def name_of(corpus: CorpusSpec) -> str:
@@ -83,16 +98,20 @@ def name_of(corpus: CorpusSpec) -> str:
 
 
 def check_pairs(
-    pairs: Iterable[NumberedPair], name: str, report: Report, max_length: int
+    pairs: Iterable[NumberedPair], name: str, report: Report, max_length: int, dropped: Mapping[int, Check]
 ) -> Iterator[tuple[str, str, str]]:
     """Yields (place, source, target) of each pair that is text on both sides; counts faults in `report`.
 
-    `name` is the corpus in places. A side with more bytes than `max_length` subwords can
-    hold is dropped before encoding, because encoding a batch of very long lines would need gigabytes.
+    `name` is the corpus in places. Pairs whose numbers are in `dropped` are left out. A side with more bytes than
+    `max_length` subwords can hold is dropped before encoding, because encoding a batch of very long lines would need
+    gigabytes.
     """
     for number, pair in pairs:
         report.read += 1
         place = f"{name}:{number}"
+        if number in dropped:
+            report.note(dropped[number], place)
+            continue
         text = _decode(pair) if max(map(len, pair)) <= max_length * LONGEST_WORD_IN_BYTES else Fault.LONG
         if isinstance(text, Fault):
             report.note(text, place)

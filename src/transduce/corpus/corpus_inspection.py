@@ -11,10 +11,18 @@ from transduce.corpus.readers import read_byte_pairs, read_pairs
 from transduce.inspection import Check, HeldOutText, Inspection, PairInspector, PairLanguages
 from transduce.runtime.progress import track
 
-__all__ = ["CorpusInspection", "FaultExample", "inspect_corpus", "read_held_out"]
+__all__ = [
+    "LEAST_PAIRS",
+    "THROUGHOUT",
+    "CorpusInspection",
+    "FaultExample",
+    "inspect_corpus",
+    "inspect_pairs",
+    "read_held_out",
+]
 
-COPIED = 0.9
-"""Share of copies from which on the target is the source throughout the corpus."""
+THROUGHOUT = 0.9
+"""Share of pairs, or of the lines of a set, from which on all of them are meant."""
 
 LEAST_PAIRS = 100
 """Pairs of a corpus, or lines of a set, of which a share says something."""
@@ -42,7 +50,7 @@ class CorpusInspection(NamedTuple):
     def verdicts(self) -> list[str]:
         """Returns a sentence for each fault of the corpus as a whole."""
         inspection, verdicts = self.inspection, []
-        if inspection.pairs >= LEAST_PAIRS and inspection.share(Check.COPY) > COPIED:
+        if inspection.pairs >= LEAST_PAIRS and inspection.share(Check.COPY) > THROUGHOUT:
             verdicts.append("The target is the source throughout the corpus.")
         if inspection.share(Check.SWAPPED) > 0.5:
             verdicts.append("The sides are exchanged throughout the corpus.")
@@ -78,15 +86,25 @@ def inspect_corpus(
     `languages` identifies languages, where they are checked. Raises ValueError or OSError where the corpus cannot be
     read.
     """
+    inspection = inspect_pairs(corpus, checks, languages, held_out)
+    misalignment = find_misalignment(*(_side(corpus, side) for side in (0, 1)))
+    return CorpusInspection(name_of(corpus), inspection, _examples(corpus, inspection, examples), misalignment)
+
+
+def inspect_pairs(
+    corpus: CorpusSpec,
+    checks: Collection[Check],
+    languages: PairLanguages | None = None,
+    held_out: Sequence[HeldOutText] = (),
+) -> Inspection:
+    """Returns the faults of the pairs of a corpus, which is read once; raises the errors of `inspect_corpus`."""
     inspector = PairInspector(checks, languages, held_out)
     with track(f"inspecting {name_of(corpus)}") as progress:
         for number, (source, target, is_utf8) in enumerate(_decoded(read_byte_pairs(corpus)), start=1):
             inspector.add(source, target, is_utf8=is_utf8)
             if number % PROGRESS_PAIRS == 0:
                 progress.update(number)
-    inspection = inspector.finish()
-    misalignment = find_misalignment(*(_side(corpus, side) for side in (0, 1)))
-    return CorpusInspection(name_of(corpus), inspection, _examples(corpus, inspection, examples), misalignment)
+    return inspector.finish()
 
 
 def _decoded(pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[str, str, bool]]:

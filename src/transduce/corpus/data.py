@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
@@ -16,6 +16,7 @@ from transduce.corpus.entries import (
     with_languages,
     with_linearisation,
 )
+from transduce.inspection import Check
 from transduce.settings import GrownSpec
 from transduce.text.linearisation import InOrder, LinearisationSpec, TopDown
 from transduce.text.source_tags import NAME, corpus_tag, language_tag
@@ -43,7 +44,7 @@ OneOrSeveral = Annotated[
 class DataSpec(GrownSpec):
     """Corpora, and limits on the lengths of training pairs."""
 
-    later_keys: ClassVar[frozenset[str]] = frozenset({"temperature"})
+    later_keys: ClassVar[frozenset[str]] = frozenset({"temperature", "checks"})
 
     # Languages and linearisation stand before the corpora, because pydantic validates in this order, and `_complete`
     # needs them.
@@ -83,6 +84,13 @@ class DataSpec(GrownSpec):
         description="Training pairs whose lengths differ by a larger factor are dropped and counted; null keeps all. "
         "Not for trees.",
     )
+    checks: dict[str, Literal["keep", "drop", "refuse"]] = Field(
+        default_factory=dict,
+        description="What happens to training pairs with a fault, by the names of the checks of `transduce inspect`, "
+        "such as `{duplicate: drop, numbers: refuse}`. Pairs of a check that is not named are kept; but `copied` "
+        "is refused for a corpus of 100 pairs and more where more than 90 % are copies, and `overlap` where training "
+        "has the sources of more than 90 % of a validation or test set of 100 lines and more. Not for trees.",
+    )
 
     @field_validator("train", "validation", "test")
     @classmethod
@@ -113,6 +121,13 @@ class DataSpec(GrownSpec):
         parts = complete(value)
         return parts[0] if len(parts) == 1 else tuple(parts)
 
+    @field_validator("checks")
+    @classmethod
+    def _check_names(cls, value: dict[str, str]) -> dict[str, str]:
+        if unknown := [name for name in value if name not in set(Check)]:
+            raise ValueError(f"`{unknown[0]}` is no check; there are {', '.join(Check)}")
+        return value
+
     @model_validator(mode="after")
     def _check_linearisations(self) -> Self:
         """Raises ValueError for trees beside translations, and for trees of several linearisations."""
@@ -126,6 +141,8 @@ class DataSpec(GrownSpec):
             )
         if self.linearisation is not None and linearisations[0] is None:
             raise ValueError("`linearisation` is for corpora of trees: leave it out")
+        if self.checks and linearisations[0] is not None:
+            raise ValueError("`checks` is for translations, and the corpora are trees: leave it out")
         return self
 
     @model_validator(mode="after")

@@ -4,7 +4,7 @@ Worker processes encode where there are enough pairs; this process reads and wri
 the files are flushed and their sizes are saved. Resuming cuts the files to the saved sizes and goes on from there.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from itertools import islice
@@ -20,6 +20,7 @@ from transduce.corpus.learning import tag_ids
 from transduce.corpus.readers import read_byte_pairs
 from transduce.corpus.token_store import FILES, SIDES, CorpusPart, Count, PackedSentences, TokenStoreWriter
 from transduce.corpus.worker_pool import map_in_order
+from transduce.inspection import Check
 from transduce.runtime.progress import track
 from transduce.runtime.rate import ProgressRate
 from transduce.storage.atomic import atomic_write_text, flush_to_disk
@@ -88,11 +89,13 @@ def encode_corpus(
     total: int,
     say: Callable[[str], None],
     *,
+    dropped: Sequence[Mapping[int, Check]],
     threads: int,
 ) -> tuple[EncodingState, np.dtype[Any]]:
     """Writes the `total` pairs of all corpora into the files of a store in `staging`; resumes an interrupted call.
 
-    `threads` is the largest number of processes. Returns the final state and the type of the tokens.
+    The `dropped` pairs of each corpus are counted and left out. `threads` is the largest number of processes. Returns
+    the final state and the type of the tokens.
     """
     dtype = np.dtype("<u2" if max(side.size for side in subwords) <= 1 << 16 else "<u4")
     state = EncodingState.load(staging)
@@ -107,7 +110,7 @@ def encode_corpus(
         writer = TokenStoreWriter(files, dtype)
         encode = partial(_encode_batch, data, subwords, dtype)
         progress = stack.enter_context(track("encoding", total))
-        batches = stack.enter_context(closing(map_in_order(encode, _batches(data, state), processes)))
+        batches = stack.enter_context(closing(map_in_order(encode, _batches(data, state, dropped), processes)))
         for count, batch in enumerate(batches, start=1):
             state = _append_batch(_advance(state, batch.corpus, data), batch, writer)
             pace.done = state.report.read
@@ -125,15 +128,17 @@ class PairBatch(NamedTuple):
 
     corpus: int
     pairs: list[NumberedPair]
+    dropped: dict[int, Check]
 
 
-def _batches(data: DataSpec, state: EncodingState) -> Iterator[PairBatch]:
+def _batches(data: DataSpec, state: EncodingState, dropped: Sequence[Mapping[int, Check]]) -> Iterator[PairBatch]:
     """Yields the pairs of all corpora that come after `state`."""
     for index, corpus in enumerate(data.train[state.corpus :], start=state.corpus):
         read = state.read if index == state.corpus else 0
         pairs = islice(enumerate(read_byte_pairs(corpus), start=1), read, None)
         while batch := _take_batch(pairs):
-            yield PairBatch(index, batch)
+            numbers = dropped[index]
+            yield PairBatch(index, batch, {number: numbers[number] for number, _ in batch if number in numbers})
 
 
 def _take_batch(pairs: Iterator[NumberedPair]) -> list[NumberedPair]:
@@ -169,7 +174,7 @@ def _encode_batch(
     """Checks the pairs of a batch and encodes those without fault."""
     report = Report()
     corpus = data.train[batch.corpus]
-    pairs = list(check_pairs(batch.pairs, name_of(corpus), report, data.longest))
+    pairs = list(check_pairs(batch.pairs, name_of(corpus), report, data.longest, batch.dropped))
     tags = tag_ids(data, corpus, subwords[0])
     source, target = (side.encode([pair[place] for pair in pairs]) for place, side in enumerate(subwords, start=1))
     kept_rows, is_parser = [], data.tree_linearisation is not None

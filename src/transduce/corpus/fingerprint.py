@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from transduce.corpus.data import DataSpec
 from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, EmbeddedTrees, Hub, Trees, files_of, is_folder
 from transduce.corpus.readers import open_corpus_file, read_byte_pairs
+from transduce.inspection import Check
 from transduce.settings import Spec
 from transduce.text.source_tags import tagged_languages
 from transduce.text.subwords import Bpe, WordPiece
@@ -55,8 +56,12 @@ def fingerprint_of(
         else:
             content = {key: sha256[str(Path(value))] for key, value in values.items() if key in PATHS}
         corpora.append({**values, **content, "program": _grammar_version(corpus)})
-    settings = {"longest": data.longest, "ratio": data.ratio, "subwords": subwords.as_dictionary(), "version": VERSION}
+    settings: dict[str, Any] = {"longest": data.longest, "ratio": data.ratio, "version": VERSION}
+    settings |= {"subwords": subwords.as_dictionary()}
     settings |= {} if data.temperature is None else {"temperature": data.temperature}
+    if data.checks:
+        held_out = [[sha256[str(path)] for path in files_of(corpus)] for corpus in _held_out_corpora(data)]
+        settings |= {"checks": data.checks, "held_out": held_out}
     given: Any = growth.as_dictionary() if growth else [side.as_json() for side in existing_subwords or ()]
     everything = json.dumps({**settings, "corpora": corpora, "given": given}, sort_keys=True)
     return hashlib.sha256(everything.encode()).hexdigest()
@@ -81,11 +86,17 @@ def checksums_of_corpora(data: DataSpec, earlier: Sequence[FileChecksum]) -> lis
         if not isinstance(corpus, Hub):
             next(read_byte_pairs(corpus), None)
     checksums = []
-    for path in dict.fromkeys(path for corpus in data.train for path in files_of(corpus)):
+    for path in dict.fromkeys(path for corpus in (*data.train, *_held_out_corpora(data)) for path in files_of(corpus)):
         status = str(path), path.stat().st_size, time_of_change(path)
         same = [checksum for checksum in earlier if checksum[:3] == status]
         checksums.append(same[0] if same else FileChecksum(*status, _checksum(path)))
     return checksums
+
+
+def _held_out_corpora(data: DataSpec) -> list[CorpusSpec]:
+    """Returns the validation and test sets whose content decides which training pairs are dropped."""
+    corpora = [*data.validations, *data.test.values()] if data.checks.get(Check.OVERLAP) == "drop" else []
+    return [corpus for corpus in corpora if all(path.exists() for path in files_of(corpus))]
 
 
 def time_of_change(path: Path) -> int:

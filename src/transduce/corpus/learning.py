@@ -1,12 +1,13 @@
 """Learning subwords from a bounded, evenly spread sample of the corpora."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from transduce.corpus.checks import Report, check_pairs, name_of
 from transduce.corpus.data import DataSpec
 from transduce.corpus.entries import CorpusSpec
 from transduce.corpus.readers import read_byte_pairs
+from transduce.inspection import Check
 from transduce.text.learning import MIN_SIZE
 from transduce.text.subwords import Bpe, Subwords, WordPiece
 from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, names_languages
@@ -24,15 +25,19 @@ SAMPLE_BYTES = 1 << 25
 """Bytes, at most, of these pairs: learning from random text takes some 80 times as much memory."""
 
 
-def learn_subwords(data: DataSpec, spec: Bpe | WordPiece) -> tuple[tuple[TokenVocabulary, TokenVocabulary], int]:
-    """Learns the subwords of both sides from a sample; returns them and the number of all pairs.
+def learn_subwords(
+    data: DataSpec, spec: Bpe | WordPiece, dropped: Sequence[Mapping[int, Check]]
+) -> tuple[tuple[TokenVocabulary, TokenVocabulary], int]:
+    """Learns the subwords of both sides from a sample without the `dropped` pairs of each corpus.
+
+    Returns them and the number of all pairs.
 
     The source side has the source tags too. The target side of trees has the symbols of all trees instead.
     """
     tags = data.source_tags
     symbols: set[str] = set()
     is_parser = data.tree_linearisation is not None
-    sample, pairs = sample_pairs(data.train, data.longest, symbols if is_parser else None)
+    sample, pairs = sample_pairs(data.train, data.longest, symbols if is_parser else None, dropped)
     if is_parser:
         words = _learn((source for _, source, _ in sample), spec, tags)
         return (words, TreeSymbols(sorted(symbols))), pairs
@@ -65,19 +70,24 @@ def tag_ids(data: DataSpec, corpus: CorpusSpec, source: TokenVocabulary) -> list
 
 
 def sample_pairs(
-    corpora: Sequence[CorpusSpec], max_length: int, symbols: set[str] | None = None
+    corpora: Sequence[CorpusSpec],
+    max_length: int,
+    symbols: set[str] | None = None,
+    dropped: Sequence[Mapping[int, Check]] = (),
 ) -> tuple[list[Pair], int]:
     """Returns every pair, or every second, fourth, eighth…, and the number of all pairs.
 
     The sample has at most `SAMPLE` pairs, and at most `SAMPLE_BYTES` unless it is one pair. The words of all targets
-    are added to `symbols`.
+    are added to `symbols`. The `dropped` pairs of each corpus are left out.
     """
     sample: list[Pair] = []
     size, stride, report = 0, 1, Report()
     all_pairs = (
         pair
-        for corpus in corpora
-        for pair in check_pairs(enumerate(read_byte_pairs(corpus), start=1), name_of(corpus), report, max_length)
+        for corpus, numbers in zip(corpora, dropped or [{}] * len(corpora), strict=True)
+        for pair in check_pairs(
+            enumerate(read_byte_pairs(corpus), start=1), name_of(corpus), report, max_length, numbers
+        )
     )
     for number, pair in enumerate(all_pairs):
         if symbols is not None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import TypeAdapter
 
+from transduce.corpus.check_actions import DroppedPairs, run_checks
 from transduce.corpus.checks import Report, name_of
 from transduce.corpus.data import DataSpec
 from transduce.corpus.encoding import STATE, EncodingState, encode_corpus
@@ -143,9 +144,9 @@ def prepare(
         return prepared
     if in_use:
         _check_unchanged(directory, earlier, fingerprint)
-    staging = directory / "making"
-    staged = _stage_subwords(staging, fingerprint, data, subwords, existing, growth, say)
-    description = _encode_pairs(data, staging, staged, threads, say) | {
+    dropped, staging = run_checks(data, say), directory / "making"
+    staged = _stage_subwords(staging, fingerprint, data, subwords, existing, growth, dropped, say)
+    description = _encode_pairs(data, staging, staged, dropped, threads, say) | {
         "given": existing is not None,
         "growth": stored_growth,
         "dropout": subwords.dropout if subwords.kind == "bpe" else 0.0,
@@ -174,12 +175,17 @@ def _existing_subwords(
 
 
 def _encode_pairs(
-    data: DataSpec, staging: Path, staged: StagedSubwords, threads: int, say: Callable[[str], None]
+    data: DataSpec,
+    staging: Path,
+    staged: StagedSubwords,
+    dropped: Sequence[DroppedPairs],
+    threads: int,
+    say: Callable[[str], None],
 ) -> dict[str, Any]:
     """Writes the pairs as tokens into `staging`; returns their part of the store's description."""
     subwords = load_subwords(staging, shared=staged.shared)
     say("encoding the corpus")
-    state, dtype = encode_corpus(data, subwords, staging, staged.pairs, say, threads=threads)
+    state, dtype = encode_corpus(data, subwords, staging, staged.pairs, say, dropped=dropped, threads=threads)
     _require_pairs(data, state, say)
     for line in state.report.summary():
         say(line)
@@ -232,6 +238,7 @@ def _stage_subwords(
     subwords: Bpe | WordPiece,
     existing_subwords: tuple[TokenVocabulary, TokenVocabulary] | None,
     growth: VocabularyGrowth | None,
+    dropped: Sequence[DroppedPairs],
     say: Callable[[str], None],
 ) -> StagedSubwords:
     """Writes the subwords to `staging`, learning those that do not exist; keeps those already staged."""
@@ -241,7 +248,7 @@ def _stage_subwords(
     staging.mkdir(parents=True)
     if existing_subwords is None:
         say(f"learning subwords ({subwords.kind}, {subwords.size:,})")
-        sides, pairs = learn_subwords(data, subwords)
+        sides, pairs = learn_subwords(data, subwords, dropped)
     else:
         check_tags(data, existing_subwords[0])
         sides = existing_subwords if growth is None else grow_vocabularies(existing_subwords, growth, data.longest, say)

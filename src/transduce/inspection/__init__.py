@@ -2,7 +2,7 @@
 
 from transduce.inspection.check import LINE_CHECKS, NEEDS_LANGUAGES, Check
 from transduce.inspection.held_out import HeldOutText
-from transduce.inspection.inspector import Inspection, PairInspector
+from transduce.inspection.inspector import Inspection, Numbers, PairInspector
 from transduce.inspection.keys import text_key
 from transduce.inspection.languages import PairLanguages, load_language_identifier
 
@@ -12,6 +12,7 @@ __all__ = [
     "Check",
     "HeldOutText",
     "Inspection",
+    "Numbers",
     "PairInspector",
     "PairLanguages",
     "load_language_identifier",

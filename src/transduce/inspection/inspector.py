@@ -18,7 +18,7 @@ from transduce.inspection.languages import LEARNT, PairLanguages
 from transduce.inspection.line_checks import line_faults
 from transduce.inspection.scripts import SCRIPTS, lines_in_other_scripts, script_of
 
-__all__ = ["Inspection", "PairInspector"]
+__all__ = ["Inspection", "Numbers", "PairInspector"]
 
 RATIO = 4.0
 """A pair's ratio of lengths may differ from the median by this factor."""

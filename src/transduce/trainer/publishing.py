@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from transduce.corpus import Prepared
+from transduce.corpus import Prepared, Report
 from transduce.model import Vocabulary
 from transduce.model_directory import CARD, RECIPE, Config, Model, Weights, write_model
 from transduce.recipe import Recipe, dump, read_resolved_recipe
@@ -27,10 +27,10 @@ def publish(
     config: Config,
     weights: Mapping[str, Tensor],
     subwords: tuple[TokenVocabulary, TokenVocabulary],
-    score: ValidationScore | None,
+    card: str,
 ) -> None:
-    """Writes the model directory `out`; `score` is the validation score of these weights, for the model card."""
-    write_model(out, config, weights, subwords, {RECIPE: dump(recipe), CARD: model_card(recipe, config, score)})
+    """Writes the model directory `out`."""
+    write_model(out, config, weights, subwords, {RECIPE: dump(recipe), CARD: card})
 
 
 class ModelPublisher:
@@ -38,6 +38,7 @@ class ModelPublisher:
 
     def __init__(self, recipe: Recipe, out: Path, prepared: Prepared) -> None:
         self._recipe, self._out, self._subwords = recipe, out, (prepared.source, prepared.target)
+        self._report = prepared.report
         self._vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)
         self._languages = TrainedLanguages.of(recipe.data, prepared.train.parts)
         with contextlib.suppress(ValueError):  # no model yet, or a damaged one
@@ -58,7 +59,8 @@ class ModelPublisher:
             decoding=recipe.decoding,
             weights=selected,
         )
-        publish(self._out, recipe, config, weights, self._subwords, result.score if result else None)
+        card = model_card(recipe, config, result.score if result else None, self._report)
+        publish(self._out, recipe, config, weights, self._subwords, card)
 
     def read(self) -> Weights:
         """Returns which weights the directory has; raises ValueError where it has no model or a damaged one."""
@@ -99,12 +101,15 @@ def average(
         run / RECIPE, lambda sentence: say(f"warning: {run / RECIPE}: {sentence}; it is left out")
     )
     mean = average_weights(checkpoints.weights(step) for step in steps)
-    publish(out, recipe, config, mean, (model.source, model.target), None)
+    publish(out, recipe, config, mean, (model.source, model.target), model_card(recipe, config, None, None))
     return averaged
 
 
-def model_card(recipe: Recipe, config: Config, score: ValidationScore | None) -> str:
-    """Returns the first README of a model directory, which its owner may edit."""
+def model_card(recipe: Recipe, config: Config, score: ValidationScore | None, report: Report | None) -> str:
+    """Returns the first README of a model directory, which its owner may edit.
+
+    `score` is the validation score of the weights, `report` that of the training pairs.
+    """
     source, target = config.source_language or "source", config.target_language or "target"
     to = f" --to {config.directions[0].target}" if config.directions else ""
     steps = ", ".join(f"{step:,}" for step in config.weights.steps)
@@ -125,7 +130,7 @@ subwords and {config.vocabulary.target:,} {unit}.
 | weights | {config.weights.kind}, of step {steps} |
 | trained in | steps of at most {recipe.training.batch_tokens:,} positions a side |
 | validation | {measured} |
-{_languages_of_card(config)}| recipe | `recipe.yaml`, everything resolved |
+{_rows_of_card(config, report)}| recipe | `recipe.yaml`, everything resolved |
 
     transduce {commands[0]} input.txt
     transduce draw {commands[1]}
@@ -134,8 +139,10 @@ This page is free to edit: say here what the model is for, what it was trained o
 """
 
 
-def _languages_of_card(config: Config) -> str:
-    """Returns rows of a table with the directions of a model and the tags of its corpora, where it has several."""
+def _rows_of_card(config: Config, report: Report | None) -> str:
+    """Returns rows of a table: the training pairs, the directions of a model and the tags of its corpora."""
+    counts = "; ".join(report.counts()) if report else ""
     pairs = ", ".join(f"{pair} ({pair.pairs:,} pairs)" for pair in config.directions)
     tags = ", ".join(tag or "none" for tag in config.tags)
-    return "".join(f"| {name} | {value} |\n" for name, value in (("directions", pairs), ("tags", tags)) if value)
+    rows = ("training pairs", counts), ("directions", pairs), ("tags", tags)
+    return "".join(f"| {name} | {value} |\n" for name, value in rows if value)

@@ -1,0 +1,112 @@
+"""What `data.checks` does with faults of the training corpora: pairs are dropped, or a corpus is refused.
+
+Without a word in the recipe, two faults are refused that are surely mistakes: a corpus whose target is its source
+throughout, and a validation or test set that the training corpora contain.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from transduce.corpus.checks import name_of
+from transduce.corpus.corpus_inspection import LEAST_PAIRS, THROUGHOUT, inspect_pairs, read_held_out
+from transduce.corpus.data import DataSpec
+from transduce.corpus.entries import CorpusSpec
+from transduce.inspection import (
+    NEEDS_LANGUAGES,
+    Check,
+    HeldOutText,
+    Inspection,
+    Numbers,
+    PairLanguages,
+    load_language_identifier,
+)
+
+__all__ = ["DroppedPairs", "run_checks"]
+
+DroppedPairs = Mapping[int, Check]
+"""The pairs that are dropped from a corpus, by their numbers from 1, each with the first check that it fails."""
+
+SHOWN_NUMBERS = 8
+
+
+def run_checks(data: DataSpec, say: Callable[[str], None]) -> list[DroppedPairs]:
+    """Returns for each training corpus the pairs that `data.checks` drops.
+
+    Raises ValueError where a corpus has a fault that is refused, or where languages cannot be identified.
+    """
+    checks = {check: data.checks.get(check) for check in Check if _is_checked(data, check)}
+    if not checks or data.tree_linearisation is not None:
+        return [{} for _ in data.train]
+    identify = load_language_identifier() if NEEDS_LANGUAGES & checks.keys() else None
+    if identify is None and (missing := sorted(NEEDS_LANGUAGES & checks.keys())):
+        raise ValueError(f"`data.checks.{missing[0]}` identifies languages: pip install 'transduce[languages]'")
+    held_out = list(_held_out(data)) if Check.OVERLAP in checks else []
+    if data.checks:
+        say("checking the corpus")
+    dropped = []
+    for corpus in data.train:
+        languages = PairLanguages(identify, data.direction_of(corpus)) if identify else None
+        inspection = inspect_pairs(corpus, checks, languages, held_out)
+        _refuse(corpus, inspection, checks)
+        dropped.append(_dropped(inspection, [check for check, action in checks.items() if action == "drop"]))
+    if checks.get(Check.OVERLAP, "keep") is None:
+        _refuse_contained(held_out)
+    return dropped
+
+
+def _is_checked(data: DataSpec, check: Check) -> bool:
+    """Whether pairs are inspected for a fault."""
+    is_default = check is Check.COPY or (check is Check.OVERLAP and (data.validations or data.test))
+    return data.checks.get(check, "refuse" if is_default else "keep") != "keep"
+
+
+def _held_out(data: DataSpec) -> Iterable[HeldOutText]:
+    """Yields the sources of the validation and test sets; a set that cannot be read is reported by its users."""
+    named = [("the validation set", corpus) for corpus in data.validations]
+    for name, corpus in (*named, *((f"the test set {name}", corpus) for name, corpus in data.test.items())):
+        try:
+            yield from read_held_out([(name, corpus)])
+        except (OSError, ValueError):
+            continue
+
+
+def _refuse(corpus: CorpusSpec, inspection: Inspection, checks: Mapping[Check, str | None]) -> None:
+    """Raises ValueError where pairs have a fault that is refused, or where the target is the source throughout."""
+    for check, action in checks.items():
+        numbers = inspection.faults[check]
+        if action == "refuse" and len(numbers):
+            raise ValueError(
+                f"`data.train` ({name_of(corpus)}): {len(numbers):,} of {inspection.pairs:,} pairs "
+                f"{check.phrase} ({_lines(numbers)}), which `checks: {{{check}: refuse}}` refuses; mend the corpus, or "
+                "write `drop` or `keep`"
+            )
+    is_judged = checks.get(Check.COPY, "keep") is None and inspection.pairs >= LEAST_PAIRS
+    if is_judged and inspection.share(Check.COPY) > THROUGHOUT:
+        raise ValueError(
+            f"`data.train` ({name_of(corpus)}): the target is the source in {len(inspection.faults[Check.COPY]):,} of "
+            f"{inspection.pairs:,} pairs; give the right file, or allow it with `checks: {{copied: keep}}` in `data`"
+        )
+
+
+def _refuse_contained(held_out: Sequence[HeldOutText]) -> None:
+    """Raises ValueError where the training corpora contain a validation or test set."""
+    for text in held_out:
+        if text.lines >= LEAST_PAIRS and text.share > THROUGHOUT:
+            raise ValueError(
+                f"`data.train` has the sources of {text.contained:,} of {text.lines:,} lines of {text.name}, which "
+                "shows nothing about other text then; take another set (`transduce split` makes one), drop these "
+                "training pairs with `checks: {overlap: drop}` in `data`, or allow it with `checks: {overlap: keep}`"
+            )
+
+
+def _dropped(inspection: Inspection, checks: Collection[Check]) -> DroppedPairs:
+    """Returns the pairs with a fault of `checks`."""
+    dropped: dict[int, Check] = {}
+    for check in checks:
+        for number in inspection.faults[check].tolist():
+            dropped.setdefault(number, check)
+    return dropped
+
+
+def _lines(numbers: Numbers) -> str:
+    shown = ", ".join(map(str, numbers[:SHOWN_NUMBERS])) + (", …" if len(numbers) > SHOWN_NUMBERS else "")
+    return f"line{'s' if len(numbers) > 1 else ''} {shown}"

@@ -1,0 +1,147 @@
+"""`data.checks`: which pairs are dropped, which corpora are refused, and what is counted."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from transduce.corpus import DataSpec, Prepared, Tsv, open_store, prepare
+from transduce.corpus.fingerprint import checksums_of_corpora, fingerprint_of
+from transduce.embedded import split
+from transduce.text.subwords import Bpe
+
+SUBWORDS = Bpe(size=400)
+CLEAN = [(pair.source, pair.target) for pair in split("train", seed=5, count=150)]
+OTHER = [(pair.source, pair.target) for pair in split("test", seed=5, count=120)]
+
+
+def corpus(folder: Path, pairs: list[tuple[str, str]], name: str = "train.tsv") -> Tsv:
+    path = folder / name
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), "utf-8")
+    return Tsv(tsv=str(path))
+
+
+def prepared(folder: Path, data: DataSpec, lines: list[str] | None = None) -> Prepared:
+    return prepare(data, SUBWORDS, folder / "store", threads=1, say=(lines if lines is not None else []).append)
+
+
+def sources(store: Prepared) -> list[str]:
+    return [store.source.decode([store.train.sentence("source", n).tolist()])[0] for n in range(len(store.train))]
+
+
+def test_dropped_pairs_are_neither_learnt_nor_encoded_but_counted(tmp_path):
+    pairs = [*CLEAN[:50], CLEAN[3], ("Qqqq qqqq.", "Qqqq qqqq."), *CLEAN[50:], ("In 1984.", "In 1985.")]
+    lines: list[str] = []
+    checks = {"duplicate": "drop", "copied": "drop", "numbers": "drop"}
+    store = prepared(tmp_path, DataSpec(train=(corpus(tmp_path, pairs),), checks=checks), lines)
+    assert sources(store) == [source for source, _ in CLEAN]
+    clean = prepared(tmp_path / "clean", DataSpec(train=(corpus(tmp_path, CLEAN, "clean.tsv"),)))
+    assert store.source.as_json() == clean.source.as_json()
+    assert lines[0] == "checking the corpus"
+    assert lines[-4:] == [
+        "150 of 153 pairs kept",
+        "1 dropped by `checks`, with a target equal to its source: train.tsv:52",
+        "1 dropped by `checks`, that repeat an earlier pair: train.tsv:51",
+        "1 dropped by `checks`, with numbers that differ between the sides: train.tsv:153",
+    ]
+    assert open_store(tmp_path / "store").report == store.report
+    assert store.report.counts()[1] == "1 dropped by `checks`, with a target equal to its source"
+
+
+def test_without_checks_nothing_is_said_and_nothing_dropped(tmp_path):
+    pairs, lines = [*CLEAN, CLEAN[3]], []
+    assert len(prepared(tmp_path, DataSpec(train=(corpus(tmp_path, pairs),)), lines).train) == 151
+    assert "checking the corpus" not in lines
+
+
+def test_refuse_names_the_lines_and_what_to_do(tmp_path):
+    pairs = [*CLEAN, ("In 1984.", "In 1985."), ("In 1994.", "In 1995.")]
+    data = DataSpec(train=(corpus(tmp_path, pairs),), checks={"numbers": "refuse"})
+    with pytest.raises(
+        ValueError, match=r"train\.tsv\): 2 of 152 pairs with numbers .* \(lines 151, 152\), which .* `drop`"
+    ):
+        prepared(tmp_path, data)
+    assert not (tmp_path / "store" / "store.json").exists()
+
+
+def test_copies_throughout_are_refused_unless_allowed_or_few(tmp_path):
+    copies = [(source, source) for source, _ in CLEAN]
+    with pytest.raises(
+        ValueError, match=r"the target is the source in 150 of 150 pairs; .* `checks: \{copied: keep\}`"
+    ):
+        prepared(tmp_path, DataSpec(train=(corpus(tmp_path, copies),)))
+    with pytest.raises(ValueError, match=r"target is the source"):  # also as one of two corpora
+        prepared(tmp_path, DataSpec(train=(corpus(tmp_path, CLEAN, "clean.tsv"), corpus(tmp_path, copies))))
+    allowed = DataSpec(train=(corpus(tmp_path, copies),), checks={"copied": "keep"})
+    assert len(prepared(tmp_path / "allowed", allowed).train) == 150
+    assert len(prepared(tmp_path / "few", DataSpec(train=(corpus(tmp_path, copies[:99], "few.tsv"),))).train) == 99
+
+
+@pytest.mark.parametrize("place", ["validation", "test"])
+def test_a_held_out_set_within_training_is_refused_dropped_or_allowed(tmp_path, place):
+    held_out = corpus(tmp_path, [(source.upper(), target) for source, target in CLEAN[:110]], "valid.tsv")
+    sets = {"validation": held_out} if place == "validation" else {"test": {"news": held_out}}
+    train = corpus(tmp_path, CLEAN[:100], "a.tsv"), corpus(tmp_path, CLEAN[100:], "b.tsv")
+    name = r"the validation set" if place == "validation" else r"the test set news"
+    with pytest.raises(ValueError, match=rf"the sources of 110 of 110 lines of {name} \(valid\.tsv\), which"):
+        prepared(tmp_path, DataSpec(train=train, **sets))
+    assert len(prepared(tmp_path / "1", DataSpec(train=train, **sets, checks={"overlap": "keep"})).train) == 150
+    dropped = DataSpec(train=train, **sets, checks={"overlap": "drop"})
+    assert sources(prepared(tmp_path / "2", dropped)) == [source for source, _ in CLEAN[110:]]
+    with pytest.raises(ValueError, match=r"a\.tsv\): 100 of 100 pairs with a source of the validation or test set"):
+        prepared(tmp_path, DataSpec(train=train, **sets, checks={"overlap": "refuse"}))
+
+
+def test_a_few_lines_in_common_are_no_reason_to_refuse(tmp_path):
+    held_out = corpus(tmp_path, [*OTHER, *CLEAN[:20]], "valid.tsv")
+    assert len(prepared(tmp_path, DataSpec(train=(corpus(tmp_path, CLEAN),), validation=held_out)).train) == 150
+
+
+def test_a_test_set_that_does_not_exist_yet_is_left_out(tmp_path):
+    later = Tsv(tsv=str(tmp_path / "later.tsv"))
+    data = DataSpec(train=(corpus(tmp_path, CLEAN),), test={"later": later}, checks={"overlap": "drop"})
+    assert len(prepared(tmp_path, data).train) == 150
+
+
+def test_checks_belong_to_the_fingerprint_and_with_overlap_the_held_out_files(tmp_path):
+    def fingerprint(checks: dict[str, str]) -> str:
+        data = DataSpec(train=(train,), validation=Tsv(tsv=str(tmp_path / "valid.tsv")), checks=checks)
+        return fingerprint_of(data, SUBWORDS, None, checksums_of_corpora(data, ()))
+
+    train = corpus(tmp_path, CLEAN)
+    corpus(tmp_path, OTHER, "valid.tsv")
+    before = {name: fingerprint(checks) for name, checks in CHECKS.items()}
+    assert len(set(before.values())) == len(CHECKS)
+    corpus(tmp_path, OTHER[:110], "valid.tsv")
+    changed = {name for name, checks in CHECKS.items() if fingerprint(checks) != before[name]}
+    assert changed == {"overlap"}
+
+
+CHECKS = {"none": {}, "copied": {"copied": "drop"}, "overlap": {"overlap": "drop"}}
+
+
+def test_checks_of_languages_need_the_extra(tmp_path, monkeypatch):
+    data = DataSpec(train=(corpus(tmp_path, CLEAN),), checks={"wrong_language": "drop"})
+    monkeypatch.setattr("transduce.corpus.check_actions.load_language_identifier", lambda: None)
+    with pytest.raises(ValueError, match=r"`data\.checks\.wrong_language` .* pip install 'transduce\[languages\]'"):
+        prepared(tmp_path, data)
+
+
+def test_languages_are_those_of_the_recipe(tmp_path):
+    pytest.importorskip("py3langid")
+    pairs = [
+        *CLEAN,
+        ("Ein Mann mit einem Hut steht vor einem großen Haus.", "A man with a hat stands before a large house."),
+    ]
+    train = (corpus(tmp_path, pairs),)
+    data = DataSpec(train=train, source_language="en", target_language="de", checks={"swapped": "drop"})
+    assert sources(prepared(tmp_path, data)) == [source for source, _ in CLEAN]
+
+
+def test_an_unknown_check_and_checks_of_trees_are_refused(tmp_path):
+    with pytest.raises(ValidationError, match=r"`length` is no check; there are empty, encoding"):
+        DataSpec(train=(corpus(tmp_path, CLEAN),), checks={"length": "drop"})
+    with pytest.raises(ValidationError, match=r"keep.*drop.*refuse"):
+        DataSpec(train=(corpus(tmp_path, CLEAN),), checks={"copied": "warn"})
+    with pytest.raises(ValidationError, match=r"`checks` is for translations"):
+        DataSpec.model_validate({"train": {"embedded_trees": "train"}, "checks": {"copied": "drop"}})
