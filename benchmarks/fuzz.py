@@ -36,8 +36,9 @@ from small_run import RECIPE
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "translation" / "documents"))
 from random_documents import WRITERS, random_pieces
 
-from transduce.corpus import Files, Planner, Position, Tsv, open_store, readers
+from transduce.corpus import Fault, Files, Planner, Position, Tsv, open_store, readers
 from transduce.embedded import split
+from transduce.inspection import Check
 from transduce.model_directory import MANIFEST
 from transduce.storage.checksums import checksum_of
 from transduce.text.subwords import END, Subwords
@@ -106,6 +107,9 @@ def try_corpus(rng: random.Random, corpus: Corpus, folder: Path) -> None:
             (folder / name).write_bytes(content)
         recipe = recipe.replace(b"{tsv: pairs.tsv}", b"{source: s, target: t}")
         spec = Files(source=str(folder / "s"), target=str(folder / "t"))
+    if rng.random() < 0.5:
+        checks = {str(check): rng.choice(("keep", "drop", "drop", "refuse")) for check in rng.sample(list(Check), 3)}
+        recipe = recipe.replace(b"data: {", f"data: {{checks: {json.dumps(checks)}, ".encode())
     (folder / "recipe.yaml").write_bytes(recipe)
     code, _, _ = run_command(folder, "prepare", folder / "recipe.yaml", "--out", folder / "out")
     if code == 0:
@@ -133,7 +137,7 @@ def check_store(spec: Tsv | Files, place: Path) -> None:
     """Raises FindingError for a pair that is neither stored nor counted, or is not used once an epoch."""
     prepared = open_store(place)
     report, store = prepared.report, prepared.train
-    dropped = sum(count for fault, count in report.faults.items() if fault.value.startswith("dropped"))
+    dropped = sum(count for fault, count in report.faults.items() if fault is not Fault.MARKUP)
     pairs = list(readers.read_byte_pairs(spec))
     if not report.read == len(pairs) == report.kept + dropped or report.kept != len(store):
         raise FindingError(
@@ -350,7 +354,7 @@ def make_inputs(folder: Path) -> Corpus:
     recipes = [RECIPE.replace("steps: 400", "steps: 40").encode(), *(path.read_bytes() for path in examples)]
     corpus = Corpus(folder, folder / "run", recipes, [*sides, both])
     recipe = write_tsv_recipe(corpus, folder, both).replace(
-        b"pairs.tsv}}", b"pairs.tsv}, test: {spare: {tsv: pairs.tsv}}}"
+        b"pairs.tsv}}", b"pairs.tsv}, test: {spare: {tsv: pairs.tsv}}, checks: {overlap: keep}}"
     )
     (folder / "recipe.yaml").write_bytes(recipe)
     run_command(folder, "train", folder / "recipe.yaml", "--out", corpus.run, "--device", "cpu")

@@ -36,6 +36,9 @@ def faults(pairs: list[tuple[str, str]], checks: list[Check], **settings: object
         (Check.UNNORMALISED, ("A dog runs.", "Ein Hund la\u0308uft.")),
         (Check.UNNORMALISED, ("A dog runs.", "Ein\u200b Hund läuft.")),
         (Check.NUMBERS, ("In 1985 it ran.", "1958 lief es.")),
+        (Check.NUMBERS, ("In 1985 and 1986.", "85 und 87.")),
+        (Check.NUMBERS, ("It cost 12,000.", "Es kostete 120.")),
+        (Check.NUMBERS, ("At 11 p.m. it ran.", "Um 22 Uhr lief es.")),
     ],
 )
 def test_a_check_names_the_pair_with_its_fault(check: Check, pair: tuple[str, str]) -> None:
@@ -52,6 +55,8 @@ def test_a_check_names_the_pair_with_its_fault(check: Check, pair: tuple[str, st
         (Check.MOJIBAKE, ("São Paulo", "ÂNGELA Ü Ã")),
         (Check.NUMBERS, ("At 7:15 p.m. there were 1,200.", "Um 19.15 Uhr waren es 1 200.")),
         (Check.NUMBERS, ("12 men", "zwölf Männer")),
+        (Check.NUMBERS, ("From 12,000 to 16,000 in the 1980s.", "12 bis 16 Tausend in den 80er Jahren.")),
+        (Check.NUMBERS, ("500 thousand from 2010 to 2011, at 11 p.m.", "500.000 von 2010/11, um 23 Uhr")),
         (Check.UNNORMALISED, ("کتاب‌ها", "Bücher")),
     ],
 )

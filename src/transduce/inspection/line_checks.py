@@ -41,6 +41,8 @@ NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f ]\d{3}(?!\d))*(?:[.,]\d+)?")
 TIME = re.compile(r"(?<![\d.,:])\d{1,2}[.:h]\d\d(?![\d]|[.,:]\d)")
 """A time of day, which languages write in 12 or 24 hours."""
 
+THOUSANDS = re.compile(r"(?:000)+$")
+
 LEAST_DIGITS = 2
 """Digits of a number that counts: small numbers are also written as words."""
 
@@ -89,7 +91,29 @@ def numbers_differ(source: str, target: str) -> bool:
     not count, nor do times of day.
     """
     left, right = _numbers(source), _numbers(target)
-    return left != right and left.total() == right.total()
+    if left == right or left.total() != right.total():
+        return False
+    others = list((right - left).elements())
+    for number in (left - right).elements():
+        same = next((other for other in others if _is_same_number(number, other)), None)
+        if same is None:
+            return True
+        others.remove(same)
+    return False
+
+
+def _is_same_number(number: str, other: str) -> bool:
+    """Judges whether two numbers may be one that is written in two ways.
+
+    These are thousands in digits and in words (12,000 and 12 thousand), years with and without their century (1980s and
+    80s, 2010–2011 and 2010/11), and hours of 12 and of 24.
+    """
+    short, long = sorted((number, other), key=len)
+    is_thousands = THOUSANDS.sub("", short) == THOUSANDS.sub("", long)
+    is_year = len(long) == 4 and len(short) == 2 and long.endswith(short)
+    return (
+        is_thousands or is_year or (len(long) == 2 and abs(int(short) - int(long)) == 12 and max(short, long) <= "24")
+    )
 
 
 def _numbers(text: str) -> Counter[str]:
