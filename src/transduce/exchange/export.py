@@ -62,6 +62,8 @@ def export(run: Path, target: str, out: Path, precision: str, sentences: int, sa
     model, module = Model.read(run), import_module(f"transduce.exchange.{FORMATS[target].module}")
     if model.config.decoding.no_repeat_ngram is not None:
         raise refusal(target, "`decoding.no_repeat_ngram` bans repeated n-grams, whose scores differ between engines")
+    if model.config.decoding.coverage_penalty is not None:
+        raise refusal(target, "`decoding.coverage_penalty` ranks by attention, which engines do not return")
     module.check(model)
     staging = out.with_name(f".{out.name}.exporting")
     with exclusive_lock(staging, "export"):

@@ -101,8 +101,17 @@ class DecoderLayer(nn.Module):
         inputs = self.around_mixer.sublayer_input(states)
         assert isinstance(self.mixer, MultiHeadAttention)
         weights = self.mixer.weights(inputs, inputs, causal=True)
+        return weights, self.cross_weights(states, encoded, visible)
+
+    def cross_weights(
+        self,
+        states: Float[Tensor, "batch target d_model"],
+        encoded: Float[Tensor, "batch source d_model"],
+        visible: Visible,
+    ) -> Float[Tensor, "batch _ target source"]:
+        """Returns the weights of attention over the encoder's output, for whole sentences."""
         inputs = self.around_cross.sublayer_input(self._mix(states, None))
-        return weights, self.cross.weights(inputs, encoded, visible)
+        return self.cross.weights(inputs, encoded, visible)
 
     def _mix(
         self, states: Float[Tensor, "rows new d_model"], context: DecodingContext | None

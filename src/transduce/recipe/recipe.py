@@ -85,6 +85,11 @@ class Recipe(Spec):
             raise ValueError("`model.next_word` is for parsers, which learn trees: set it to false")
         if is_parser and self.decoding.no_repeat_ngram is not None:
             raise ValueError("`decoding.no_repeat_ngram` is for translations: trees repeat their symbols; leave it out")
+        if (is_parser or not isinstance(self.model, Transformer)) and self.decoding.coverage_penalty is not None:
+            raise ValueError(
+                "`decoding.coverage_penalty` is for translations, and needs the Transformer's attention over the "
+                "source: leave it out"
+            )
         if is_parser and self.decoding.extra_length < MIN_EXTRA_LENGTH:
             raise ValueError(f"`decoding.extra_length` of a parser is at least {MIN_EXTRA_LENGTH}, 300 in the paper")
         if measure == ("bleu" if is_parser else "f1"):

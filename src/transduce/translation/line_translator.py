@@ -31,6 +31,7 @@ from transduce.search import (
 from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.token_vocabulary import TokenVocabulary, tags_of
 from transduce.translation.batching import SentenceBatch, sentence_batches
+from transduce.translation.coverage import beam_search_with_coverage
 from transduce.translation.line_lengths import MAX_LINE_TOKENS, LineTooLargeError, count_heads, encode_lines
 from transduce.translation.precision import TranslationPrecision, check_precision
 from transduce.translation.results import EMPTY, Translation
@@ -64,16 +65,14 @@ class LineTranslator:
         """
         check_precision(precision)
         self.models, self.source, self.target, self.decoding = tuple(models), source, target, decoding
-        self.precision, self._forks = precision, count_forks()
+        self.precision, self.linearisation, self._forks = precision, linearisation, count_forks()
         steppers: list[Stepper] = [quantise(model, _log.warning) if precision == "int8" else model for model in models]
         self.stepper = steppers[0] if len(models) == 1 else Ensemble(steppers)
-        self.symbols = models[0].spec.symbols
-        self.device = next(models[0].parameters()).device
+        self.symbols, self.device = models[0].spec.symbols, next(models[0].parameters()).device
         limits = [model.max_positions - 1 for model in models if model.max_positions is not None]
         self.max_line_tokens = min([*limits, MAX_LINE_TOKENS])  # of a source or a prefix, without the end symbol
         self.source_tags: tuple[int, ...] = ()
         self.target_language: str | None = None  # of a model of several directions
-        self.linearisation = linearisation
         self._tree_search = None if linearisation is None else TreeSearch(linearisation, target, self.device)
         # For the memory that a line needs; in int8 the attention weights of one row are in memory at a time.
         self._attention_heads = 0 if precision == "int8" else count_heads(models)
@@ -198,8 +197,7 @@ class LineTranslator:
         """Returns a message for each line that is too long, or has a prefix that is too long, by its place."""
         sides = [("", self._encode(lines, self.source, self.source_tags))]
         if prefixes:
-            encoded = self._encode(without_last_space(prefixes), self.target)
-            sides.insert(0, ("must begin with a prefix that ", encoded))
+            sides.insert(0, ("must begin with a prefix that ", self._encode(without_last_space(prefixes), self.target)))
         return {
             place: f"{beginning}{tokens}"
             for beginning, side in sides
@@ -276,6 +274,8 @@ class LineTranslator:
             return [[hypothesis] for hypothesis in sample(stepper, problem, method.sampling, draws)]
         if method.greedy:
             return [[hypothesis] for hypothesis in greedy_search(stepper, problem)]
+        if method.ranks_by_coverage:
+            return beam_search_with_coverage(stepper, problem, method, self.models, len(self.source_tags))
         return beam_search(stepper, problem, method.decoding, method.n_best)
 
     def _problem(self, batch: SentenceBatch, method: SearchMethod) -> SearchProblem:
