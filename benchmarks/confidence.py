@@ -45,7 +45,7 @@ def main() -> None:
             means = [float(np.mean(np.array(quality)[mask])) for mask in (doubted, ~doubted)]
     of_french = [calibration.assess(*pair) for pair in zip(french, foreign, strict=True)]
     print("\n| reason for doubt | English | French | precision | recall |\n|---|---|---|---|---|")
-    for reason in ("any", "low", "repetition", "numbers", "short", "long"):
+    for reason in ("any", "low", "repetition", "numbers", "names", "short", "long"):
         counts = [
             sum(bool(one.doubts) if reason == "any" else reason in one.doubts for one in some)
             for some in (assessed, of_french)

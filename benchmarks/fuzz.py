@@ -61,6 +61,7 @@ CALIBRATION = json.dumps(
         "qualities": [0.2, 0.3, 0.8],
         "doubtful": 0.2,
         "length_ratio": [0.5, 2.0],
+        "names": {"known": ["Anna"], "ordinary": ["the"]},
     }
 ).encode()
 
@@ -334,7 +335,7 @@ def try_terms(rng: random.Random, corpus: Corpus, folder: Path) -> None:
     lines = text.count(b"\n") + 1
     if code == 0 and out.count(b"\n") != lines:
         raise FindingError(f"{lines} lines gave {len(out.splitlines())} with a glossary")
-    run_command(folder, "calibrate", run, "--test", "spare")
+    run_command(folder, "calibrate", run, "--test", "spare", "--draw", folder / rng.choice(("c.html", "c.x")))
     (run / "confidence.json").write_bytes(mutate_bytes(CALIBRATION, rng, corpus.texts))
     code, out, _ = run_command(folder, "translate", run, "--confidence", "--json", "--greedy", stdin=text)
     if code == 0 and out.count(b"\n") != lines:

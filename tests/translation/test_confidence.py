@@ -6,8 +6,10 @@ import shutil
 
 import pytest
 
+from transduce.text.names import Names
+from transduce.trainer import training_text
 from transduce.translation import confidence
-from transduce.translation.confidence import Calibration, errors_before_and_after, raw_confidence
+from transduce.translation.confidence import Calibration, measure_reliability, raw_confidence
 from transduce.translation.results import Translation
 
 
@@ -38,8 +40,10 @@ def test_a_score_becomes_the_quality_that_such_scores_had(calibration):
 
 
 def test_calibration_lowers_the_error():
-    before, after = errors_before_and_after(SOURCES, TRANSLATIONS, REFERENCES)
-    assert after < before / 2
+    reliability = measure_reliability(SOURCES, TRANSLATIONS, REFERENCES)
+    assert reliability.after.error < reliability.before.error / 2
+    for curve in (reliability.before, reliability.after):
+        assert sum(curve.histogram) == sum(one.sentences for one in curve.bins) == len(SOURCES)
 
 
 @pytest.mark.parametrize(
@@ -57,8 +61,25 @@ def test_reasons_for_doubt(calibration, source, output, probability, doubts):
     assert calibration.assess(source, translation(output, probability)).doubts == doubts
 
 
+def test_a_missing_name_is_a_reason_for_doubt(calibration):
+    names = Names(known=("Anna",), ordinary=None)
+    with_names = Calibration.fit(SOURCES, TRANSLATIONS, REFERENCES, names)
+    assert with_names.assess("Anna 5", translation("zeile 5", 0.8)).doubts == ("names",)
+    assert with_names.assess("Anna 5", translation("Annas 5", 0.8)).doubts == ()
+    assert calibration.assess("Anna 5", translation("zeile 5", 0.8)).doubts == ()
+
+
+def test_files_of_earlier_versions_have_no_names(calibration, tmp_path):
+    calibration.write(tmp_path)
+    assert "names" not in json.loads((tmp_path / "confidence.json").read_text())
+    assert Calibration.read(tmp_path) == calibration
+    with_names = Calibration.fit(SOURCES, TRANSLATIONS, REFERENCES, Names(known=("Anna",), ordinary=("a", "line")))
+    with_names.write(tmp_path)
+    assert Calibration.read(tmp_path) == with_names
+
+
 def test_too_few_lines_are_refused():
-    for measure, least in ((Calibration.fit, 20), (errors_before_and_after, 40)):
+    for measure, least in ((Calibration.fit, 20), (measure_reliability, 40)):
         with pytest.raises(
             ValueError, match=f"{least - 1} translations are too few to calibrate: give {least} or more"
         ):
@@ -76,6 +97,8 @@ def test_the_commands(fluent, tmp_path, command, monkeypatch):
     assert (code, f"make it with `transduce calibrate {run}`" in error) == (2, True), error
     code, out, error = command("calibrate", run)
     assert (code, out.startswith("calibration error  before 0.")) == (0, True), (out, error)
+    assert "names: " in error
+    assert "of the references lack one" in error
     code, out, error = command("translate", run, tmp_path / "in.txt", "--confidence")
     rows = [line.split("\t") for line in out.splitlines()]
     assert [len(row) for row in rows] == [3, 3, 3]
@@ -91,6 +114,23 @@ def test_the_commands(fluent, tmp_path, command, monkeypatch):
     code, _, error = command("translate", run, tmp_path / "in.txt", "--confidence", "--scores")
     assert (code, "--confidence: its table has no columns" in error) == (2, True), error
     assert command("verify", run)[0] == 0
+    fitted, picture = (run / "confidence.json").read_bytes(), tmp_path / "picture.svg"
+    code, _, error = command("calibrate", run, "--draw", picture)
+    assert (code, picture.read_text().startswith("<?xml")) == (0, True), error
+    assert (run / "confidence.json").read_bytes() == fitted
+    for path, message in ((picture, "--overwrite"), (tmp_path / "picture.pdf", "must end in .html, .png or .svg")):
+        code, _, error = command("calibrate", run, "--draw", path)
+        assert (code, message in error) == (2, True), error
+
+    def read_pairs(corpus):
+        raise ValueError("the file has moved")
+
+    monkeypatch.setattr(training_text, "read_pairs", read_pairs)
+    code, _, error = command("calibrate", run)
+    assert (code, "the training text cannot be read, so that no names are known: the file has moved" in error) == (
+        0,
+        True,
+    ), error
     (run / "confidence.json").write_text("{}")
     code, _, error = command("translate", run, tmp_path / "in.txt", "--confidence")
     assert (code, "confidence.json" in error) == (2, True), error

@@ -1,12 +1,18 @@
 """`transduce calibrate`: fits the confidence in a model's translations to its validation set."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from transduce.commands.console import say
 from transduce.commands.options import DeviceOption, PrecisionName, PrecisionOption, ThreadsOption
+from transduce.commands.output import check_writable
+
+if TYPE_CHECKING:
+    from transduce.corpus import CorpusSpec
+    from transduce.text.names import Names
+    from transduce.trainer.validation import ParallelText
 
 
 def calibrate(
@@ -14,18 +20,26 @@ def calibrate(
     test: Annotated[
         str, typer.Option(help="A test set of the recipe; not one on which the model is measured afterwards.")
     ] = "validation",
+    draw: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw confidence against chrF too: .html, .png or .svg.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --draw if it exists.")] = False,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
     precision: PrecisionOption = PrecisionName.FLOAT32,
 ) -> None:
     """Fits the confidence of `translate --confidence` to a validation set, and writes RUN/confidence.json."""
+    from transduce import pictures
     from transduce.model_directory import Model
     from transduce.runtime.device import set_up_device
     from transduce.trainer.validation import named_test_set, read_parallel_text
-    from transduce.translation.confidence import CONFIDENCE, Calibration, errors_before_and_after
+    from transduce.translation.confidence import CONFIDENCE, Calibration, measure_reliability
     from transduce.translation.source_request import request_for_corpus
     from transduce.translation.translator import Translator
 
+    if draw is not None:
+        pictures.picture_format(draw)
+    check_writable(draw, overwrite=overwrite, option="--draw")
     config = Model.read_config(run)
     if config.linearisation is not None:
         raise ValueError(f"{run} parses and does not translate: confidence is for translations")
@@ -34,7 +48,31 @@ def calibrate(
     chosen, request = str(set_up_device(device, threads)), request_for_corpus(config, corpus)
     translator = Translator.load(run, device=chosen, precision=precision.value, **request._asdict())
     best = [translations[0] for translations in translator.translate_lines(text.source)]
-    before, after = errors_before_and_after(text.source, best, text.target)
-    Calibration.fit(text.source, best, text.target).write(run)
+    reliability = measure_reliability(text.source, best, text.target)
+    names = _learn_names(run, corpus, text)
+    Calibration.fit(text.source, best, text.target, names, reliability).write(run)
     say(f"{run / CONFIDENCE} is fitted to {len(best):,} sentences")
-    print(f"calibration error  before {before:.3f}  after {after:.3f}")
+    if draw is not None:
+        pictures.draw_calibration(reliability.before, reliability.after, draw)
+        say(f"{draw} shows confidence and chrF")
+    print(f"calibration error  before {reliability.before.error:.3f}  after {reliability.after.error:.3f}")
+
+
+def _learn_names(run: Path, corpus: "CorpusSpec", text: "ParallelText") -> "Names":
+    """Returns the names of the training text; says which are checked, and how many references lack one.
+
+    Without the training text no name is known, and only the rule for unknown words is left.
+    """
+    from transduce.text.names import Names
+    from transduce.trainer.training_text import training_pairs
+
+    held_out = list(zip(text.source, text.target, strict=True))
+    try:
+        names = Names.learn(training_pairs(run, corpus), held_out)
+    except (ValueError, OSError) as error:
+        say(f"note: the training text cannot be read, so that no names are known: {error}")
+        names = Names.learn((), held_out)
+    unknown = "no unknown words" if names.ordinary is None else "unknown words with a capital letter"
+    share = names.false_alarms(held_out)
+    say(f"names: {len(names.known):,} known ones and {unknown}; {share:.1%} of the references lack one")
+    return names

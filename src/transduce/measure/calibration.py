@@ -4,10 +4,30 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-__all__ = ["calibration_error", "fit_isotonic"]
+from transduce.settings import Spec
+
+__all__ = ["ReliabilityBin", "ReliabilityCurve", "calibration_error", "fit_isotonic", "reliability_curve"]
 
 BINS = 10
+HISTOGRAM_BARS = 20
+
+
+class ReliabilityBin(Spec):
+    """Translations whose predictions are neighbours: their number, mean prediction and mean quality."""
+
+    sentences: int = Field(ge=1)
+    prediction: float
+    quality: float
+
+
+class ReliabilityCurve(Spec):
+    """Predictions against qualities, both from 0 to 1: tenths of the predictions in their order."""
+
+    error: float  # the calibration error
+    bins: tuple[ReliabilityBin, ...]
+    histogram: tuple[int, ...]  # predictions in bars of equal width from 0 to 1
 
 
 def fit_isotonic(scores: Sequence[float], qualities: Sequence[float]) -> tuple[list[float], list[float]]:
@@ -30,7 +50,27 @@ def calibration_error(predictions: Sequence[float], qualities: Sequence[float]) 
 
     The bins are tenths of the predictions in their order (Naeini et al. 2015 take bins of equal width).
     """
+    gaps = [abs(float(left.mean() - right.mean())) * len(left) for left, right in _bins(predictions, qualities)]
+    return sum(gaps) / len(predictions)
+
+
+def reliability_curve(predictions: Sequence[float], qualities: Sequence[float]) -> ReliabilityCurve:
+    """Returns the curve of predictions from 0 to 1 against the qualities that came out."""
+    histogram, _ = np.histogram(np.clip(predictions, 0, 1), HISTOGRAM_BARS, (0.0, 1.0))
+    return ReliabilityCurve(
+        error=calibration_error(predictions, qualities),
+        bins=tuple(
+            ReliabilityBin(sentences=len(left), prediction=float(left.mean()), quality=float(right.mean()))
+            for left, right in _bins(predictions, qualities)
+        ),
+        histogram=tuple(histogram.tolist()),
+    )
+
+
+def _bins(
+    predictions: Sequence[float], qualities: Sequence[float]
+) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Returns the predictions and their qualities in bins of equal size, tenths in the order of the predictions."""
     order = np.argsort(predictions, kind="stable")
     sides: tuple[NDArray[np.float64], ...] = np.asarray(predictions)[order], np.asarray(qualities)[order]
-    bins = zip(*(np.array_split(side, min(BINS, len(order))) for side in sides), strict=True)
-    return sum(abs(float(left.mean() - right.mean())) * len(left) for left, right in bins) / len(order)
+    return list(zip(*(np.array_split(side, min(BINS, len(order))) for side in sides), strict=True))

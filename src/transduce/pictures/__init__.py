@@ -1,8 +1,17 @@
-"""Pictures of attention, of parse trees, of corpora and of two systems: HTML pages, or figures in PNG or SVG."""
+"""Pictures of attention, trees, corpora, calibrations and two systems: HTML pages, or figures in PNG or SVG."""
 
+from transduce.pictures.calibration import calibration_svg, draw_calibration
 from transduce.pictures.comparison_page import draw_comparison
 from transduce.pictures.drawing import draw, picture_format
 from transduce.pictures.inspection_page import render_inspection_page
 from transduce.pictures.tree import draw_tree
 
-__all__ = ["draw", "draw_comparison", "draw_tree", "picture_format", "render_inspection_page"]
+__all__ = [
+    "calibration_svg",
+    "draw",
+    "draw_calibration",
+    "draw_comparison",
+    "draw_tree",
+    "picture_format",
+    "render_inspection_page",
+]

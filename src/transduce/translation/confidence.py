@@ -9,20 +9,21 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field
 from sacrebleu.metrics.chrf import CHRF
 
-from transduce.measure.calibration import calibration_error, fit_isotonic
-from transduce.settings import Spec, parse_json, validated
+from transduce.measure.calibration import ReliabilityCurve, fit_isotonic, reliability_curve
+from transduce.settings import GrownSpec, Spec, parse_json, validated
 from transduce.storage.atomic import atomic_write_text
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
+from transduce.text.names import Names
 from transduce.text.repetition import is_loop
 from transduce.translation.results import Translation
 
-__all__ = ["CONFIDENCE", "Assessment", "Calibration", "errors_before_and_after", "raw_confidence"]
+__all__ = ["CONFIDENCE", "Assessment", "Calibration", "Reliability", "measure_reliability", "raw_confidence"]
 
 CONFIDENCE = "confidence.json"
 
@@ -40,8 +41,17 @@ class Assessment(NamedTuple):
     doubts: tuple[str, ...]
 
 
-class Calibration(Spec):
+class Reliability(Spec):
+    """How far confidence and quality agree, before and after the calibration."""
+
+    before: ReliabilityCurve  # of the scores themselves
+    after: ReliabilityCurve  # of what a calibration makes of them
+
+
+class Calibration(GrownSpec):
     """The content of `confidence.json`: what was found on a validation set, besides its identity."""
+
+    later_keys: ClassVar[frozenset[str]] = frozenset({"names", "reliability"})
 
     version: Literal[1] = 1
     sentences: int = Field(ge=1)
@@ -49,9 +59,18 @@ class Calibration(Spec):
     qualities: tuple[float, ...]  # chrF / 100 at each knot
     doubtful: float  # scores below are doubtful
     length_ratio: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]]  # usual characters out / in
+    reliability: Reliability | None = None  # None in files of earlier versions
+    names: Names | None = None  # that a translation must have; None in files of earlier versions
 
     @classmethod
-    def fit(cls, sources: Sequence[str], translations: Sequence[Translation], references: Sequence[str]) -> Self:
+    def fit(
+        cls,
+        sources: Sequence[str],
+        translations: Sequence[Translation],
+        references: Sequence[str],
+        names: Names | None = None,
+        reliability: Reliability | None = None,
+    ) -> Self:
         """Fits to translations of a validation set; raises ValueError for fewer than 20 that are not empty."""
         rows = [
             (raw_confidence(translation), _chrf(translation.text, reference), _length_ratio(source, translation.text))
@@ -68,6 +87,8 @@ class Calibration(Spec):
             qualities=tuple(knots[1]),
             doubtful=float(np.quantile(scores, DOUBTFUL)),
             length_ratio=(float(low) / 1.1, float(high) * 1.1),
+            names=names,
+            reliability=reliability,
         )
 
     @classmethod
@@ -93,6 +114,7 @@ class Calibration(Spec):
             "low": score < self.doubtful,
             "repetition": is_loop(output, source),
             "numbers": Counter(NUMBER.findall(source)) != Counter(NUMBER.findall(output)),
+            "names": self.names is not None and bool(self.names.missing(source, output)),
             "short": ratio < low,
             "long": ratio > high,
         }
@@ -100,10 +122,10 @@ class Calibration(Spec):
         return Assessment(confidence, tuple(name for name, is_doubtful in doubts.items() if is_doubtful))
 
 
-def errors_before_and_after(
+def measure_reliability(
     sources: Sequence[str], translations: Sequence[Translation], references: Sequence[str]
-) -> tuple[float, float]:
-    """Returns the calibration error of the scores themselves, and of what a calibration makes of them.
+) -> Reliability:
+    """Returns the reliability on a validation set; raises ValueError for fewer than 40 translations.
 
     Each half of the lines is judged by the calibration of the other half.
     """
@@ -119,7 +141,7 @@ def errors_before_and_after(
     ]
     qualities = [_chrf(translation.text, reference) for half in halves for _, translation, reference in half]
     scores = [raw_confidence(translation) for half in halves for _, translation, _ in half]
-    return calibration_error(scores, qualities), calibration_error(predictions, qualities)
+    return Reliability(before=reliability_curve(scores, qualities), after=reliability_curve(predictions, qualities))
 
 
 def raw_confidence(translation: Translation) -> float:

@@ -1,0 +1,62 @@
+"""The figure of a calibration in PNG or SVG: two reliability diagrams above two histograms."""
+
+from collections.abc import Sequence
+from typing import BinaryIO
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from transduce.measure.calibration import ReliabilityCurve
+from transduce.pictures.figure_style import figure_style
+
+__all__ = ["write_calibration_figure"]
+
+INK, MUTED, EDGE, COLOURS = "#1c1d22", "#5d606b", "#d9d7d2", ("#a84a00", "#1f5fbf")
+SIZE = (9.0, 5.8)  # inches
+DPI = 160.0
+
+
+def write_calibration_figure(
+    curves: Sequence[ReliabilityCurve], titles: Sequence[str], file: BinaryIO, kind: str
+) -> None:
+    """Writes the figure of the curves before and after a calibration; `kind` is png or svg."""
+    # Without date and version, equal calibrations give equal bytes.
+    metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+    with figure_style("".join(titles), is_png=kind == "png"):
+        figure = Figure(figsize=SIZE, facecolor="white", layout=ConstrainedLayoutEngine(w_pad=0.12))
+        diagrams, histograms = figure.subplots(2, 2, sharex=True, sharey="row", height_ratios=(3, 1))
+        for column, (curve, title) in enumerate(zip(curves, titles, strict=True)):
+            _draw_diagram(diagrams[column], curve, title, COLOURS[column])
+            _draw_histogram(histograms[column], curve, COLOURS[column])
+        diagrams[0].set_ylabel("mean chrF / 100", color=INK)
+        histograms[0].set_ylabel("translations", color=INK)
+        figure.savefig(file, format=kind, dpi=DPI, metadata=metadata)
+
+
+def _draw_diagram(axes: Axes, curve: ReliabilityCurve, title: str, colour: str) -> None:
+    """Draws the bins as points, and the line on which they would be without an error."""
+    axes.set_title(f"{title}\ncalibration error {curve.error:.3f}", fontsize=11, color=INK, loc="left")
+    axes.plot((0, 1), (0, 1), color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
+    points = np.array([(one.prediction, one.quality) for one in curve.bins])
+    axes.plot(points[:, 0], points[:, 1], color=colour, linewidth=1.5, marker="o", markersize=6, clip_on=False)
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    _style(axes)
+
+
+def _draw_histogram(axes: Axes, curve: ReliabilityCurve, colour: str) -> None:
+    """Draws how many translations have each confidence."""
+    edges = np.linspace(0, 1, len(curve.histogram) + 1)
+    axes.bar(edges[:-1], curve.histogram, width=1 / len(curve.histogram) - 0.006, align="edge", color=colour)
+    axes.set_xlabel("confidence", color=INK)
+    axes.yaxis.get_major_locator().set_params(integer=True)
+    _style(axes)
+
+
+def _style(axes: Axes) -> None:
+    """Draws thin lines at the ticks, and no box."""
+    axes.set_axisbelow(True)
+    axes.grid(color=EDGE, linewidth=0.6)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(colors=MUTED, length=0, labelsize=9)

@@ -1,0 +1,113 @@
+"""Names: words that translations copy, learnt from pairs of lines, whatever the languages.
+
+A language that capitalises its nouns has no sign of a name. Two rules do without one:
+
+- A known name is a word that the training text writes with a capital letter within sentences, never in lower case, and
+  that its translations copy.
+- A word that the training text lacks is a name where it has a capital letter within a sentence. The rule is for
+  languages that capitalise little but names.
+
+Rules that would give many false alarms on held-out translations are left out.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+from transduce.settings import Spec
+
+__all__ = ["Names"]
+
+MAX_FALSE_ALARMS = 0.01  # share of held-out pairs whose right translation would lack a name
+# Of a known name: how often it stands within sentences, and the share of their translations that have it too.
+EVIDENCE = ((2, 0.9), (2, 1.0), (5, 1.0))
+KEPT = 0.6  # share of a name's letters, from its beginning, that an inflected copy keeps: Europe, Europas
+MIN_LETTERS = 3
+
+WORD = re.compile(r"[^\W\d_]\w*(?:[-'’.&]\w+)*")
+PART = re.compile(r"[-'’.&]")
+OPENS_SENTENCE = frozenset(".!?:;…\"“”„»«'‘’([-–—¿¡")
+
+Pairs = Iterable[tuple[str, str]]
+
+
+class Names(Spec):
+    """The names that a text may have: `known` ones, and with `ordinary`, words that are no names, all unknown words."""
+
+    known: tuple[str, ...]
+    ordinary: tuple[str, ...] | None  # in lower case; None: an unknown word is no name
+
+    @classmethod
+    def learn(cls, training: Pairs, held_out: Sequence[tuple[str, str]]) -> "Names":
+        """Learns from training pairs; takes the first rules that have few false alarms on the pairs `held_out`.
+
+        Names whose evidence is stronger are fewer. No rule at all may remain.
+        """
+        seen, copied, lower, words = Counter[str](), Counter[str](), set[str](), set[str]()
+        for source, target in training:
+            of_line = WORD.findall(source)
+            lower.update(word for word in of_line if word[0].islower())
+            words.update(of_line)
+            if within := [word for word, is_first in _capitalised(source) if not is_first]:
+                output = _parts(target)
+                seen.update(within)
+                copied.update(word for word in within if _is_copied(word, output))
+        candidates = {word for word in seen if word.casefold() not in lower}
+        for least, share in EVIDENCE:
+            known = {word for word in candidates if seen[word] >= least and copied[word] >= share * seen[word]}
+            ordinary = tuple(sorted({word.casefold() for word in words - known}))
+            for rules in (cls(known=tuple(sorted(known)), ordinary=some) for some in (ordinary, None)):
+                if rules.false_alarms(held_out) <= MAX_FALSE_ALARMS:
+                    return rules
+        return cls(known=(), ordinary=None)
+
+    def missing(self, source: str, output: str) -> list[str]:
+        """Returns the names of a source that its translation has not, not even with another ending."""
+        names = [word for word, is_first in _capitalised(source) if self._is_name(word, is_first)]
+        if not names:
+            return []
+        parts = _parts(output)
+        return [word for word in names if not _is_copied(word, parts)]
+
+    def false_alarms(self, pairs: Sequence[tuple[str, str]]) -> float:
+        """Returns the share of pairs, right translations, that lack a name."""
+        return sum(bool(self.missing(*pair)) for pair in pairs) / max(len(pairs), 1)
+
+    def _is_name(self, word: str, is_first: bool) -> bool:
+        """Returns whether a word with a capital letter is a name; `is_first` is one at the beginning of a sentence."""
+        if word in self._known:
+            return True
+        return self.ordinary is not None and not is_first and word.casefold() not in self._ordinary
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.known)
+
+    @cached_property
+    def _ordinary(self) -> frozenset[str]:
+        return frozenset(self.ordinary or ())
+
+
+def _capitalised(source: str) -> list[tuple[str, bool]]:
+    """Returns the words with a capital letter, and whether each stands at the beginning of a sentence."""
+    found = []
+    for match in WORD.finditer(source):
+        word = match.group()
+        if word[0].isupper() and len(word) >= MIN_LETTERS:
+            before = source[: match.start()].rstrip()
+            found.append((word, not before or before[-1] in OPENS_SENTENCE))
+    return found
+
+
+def _parts(text: str) -> frozenset[str]:
+    """Returns the words and the parts of words of a text, in lower case."""
+    words = [word.casefold() for word in WORD.findall(text)]
+    return frozenset([*words, *(part for word in words for part in PART.split(word))])
+
+
+def _is_copied(name: str, parts: frozenset[str]) -> bool:
+    """Returns whether one of `parts` has the first letters of a name, or the name within it."""
+    stem = re.sub("['’]s?$", "", name).casefold()
+    beginning = stem[: max(MIN_LETTERS, -int(-len(stem) * KEPT // 1))]
+    return any(part.startswith(beginning) or (len(stem) > MIN_LETTERS and stem in part) for part in parts)
