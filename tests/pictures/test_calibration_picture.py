@@ -7,7 +7,7 @@ import pytest
 from transduce.measure.calibration import ReliabilityBin, ReliabilityCurve, reliability_curve
 from transduce.pictures import calibration_svg, draw_calibration
 
-BEFORE = reliability_curve([0.1, 0.2, 0.3, 0.97], [0.25, 0.5, 0.125, 0.75])
+BEFORE = reliability_curve([0.125, 0.225, 0.325, 0.975], [0.25, 0.5, 0.125, 0.75])
 AFTER = ReliabilityCurve(
     error=0.125,
     bins=tuple(ReliabilityBin(sentences=n + 1, prediction=n / 4, quality=n / 5) for n in range(4)),
@@ -17,12 +17,12 @@ AFTER = ReliabilityCurve(
 
 def test_the_curve_has_means_of_bins_and_counts_of_bars():
     assert [(one.sentences, one.prediction, one.quality) for one in BEFORE.bins] == [
-        (1, 0.1, 0.25),
-        (1, 0.2, 0.5),
-        (1, 0.3, 0.125),
-        (1, 0.97, 0.75),
+        (1, 0.125, 0.25),
+        (1, 0.225, 0.5),
+        (1, 0.325, 0.125),
+        (1, 0.975, 0.75),
     ]
-    assert BEFORE.error == pytest.approx((0.15 + 0.3 + 0.175 + 0.22) / 4)
+    assert BEFORE.error == pytest.approx((0.125 + 0.275 + 0.2 + 0.225) / 4)
     assert [bar for bar, count in enumerate(BEFORE.histogram) if count] == [2, 4, 6, 19]
     wide = reliability_curve([n / 40 for n in range(25)], [0.5] * 25)
     assert [one.sentences for one in wide.bins] == [3] * 5 + [2] * 5
@@ -52,7 +52,7 @@ def test_the_page_has_the_points_and_needs_no_network(tmp_path):
     page = (tmp_path / "page.html").read_text()
     assert page.count("<svg") == 1
     assert "10 translations of a validation set" in page
-    assert "<td>4</td><td>0.970</td><td>0.750</td><td>0.750</td><td>0.600</td>" in page
+    assert "<td>4</td><td>0.975</td><td>0.750</td><td>0.750</td><td>0.600</td>" in page
     assert not re.search(r"(?:src|href)=['\"]http", page)
 
 

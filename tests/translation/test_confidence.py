@@ -63,7 +63,7 @@ def test_reasons_for_doubt(calibration, source, output, probability, doubts):
 
 def test_a_missing_name_is_a_reason_for_doubt(calibration):
     names = Names(known=("Anna",), ordinary=None)
-    with_names = Calibration.fit(SOURCES, TRANSLATIONS, REFERENCES, names)
+    with_names = Calibration.fit(SOURCES, TRANSLATIONS, REFERENCES, names=names)
     assert with_names.assess("Anna 5", translation("zeile 5", 0.8)).doubts == ("names",)
     assert with_names.assess("Anna 5", translation("Annas 5", 0.8)).doubts == ()
     assert calibration.assess("Anna 5", translation("zeile 5", 0.8)).doubts == ()
@@ -73,7 +73,9 @@ def test_files_of_earlier_versions_have_no_names(calibration, tmp_path):
     calibration.write(tmp_path)
     assert "names" not in json.loads((tmp_path / "confidence.json").read_text())
     assert Calibration.read(tmp_path) == calibration
-    with_names = Calibration.fit(SOURCES, TRANSLATIONS, REFERENCES, Names(known=("Anna",), ordinary=("a", "line")))
+    with_names = Calibration.fit(
+        SOURCES, TRANSLATIONS, REFERENCES, names=Names(known=("Anna",), ordinary=("a", "line"))
+    )
     with_names.write(tmp_path)
     assert Calibration.read(tmp_path) == with_names
 

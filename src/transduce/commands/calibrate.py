@@ -50,7 +50,7 @@ def calibrate(
     best = [translations[0] for translations in translator.translate_lines(text.source)]
     reliability = measure_reliability(text.source, best, text.target)
     names = _learn_names(run, corpus, text)
-    Calibration.fit(text.source, best, text.target, names, reliability).write(run)
+    Calibration.fit(text.source, best, text.target, names=names, reliability=reliability).write(run)
     say(f"{run / CONFIDENCE} is fitted to {len(best):,} sentences")
     if draw is not None:
         pictures.draw_calibration(reliability.before, reliability.after, draw)

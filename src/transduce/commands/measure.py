@@ -23,11 +23,24 @@ def measure(
     ] = None,
     *,
     reference: Annotated[
-        list[str], typer.Option(metavar="FILE", help="References; again for another reference of each line.")
-    ],
+        list[str] | None,
+        typer.Option(metavar="FILE", help="References; again for another reference of each line. Not for comet-qe."),
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The text that was translated, for comet and comet-qe.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE", help="Of comet or comet-qe: a name on the Hugging Face hub, or a checkpoint."
+        ),
+    ] = None,
     metric: Annotated[
         str,
-        typer.Option(help="One or several of bleu,chrf,ter,spbleu,bleu-lowercased-tokenised,bleu-paper; or brackets."),
+        typer.Option(
+            help="One or several of bleu,chrf,ter,spbleu,bleu-lowercased-tokenised,bleu-paper,comet,comet-qe; "
+            "or brackets."
+        ),
     ] = "bleu",
     language: Annotated[
         str | None,
@@ -48,30 +61,92 @@ def measure(
     as_json: JsonOption = False,
 ) -> None:
     """Scores outputs; compares two or more with the first, the baseline, by a paired bootstrap test."""
-    from transduce.measure import compare, scores
     from transduce.text.lines import read_texts
 
-    paths = outputs or ["-"]
-    metrics = [name.strip() for name in metric.split(",")]
+    paths, references, metrics = outputs or ["-"], reference or [], [name.strip() for name in metric.split(",")]
+    if not references and metrics != ["comet-qe"]:
+        raise ValueError("there is no reference to measure against: give --reference FILE")
     if "brackets" in metrics:
-        if len(metrics) > 1 or len(reference) > 1:
+        if len(metrics) > 1 or len(references) > 1:
             raise ValueError("brackets measures trees, which are no translations: give no other metric, one reference")
         refuse_options({"--tokenize": tokenize, "--language": language}, "is for translations, not for brackets")
+        refuse_options({"--source": source, "--model": model}, "is for the metrics comet and comet-qe")
         resamples = RESAMPLES if bootstrap is None else bootstrap
-        _measure_brackets(paths, reference[0], parameters, resamples, as_json=as_json)
+        _measure_brackets(paths, references[0], parameters, resamples, as_json=as_json)
         return
     refuse_options({"--parameters": parameters}, "is for the metric brackets")
-    texts = read_texts(*paths, *reference)
-    systems, references = texts[: len(paths)], texts[len(paths) :]
     if "bleu" not in metrics:
         refuse_options({"--tokenize": tokenize}, "is for the metric bleu")
+    _check_comet(metrics, references, source, model)
+    texts = read_texts(*paths, *references, *filter(None, [source]))
+    systems, others = texts[: len(paths)], texts[len(paths) : len(paths) + len(references)]
+    by_metric = _compare_by_metrics(metrics, systems, others, language, tokenize, bootstrap)
+    by_metric.update(_compare_by_comet(metrics, systems, texts[-1], others, model, bootstrap))
+    comparisons = {name: by_metric[name] for name in metrics}
     if len(systems) == 1:
-        results = scores(systems[0], references, metrics, language=language, tokenize=tokenize, bootstrap=bootstrap)
-        _print_scores(results, as_json=as_json)
+        _print_scores({name: comparison.baseline for name, comparison in comparisons.items()}, as_json=as_json)
     else:
-        resamples = RESAMPLES if bootstrap is None else bootstrap
-        comparisons = compare(systems, references, metrics, language=language, tokenize=tokenize, bootstrap=resamples)
         _print_comparisons(comparisons, paths, as_json=as_json)
+
+
+def _check_comet(metrics: list[str], references: list[str], source: str | None, model: str | None) -> None:
+    """Raises ValueError where comet and comet-qe lack an option, or another metric has theirs."""
+    from transduce.measure import COMET_MODELS
+
+    neural = [name for name in metrics if name in COMET_MODELS]
+    if not neural:
+        refuse_options({"--source": source, "--model": model}, "is for the metrics comet and comet-qe")
+    elif source is None:
+        raise ValueError(f"--metric {neural[0]} reads the text that was translated too: give --source FILE")
+    if len(neural) > 1:
+        refuse_options({"--model": model}, "is for one of comet and comet-qe")
+    if metrics == ["comet-qe"]:
+        refuse_options({"--reference": references or None}, "is not for comet-qe, which needs none")
+    if "comet" in metrics and len(references) > 1:
+        raise ValueError("comet takes one reference: give --reference once")
+
+
+def _compare_by_metrics(
+    metrics: list[str],
+    systems: list[list[str]],
+    references: list[list[str]],
+    language: str | None,
+    tokenize: str | None,
+    bootstrap: int | None,
+) -> "dict[str, Comparison]":
+    """Returns the comparison by each metric but comet and comet-qe; of one system the baseline alone."""
+    from transduce.measure import COMET_MODELS, Comparison, compare, scores
+
+    names = [name for name in metrics if name not in COMET_MODELS]
+    if not names:
+        return {}
+    if len(systems) > 1:
+        resamples = RESAMPLES if bootstrap is None else bootstrap
+        return compare(systems, references, names, language=language, tokenize=tokenize, bootstrap=resamples)
+    results = scores(systems[0], references, names, language=language, tokenize=tokenize, bootstrap=bootstrap)
+    return {name: Comparison(score, ()) for name, score in results.items()}
+
+
+def _compare_by_comet(
+    metrics: list[str],
+    systems: list[list[str]],
+    source: list[str],
+    references: list[list[str]],
+    model: str | None,
+    bootstrap: int | None,
+) -> "dict[str, Comparison]":
+    """Returns the comparison by comet and by comet-qe, where these are wanted."""
+    from transduce.measure import COMET_MODELS, compare_by_comet, load_comet
+    from transduce.runtime.device import choose_device
+
+    resamples = RESAMPLES if bootstrap is None and len(systems) > 1 else bootstrap
+    results = {}
+    for name in metrics:
+        if name in COMET_MODELS:
+            comet = load_comet(name, model, gpus=int(choose_device("auto").type == "cuda"))
+            lines = references[0] if name == "comet" else None
+            results[name] = compare_by_comet(comet, systems, source, lines, resamples)
+    return results
 
 
 def _print_scores(scores: dict[str, "Score"], *, as_json: bool) -> None:

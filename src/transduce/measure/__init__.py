@@ -1,4 +1,4 @@
-"""Scores of texts and trees by the field's metrics, and tests of significance; needs no model and no torch."""
+"""Scores of texts and trees by the field's metrics, and tests of significance; needs no torch."""
 
 from transduce.measure.bracket_files import GoldTrees, read_gold_trees, read_output_trees
 from transduce.measure.bracket_parameters import COLLINS, BracketParameters, parse_parameters
@@ -11,6 +11,7 @@ from transduce.measure.bracket_scores import (
     compare_brackets,
 )
 from transduce.measure.brackets import BracketCounts, BracketStatus, count_sentences
+from transduce.measure.comet import COMET_MODELS, Comet, compare_by_comet, load_comet
 from transduce.measure.metrics import METRICS, metric_named
 from transduce.measure.scores import Comparison, Difference, Score, compare, scores
 from transduce.measure.system_comparison import LengthBucket, OutputComparison, SentenceDifference, compare_systems
@@ -18,6 +19,7 @@ from transduce.measure.word_matches import FrequencyBucket, NgramDifference
 
 __all__ = [
     "COLLINS",
+    "COMET_MODELS",
     "METRICS",
     "BracketComparison",
     "BracketCounts",
@@ -26,6 +28,7 @@ __all__ = [
     "BracketScore",
     "BracketStatus",
     "BracketTotals",
+    "Comet",
     "Comparison",
     "Difference",
     "FrequencyBucket",
@@ -38,8 +41,10 @@ __all__ = [
     "bracket_scores",
     "compare",
     "compare_brackets",
+    "compare_by_comet",
     "compare_systems",
     "count_sentences",
+    "load_comet",
     "metric_named",
     "parse_parameters",
     "read_gold_trees",

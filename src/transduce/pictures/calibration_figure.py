@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import MaxNLocator
 
 from transduce.measure.calibration import ReliabilityCurve
 from transduce.pictures.figure_style import figure_style
@@ -50,7 +51,7 @@ def _draw_histogram(axes: Axes, curve: ReliabilityCurve, colour: str) -> None:
     edges = np.linspace(0, 1, len(curve.histogram) + 1)
     axes.bar(edges[:-1], curve.histogram, width=1 / len(curve.histogram) - 0.006, align="edge", color=colour)
     axes.set_xlabel("confidence", color=INK)
-    axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
     _style(axes)
 
 

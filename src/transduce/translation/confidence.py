@@ -68,6 +68,7 @@ class Calibration(GrownSpec):
         sources: Sequence[str],
         translations: Sequence[Translation],
         references: Sequence[str],
+        *,
         names: Names | None = None,
         reliability: Reliability | None = None,
     ) -> Self:

@@ -1,0 +1,162 @@
+"""COMET: the quality that a neural model estimates, with a reference (Rei et al. 2020) or without (Rei et al. 2022).
+
+The library is unbabel-comet, which is installed apart (`transduce[comet]`), since it needs NumPy 1.
+"""
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.measure.scores import Comparison, Difference, Score
+
+__all__ = ["COMET_MODELS", "Comet", "compare_by_comet", "load_comet"]
+
+COMET_MODELS = {"comet": "Unbabel/wmt22-comet-da", "comet-qe": "Unbabel/wmt22-cometkiwi-da"}  # by metric
+SENTENCES_AT_ONCE = 16
+SEED = 12345  # sacreBLEU's
+
+
+class Comet(NamedTuple):
+    """A loaded model of COMET."""
+
+    model: Any
+    signature: str
+    gpus: int
+
+    def sentence_scores(
+        self, sources: Sequence[str], outputs: Sequence[str], references: Sequence[str] | None
+    ) -> NDArray[np.float64]:
+        """Returns 100 times the model's score of each sentence; `references` are None for a model without."""
+        samples = [{"src": source, "mt": output} for source, output in zip(sources, outputs, strict=True)]
+        if references is not None:
+            samples = [{**sample, "ref": line} for sample, line in zip(samples, references, strict=True)]
+        result = self.model.predict(samples, batch_size=SENTENCES_AT_ONCE, gpus=self.gpus, progress_bar=False)
+        return 100 * np.array(result.scores, dtype=np.float64)
+
+
+def load_comet(metric: str, model: str | None = None, gpus: int = 0) -> Comet:
+    """Loads the model of a metric, `comet` or `comet-qe`: a name on the Hugging Face hub, or a checkpoint file.
+
+    `gpus` is 0 for a CPU and 1 for a GPU. Raises ValueError without the library or the model, for a checkpoint that
+    holds more than weights and settings, and for a model that needs references where the metric has none, or the other
+    way round.
+    """
+    library = _import_library(metric)
+    name = model or COMET_MODELS[metric]
+    path = name if Path(name).is_file() else _download(library, name)
+    try:
+        with _weights_only():
+            loaded = library.load_from_checkpoint(path)
+    except UnpicklingError as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"{path} holds more than weights and settings, and nothing is unpickled: {reason}") from None
+    except Exception as error:  # the library raises Exception itself
+        raise ValueError(f"{path} is no checkpoint of COMET: {error}") from None
+    if loaded.requires_references() != (metric == "comet"):
+        other = "comet-qe" if metric == "comet" else "comet"
+        needs = "needs no reference" if metric == "comet" else "needs references"
+        raise ValueError(f"--model {name}: this model {needs}; use --metric {other}")
+    shown = Path(name).resolve().parents[1].name if Path(name).is_file() else name
+    signature = f"model:{shown}|scale:100|unbabel-comet:{library.__version__}"
+    return Comet(loaded, signature, gpus)
+
+
+def compare_by_comet(
+    comet: Comet,
+    systems: Sequence[Sequence[str]],
+    sources: Sequence[str],
+    references: Sequence[str] | None,
+    bootstrap: int | None,
+) -> Comparison:
+    """Returns the mean score of the first system, the baseline, and the difference of every other one.
+
+    `bootstrap` is the number of resamples of the confidence intervals and the paired test (Koehn 2004); None for one
+    system without an interval. Raises ValueError for unequal numbers of lines.
+    """
+    _check_lines(systems, sources, references)
+    if bootstrap is not None and bootstrap < 2:
+        raise ValueError(f"bootstrap is {bootstrap}: an interval needs at least 2 resamples, usually 1,000")
+    rows = [comet.sentence_scores(sources, outputs, references) for outputs in systems]
+    if bootstrap is None:
+        return Comparison(Score(float(rows[0].mean()), comet.signature, None, None), ())
+    chosen = np.random.default_rng(SEED).integers(len(sources), size=(bootstrap, len(sources)))
+    resampled = [row[chosen].mean(1) for row in rows]
+    scores = [
+        Score(float(row.mean()), comet.signature, *map(float, np.quantile(means, [0.025, 0.975])))
+        for row, means in zip(rows, resampled, strict=True)
+    ]
+    differences = []
+    for score, means in zip(scores[1:], resampled[1:], strict=True):
+        delta = score.score - scores[0].score
+        differences.append(Difference(score, delta, _p_value(means - resampled[0], delta)))
+    return Comparison(scores[0], tuple(differences))
+
+
+def _p_value(differences: NDArray[np.float64], observed: float) -> float:
+    """Returns the p-value of an observed difference as sacreBLEU's paired bootstrap test computes it."""
+    if not observed:
+        return 1.0
+    absolute = np.abs(differences)
+    return float((np.sum(absolute - absolute.mean() > abs(observed)) + 1) / (len(differences) + 1))
+
+
+def _check_lines(systems: Sequence[Sequence[str]], sources: Sequence[str], references: Sequence[str] | None) -> None:
+    """Raises ValueError for unequal numbers of lines, and for none."""
+    texts = {f"output {number}": lines for number, lines in enumerate(systems, start=1)}
+    if references is not None:
+        texts["the reference"] = references
+    for name, lines in texts.items():
+        if len(lines) != len(sources):
+            raise ValueError(f"{name} has {len(lines):,} lines and the source {len(sources):,}: give line for line")
+    if not sources:
+        raise ValueError("the source has no lines; there is nothing to measure")
+
+
+def _import_library(metric: str) -> Any:
+    """Returns unbabel-comet; raises ValueError where the library is not installed."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        import comet
+    except ImportError as error:
+        raise ValueError(
+            f"--metric {metric} needs unbabel-comet: pip install 'transduce[comet]', in an environment of its own, "
+            f"since it needs NumPy 1 and transformers 4 ({error})"
+        ) from None
+    finally:  # the library sets up logging for the whole process
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    return comet
+
+
+def _download(library: Any, name: str) -> str:
+    """Returns the checkpoint of a model of the hub; raises ValueError where it cannot be downloaded."""
+    try:
+        return str(library.download_model(name))
+    except KeyError as error:  # the library's, for all reasons
+        raise ValueError(
+            f"--model {name}: there is no such file, and no such model can be downloaded ({error.args[0]}). Some "
+            "models need their licence accepted on the hub, and `hf auth login`"
+        ) from None
+
+
+@contextlib.contextmanager
+def _weights_only() -> Iterator[None]:
+    """Has torch refuse pickles of anything but tensors and plain values, whatever the library asks for."""
+    name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
