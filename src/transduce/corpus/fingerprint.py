@@ -59,6 +59,7 @@ def fingerprint_of(
     settings: dict[str, Any] = {"longest": data.longest, "ratio": data.ratio, "version": VERSION}
     settings |= {"subwords": subwords.as_dictionary()}
     settings |= {} if data.temperature is None else {"temperature": data.temperature}
+    settings |= {} if data.terms is None else {"terms": data.terms.as_dictionary()}
     if data.checks:
         held_out = [[sha256[str(path)] for path in files_of(corpus)] for corpus in _held_out_corpora(data)]
         settings |= {"checks": data.checks, "held_out": held_out}

@@ -5,8 +5,9 @@ with the epoch. A sentence that would become longer than the longest of the stor
 so that the same settings fit with and without dropout.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, NamedTuple
@@ -80,12 +81,28 @@ class SubwordDropoutStore(TokenStore):
         """Encodes the sentences `numbers` of one side with dropout."""
         subwords = self._dropout.source if side == "source" else self._dropout.target
         without_dropout = [self.sentence(side, number) for number in numbers.tolist()]
-        texts = subwords.decode(without_dropout)
-        with_dropout = subwords.encode_with_dropout(texts, self._dropout.probability, keys)
-        if side == "source" and (tags := list(tags_of(subwords).values())):
-            pairs = zip(without_dropout, with_dropout)
-            with_dropout = [np.append(old[np.isin(old, tags)], new).astype(np.int64) for old, new in pairs]
+        tags = frozenset(tags_of(subwords).values()) if side == "source" else frozenset()
+        # Tags stay; the text before, between and after them is encoded anew.
+        parts = [_split_at_tags(sentence, tags) if tags else [sentence] for sentence in without_dropout]
+        texts = [[part for part in sentence if part[0] not in tags] for sentence in parts]
+        counts = list(map(len, texts))
+        # The first text has the key of the sentence.
+        keys_of_texts = np.repeat(keys, counts) ^ np.concatenate(
+            [np.arange(count, dtype=np.uint64) for count in counts]
+        )
+        lines = subwords.decode(list(chain.from_iterable(texts)))
+        encoded = iter(subwords.encode_with_dropout(lines, self._dropout.probability, keys_of_texts))
+        with_dropout = [
+            np.concatenate([part if part[0] in tags else next(encoded) for part in sentence]).astype(np.int64)
+            for sentence in parts
+        ]
         return [new if len(new) <= self.max_length else old for old, new in zip(without_dropout, with_dropout)]
+
+
+def _split_at_tags(sentence: NDArray[Any], tags: Collection[int]) -> list[NDArray[Any]]:
+    """Returns the tags of a sentence, each by itself, and the text before, between and after them."""
+    is_tag = np.isin(sentence, list(tags))
+    return np.split(sentence, np.flatnonzero(is_tag[1:] | is_tag[:-1]) + 1)
 
 
 def _keys(seed: int, epoch: int, side: Side, numbers: NDArray[np.int64]) -> NDArray[np.uint64]:

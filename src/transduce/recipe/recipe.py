@@ -73,6 +73,13 @@ class Recipe(Spec):
         return self
 
     @model_validator(mode="after")
+    def _check_terms(self) -> "Recipe":
+        """Raises ValueError for marked terms with two vocabularies."""
+        if self.data.terms is not None and not self.subwords.shared:
+            raise ValueError("`data.terms` teaches to copy target words into the output: set `subwords.shared: true`")
+        return self
+
+    @model_validator(mode="after")
     def _check_parsing(self) -> "Recipe":
         """Raises ValueError where trees are trained with the settings of translations, or the other way round."""
         is_parser, measure = self.data.tree_linearisation is not None, self.training.validate_by

@@ -75,7 +75,7 @@ def _add_merges(model: dict[str, Any], pairs: Iterable[list[str]]) -> None:
 
 
 def spellings(subwords: Subwords, size: int) -> list[list[int]]:
-    """Returns, for each token from `size` on, the tokens below `size` that its merges join."""
+    """Returns, for each token from `size` on, the tokens below `size` that its merges join; all of them for a tag."""
     model = json.loads(subwords.as_json())["model"]
     parts: dict[str, list[str]] = {}
     for left, right in model["merges"]:
@@ -86,4 +86,5 @@ def spellings(subwords: Subwords, size: int) -> list[list[int]]:
         return [token] if token < size else [old for part in parts[subword] for old in spelling(part)]
 
     new = {token: subword for subword, token in model["vocab"].items() if token >= size}
-    return [spelling(new[token]) for token in sorted(new)]
+    tags = set(subwords.tags.values())
+    return [list(range(size)) if token in tags else spelling(new[token]) for token in sorted(new)]
