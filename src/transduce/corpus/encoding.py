@@ -106,9 +106,7 @@ def encode_corpus(
     pace = ProgressRate(total, state.report.read)
     processes = min(threads, (total - state.report.read) // PAIRS_PER_PROCESS)
     with ExitStack() as stack:
-        files = {name: stack.enter_context((staging / name).open("ab")) for name in FILES}
-        for file, size in zip(files.values(), state.sizes, strict=True):
-            file.seek(file.truncate(size))
+        files = _open_files(staging, state, stack)
         writer = TokenStoreWriter(files, dtype)
         encode = partial(_encode_batch, data, subwords, dtype, _term_marker(data))
         progress = stack.enter_context(track("encoding", total))
@@ -122,7 +120,17 @@ def encode_corpus(
             if count % SAVE_EVERY == 0:
                 state = state.save(staging, files)
         state = _advance(state, len(data.train), data).save(staging, files)
+    if data.terms:
+        say(f"terms are marked in {state.marked:,} pairs")
     return state, dtype
+
+
+def _open_files(staging: Path, state: EncodingState, stack: ExitStack) -> dict[str, BinaryIO]:
+    """Opens the files of a store to append to what `state` knows of them; `stack` closes them."""
+    files: dict[str, BinaryIO] = {name: stack.enter_context((staging / name).open("ab")) for name in FILES}
+    for file, size in zip(files.values(), state.sizes, strict=True):
+        file.seek(file.truncate(size))
+    return files
 
 
 def _term_marker(data: DataSpec) -> TermMarker | None:

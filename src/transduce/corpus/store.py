@@ -40,7 +40,6 @@ from transduce.storage.atomic import atomic_write_text, flush_to_disk
 from transduce.storage.checksums import checksums_of_files, find_damage
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file, remove
 from transduce.text.subwords import Bpe, WordPiece
-from transduce.text.term_marks import with_term_marks
 from transduce.text.token_vocabulary import TokenVocabulary
 
 __all__ = ["Prepared", "open_store", "prepare", "verify_store"]
@@ -139,7 +138,6 @@ def prepare(
         side.check_merges("the subwords of --from")
     earlier = earlier_description(directory)
     existing, stored_growth = _existing_subwords(directory, earlier, existing_subwords, growth, in_use)
-    existing = with_term_marks(existing) if existing and data.terms else existing
     checksums = checksums_of_corpora(data, earlier.made_of if earlier else ())
     fingerprint = fingerprint_of(data, subwords, existing, checksums, stored_growth)
     if prepared := _open_if_current(directory, fingerprint):
@@ -191,8 +189,6 @@ def _encode_pairs(
     _require_pairs(data, state, say)
     for line in state.report.summary():
         say(line)
-    if data.terms:
-        say(f"terms are marked in {state.marked:,} pairs")
     directions = [data.direction_of(corpus) for corpus in data.train]
     parts = with_temperature(state.parts, directions, data.temperature)
     for line in describe_mixture(parts, data):

@@ -39,7 +39,7 @@ class LinkedSpan(NamedTuple):
     target: slice
 
 
-class Link(NamedTuple):
+class WordLink(NamedTuple):
     """A word of a source and the word of the target that translates it."""
 
     source: re.Match[str]
@@ -70,7 +70,7 @@ class WordLinks:
         kept = np.flatnonzero(dice >= MIN_DICE).tolist()
         return cls({(words[0][rows[n]], words[1][columns[n]]): float(dice[n]) for n in kept})
 
-    def link(self, source: str, target: str) -> list[Link]:
+    def link(self, source: str, target: str) -> list[WordLink]:
         """Returns the words of `source` that have a translation in `target`, in their order.
 
         Of equal Dice coefficients the one of the closest relative positions comes first.
@@ -86,7 +86,7 @@ class WordLinks:
         for *_, row, column in sorted(candidates):
             if row not in linked and column not in linked.values():
                 linked[row] = column
-        return [Link(left[row], right[column]) for row, column in sorted(linked.items())]
+        return [WordLink(left[row], right[column]) for row, column in sorted(linked.items())]
 
     def draw_spans(self, source: str, target: str, most: int, rng: random.Random) -> list[LinkedSpan]:
         """Returns from 1 to `most` random spans of `source`, in their order; none where no word has a translation.
@@ -120,7 +120,7 @@ def _numbered(side: Sequence[Sequence[str]], words: Sequence[str]) -> list[NDArr
     return [np.array([numbers[word] for word in line if word in numbers], np.int64) for line in side]
 
 
-def _are_neighbours(one: Link, other: Link) -> bool:
+def _are_neighbours(one: WordLink, other: WordLink) -> bool:
     """Returns whether there are only spaces between two links, on both sides."""
     between = [word.string[word.end() : following.start()] for word, following in zip(one, other, strict=True)]
     return all(text.isspace() for text in between)

@@ -14,6 +14,7 @@ from transduce.runtime.device import choose_device, count_cores, keep_freed_memo
 from transduce.runtime.distributed import ProcessGroup, join_process_group, restart_count
 from transduce.runtime.signals import Interrupted
 from transduce.storage.locks import exclusive_lock
+from transduce.text.term_marks import with_term_marks
 from transduce.trainer.fine_tuning import plan_start
 from transduce.trainer.fine_tuning_report import FineTuningReport
 from transduce.trainer.run_directory import begin_run, check_is_run_or_empty, move_aside
@@ -51,18 +52,19 @@ def prepare(
 ) -> Prepared:
     """Learns subwords and writes the token store into `out`, or finds it complete; returns it opened.
 
-    With `start_from` the subwords are that model's, and those of `growth` on top. `threads` limits the cores that are
-    used. Raises ValueError where `out` holds something else than a run, and where a training has begun on a store of
-    other data.
+    With `start_from` the subwords are that model's, with the marks of terms where the recipe needs them, and those of
+    `growth` on top. `threads` limits the cores that are used. Raises ValueError where `out` holds something else than a
+    run, and where a training has begun on a store of other data.
     """
     check_is_run_or_empty(out)
+    subwords = (start_from.source, start_from.target) if start_from else None
     return prepare_corpus(
         recipe.data,
         recipe.subwords,
         out / "training" / "store",
         threads=min(threads or count_cores(), count_cores()),
         say=say,
-        existing_subwords=(start_from.source, start_from.target) if start_from else None,
+        existing_subwords=with_term_marks(subwords) if subwords and recipe.data.terms else subwords,
         growth=growth,
         in_use=any((out / "training").glob("step-*")),
     )

@@ -1,0 +1,89 @@
+"""What each step of the guide "Few texts" gains: 5,000 pairs of Multi30k, and the German side of the other pairs.
+
+    python benchmarks/few_texts.py --minutes 8 --out runs/few-texts --threads 1
+
+Each step trains for the same time on top of the step before it. The same command resumes, and only measures what is
+trained.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+PAIRS = 5_000
+
+STEPS: dict[str, dict[str, Any]] = {
+    "large-vocabulary": {"subwords": {"kind": "bpe", "size": 10_000}},
+    "small-vocabulary": {"subwords": {"kind": "bpe", "size": 2_000}},
+    "subword-dropout": {"subwords": {"kind": "bpe", "size": 2_000, "dropout": 0.1}},
+    "both-directions": {"subwords": {"kind": "bpe", "size": 2_000, "dropout": 0.1}},
+    "back-translation": {"subwords": {"kind": "bpe", "size": 2_000, "dropout": 0.1}},
+}
+"""The settings of each step; its corpora are those of `corpora`."""
+
+
+def transduce(*arguments: object) -> str:
+    """Runs a command; its standard error is shown, its standard output returned."""
+    command = [sys.executable, "-m", "transduce", *map(str, arguments)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def write_corpora(corpus: Path, out: Path) -> int:
+    """Writes the first pairs, and the German side of the others; returns the number of the others."""
+    out.mkdir(parents=True, exist_ok=True)
+    lines = {side: (corpus / f"train.{side}").read_text("utf-8").split("\n")[:-1] for side in ("en", "de")}
+    for side, text in lines.items():
+        (out / f"train.{side}").write_text("".join(f"{line}\n" for line in text[:PAIRS]), "utf-8")
+    rest = lines["de"][PAIRS:]
+    (out / "mono.de").write_text("".join(f"{line}\n" for line in rest), "utf-8")
+    return len(rest)
+
+
+def corpora(step: str, corpus: Path, out: Path, synthetic: int) -> dict[str, Any]:
+    """Returns the section `data` of a step."""
+    train: Any = {"source": str(out / "train.en"), "target": str(out / "train.de")}
+    validation: Any = {"source": str(corpus / "val.en"), "target": str(corpus / "val.de")}
+    if step == "both-directions":
+        train, validation = ({**files, "direction": "both"} for files in (train, validation))
+    if step == "back-translation":
+        pairs = {"tsv": str(out / "synthetic.tsv"), "tag": "synthetic"}
+        train = [{**train, "weight": round(synthetic / PAIRS, 1)}, pairs]
+    test = {"source": str(corpus / "test_2016_flickr.en"), "target": str(corpus / "test_2016_flickr.de")}
+    languages = {"source_language": "en", "target_language": "de"}
+    return {**languages, "train": train, "validation": validation, "test": {"test2016": test}}
+
+
+def main() -> None:
+    """Trains each step, measures it and prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=8.0)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--threads", help="of a training")
+    options = parser.parse_args()
+    corpus, out = Path(os.environ["TRANSDUCE_DATA"]) / "multi30k", options.out.resolve()
+    synthetic = write_corpora(corpus, out)
+    threads = ["--threads", options.threads] if options.threads else []
+    print("| step | BLEU of test2016 | 95 % interval |\n|---|---|---|")
+    for step, settings in STEPS.items():
+        if step == "back-translation":
+            made = ["--to", "en", "--sample", "--out", out / "synthetic.tsv"]
+            transduce("augment", out / "both-directions", out / "mono.de", *made, *threads)
+        recipe = {
+            **settings,
+            "data": corpora(step, corpus, out, synthetic),
+            "model": {"preset": "tiny", "dropout": 0.3},
+            "training": {"minutes": options.minutes, "batch_tokens": 4096, "validate_every": 200, "save_every": 200},
+        }
+        (out / f"{step}.yaml").write_text(json.dumps(recipe, indent=2), "utf-8")
+        transduce("train", out / f"{step}.yaml", "--out", out / step, *threads)
+        bleu = json.loads(transduce("evaluate", out / step, "--test", "test2016", "--json", *threads))["bleu"]
+        print(f"| {step} | {bleu['score']:.2f} | {bleu['low']:.2f}–{bleu['high']:.2f} |", flush=True)
+    print(f"\n{bleu['signature']}")
+
+
+if __name__ == "__main__":
+    main()
