@@ -16,6 +16,14 @@ from typing import Any
 
 PAIRS = 5_000
 
+TRAINING = {
+    "batch_tokens": 4096,
+    "schedule": {"kind": "inverse_square_root", "warmup": 400, "peak": 0.005},
+    "validate_every": 100,
+    "save_every": 50,
+}
+"""For some minutes of one core."""
+
 STEPS: dict[str, dict[str, Any]] = {
     "large-vocabulary": {"subwords": {"kind": "bpe", "size": 10_000}},
     "small-vocabulary": {"subwords": {"kind": "bpe", "size": 2_000}},
@@ -75,8 +83,8 @@ def main() -> None:
         recipe = {
             **settings,
             "data": corpora(step, corpus, out, synthetic),
-            "model": {"preset": "tiny", "dropout": 0.3},
-            "training": {"minutes": options.minutes, "batch_tokens": 4096, "validate_every": 200, "save_every": 200},
+            "model": {"preset": "tiny"},
+            "training": {**TRAINING, "minutes": options.minutes},
         }
         (out / f"{step}.yaml").write_text(json.dumps(recipe, indent=2), "utf-8")
         transduce("train", out / f"{step}.yaml", "--out", out / step, *threads)

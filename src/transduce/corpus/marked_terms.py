@@ -28,7 +28,7 @@ MAX_TERMS = 3
 MADE_UP = 0.5
 """Share of the spans whose translation is replaced by made-up words."""
 
-MAX_PAIRS = 50_000
+MAX_PAIRS = 30_000
 """Pairs of a direction, evenly spread, from which the links of words are learnt."""
 
 

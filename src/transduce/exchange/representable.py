@@ -44,7 +44,7 @@ def check_products(model: Model, engine: str) -> Transformer:
 
 
 def check_is_untagged(model: Model, engine: str) -> None:
-    """Raises ValueError for a model whose sources begin with tags, which the tokenizers of other engines do not add."""
+    """Raises ValueError for a model whose sources have tags, which the tokenizers of other engines do not add."""
     if tags_of(model.source):
-        fault = "its sources begin with tags of languages or corpora, which no tokenizer adds"
+        fault = "its sources begin with tags of languages or corpora, or mark terms, and no tokenizer adds these"
         raise refusal(engine, fault, "export it with `--to ctranslate2`")

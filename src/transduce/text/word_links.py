@@ -28,7 +28,7 @@ MIN_DICE = 0.2
 MAX_WORDS = 3
 """Of a span."""
 
-MAX_LENGTH = 100
+MAX_LENGTH = 50
 """Words of a side that count: memory grows with the product of both sides."""
 
 
