@@ -88,7 +88,8 @@ def main() -> None:
         }
         (out / f"{step}.yaml").write_text(json.dumps(recipe, indent=2), "utf-8")
         transduce("train", out / f"{step}.yaml", "--out", out / step, *threads)
-        bleu = json.loads(transduce("evaluate", out / step, "--test", "test2016", "--json", *threads))["bleu"]
+        measured = transduce("evaluate", out / step, "--test", "test2016", "--bootstrap", 1000, "--json", *threads)
+        bleu = json.loads(measured)["bleu"]
         print(f"| {step} | {bleu['score']:.2f} | {bleu['low']:.2f}–{bleu['high']:.2f} |", flush=True)
     print(f"\n{bleu['signature']}")
 
