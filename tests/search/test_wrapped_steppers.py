@@ -14,11 +14,14 @@ from transduce.search import (
     ForcedPrefix,
     NoRepeatedNgrams,
     Sampling,
+    SearchStoppedError,
     Stepper,
+    StoppableStepper,
     beam_search,
     forced_scores,
     greedy_search,
     sample,
+    stop_after,
 )
 
 BOUNDS = [8, 5, 9, 3, 7]
@@ -197,3 +200,42 @@ def test_several_tokens_at_once_under_the_ban_equal_one_by_one() -> None:
         parts.append(rows)
     assert torch.equal(whole, torch.cat(parts, 1))
     assert whole[0, 3].isneginf().nonzero().flatten().tolist() == [5]  # after 4 5 4: no second 4 5
+
+
+class CountedCheck:
+    """A check that stops the search when it is called for the n-th time."""
+
+    def __init__(self, last: int) -> None:
+        self.last, self.calls = last, 0
+
+    def __call__(self) -> None:
+        self.calls += 1
+        if self.calls >= self.last:
+            raise SearchStoppedError("nobody waits for the result")
+
+
+@pytest.mark.parametrize("name", ["beam", "greedy", "sample"])
+def test_every_search_stops_at_the_step_at_which_the_check_raises(name: str) -> None:
+    searches = {
+        "beam": lambda stepper, problem: beam_search(stepper, problem, Decoding(beam=3)),
+        "greedy": greedy_search,
+        "sample": lambda stepper, problem: sample(stepper, problem, Sampling(), torch.full((5, 9), 0.4)),
+    }
+    search, problem = searches[name], toy_problem(BOUNDS, 1)
+    inner, never = Hashed(6, 1, end=-9.0), CountedCheck(100)  # no sentence ends before its bound
+    assert search(StoppableStepper(inner, never), problem) == search(Hashed(6, 1, end=-9.0), problem)
+    assert never.calls == 1 + max(BOUNDS)  # before the source is encoded, and before each step
+    inner = Hashed(6, 1, end=-9.0)
+    with pytest.raises(SearchStoppedError, match="nobody waits"):
+        search(StoppableStepper(inner, CountedCheck(4)), problem)
+    assert len(inner.shapes) == 2
+
+
+def test_a_deadline_is_kept() -> None:
+    check = stop_after(3600)
+    check()
+    with pytest.raises(SearchStoppedError, match="did not end within 1e-09 seconds"):
+        stop_after(1e-9)()
+    for seconds in (0, -1, math.nan):
+        with pytest.raises(ValueError, match="give a number above 0"):
+            stop_after(seconds)

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.translation.batching import ATTENTION_WEIGHTS, LOG_PROBABILITIES, sentence_batches
+from transduce.translation.batching import ATTENTION_WEIGHTS, HYPOTHESIS_TOKENS, LOG_PROBABILITIES, sentence_batches
 
 
 @given(lengths=st.lists(st.integers(0, 30), max_size=40), budget=st.integers(1, 100))
@@ -25,13 +25,21 @@ def test_batches_are_as_large_as_fits() -> None:
 
 def test_short_sentences_are_bounded_by_their_log_probabilities() -> None:
     """5,000 lines of one word under a beam of 4 and a vocabulary of 37,000 took 7.8 GB."""
-    batches = sentence_batches(np.full(5000, 2), 8192, 4 * 37_000)
+    batches = sentence_batches(np.full(5000, 2), 8192, 4, 37_000)
     assert max(map(len, batches)) * 4 * 37_000 <= 8192 * LOG_PROBABILITIES
     assert len(batches) == 12
-    assert len(sentence_batches(np.full(5000, 2), 8192, 4 * 100)) == 2
+    assert len(sentence_batches(np.full(5000, 2), 8192, 4, 100)) == 2
 
 
 def test_long_sentences_are_bounded_by_their_attention_weights() -> None:
     batches = sentence_batches(np.full(8, 2048), 8192)
     assert [len(batch) for batch in batches] == [2] * 4
     assert 8192 * ATTENTION_WEIGHTS == 2 * 2048**2
+
+
+def test_wide_beams_are_bounded_by_their_key_value_caches() -> None:
+    """8,192 source positions under a beam of 100 had 20 GB of keys and values in a base Transformer."""
+    batches = sentence_batches(np.full(80, 100), 8192, 100, 320)
+    assert {len(batch) for batch in batches} == {6, 2}
+    assert 6 * 100 * 100 <= 8192 * HYPOTHESIS_TOKENS < 7 * 100 * 100
+    assert len(sentence_batches(np.full(80, 100), 8192, 4, 320)) == 1

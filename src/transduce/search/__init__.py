@@ -8,6 +8,7 @@ from transduce.search.forced_scoring import forced_scores
 from transduce.search.greedy_and_sampling import Sampling, greedy_search, sample
 from transduce.search.repeated_ngrams import NoRepeatedNgrams
 from transduce.search.stepper import SearchProblem, Stepper, StepperState, pad_rows
+from transduce.search.stop_check import SearchStoppedError, StopCheck, StoppableStepper, stop_after
 from transduce.search.tree_constraint import MIN_EXTRA_LENGTH, TreeConstraint, TreeRules
 
 __all__ = [
@@ -19,8 +20,11 @@ __all__ = [
     "NoRepeatedNgrams",
     "Sampling",
     "SearchProblem",
+    "SearchStoppedError",
     "Stepper",
     "StepperState",
+    "StopCheck",
+    "StoppableStepper",
     "TreeConstraint",
     "TreeRules",
     "beam_search",
@@ -29,4 +33,5 @@ __all__ = [
     "length_penalty",
     "pad_rows",
     "sample",
+    "stop_after",
 ]

@@ -11,6 +11,7 @@ __all__ = ["SentenceBatch", "sentence_batches"]
 # Numbers that a batch may compute at once for each of its `batch_tokens`; 8,192 float32 numbers are 32 KiB.
 LOG_PROBABILITIES = 8192
 ATTENTION_WEIGHTS = 1024  # a head
+HYPOTHESIS_TOKENS = 8  # keys and values of the decoder: a base Transformer has 24 KiB of them a token
 
 
 class SentenceBatch(NamedTuple):
@@ -31,16 +32,17 @@ class SentenceBatch(NamedTuple):
 
 
 def sentence_batches(
-    lengths: NDArray[np.integer[Any]], batch_tokens: int, log_probabilities: int = 0
+    lengths: NDArray[np.integer[Any]], batch_tokens: int, width: int = 1, vocabulary: int = 0
 ) -> list[NDArray[np.int64]]:
     """Groups sentences by length, the longest first; returns the numbers of each batch's sentences.
 
-    A batch of n sentences, the longest of length L, keeps three bounds, and every sentence is in exactly one batch:
+    A search step continues `width` hypotheses a sentence and computes `vocabulary` log-probabilities for each. A batch
+    of n sentences, the longest of length L, keeps four bounds, and every sentence is in exactly one batch:
 
     - n · L ≤ batch_tokens
     - n · L² ≤ batch_tokens · ATTENTION_WEIGHTS, the weights of an attention head
-    - n · log_probabilities ≤ batch_tokens · LOG_PROBABILITIES, where a search step computes `log_probabilities` numbers
-      a sentence (beam × vocabulary)
+    - n · width · L ≤ batch_tokens · HYPOTHESIS_TOKENS, the key-value caches
+    - n · width · vocabulary ≤ batch_tokens · LOG_PROBABILITIES
 
     A sentence that alone exceeds a bound is a batch by itself.
     """
@@ -48,8 +50,13 @@ def sentence_batches(
     batches, start = [], 0
     while start < len(order):
         longest = max(1, int(lengths[order[start]]))
-        # A sentence takes the largest of three shares of the budget.
-        share = max(longest, longest**2 / ATTENTION_WEIGHTS, log_probabilities / LOG_PROBABILITIES)
+        # A sentence takes the largest of four shares of the budget.
+        share = max(
+            longest,
+            longest**2 / ATTENTION_WEIGHTS,
+            width * longest / HYPOTHESIS_TOKENS,
+            width * vocabulary / LOG_PROBABILITIES,
+        )
         rows = max(1, int(batch_tokens / share))
         batches.append(order[start : start + rows])
         start += rows

@@ -190,7 +190,7 @@ class LineTranslator:
         lengths = np.array([len(tokens) + 1 for tokens in sources], dtype=np.int64)
         return [
             SentenceBatch([places[n] for n in chosen], [sources[n] for n in chosen], [forced[n] for n in chosen])
-            for chosen in sentence_batches(lengths, batch_tokens, method.width * self.target.size)
+            for chosen in sentence_batches(lengths, batch_tokens, method.width, self.target.size)
         ]
 
     def line_faults(self, lines: Sequence[str], prefixes: Sequence[str] | None = None) -> dict[int, str]:

@@ -1,0 +1,52 @@
+"""Searches that stop before their end: at a deadline, or when nobody waits for the result."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from transduce.search.stepper import Stepper, StepperState
+
+__all__ = ["SearchStoppedError", "StopCheck", "StoppableStepper", "stop_after"]
+
+StopCheck = Callable[[], None]
+"""Raises SearchStoppedError where a search must stop; called before each step."""
+
+
+class SearchStoppedError(RuntimeError):
+    """A search that was stopped before its end; it has no result."""
+
+
+def stop_after(seconds: int | float) -> StopCheck:
+    """Returns a check that stops searches `seconds` from now; raises ValueError for no positive number."""
+    if not seconds > 0:
+        raise ValueError(f"a search cannot end within {seconds} seconds: give a number above 0")
+    deadline = time.monotonic() + seconds
+
+    def check() -> None:
+        if time.monotonic() >= deadline:
+            raise SearchStoppedError(f"the search did not end within {seconds:g} seconds")
+
+    return check
+
+
+class StoppableStepper:
+    """A stepper around a stepper, which calls `check` before each step and before the source is encoded."""
+
+    def __init__(self, inner: Stepper, check: StopCheck) -> None:
+        self.inner, self.check = inner, check
+
+    def start(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
+    ) -> StepperState:
+        """Returns the inner state before the first token."""
+        self.check()
+        state: StepperState = self.inner.start(source, visible, max_length)
+        return state
+
+    def step(self, tokens: Int[Tensor, "rows new"], state: Any) -> tuple[Float[Tensor, "rows new vocabulary"], Any]:
+        """Returns the inner log-probabilities and state."""
+        self.check()
+        return self.inner.step(tokens, state)

@@ -1,0 +1,43 @@
+"""Translators whose searches stop: the methods that search, batches of all kinds, and translators beside them."""
+
+import pytest
+
+from transduce.translation.line_translator import LineTranslator
+from transduce.translation.stop_check import SearchStoppedError, stop_after, with_stop_check
+from transduce.translation.translator import Translator
+
+LINES = ["cat dog", "the owl saw a mole and an ibis near the lark", "pig"]
+
+
+def refuse() -> None:
+    raise SearchStoppedError("the client has left")
+
+
+@pytest.fixture(scope="module", params=["float32", "int8"])
+def translator(request: pytest.FixtureRequest, fluent) -> Translator:
+    return Translator.load(fluent, precision=request.param)
+
+
+def test_translating_and_scoring_stop_and_the_translator_beside_does_not(translator: Translator) -> None:
+    expected = translator.translate_lines(LINES)
+    stopped = with_stop_check(translator, refuse)
+    assert isinstance(stopped, LineTranslator)
+    for work in (lambda: stopped.translate_lines(LINES), lambda: stopped.score(["owl"], ["lwo"])):
+        with pytest.raises(SearchStoppedError, match="the client has left"):
+            work()
+    assert stopped.translate_lines([""]) == translator.translate_lines([""])  # there is nothing to search
+    assert translator.translate_lines(LINES) == expected
+    assert with_stop_check(translator, stop_after(3600)).translate_lines(LINES) == expected
+
+
+def test_a_search_stops_within_a_batch(translator: Translator) -> None:
+    calls = []
+
+    def stop_at_the_third_step() -> None:
+        calls.append(len(calls))
+        if len(calls) == 3:
+            raise SearchStoppedError("enough")
+
+    with pytest.raises(SearchStoppedError, match="enough"):
+        with_stop_check(translator, stop_at_the_third_step).translate_lines(LINES)
+    assert len(calls) == 3
