@@ -10,7 +10,7 @@ setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,check,int8,parsing,languages,ctranslate2,hugging-face,onnx,sentencepiece,japanese,korean,documents]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,check,int8,parsing,languages,ctranslate2,hugging-face,onnx,sentencepiece,japanese,korean,documents,serve]'
 	touch $(READY)
 
 demo: $(READY)

@@ -38,6 +38,7 @@ VERBS = {
     "draw": "Draw the attention of every layer and head, or a parse tree.",
     "info": "Show shape, parameters and arithmetic of a preset, recipe or run.",
     "verify": "Compare every file of a model directory with its checksum: finds damage, not forgery.",
+    "serve": "Translate for clients over HTTP, such as those of LibreTranslate.",
     "export": "Write a model for another engine, such as CTranslate2 or Hugging Face.",
     "paper": "Reproduce the tables of the paper.",
     "bench": "Measure the speed of training or of translating.",

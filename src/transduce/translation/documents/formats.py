@@ -17,12 +17,12 @@ from transduce.translation.documents.tmx import TmxDocument
 from transduce.translation.documents.units import Document
 from transduce.translation.documents.xliff import XliffDocument
 
-__all__ = ["MAX_DOCUMENT_BYTES", "format_by_content", "format_by_name", "read_document"]
+__all__ = ["MAX_DOCUMENT_BYTES", "SUFFIXES", "format_by_content", "format_by_name", "read_document"]
 
 MAX_DOCUMENT_BYTES = 1 << 28
 
 
-_SUFFIXES = {
+SUFFIXES = {
     ".md": TextFormat.MARKDOWN,
     ".markdown": TextFormat.MARKDOWN,
     ".html": TextFormat.HTML,
@@ -55,7 +55,7 @@ _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM
 
 def format_by_name(path: PurePath) -> TextFormat | None:
     """Returns the format that the suffix of a file names."""
-    return _SUFFIXES.get(path.suffix.lower())
+    return SUFFIXES.get(path.suffix.lower())
 
 
 def format_by_content(beginning: bytes) -> TextFormat | None:

@@ -1,0 +1,83 @@
+"""`transduce serve`: translates for clients over HTTP."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from transduce.commands.options import DeviceOption, PrecisionName, PrecisionOption, TagOption, ThreadsOption
+
+
+def serve(
+    run: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...", help="Model directories, one a direction; en:de=RUN where it names no languages."
+        ),
+    ],
+    host: Annotated[
+        str, typer.Option(help="Address to listen at; 0.0.0.0 is every one of this machine.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0 takes a free one.")] = 5000,
+    keys: Annotated[
+        Path | None, typer.Option(help="A file of keys, one a line; clients must send one of them.")
+    ] = None,
+    max_characters: Annotated[int, typer.Option(min=1, help="Most characters of a request.")] = 10_000,
+    max_document_characters: Annotated[int, typer.Option(min=1, help="Most characters of a document.")] = 100_000,
+    max_texts: Annotated[int, typer.Option(min=1, help="Most texts of a request.")] = 100,
+    requests_per_minute: Annotated[int, typer.Option(min=0, help="Most requests of a client; 0: no limit.")] = 120,
+    max_waiting: Annotated[
+        int, typer.Option(min=1, help="Most requests that wait at once; others get status 503.")
+    ] = 64,
+    timeout: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds until a request gets status 503.")] = 30.0,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ADDRESS", help="A proxy, or a network such as 10.0.0.0/8, whose X-Forwarded-For is believed."
+        ),
+    ] = None,
+    log_texts: Annotated[bool, typer.Option("--log-texts", help="Write the texts of clients to the log.")] = False,
+    tag: TagOption = None,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+    precision: PrecisionOption = PrecisionName.FLOAT32,
+) -> None:
+    """Serves translations over HTTP, with the interface of LibreTranslate and one of its own."""
+    _check_installed()
+    from transduce import __version__
+    from transduce.runtime.device import set_up_device
+    from transduce.runtime.signals import raise_on_signals
+    from transduce.serving.limits import ApiKeys, Limits
+    from transduce.serving.metrics import Metrics
+    from transduce.serving.server import Address, load_models, serve_forever
+
+    limits = Limits(
+        characters=max_characters,
+        texts=max_texts,
+        requests_per_minute=requests_per_minute or None,
+        accepted=max_waiting,
+        seconds=timeout,
+        document_characters=max_document_characters,
+    )
+    api_keys = ApiKeys.read(keys) if keys else ApiKeys()
+    metrics = Metrics()
+    with raise_on_signals():
+        device_name = str(set_up_device(device, threads))
+        models = load_models(run, metrics, device=device_name, precision=precision.value, tag=tag)
+        address = Address(host, port, trusted_proxy or ())
+        serve_forever(models, metrics, address, limits, api_keys, version=__version__, logs_texts=log_texts)
+
+
+def _check_installed() -> None:
+    """Raises ValueError where the libraries of the server are not installed."""
+    try:
+        import fastapi  # noqa: F401
+        import langcodes  # noqa: F401
+        import limits  # noqa: F401
+        import prometheus_client  # noqa: F401
+        import python_multipart  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise ValueError(
+            f"{error.name} is not installed, and the server needs it: pip install 'transduce[serve]'"
+        ) from None

@@ -1,0 +1,110 @@
+"""The application: all routes, limits and error shapes."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.exceptions import HTTPException as AnyHTTPException
+
+from transduce.serving.body_limit import BodyLimit
+from transduce.serving.contract import Failure, Status
+from transduce.serving.description_page import description_page
+from transduce.serving.document_routes import document_routes
+from transduce.serving.libretranslate import libretranslate_routes
+from transduce.serving.line_routes import line_routes
+from transduce.serving.metrics import Metrics
+from transduce.serving.request_log import RequestLog
+from transduce.serving.request_values import validation_message
+from transduce.serving.service import Service
+
+__all__ = ["create_application"]
+
+
+def create_application(service: Service, metrics: Metrics, *, version: str, logs_texts: bool = False) -> FastAPI:
+    """Returns the ASGI application of a service, which is closed with it."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.close()
+
+    application = FastAPI(
+        title="transduce",
+        version=version,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        separate_input_output_schemas=False,
+    )
+    application.include_router(libretranslate_routes(service))
+    application.include_router(document_routes(service))
+    application.include_router(line_routes(service))
+    _add_operations(application, service, metrics)
+    application.add_exception_handler(AnyHTTPException, _http_error)
+    application.add_exception_handler(RequestValidationError, _validation_error)
+    application.add_exception_handler(Exception, _server_error)
+    documents = {"/translate_file": service.limits.document_bytes}
+    application.add_middleware(BodyLimit, max_bytes=service.limits.body_bytes, exceptions=documents)
+    application.add_middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
+    application.add_middleware(RequestLog, metrics=metrics, logs_texts=logs_texts)
+    metrics.watch(lambda: service.accepted, lambda: sum(queue.waiting_sentences for queue in service.models.queues))
+    return application
+
+
+def _add_operations(application: FastAPI, service: Service, metrics: Metrics) -> None:
+    """Adds the routes for people and programs that operate the server."""
+
+    @application.get("/health", tags=["operation"])
+    async def health() -> Status:
+        """Answers while the process is alive."""
+        return Status(status="ok")
+
+    @application.get("/ready", tags=["operation"], responses={503: {"model": Failure, "description": "Not ready."}})
+    async def ready() -> Status:
+        """Answers with status 200 while every model takes texts."""
+        if not all(queue.is_working for queue in service.models.queues):
+            raise HTTPException(503, "a model does not take texts")
+        return Status(status="ok")
+
+    @application.get("/metrics", tags=["operation"], response_class=Response)
+    async def show_metrics() -> Response:
+        """Returns counters for Prometheus."""
+        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    @application.get("/spec", include_in_schema=False)
+    async def spec() -> dict[str, Any]:
+        """Returns the OpenAPI description, at the address where LibreTranslate has its own."""
+        return application.openapi()
+
+    @application.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        """Returns the description of the interface as a page."""
+        policy = "default-src 'none'; style-src 'unsafe-inline'"
+        return HTMLResponse(description_page(application.openapi()), headers={"Content-Security-Policy": policy})
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    """Returns the error shape of LibreTranslate."""
+    assert isinstance(error, AnyHTTPException)
+    return _failure(error.detail, error.status_code, error.headers)
+
+
+async def _validation_error(_: Request, error: Exception) -> Response:
+    """Returns the answer to a request that is not as described."""
+    assert isinstance(error, RequestValidationError)
+    return _failure(validation_message(error.errors()), 400)
+
+
+def _failure(message: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    """Returns an error; half a surrogate pair that the message repeats is escaped."""
+    return JSONResponse({"error": message.encode(errors="backslashreplace").decode()}, status, headers)
+
+
+async def _server_error(_: Request, error: Exception) -> Response:
+    """Returns the answer to a request that fails for a reason that the client cannot know; the log has it."""
+    return JSONResponse({"error": "The server failed; its log says why"}, 500)

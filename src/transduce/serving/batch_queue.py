@@ -1,0 +1,181 @@
+"""The queue of a model: sentences of many requests, which one thread translates in groups.
+
+A group takes one sentence of each waiting request in turn, until it is full, so that a long request does not hold up
+the others. A search stops when nobody waits for any of its sentences.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import NamedTuple
+
+from transduce.serving.tickets import Ticket
+from transduce.translation.line_lengths import LineTooLargeError
+from transduce.translation.results import EMPTY, Translation
+from transduce.translation.search_method import SearchMethod
+from transduce.translation.stop_check import SearchStoppedError, with_stop_check
+from transduce.translation.translator import Translator
+
+__all__ = ["BatchQueue", "SearchRequest"]
+
+GROUP_TOKENS = 1024  # source tokens that are translated before sentences of new requests are
+MAX_TOKENS = 512  # of a sentence: a longer one would hold up all others for seconds
+
+NBest = list[Translation]
+
+
+class SearchRequest(NamedTuple):
+    """How the sentences of a request are translated; sentences of equal search requests share a group."""
+
+    translator: Translator
+    method: SearchMethod
+
+    def is_same(self, other: "SearchRequest") -> bool:
+        """Returns whether sentences of both may be in one batch; the models are the same."""
+        return self.method == other.method and self.translator.source_tags == other.translator.source_tags
+
+
+class WaitingSentence(NamedTuple):
+    """A sentence that somebody waits for."""
+
+    text: str
+    prefix: str
+    tokens: int
+    future: Future[NBest]
+
+
+class Job(NamedTuple):
+    """The sentences of a request that are not yet translated."""
+
+    request: SearchRequest
+    ticket: Ticket
+    waiting: list[WaitingSentence]
+
+
+class BatchQueue:
+    """Translates with one model in a thread of its own, until it is closed."""
+
+    def __init__(self, observe_group: Callable[[int], None] = lambda sentences: None) -> None:
+        """`observe_group` is called with the number of sentences of each group."""
+        self.inspecting = threading.Lock()  # at most one thread explains or scores beside the searches
+        self._observe_group = observe_group
+        self._jobs: list[Job] = []
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._work, name="translations", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_working(self) -> bool:
+        """Whether the queue takes sentences."""
+        return self._thread.is_alive() and not self._closed
+
+    @property
+    def waiting_sentences(self) -> int:
+        """The number of sentences that no group has taken yet."""
+        with self._changed:
+            return sum(len(job.waiting) for job in self._jobs)
+
+    def submit(
+        self, request: SearchRequest, texts: Sequence[str], prefixes: Sequence[str] | None, ticket: Ticket
+    ) -> list[Future[NBest]]:
+        """Returns the future n-best translations of each text.
+
+        Raises ValueError for a text that is too long, and for unequal numbers of prefixes and texts.
+        """
+        if prefixes is not None and len(prefixes) != len(texts):
+            raise ValueError(f"there are {len(prefixes)} prefixes for {len(texts)} texts: give one prefix a text")
+        if faults := request.translator.line_faults(texts, prefixes):
+            place = min(faults)
+            raise ValueError(f"text {place + 1} {faults[place]}")
+        counts = list(map(len, request.translator.source.encode(list(texts))))
+        if (longest := max(counts, default=0)) > MAX_TOKENS:
+            place = counts.index(longest)
+            raise ValueError(f"text {place + 1} has {longest:,} subwords, more than {MAX_TOKENS}; split it")
+        sentences = [
+            WaitingSentence(text, prefix, tokens + 1, Future())
+            for text, prefix, tokens in zip(texts, prefixes or [""] * len(texts), counts, strict=True)
+        ]
+        for sentence in sentences:
+            if not sentence.text.strip():
+                sentence.future.set_result([EMPTY])
+        waiting = [sentence for sentence in sentences if sentence.text.strip()]
+        with self._changed:
+            if self._closed:
+                raise SearchStoppedError("the server is stopping")
+            if waiting:
+                self._jobs.append(Job(request, ticket, waiting))
+                self._changed.notify()
+        return [sentence.future for sentence in sentences]
+
+    def close(self) -> None:
+        """Translates what waits, and ends the thread."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _work(self) -> None:
+        """Translates group after group."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._jobs or self._closed)
+                if not self._jobs:
+                    return
+                group = self._take()
+            if group:
+                self._observe_group(len(group))
+                self._translate(group)
+
+    def _take(self) -> list[tuple[Job, WaitingSentence]]:
+        """Takes sentences of the first job and of jobs with the same search, in turn; the rest goes to the back."""
+        self._jobs = [job for job in self._jobs if job.ticket.is_live]
+        if not self._jobs:
+            return []
+        first = self._jobs[0].request
+        taken_from = [job for job in self._jobs if job.request.is_same(first)]
+        others = [job for job in self._jobs if not job.request.is_same(first)]
+        group: list[tuple[Job, WaitingSentence]] = []
+        tokens, turn = 0, list(taken_from)
+        while turn and tokens < GROUP_TOKENS:
+            job = turn.pop(0)
+            sentence = job.waiting.pop(0)
+            group.append((job, sentence))
+            tokens += sentence.tokens
+            if job.waiting:
+                turn.append(job)
+        self._jobs = [*others, *turn]
+        return group
+
+    def _translate(self, group: list[tuple[Job, WaitingSentence]]) -> None:
+        """Translates a group; an error is the result of every sentence that has none."""
+        tickets = list({id(job.ticket): job.ticket for job, _ in group}.values())
+
+        def check() -> None:
+            if not any(ticket.is_live for ticket in tickets):
+                raise SearchStoppedError("nobody waits for these translations")
+
+        sentences = [sentence for _, sentence in group]
+        try:
+            self._search(group[0][0].request, sentences, check)
+        except Exception as error:
+            for sentence in sentences:
+                if not sentence.future.done():
+                    sentence.future.set_exception(error)
+
+    def _search(self, request: SearchRequest, sentences: list[WaitingSentence], check: Callable[[], None]) -> None:
+        """Searches batch by batch, and hands each result out as soon as it is there."""
+        translator = with_stop_check(request.translator, check)
+        texts = [sentence.text for sentence in sentences]
+        prefixes = [sentence.prefix for sentence in sentences]
+        for batch in translator.batches(texts, request.method, prefixes if any(prefixes) else None):
+            for place, best in zip(batch.places, translator.translate_by_halves(batch, request.method), strict=True):
+                _hand_out(sentences[place].future, best)
+
+
+def _hand_out(future: Future[NBest], best: NBest | str) -> None:
+    """Sets the translations of a sentence, or the message of one that does not fit into memory."""
+    if isinstance(best, str):
+        future.set_exception(LineTooLargeError(1, best))
+    else:
+        future.set_result(best)

@@ -1,0 +1,166 @@
+"""Requests and answers of both interfaces. Their descriptions are those of the page at /docs."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+# ---------------------------------------------------------------------------- LibreTranslate's
+
+Texts = str | list[str]
+
+
+class LibreRequest(BaseModel):
+    """A request of a client of LibreTranslate. Keys that the server does not know are ignored."""
+
+    model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=False)
+
+    api_key: str | None = Field(default=None, description="Needed where the server has keys.")
+
+
+class TranslateRequest(LibreRequest):
+    """Texts of any number of sentences and lines, or HTML."""
+
+    q: Texts = Field(description="A text, or a list of texts.")
+    source: str = Field(description="Code of the language of the text; `auto` detects it.")
+    target: str = Field(description="Code of the language of the translation.")
+    format: Literal["text", "html"] = Field(default="text", description="`html` keeps tags where they belong.")
+    alternatives: int = Field(
+        default=0, ge=0, description="Most other translations of each text; never more than the beam has."
+    )
+
+
+class DetectRequest(LibreRequest):
+    """A text in an unknown language."""
+
+    q: str = Field(description="A text.")
+
+
+class Detection(BaseModel):
+    """A language that a text may be in."""
+
+    confidence: float = Field(description="Probability in percent.")
+    language: str
+
+
+class TranslateAnswer(BaseModel):
+    """Translations: strings for one text, lists for a list of texts."""
+
+    translatedText: Texts  # noqa: N815 - the name of the interface
+    detectedLanguage: Detection | list[Detection] | None = Field(  # noqa: N815
+        default=None, description="Only where `source` is `auto`."
+    )
+    alternatives: list[str] | list[list[str]] | None = Field(
+        default=None, description="Only where the request has `alternatives` above 0."
+    )
+
+
+class Language(BaseModel):
+    """A language, and into which others its texts are translated."""
+
+    code: str
+    name: str
+    targets: list[str]
+
+
+class NamedLanguage(BaseModel):
+    """A language as the page of a client shows it."""
+
+    code: str
+    name: str
+
+
+class LanguageChoice(BaseModel):
+    """The languages that a client chooses at first."""
+
+    source: NamedLanguage
+    target: NamedLanguage
+
+
+class FrontendSettings(BaseModel):
+    """What a client should know of the server."""
+
+    apiKeys: bool  # noqa: N815
+    charLimit: int  # noqa: N815
+    filesTranslation: bool  # noqa: N815
+    frontendTimeout: int = Field(description="Milliseconds after a key stroke until the text is sent.")  # noqa: N815
+    keyRequired: bool  # noqa: N815
+    language: LanguageChoice
+    suggestions: bool
+    supportedFilesFormat: list[str]  # noqa: N815
+
+
+class TranslateFileRequest(LibreRequest):
+    """The fields of a form that has a file beside them."""
+
+    source: str = Field(description="Code of the language of the document.")
+    target: str = Field(description="Code of the language of the translation.")
+
+
+class TranslateFileAnswer(BaseModel):
+    """Where the translated document is for half an hour."""
+
+    translatedFileUrl: str  # noqa: N815
+
+
+class Failure(BaseModel):
+    """Why a request was not answered."""
+
+    error: str
+
+
+class Status(BaseModel):
+    """Whether the server works."""
+
+    status: str
+
+
+# ---------------------------------------------------------------------------- ours
+
+
+class LineRequest(BaseModel):
+    """Lines: each text is one sentence without a line end, as `transduce translate --lines` reads it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    text: Texts = Field(description="A line, or a list of lines.")
+    source: str | None = Field(default=None, description="Code of the source language; needed where there are several.")
+    target: str | None = Field(default=None, description="Code of the target language; needed where there are several.")
+    n_best: Annotated[int, Field(ge=1, le=10)] = Field(default=1, description="Most translations of each line.")
+    beam: Annotated[int, Field(ge=1, le=10)] | None = Field(
+        default=None, description="Width of the beam; the model's own if not given."
+    )
+    length_penalty: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] | None = Field(
+        default=None, description="α of the length penalty; the model's own if not given."
+    )
+    prefix: Texts | None = Field(default=None, description="The beginning of the translation, one for each text.")
+    alignments: bool = Field(default=False, description="Pairs of aligned words, from the attention weights.")
+    confidence: bool = Field(default=False, description="Confidence, doubts and words; needs `transduce calibrate`.")
+    stream: bool = Field(default=False, description="Server-sent events: `line` for each line, then `end`.")
+
+
+class LineTranslation(BaseModel):
+    """One of the translations of a line."""
+
+    text: str
+    log_probability: float = Field(description="Natural logarithm, end symbol included.")
+    score: float = Field(description="What the search ranks by: log-probability / length penalty.")
+
+
+class LineRecord(BaseModel):
+    """What `transduce translate --json` prints for a line."""
+
+    line: int = Field(description="Number of the text in the request, from 1.")
+    target_language: str | None = Field(default=None, description="Of a model of several directions.")
+    translations: list[LineTranslation] = Field(description="Best first.")
+    alignment: str | None = Field(default=None, description="Such as `0-0 1-2`: source word, target word, from 0.")
+    confidence: float | None = Field(default=None, description="From 0 to 1: the chrF / 100 to be expected.")
+    doubts: list[str] | None = Field(default=None, description="Reasons for doubt.")
+    words: list[tuple[str, float]] | None = Field(default=None, description="Each word with its probability.")
+
+
+class LineAnswer(BaseModel):
+    """The translations of all lines, in order."""
+
+    source: str
+    target: str
+    lines: list[LineRecord]

@@ -1,0 +1,153 @@
+"""LibreTranslate's interface for documents: a file is sent, and its translation fetched from an address."""
+
+import contextlib
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import Response
+from starlette.datastructures import UploadFile
+
+from transduce.serving.contract import Failure, TranslateFileAnswer, TranslateFileRequest
+from transduce.serving.libretranslate import ERRORS
+from transduce.serving.request_log import describe
+from transduce.serving.request_values import parse_values
+from transduce.serving.service import RETRY_SECONDS, Service
+from transduce.serving.text_translation import PlainText, TextRequest, translate_document
+from transduce.serving.tickets import Ticket
+from transduce.translation.documents.format_names import TextFormat
+from transduce.translation.documents.formats import SUFFIXES, format_by_name, read_document
+from transduce.translation.documents.languages import DocumentLanguages
+from transduce.translation.documents.units import Document, plain
+
+__all__ = ["document_routes"]
+
+KEPT_SECONDS = 1800.0
+KEPT_BYTES = 1 << 26  # of all translated documents
+AT_ONCE = 4  # documents in memory: an archive of a few megabytes may have 256 MB of content
+
+
+class TranslatedFile(NamedTuple):
+    """A translated document, and until when it is kept."""
+
+    name: str
+    content: bytes
+    deadline: float
+
+
+class TranslatedFiles:
+    """Translated documents in memory, each under a secret; the oldest go first."""
+
+    def __init__(self) -> None:
+        self._files: OrderedDict[str, TranslatedFile] = OrderedDict()
+        self._places = threading.BoundedSemaphore(AT_ONCE)
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator[None]:
+        """Takes one of the places of documents; raises an error of status 503 where all are taken."""
+        if not self._places.acquire(blocking=False):
+            raise HTTPException(503, "Too many documents are waiting: try again later", {"Retry-After": RETRY_SECONDS})
+        try:
+            yield
+        finally:
+            self._places.release()
+
+    def add(self, name: str, content: bytes) -> str:
+        """Returns the secret of a new file."""
+        secret = secrets.token_urlsafe(16)
+        self._files[secret] = TranslatedFile(name, content, time.monotonic() + KEPT_SECONDS)
+        while len(self._files) > 1 and sum(len(file.content) for file in self._files.values()) > KEPT_BYTES:
+            self._files.popitem(last=False)
+        return secret
+
+    def find(self, secret: str) -> TranslatedFile:
+        """Returns a file; raises an error of status 404 where there is none or its time is over."""
+        now = time.monotonic()
+        for expired in [key for key, file in self._files.items() if file.deadline < now]:
+            del self._files[expired]
+        if secret not in self._files:
+            raise HTTPException(404, "This file does not exist, or its time is over")
+        return self._files[secret]
+
+
+def document_routes(service: Service) -> APIRouter:
+    """Returns the routes of documents."""
+    routes = APIRouter(tags=["LibreTranslate"], responses=ERRORS)
+    files = TranslatedFiles()
+
+    @routes.post("/translate_file", openapi_extra=_form())
+    async def translate_file(request: Request) -> TranslateFileAnswer:
+        """Translates a document, whose structure stays as it is; its format is that of its name."""
+        async with request.form(max_files=1, max_fields=20) as form:
+            upload = form.get("file")
+            asked = parse_values(TranslateFileRequest, {name: form[name] for name in form if name != "file"})
+            service.admit(request, asked.api_key)
+            if not isinstance(upload, UploadFile) or not upload.filename:
+                raise HTTPException(400, "Invalid request: missing file parameter")
+            path, content = PurePosixPath(upload.filename.replace("\\", "/")), await upload.read()
+
+        def translate(ticket: Ticket) -> tuple[bytes, list[str]]:
+            with files.place():
+                return _translated(service, asked, path.name, content, ticket)
+
+        translated, texts = await service.answer(request, translate)
+        describe(request, texts)
+        secret = files.add(f"{path.stem}_{asked.target}{path.suffix}", translated)
+        return TranslateFileAnswer(translatedFileUrl=str(request.url_for("download_file", secret=secret)))
+
+    missing: dict[int | str, dict[str, Any]] = {
+        404: {"model": Failure, "description": "The file does not exist, or its time is over."}
+    }
+
+    @routes.get("/download_file/{secret}", response_class=Response, responses=missing)
+    async def download_file(secret: str) -> Response:
+        """Returns a translated document."""
+        file = files.find(secret)
+        disposition = f"attachment; filename*=UTF-8''{quote(file.name)}"
+        headers = {"Content-Disposition": disposition, "Cache-Control": "no-store"}
+        return Response(file.content, media_type="application/octet-stream", headers=headers)
+
+    return routes
+
+
+def _form() -> dict[str, Any]:
+    """Returns the description of a form with a file."""
+    schema = TranslateFileRequest.model_json_schema()
+    file = {"type": "string", "format": "binary", "description": "The document."}
+    schema |= {"properties": {"file": file, **schema["properties"]}, "required": ["file", *schema["required"]]}
+    return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
+
+
+def _translated(
+    service: Service, asked: TranslateFileRequest, name: str, content: bytes, ticket: Ticket
+) -> tuple[bytes, list[str]]:
+    """Returns a translated document, and the texts of its units."""
+    source, target = service.models.language(asked.source), service.models.language(asked.target)
+    served = service.models.find(source, target)
+    document = _read(name, content, DocumentLanguages(source, target))
+    texts = [plain(unit.content) for unit in document.units]
+    if (characters := sum(map(len, texts))) > service.limits.document_characters:
+        raise ValueError(
+            f"Invalid request: document ({characters}) exceeds text limit ({service.limits.document_characters})"
+        )
+    return translate_document(TextRequest(served, ticket), document), texts
+
+
+def _read(name: str, content: bytes, languages: DocumentLanguages) -> Document:
+    """Reads a document of the format that its name has; raises ValueError for another or a damaged one."""
+    path = PurePosixPath(name)
+    kind = TextFormat.TEXT if path.suffix.lower() == ".txt" else format_by_name(path)
+    if kind is None:
+        raise ValueError(f"Invalid request: the file format of {name} is not one of {', '.join(['.txt', *SUFFIXES])}")
+    if kind is not TextFormat.TEXT:
+        return read_document(content, kind, languages)
+    try:
+        return PlainText(content.decode())
+    except UnicodeDecodeError:
+        raise ValueError("the file is not UTF-8; convert it to UTF-8") from None

@@ -1,0 +1,79 @@
+"""Languages as clients name them: codes and their aliases, English names, and detection."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from transduce.inspection.languages import load_language_identifier
+
+__all__ = ["DetectedLanguage", "LanguageDetector", "language_name", "matching_code"]
+
+# Codes of LibreTranslate's clients and those of BCP 47.
+ALIASES = {"pb": "pt-br", "zh": "zh-hans", "zt": "zh-hant"}
+
+
+def matching_code(code: str, codes: Iterable[str]) -> str | None:
+    """Returns which of the served `codes` a client means by `code`; None where it means none.
+
+    Case and "_" do not count. A code of a region, such as de-AT, means the language where only that is served.
+    """
+    served = {_normal(name): name for name in codes}
+    wanted = _normal(code)
+    candidates = [wanted, ALIASES.get(wanted), *(alias for alias, name in ALIASES.items() if name == wanted)]
+    return next((served[name] for name in [*candidates, wanted.split("-")[0]] if name in served), None)
+
+
+def _normal(code: str) -> str:
+    return code.strip().lower().replace("_", "-")
+
+
+def language_name(code: str) -> str:
+    """Returns the English name of a language, such as "German"; the code itself where it has none."""
+    from langcodes import Language
+    from langcodes.tag_parser import LanguageTagError
+
+    code = ALIASES.get(_normal(code), code)
+    try:
+        name = Language.get(code).display_name()
+    except LanguageTagError:
+        return code
+    return code if name.startswith("Unknown language") else name
+
+
+class DetectedLanguage(NamedTuple):
+    """A language that a text may be in, and the probability in percent."""
+
+    code: str
+    confidence: float
+
+
+class LanguageDetector:
+    """Detects the language of a text among those that are served."""
+
+    def __init__(self, identify: Callable[[str], Mapping[str, float]]) -> None:
+        """`identify` returns the log-likelihood of a text in each language that it knows."""
+        self._identify = identify
+
+    @classmethod
+    def load(cls) -> "LanguageDetector":
+        """Loads py3langid; raises ValueError where it is not installed."""
+        identify = load_language_identifier()
+        if identify is None:
+            raise ValueError("languages are detected by py3langid: pip install 'transduce[serve]'")
+        return cls(identify)
+
+    def detect(self, text: str, codes: Iterable[str]) -> list[DetectedLanguage]:
+        """Returns each of the served `codes` with its probability, best first.
+
+        The probabilities are over all languages that py3langid knows, so that of a text in none of `codes` all are low.
+        Languages that it does not know come last.
+        """
+        scores = self._identify(text)
+        largest = max(scores.values())
+        total = sum(math.exp(score - largest) for score in scores.values())
+        found = []
+        for code in codes:
+            score = scores.get(_normal(code).split("-")[0])
+            probability = 0.0 if score is None else math.exp(score - largest) / total
+            found.append((score is not None, score or 0.0, DetectedLanguage(code, round(100 * probability, 1))))
+        return [language for _, _, language in sorted(found, key=lambda row: row[:2], reverse=True)]

@@ -1,0 +1,153 @@
+"""LibreTranslate's interface, which its clients call: https://docs.libretranslate.com."""
+
+from typing import Any
+
+from fastapi import APIRouter, HTTPException, Request
+
+from transduce.serving.contract import (
+    Detection,
+    DetectRequest,
+    Failure,
+    FrontendSettings,
+    Language,
+    LanguageChoice,
+    LibreRequest,
+    NamedLanguage,
+    TranslateAnswer,
+    TranslateRequest,
+)
+from transduce.serving.languages import language_name
+from transduce.serving.request_log import describe
+from transduce.serving.request_values import parse_values, read_values
+from transduce.serving.service import Service
+from transduce.serving.text_translation import TextRequest, translate_texts
+from transduce.serving.tickets import Ticket
+from transduce.translation.documents.formats import SUFFIXES
+
+__all__ = ["ERRORS", "languages_of_texts", "libretranslate_routes"]
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"model": Failure, "description": "The request is faulty."},
+    403: {"model": Failure, "description": "The key is missing or wrong."},
+    408: {"model": Failure, "description": "The body did not arrive in time."},
+    413: {"model": Failure, "description": "The body is too large."},
+    415: {"model": Failure, "description": "The body is compressed."},
+    429: {"model": Failure, "description": "The client has sent too many requests."},
+    503: {"model": Failure, "description": "Too many requests wait, or the translation took too long."},
+}
+
+
+def _body(model: type[LibreRequest]) -> dict[str, Any]:
+    """Returns the description of a request whose values `read_values` reads."""
+    schema = model.model_json_schema()
+    kinds = ("application/json", "application/x-www-form-urlencoded")
+    return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}
+
+
+def libretranslate_routes(service: Service) -> APIRouter:
+    """Returns the routes of LibreTranslate's clients. Values come as JSON, as a form or in the query string."""
+    routes = APIRouter(tags=["LibreTranslate"], responses=ERRORS)
+    _add_translation(routes, service)
+    models = service.models
+
+    @routes.get("/languages")
+    async def languages() -> list[Language]:
+        """Returns the languages and into which others each is translated."""
+        return [
+            Language(code=code, name=language_name(code), targets=models.targets(code)) for code in models.languages
+        ]
+
+    @routes.get("/frontend/settings")
+    async def frontend_settings() -> FrontendSettings:
+        """Returns what a client should know of the server."""
+        return _frontend_settings(service)
+
+    @routes.post("/suggest", openapi_extra=_body(LibreRequest))
+    async def suggest(request: Request) -> Failure:
+        """Refuses suggestions: this server does not learn from its users."""
+        raise HTTPException(403, "Suggestions are disabled on this server.")
+
+    return routes
+
+
+def _add_translation(routes: APIRouter, service: Service) -> None:
+    """Adds the routes that translate and detect."""
+
+    @routes.post(
+        "/translate",
+        response_model=TranslateAnswer,
+        response_model_exclude_none=True,
+        openapi_extra=_body(TranslateRequest),
+    )
+    async def translate(request: Request) -> dict[str, Any]:
+        """Translates texts of any number of sentences and lines, or HTML."""
+        asked = parse_values(TranslateRequest, await read_values(request))
+        service.admit(request, asked.api_key)
+        texts = [asked.q] if isinstance(asked.q, str) else asked.q
+        service.limits.check_texts(texts)
+        describe(request, texts)
+        return await service.answer(request, lambda ticket: _translated(service, asked, texts, ticket))
+
+    @routes.post("/detect", openapi_extra=_body(DetectRequest))
+    async def detect(request: Request) -> list[Detection]:
+        """Returns the languages that a text may be in, the most probable first."""
+        asked = parse_values(DetectRequest, await read_values(request))
+        service.admit(request, asked.api_key)
+        service.limits.check_texts([asked.q])
+        found = service.detector.detect(asked.q, service.models.languages)
+        return [Detection(confidence=language.confidence, language=language.code) for language in found]
+
+
+def _frontend_settings(service: Service) -> FrontendSettings:
+    """Returns what a client should know of the server; the languages are those of the first model."""
+    first = next(iter(service.models.directions.values()))
+    source, target = (NamedLanguage(code=code, name=language_name(code)) for code in (first.source, first.target))
+    return FrontendSettings(
+        apiKeys=service.keys.are_required,
+        charLimit=service.limits.characters,
+        filesTranslation=True,
+        frontendTimeout=500,
+        keyRequired=service.keys.are_required,
+        language=LanguageChoice(source=source, target=target),
+        suggestions=False,
+        supportedFilesFormat=[".txt", *SUFFIXES],
+    )
+
+
+def _translated(service: Service, asked: TranslateRequest, texts: list[str], ticket: Ticket) -> dict[str, Any]:
+    """Returns the answer to a request for translations."""
+    detected = languages_of_texts(service, texts, asked.source, asked.target)
+    target = service.models.language(asked.target)
+    rows: list[list[str]] = [[] for _ in texts]
+    for source in dict.fromkeys(language.language for language in detected):
+        places = [place for place, language in enumerate(detected) if language.language == source]
+        some = [texts[place] for place in places]
+        translated = (
+            [[text] for text in some]
+            if source == target
+            else translate_texts(
+                TextRequest(service.models.find(source, target), ticket), some, asked.format, asked.alternatives
+            )
+        )
+        for place, row in zip(places, translated, strict=True):
+            rows[place] = row
+    is_list = isinstance(asked.q, list)
+    answer: dict[str, Any] = {"translatedText": [row[0] for row in rows] if is_list else rows[0][0]}
+    if asked.source.strip().lower() == "auto":
+        answer["detectedLanguage"] = detected if is_list else detected[0]
+    if asked.alternatives:
+        answer["alternatives"] = [row[1:] for row in rows] if is_list else rows[0][1:]
+    return answer
+
+
+def languages_of_texts(service: Service, texts: list[str], source: str, target: str) -> list[Detection]:
+    """Returns the language of each text: `source`, or the most probable one that is translated into `target`.
+
+    Raises ValueError where the server does not know a language.
+    """
+    models, wanted = service.models, service.models.language(target)
+    if source.strip().lower() != "auto":
+        return [Detection(confidence=100.0, language=models.language(source)) for _ in texts]
+    sources = sorted({*models.sources(wanted), wanted})
+    best = [service.detector.detect(text, sources)[0] for text in texts]
+    return [Detection(confidence=language.confidence, language=language.code) for language in best]

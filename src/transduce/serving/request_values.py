@@ -1,0 +1,58 @@
+"""The values of a request of LibreTranslate's clients: of JSON, a form or the query string."""
+
+import json
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from fastapi import HTTPException, Request
+from pydantic import BaseModel, ValidationError
+
+__all__ = ["parse_values", "read_values", "validation_message"]
+
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
+
+
+async def read_values(request: Request) -> dict[str, Any]:
+    """Returns the values of a request; of a form, a name that stands several times has a list.
+
+    Raises an error of status 400 for a body that is no JSON object.
+    """
+    values = _grouped(request.query_params.multi_items())
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if not kind.endswith("json"):
+        form = await request.form()
+        return values | _grouped(form.multi_items())
+    try:
+        body = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        raise HTTPException(400, "Invalid JSON format") from None
+    if not isinstance(body, dict):
+        raise HTTPException(400, "Invalid JSON format")
+    return values | body
+
+
+def _grouped(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns the value of each name; a list where there are several."""
+    groups: dict[str, list[Any]] = {}
+    for name, value in items:
+        groups.setdefault(name, []).append(value)
+    return {name: group if len(group) > 1 else group[0] for name, group in groups.items()}
+
+
+def parse_values(model: type[AnyModel], values: dict[str, Any]) -> AnyModel:
+    """Returns the request that `values` are; raises an error of status 400 where they are none."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise HTTPException(400, validation_message(error.errors())) from None
+
+
+def validation_message(errors: Iterable[Any]) -> str:
+    """Returns the message of the first of pydantic's errors."""
+    first = next(iter(errors))
+    names = [str(part) for part in first["loc"] if part != "body"]
+    if first["type"] == "missing":
+        return f"Invalid request: missing {names[-1] if names else 'body'} parameter"
+    if first["type"] == "json_invalid":
+        return "Invalid JSON format"
+    return f"Invalid request: {names[0] if names else 'body'}: {first['msg']}"

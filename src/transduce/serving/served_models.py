@@ -1,0 +1,107 @@
+"""The models that are served: which of them translates which direction."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from transduce.corpus import Direction
+from transduce.serving.batch_queue import BatchQueue
+from transduce.serving.languages import matching_code
+from transduce.translation.confidence import CONFIDENCE, Calibration
+from transduce.translation.translator import Translator
+
+__all__ = ["ServedDirection", "ServedModels", "serve_model"]
+
+
+class ServedDirection(NamedTuple):
+    """A direction with its translator, and the queue of the translator's models."""
+
+    source: str
+    target: str
+    translator: Translator
+    queue: BatchQueue
+    calibration: Calibration | None  # None where the model has no `confidence.json`
+
+
+def serve_model(
+    run: Path,
+    translator: Translator,
+    queue: BatchQueue,
+    languages: Direction,
+    tag: str | None = None,
+) -> Iterator[ServedDirection]:
+    """Yields the directions of a model; `languages` are those of a model that does not record its own.
+
+    Raises ValueError for a parser, where nobody names the languages, and where `languages` contradict the model.
+    """
+    config = translator.configs[0]
+    if config.linearisation is not None:
+        raise ValueError(f"{run} parses and does not translate: `transduce parse` runs it")
+    calibration = Calibration.read(run) if (run / CONFIDENCE).exists() else None
+    recorded = sorted({(pair.source, pair.target) for pair in config.directions})
+    if not recorded:
+        source, target = config.source_language or languages.source, config.target_language or languages.target
+        if source is None or target is None:
+            raise ValueError(f"{run} does not record its languages: name them, such as en:de={run}")
+        recorded = [(source, target)]
+    if languages.source is not None and tuple(languages) not in recorded:
+        raise ValueError(f"{languages.source}:{languages.target}={run}: the model translates {_list(recorded)}")
+    for source, target in recorded:
+        tagged = translator.into(target, source_language=source, tag=tag) if config.directions else translator
+        yield ServedDirection(source, target, tagged, queue, calibration)
+
+
+def _list(directions: Sequence[tuple[str, str]]) -> str:
+    """Returns directions with commas."""
+    return ", ".join(f"{source}:{target}" for source, target in directions)
+
+
+class ServedModels:
+    """Finds the model of a direction. One direction has one model."""
+
+    def __init__(self, directions: Sequence[ServedDirection]) -> None:
+        """Raises ValueError where two models have the same direction."""
+        self.directions: dict[Direction, ServedDirection] = {}
+        for served in directions:
+            direction = Direction(served.source, served.target)
+            if direction in self.directions:
+                raise ValueError(f"two models translate {direction}: serve one of them")
+            self.directions[direction] = served
+
+    @property
+    def queues(self) -> list[BatchQueue]:
+        """The queue of each model."""
+        return list({id(served.queue): served.queue for served in self.directions.values()}.values())
+
+    @property
+    def languages(self) -> list[str]:
+        """Every code, in alphabetical order."""
+        return sorted({code for served in self.directions.values() for code in (served.source, served.target)})
+
+    def targets(self, source: str) -> list[str]:
+        """Returns the languages into which `source` is translated, in alphabetical order."""
+        return sorted(served.target for served in self.directions.values() if served.source == source)
+
+    def sources(self, target: str | None = None) -> list[str]:
+        """Returns the languages that are translated, into `target` if it is given, in alphabetical order."""
+        return sorted({served.source for served in self.directions.values() if target in (None, served.target)})
+
+    def language(self, code: str) -> str:
+        """Returns the served code that a client means; raises ValueError where there is none."""
+        served = matching_code(code, self.languages)
+        if served is None:
+            raise ValueError(f"{code} is not supported")
+        return served
+
+    def find(self, source: str, target: str) -> ServedDirection:
+        """Returns the direction of two served codes; raises ValueError where no model translates it."""
+        found = self.directions.get(Direction(source, target))
+        if found is None:
+            others = ", ".join(map(str, sorted(self.directions)))
+            raise ValueError(f"{target} ({source}-{target}) is not supported; this server translates {others}")
+        return found
+
+    def close(self) -> None:
+        """Translates what waits, and ends the threads of all models."""
+        for queue in self.queues:
+            queue.close()

@@ -1,0 +1,110 @@
+"""Loads models and serves them until a signal; what was accepted is answered before the process ends."""
+
+import logging
+import re
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import uvicorn
+
+from transduce.corpus import Direction
+from transduce.model_directory import Model
+from transduce.runtime.signals import raise_on_signals
+from transduce.serving.application import create_application
+from transduce.serving.batch_queue import BatchQueue
+from transduce.serving.languages import LanguageDetector
+from transduce.serving.limits import ApiKeys, Limits
+from transduce.serving.metrics import Metrics
+from transduce.serving.served_models import ServedDirection, ServedModels, serve_model
+from transduce.serving.service import Service
+from transduce.translation.documents.sentences import load_segment
+from transduce.translation.precision import TranslationPrecision
+from transduce.translation.translator import Translator
+
+__all__ = ["Address", "load_models", "serve_forever"]
+
+_log = logging.getLogger("transduce")
+
+MAX_CONNECTIONS = 1000
+NAMED_RUN = re.compile(r"(?P<source>[\w-]+):(?P<target>[\w-]+)=(?P<run>.+)")
+
+
+class Address(NamedTuple):
+    """Where a server listens, and which proxies it believes when they name the address of a client."""
+
+    host: str
+    port: int
+    trusted_proxies: Sequence[str] = ()
+
+
+def load_models(
+    runs: Sequence[str],
+    metrics: Metrics,
+    *,
+    device: str = "cpu",
+    precision: TranslationPrecision = "float32",
+    tag: str | None = None,
+) -> ServedModels:
+    """Loads the models of `runs`, each a directory, or `en:de=DIRECTORY` where it does not record its languages.
+
+    Raises ValueError as `Translator.load` and `serve_model`, and where two models have the same direction.
+    """
+    load_segment()
+    directions: list[ServedDirection] = []
+    for argument in runs:
+        named = None if Path(argument).exists() else NAMED_RUN.fullmatch(argument)
+        run = Path(named["run"] if named else argument)
+        languages = Direction(named["source"], named["target"]) if named else Direction(None, None)
+        pairs = Model.read_config(run).directions
+        target = pairs[0].target if pairs else None  # one of several, since a translator has a target language
+        translator = Translator.load(run, device=device, precision=precision, to=target, tag=tag)
+        directions += serve_model(run, translator, BatchQueue(metrics.group_sentences.observe), languages, tag)
+    return ServedModels(directions)
+
+
+def serve_forever(
+    models: ServedModels,
+    metrics: Metrics,
+    address: Address,
+    limits: Limits,
+    keys: ApiKeys,
+    *,
+    version: str,
+    logs_texts: bool,
+) -> None:
+    """Serves until SIGINT or SIGTERM, and raises Interrupted once everything that was accepted is answered.
+
+    A second signal ends the process at once. Raises OSError, which names the address, where it is not free.
+    """
+    service = Service(models, LanguageDetector.load(), limits, keys)
+    application = create_application(service, metrics, version=version, logs_texts=logs_texts)
+    listening = _listen(address)
+    config = uvicorn.Config(
+        application,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ws="none",
+        lifespan="on",
+        limit_concurrency=MAX_CONNECTIONS,
+        proxy_headers=bool(address.trusted_proxies),
+        forwarded_allow_ips=list(address.trusted_proxies),
+        timeout_graceful_shutdown=int(limits.seconds) + 5,
+    )
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    _log.info("serving %s at http://%s:%d", ", ".join(map(str, models.directions)), shown, port)
+    with raise_on_signals(), listening:
+        uvicorn.Server(config).run([listening])
+
+
+def _listen(address: Address) -> socket.socket:
+    """Returns a listening socket; raises OSError, which names the address, where it is not free."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        return socket.create_server((address.host, address.port), family=family, backlog=MAX_CONNECTIONS)
+    except OSError as error:
+        reason = str(error.strerror).partition(" (while attempting")[0]
+        raise OSError(error.errno, reason, f"{address.host}:{address.port}") from None

@@ -1,0 +1,112 @@
+"""The service behind all interfaces: accepts requests, runs each in a thread, and answers within its time."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from fastapi import HTTPException, Request
+
+from transduce.serving.languages import LanguageDetector
+from transduce.serving.limits import ApiKeys, Limits, RequestRate
+from transduce.serving.served_models import ServedModels
+from transduce.serving.tickets import Ticket
+from transduce.translation.line_lengths import LineTooLargeError
+from transduce.translation.stop_check import SearchStoppedError
+
+__all__ = ["RETRY_SECONDS", "Service"]
+
+RETRY_SECONDS = "5"
+
+Result = TypeVar("Result")
+
+
+class Service:
+    """Models, limits and keys of a server, and the requests that are accepted now."""
+
+    def __init__(self, models: ServedModels, detector: LanguageDetector, limits: Limits, keys: ApiKeys) -> None:
+        self.models, self.detector, self.limits, self.keys = models, detector, limits, keys
+        self.rate = RequestRate(limits.requests_per_minute)
+        self.accepted = 0
+        self._threads = ThreadPoolExecutor(limits.accepted, "request")
+
+    def admit(self, request: Request, key: str | None) -> None:
+        """Raises an error of status 403 for a wrong key, of status 429 for a client with too many requests."""
+        self.keys.check(key)
+        self.rate.check(key or (request.client.host if request.client else ""))
+
+    async def answer(self, request: Request, work: Callable[[Ticket], Result]) -> Result:
+        """Returns what `work` returns in a thread; stops it where the client leaves.
+
+        Raises an error of status 503 where too many requests wait, or the time is up; of status 400 for a ValueError.
+        """
+        with self._ticket() as ticket:
+            async with _watched(request, ticket):
+                return await self._run(work, ticket)
+
+    async def stream(self, request: Request, work: Callable[[Ticket], Iterator[Result]]) -> AsyncGenerator[Result]:
+        """Yields what the iterator of `work` yields in a thread; a closed stream stops it.
+
+        The client is watched until the first result; then the response that sends the results watches it.
+        """
+        with self._ticket() as ticket:
+            async with _watched(request, ticket):
+                results = await self._run(work, ticket)
+                result = await self._run(lambda _: next(results, None), ticket)
+            while result is not None:
+                yield result
+                result = await self._run(lambda _: next(results, None), ticket)
+
+    def close(self) -> None:
+        """Ends all threads; no request is accepted any more."""
+        self.models.close()
+        self._threads.shutdown()
+
+    @contextlib.contextmanager
+    def _ticket(self) -> Iterator[Ticket]:
+        """Accepts a request within the context; raises an error of status 503 where too many are accepted."""
+        if self.accepted >= self.limits.accepted:
+            raise HTTPException(503, "Too many requests are waiting: try again later", {"Retry-After": RETRY_SECONDS})
+        self.accepted += 1
+        ticket = Ticket(self.limits.seconds)
+        try:
+            yield ticket
+        finally:
+            self.accepted -= 1
+            ticket.cancel("the request was given up")
+
+    async def _run(self, work: Callable[[Ticket], Result], ticket: Ticket) -> Result:
+        """Runs `work` in a thread, with errors that have a status."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work, ticket)
+        except Exception as error:
+            raise _as_http_error(error) from error
+
+
+def _as_http_error(error: Exception) -> Exception:
+    """Returns the answer to an error that the client can correct; any other error as it is."""
+    match error:
+        case SearchStoppedError():
+            return HTTPException(503, f"{error}; send less text, or try again later", {"Retry-After": RETRY_SECONDS})
+        case LineTooLargeError():
+            return HTTPException(400, f"a text {error.fault}")
+        case ValueError():
+            return HTTPException(400, str(error))
+    return error
+
+
+@contextlib.asynccontextmanager
+async def _watched(request: Request, ticket: Ticket) -> AsyncIterator[None]:
+    """Cancels the ticket if the client leaves within the context."""
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        ticket.cancel("the client has left")
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        watching.cancel()

@@ -1,0 +1,132 @@
+"""Translates the texts of a request: lines as `transduce translate` does, texts and markup as its `--format` does."""
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+from transduce.serving.batch_queue import SearchRequest
+from transduce.serving.served_models import ServedDirection
+from transduce.serving.tickets import Ticket
+from transduce.translation.documents.html import HtmlDocument
+from transduce.translation.documents.model_translator import sentence_translator
+from transduce.translation.documents.translate_document import SentenceTranslator, translate_units
+from transduce.translation.documents.units import Content, Document, Unit, plain
+from transduce.translation.output_format import OutputFormat
+from transduce.translation.results import Translation
+from transduce.translation.search_method import SearchMethod, search_method
+
+__all__ = ["PlainText", "TextFormatName", "TextRequest", "line_records", "translate_document", "translate_texts"]
+
+TextFormatName = Literal["text", "html"]
+
+
+class TextRequest(NamedTuple):
+    """What a request translates, and the ticket with which it waits."""
+
+    served: ServedDirection
+    ticket: Ticket
+
+    def translate(
+        self, sentences: Sequence[str], method: SearchMethod, prefixes: Sequence[str] | None = None
+    ) -> Iterator[list[Translation]]:
+        """Returns an iterator over the n-best translations of each sentence, in order."""
+        search = SearchRequest(self.served.translator, method)
+        return map(self.ticket.result, self.served.queue.submit(search, sentences, prefixes, self.ticket))
+
+    def sentences(self, translate: Callable[[list[str]], list[Translation]]) -> SentenceTranslator:
+        """Returns what documents need of the model; alignments are computed one request at a time."""
+        served = self.served
+        documents = sentence_translator(
+            served.translator, source_language=served.source, target_language=served.target
+        )._replace(translate=translate)
+        align = documents.align
+        if align is None:
+            return documents
+
+        def align_alone(sentence: str, translation: Translation) -> list[tuple[int, int]]:
+            with served.queue.inspecting:
+                self.ticket.check()
+                return align(sentence, translation)
+
+        return documents._replace(align=align_alone)
+
+
+def line_records(
+    request: TextRequest,
+    lines: Sequence[str],
+    method: SearchMethod,
+    prefixes: Sequence[str] | None,
+    output_format: OutputFormat,
+) -> Iterator[dict[str, Any]]:
+    """Returns an iterator over what `transduce translate --json` prints for each line."""
+    translator = request.served.translator
+    output_format.check(translator)
+
+    def record(number: int, line: str, best: list[Translation]) -> dict[str, Any]:
+        with request.served.queue.inspecting:
+            request.ticket.check()
+            (printed,) = output_format.lines(translator, [line], [best], number)
+        values: dict[str, Any] = json.loads(printed)
+        return values
+
+    return map(record, itertools.count(), lines, request.translate(lines, method, prefixes))
+
+
+def translate_texts(
+    request: TextRequest, texts: Sequence[str], text_format: TextFormatName, alternatives: int = 0
+) -> list[list[str]]:
+    """Returns the translation of each text, and at most `alternatives` other ones.
+
+    A text has sentences and lines, or HTML with its tags. The n-th alternative has the n-th best translation of each
+    sentence. There are fewer where the model's beam has fewer.
+    """
+    decoding = request.served.translator.decoding
+    method = search_method(decoding, min(alternatives + 1, decoding.beam))
+    n_best: dict[str, list[Translation]] = {}
+    rows: list[list[str]] = [[] for _ in texts]
+    for rank in range(method.n_best):
+
+        def translate(sentences: list[str], rank: int = rank) -> list[Translation]:
+            new = [sentence for sentence in sentences if sentence not in n_best]
+            n_best.update(zip(new, request.translate(new, method), strict=True))
+            return [n_best[sentence][min(rank, len(n_best[sentence]) - 1)] for sentence in sentences]
+
+        for row, text in zip(rows, _translate_all(texts, text_format, request.sentences(translate)), strict=True):
+            if text not in row:
+                row.append(text)
+    return rows
+
+
+def _translate_all(texts: Sequence[str], text_format: TextFormatName, translator: SentenceTranslator) -> list[str]:
+    """Returns the translation of each text; the sentences of all texts are translated at once."""
+    documents: list[Document] = [
+        PlainText(text) if text_format == "text" else HtmlDocument(text, str.encode) for text in texts
+    ]
+    contents = iter(translate_units([unit for document in documents for unit in document.units], translator).contents)
+    return [document.write([next(contents) for _ in document.units]).decode() for document in documents]
+
+
+class PlainText:
+    """A text of lines; line ends stay as they are."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.split("\n")
+        bodies = [line.removesuffix("\r") for line in self._lines]
+        self.units = [Unit((body,) if body else ()) for body in bodies]
+        self.notes: list[str] = []
+
+    def write(self, translations: Sequence[Content]) -> bytes:
+        """Returns the translated lines."""
+        ends = ["\r" if line.endswith("\r") else "" for line in self._lines]
+        return "\n".join(plain(content) + end for content, end in zip(translations, ends, strict=True)).encode()
+
+
+def translate_document(request: TextRequest, document: Document) -> bytes:
+    """Returns a document with its units translated."""
+    method = search_method(request.served.translator.decoding)
+
+    def translate(sentences: list[str]) -> list[Translation]:
+        return [best[0] for best in request.translate(sentences, method)]
+
+    return document.write(translate_units(document.units, request.sentences(translate)).contents)

@@ -1,0 +1,87 @@
+"""Documents: sent as files, translated as the command does, fetched from a secret address."""
+
+import contextlib
+
+import pytest
+from local_server import OPEN
+
+import transduce.serving.document_routes as document_routes
+
+ASKED = {"source": "en", "target": "de"}
+HTML = "<p>cat <b>dog</b></p>\n<p>pig</p>\n"
+
+
+def send(server, name, content, **changes):
+    return server.post("/translate_file", data={**ASKED, **changes}, files={"file": (name, content)})
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a b.html", HTML), ("ü.MD", "# cat dog\n\n*pig* fox\n"), ("plain.txt", "cat. dog\r\n\nowl\n")],
+)
+def test_a_document_is_what_the_command_writes(server, command, fluent, tmp_path, name, content):
+    answer = send(server, name, content.encode())
+    assert answer.status_code == 200
+    url = answer.json()["translatedFileUrl"]
+    assert url.startswith("http://server/download_file/")
+    file = server.get(url)
+    (tmp_path / "document").write_text(content, newline="")
+    kind = {"html": "html", "MD": "markdown", "txt": "text"}[name.rpartition(".")[2]]
+    code, out, _ = command("translate", fluent, tmp_path / "document", "--format", kind)
+    assert code == 0
+    assert file.text.replace("\r\n", "\n") == out.replace("\r\n", "\n")
+    assert file.text.count("\r\n") == content.count("\r\n")
+    assert file.headers["content-disposition"].startswith("attachment; filename*=UTF-8''")
+    assert "_de." in file.headers["content-disposition"]
+    assert file.headers["content-type"] == "application/octet-stream"  # no browser shows HTML of a stranger as ours
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "changes", "error"),
+    [
+        ("a.exe", b"x", {}, "Invalid request: the file format of a.exe is not one of .txt, .md"),
+        ("../../a", b"x", {}, "Invalid request: the file format of a is not one of .txt, .md"),
+        ("a.docx", b"PK\x03\x04", {}, ""),
+        ("a.html", b" ", {}, "the file is empty"),
+        ("a.txt", b"\xff", {}, "the file is not UTF-8"),
+        ("a.txt", b"cat", {"target": "zz"}, "zz is not supported"),
+        ("a.txt", b"cat dog owl", {}, "Invalid request: document (11) exceeds text limit (10)"),
+    ],
+)
+def test_what_is_wrong_is_an_error_of_status_400(serve, name, content, changes, error):
+    answer = send(serve(OPEN._replace(document_characters=10)), name, content, **changes)
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith(error)
+
+
+def test_missing_files_and_places_are_named(server):
+    for sent in ({"data": ASKED}, {"data": {**ASKED, "file": "x"}}, {"json": ASKED}):
+        answer = server.post("/translate_file", **sent)
+        assert answer.status_code == 400
+        assert answer.json()["error"].startswith("Invalid request: missing ")
+    assert server.get("/download_file/none").status_code == 404
+
+
+def test_files_are_kept_for_a_time_and_the_oldest_go_first(monkeypatch):
+    files = document_routes.TranslatedFiles()
+    monkeypatch.setattr(document_routes, "KEPT_BYTES", 10)
+    first, second, third = (files.add(f"{number}.txt", b"12345") for number in range(3))
+    assert files.find(second).name == "1.txt"
+    assert files.find(third).content == b"12345"
+    with pytest.raises(Exception, match="does not exist, or its time is over"):
+        files.find(first)
+    monkeypatch.setattr(document_routes, "KEPT_SECONDS", -1.0)
+    late = files.add("late.txt", b"")
+    with pytest.raises(Exception, match="does not exist, or its time is over"):
+        files.find(late)
+
+
+def test_only_some_documents_are_in_memory_at_once():
+    files = document_routes.TranslatedFiles()
+    with contextlib.ExitStack() as places:
+        for _ in range(4):
+            places.enter_context(files.place())
+        with pytest.raises(Exception, match="Too many documents are waiting"):
+            places.enter_context(files.place())
+    with files.place():
+        pass

@@ -1,0 +1,76 @@
+"""Languages as clients name them, and the page that describes the interface."""
+
+import re
+
+import pytest
+
+from transduce.serving.languages import DetectedLanguage, LanguageDetector, language_name, matching_code
+
+
+@pytest.mark.parametrize(
+    ("code", "served", "expected"),
+    [
+        ("EN", ["de", "en"], "en"),
+        ("en_GB", ["de", "en"], "en"),
+        ("en-GB", ["en", "en-GB"], "en-GB"),
+        ("pb", ["pt", "pt-BR"], "pt-BR"),
+        ("pt-BR", ["pt", "pb"], "pb"),
+        ("zh", ["zh-Hant", "zh-Hans"], "zh-Hans"),
+        ("zt", ["zh-Hant", "zh-Hans"], "zh-Hant"),
+        ("zh-Hans", ["zh"], "zh"),
+        ("pt", ["pt-BR"], None),
+        ("zz", ["de"], None),
+        ("", ["de"], None),
+    ],
+)
+def test_a_code_means_a_served_language(code, served, expected):
+    assert matching_code(code, served) == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [("de", "German"), ("pb", "Portuguese (Brazil)"), ("zh", "Chinese (Simplified)"), ("xx1!", "xx1!"), ("qqx", "qqx")],
+)
+def test_languages_have_english_names(code, name):
+    assert language_name(code) == name
+
+
+def test_probabilities_are_over_all_languages_that_are_known():
+    detector = LanguageDetector(lambda text: {"de": -3.0, "fr": -3.0, "en": -3.0 - 1000})
+    assert detector.detect("x", ["en", "tlh", "de-AT"]) == [
+        DetectedLanguage("de-AT", 50.0),
+        DetectedLanguage("en", 0.0),
+        DetectedLanguage("tlh", 0.0),
+    ]
+
+
+def test_the_description_needs_no_script_and_no_foreign_host(server):
+    page = server.get("/docs")
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
+    assert not re.search(r"<script|https?://(?!docs\.libretranslate)|src=", page.text)
+    for path in server.get("/openapi.json").json()["paths"]:
+        assert f" {path}</h2>" in page.text
+    assert "Most translations of each line." in page.text
+
+
+def test_ready_is_another_thing_than_alive(server, models, monkeypatch):
+    assert (server.get("/health").status_code, server.get("/ready").status_code) == (200, 200)
+    (queue,) = models.queues
+    monkeypatch.setattr(queue, "_closed", True)
+    assert (server.get("/health").status_code, server.get("/ready").status_code) == (200, 503)
+
+
+def test_requests_are_counted_by_route_and_status_and_never_by_invented_paths(server):
+    server.post("/translate", json={"q": "cat dog", "source": "en", "target": "de"})
+    server.post("/translate", json={"q": "cat dog"})
+    server.get("/invented")
+    lines = server.get("/metrics").text.splitlines()
+    for line in (
+        'transduce_requests_total{route="/translate",status="200"} 1.0',
+        'transduce_requests_total{route="/translate",status="400"} 1.0',
+        'transduce_requests_total{route="none",status="404"} 1.0',
+        "transduce_characters_total 7.0",
+        "transduce_waiting_sentences 0.0",
+    ):
+        assert line in lines
+    assert not any("invented" in line for line in lines)

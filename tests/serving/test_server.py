@@ -1,0 +1,132 @@
+"""The server as a process: it starts, logs without texts, answers what it accepted, and ends with the right code."""
+
+import json
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from transduce.serving.metrics import Metrics
+from transduce.serving.server import load_models
+
+WORDS = "ant bee cat dog eel fox gnu hen ibis jay kite lark mole newt owl pig".split()
+
+ANSWERED = 'transduce_requests_total{route="/translate",status="200"}'
+
+
+class ServerProcess:
+    """`transduce serve` in a process of its own."""
+
+    def __init__(self, *arguments):
+        command = [sys.executable, "-m", "transduce", "serve", *map(str, arguments), "--port", "0"]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        started = self.process.stderr.readline()
+        self.url = re.fullmatch(r"serving en-de at (http://127\.0\.0\.1:\d+)\n", started)[1]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+    def metric(self, name):
+        lines = httpx.get(f"{self.url}/metrics").text.splitlines()
+        return next((float(line.split()[-1]) for line in lines if line.startswith(name)), 0.0)
+
+    def end(self, number):
+        """Sends a signal; returns the exit code and what stands on standard error."""
+        self.process.send_signal(number)
+        error = self.process.communicate(timeout=120)[1]
+        return self.process.returncode, error
+
+
+def test_after_sigterm_every_accepted_request_is_answered(fluent, translator):
+    drawn = random.Random(1)
+    texts = [[" ".join(drawn.choices(WORDS, k=7)) for _ in range(60)] for _ in range(8)]
+
+    def post(number):
+        asked = {"q": texts[number], "source": "en", "target": "de"}
+        headers = {"X-Forwarded-For": f"1.2.3.{number}"}  # which anybody can write
+        return httpx.post(f"{server.url}/translate", json=asked, headers=headers, timeout=120)
+
+    with (
+        ServerProcess(fluent, "--timeout", 100, "--requests-per-minute", 6) as server,
+        ThreadPoolExecutor(6) as clients,
+    ):
+        answers = [clients.submit(post, number) for number in range(6)]
+        deadline = time.monotonic() + 60
+        while server.metric("transduce_accepted_requests") + server.metric(ANSWERED) < 6:
+            assert time.monotonic() < deadline
+        assert post(7).status_code == 429
+        assert not all(answer.done() for answer in answers)
+        code, error = server.end(signal.SIGTERM)
+        assert code == 143
+        for answer, lines in zip(answers, texts, strict=False):
+            expected = [translation.text for translation in translator.translate(lines)]
+            assert answer.result().json() == {"translatedText": expected}
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"{server.url}/health")
+    records = [json.loads(line) for line in error.splitlines()]
+    posts = [record for record in records if record["route"] == "/translate" and record["status"] != 429]
+    assert [(record["status"], record["texts"]) for record in posts] == [(200, 60)] * 6
+    assert sum(record["characters"] for record in posts) == sum(len(line) for lines in texts[:6] for line in lines)
+    assert "owl" not in error
+
+
+def test_texts_are_logged_and_proxies_believed_if_they_are_named_and_ctrl_c_ends_with_130(fluent):
+    options = ("--log-texts", "--trusted-proxy", "127.0.0.0/8", "--requests-per-minute", 1)
+    with ServerProcess(fluent, *options) as server:
+        asked = {"q": "cat dog", "source": "en", "target": "de"}
+        clients = ("1.2.3.4", "1.2.3.5", "9.9.9.9, 1.2.3.4")  # the last writes a header of its own
+        answers = [
+            httpx.post(f"{server.url}/translate", json=asked, headers={"X-Forwarded-For": client}, timeout=60)
+            for client in clients
+        ]
+        code, error = server.end(signal.SIGINT)
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert code == 130
+    assert json.loads(error.splitlines()[0])["content"] == ["cat dog"]
+
+
+def test_what_cannot_be_served_is_named(command, fluent, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, _, error = command("serve", fluent, "--port", port)
+        assert (code, error) == (2, f"transduce: 127.0.0.1:{port}: address already in use\n")
+    for arguments, message in (
+        ([tmp_path / "nothing"], "nothing"),
+        ([fluent, fluent], "two models translate en-de: serve one of them"),
+        ([f"fr:de={fluent}"], f"fr:de={fluent}: the model translates en:de"),
+        ([fluent, "--keys", tmp_path / "nokeys"], "nokeys"),
+    ):
+        code, out, error = command("serve", *arguments)
+        assert (code, out) == (2, "")
+        assert message in error
+
+
+def test_a_model_that_does_not_record_its_languages_is_named_with_them(fluent, tmp_path, monkeypatch):
+    from transduce.translation.translator import Translator
+
+    load = Translator.load
+
+    def nameless(*directories, **options):
+        translator = load(*directories, **options)
+        config = translator.configs[0].model_copy(update={"source_language": None, "target_language": None})
+        translator.configs = (config,)
+        return translator
+
+    monkeypatch.setattr(Translator, "load", nameless)
+    with pytest.raises(ValueError, match=f"does not record its languages: name them, such as en:de={fluent}"):
+        load_models([str(fluent)], Metrics())
+    served = load_models([f"nl:pt-BR={fluent}"], Metrics())
+    assert [str(direction) for direction in served.directions] == ["nl-pt-BR"]
+    assert served.language("pb") == served.language("pt_br") == "pt-BR"
+    served.close()
