@@ -33,6 +33,7 @@ VERBS = {
     "evaluate": "Translate or parse a test set and measure the result.",
     "measure": "Score any output against references; compare outputs.",
     "compare": "Compare two systems' outputs by length, word frequency, n-grams and sentences.",
+    "report": "Write a page about models: trainings, scores, lengths, sentences, attention, settings.",
     "import": "Make a model directory of a model of OPUS-MT, fairseq or Marian.",
     "average": "Average the weights of a run's checkpoints.",
     "draw": "Draw the attention of every layer and head, or a parse tree.",

@@ -12,10 +12,16 @@ from transduce.measure.bracket_scores import (
 )
 from transduce.measure.brackets import BracketCounts, BracketStatus, count_sentences
 from transduce.measure.comet import COMET_MODELS, Comet, compare_by_comet, load_comet
-from transduce.measure.metrics import METRICS, metric_named
+from transduce.measure.metrics import METRICS, metric_named, words_of_bleu
 from transduce.measure.scores import Comparison, Difference, Score, compare, scores
-from transduce.measure.system_comparison import LengthBucket, OutputComparison, SentenceDifference, compare_systems
-from transduce.measure.word_matches import FrequencyBucket, NgramDifference
+from transduce.measure.system_comparison import (
+    LengthBucket,
+    OutputComparison,
+    SentenceDifference,
+    compare_systems,
+    score_by_length,
+)
+from transduce.measure.word_matches import FrequencyBucket, NgramDifference, score_by_frequency
 
 __all__ = [
     "COLLINS",
@@ -49,5 +55,8 @@ __all__ = [
     "parse_parameters",
     "read_gold_trees",
     "read_output_trees",
+    "score_by_frequency",
+    "score_by_length",
     "scores",
+    "words_of_bleu",
 ]

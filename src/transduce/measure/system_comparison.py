@@ -17,20 +17,20 @@ from transduce.measure.word_matches import (
     score_by_frequency,
 )
 
-__all__ = ["LengthBucket", "OutputComparison", "SentenceDifference", "compare_systems"]
+__all__ = ["LengthBucket", "OutputComparison", "SentenceDifference", "compare_systems", "score_by_length"]
 
 LENGTHS = (0, 10, 20, 30, 40, 50, 60)  # the least number of words of each bucket
 METRICS = ("bleu", "chrf")
 
 
 class LengthBucket(NamedTuple):
-    """The sentences whose reference has a number of words in a range, and the scores of both systems on them."""
+    """The sentences whose reference has a number of words in a range, and the scores of each system on them."""
 
     low: int
     high: int | None  # inclusive; None without an upper bound
     sentences: int
-    bleu: tuple[float, float]
-    chrf: tuple[float, float]
+    bleu: tuple[float, ...]
+    chrf: tuple[float, ...]
 
 
 class SentenceDifference(NamedTuple):
@@ -81,15 +81,15 @@ def compare_systems(
         scores=scores,
         words=(sum(map(len, outputs[0])), sum(map(len, outputs[1]))),
         reference_words=sum(map(len, expected)),
-        by_length=_score_by_length(systems, reference, list(map(len, expected)), language),
+        by_length=score_by_length(systems, reference, list(map(len, expected)), language),
         by_frequency=score_by_frequency(outputs, expected, frequency),
         ngrams=ngram_differences(outputs, expected, top=top),
         sentences=_sentence_differences(systems, reference, top=top),
     )
 
 
-def _score_by_length(
-    systems: tuple[Sequence[str], Sequence[str]], reference: Sequence[str], lengths: Sequence[int], language: str | None
+def score_by_length(
+    systems: Sequence[Sequence[str]], reference: Sequence[str], lengths: Sequence[int], language: str | None
 ) -> tuple[LengthBucket, ...]:
     """Returns the buckets that have sentences; `lengths` are the words of the reference."""
     buckets = []
@@ -103,16 +103,15 @@ def _score_by_length(
 
 def _scores_of(
     name: str,
-    systems: tuple[Sequence[str], Sequence[str]],
+    systems: Sequence[Sequence[str]],
     reference: Sequence[str],
     chosen: Sequence[int],
     language: str | None,
-) -> tuple[float, float]:
-    """Returns the score of both systems on the chosen sentences by the metric `name`."""
+) -> tuple[float, ...]:
+    """Returns the score of each system on the chosen sentences by the metric `name`."""
     scorer = metric_named(name, language=language).scorer
     expected = [[reference[place] for place in chosen]]
-    first, second = (scorer.corpus_score([system[place] for place in chosen], expected).score for system in systems)
-    return first, second
+    return tuple(scorer.corpus_score([system[place] for place in chosen], expected).score for system in systems)
 
 
 def _sentence_differences(

@@ -23,7 +23,7 @@ class FrequencyBucket(NamedTuple):
     low: int
     high: int | None  # inclusive; None without an upper bound
     words: int  # of the reference, in running text
-    f1: tuple[float, float]
+    f1: tuple[float, ...]
 
 
 class NgramDifference(NamedTuple):
@@ -40,7 +40,7 @@ class NgramDifference(NamedTuple):
 
 
 def score_by_frequency(
-    systems: tuple[Words, Words], reference: Words, frequency: Mapping[str, int]
+    systems: Sequence[Words], reference: Words, frequency: Mapping[str, int]
 ) -> tuple[FrequencyBucket, ...]:
     """Returns the buckets that hold words of the reference; `frequency` counts the words of a training text."""
     in_reference = _counts_by_bucket(Counter(word for words in reference for word in words), frequency)
@@ -51,11 +51,11 @@ def score_by_frequency(
     buckets = []
     for low, high in zip(FREQUENCIES, [*(bound - 1 for bound in FREQUENCIES[1:]), None], strict=True):
         if in_reference[low]:
-            first, second = (
+            f1 = (
                 200 * found[low] / (output[low] + in_reference[low])
                 for found, output in zip(matched, in_outputs, strict=True)
             )
-            buckets.append(FrequencyBucket(low, high, in_reference[low], (first, second)))
+            buckets.append(FrequencyBucket(low, high, in_reference[low], tuple(f1)))
     return tuple(buckets)
 
 

@@ -1,6 +1,5 @@
 """The page that shows where two systems differ: one file without scripts that needs no network."""
 
-import html
 from collections.abc import Iterable, Sequence
 from importlib import resources
 from pathlib import Path
@@ -8,13 +7,14 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from transduce.pictures.attention import show_control_characters
+from transduce.pictures.html_parts import escape, in_range, section, signed, table
 from transduce.pictures.word_differences import mark_differences
 from transduce.storage.result_files import replace_file
 
 if TYPE_CHECKING:
     from transduce.measure import NgramDifference, OutputComparison, SentenceDifference
 
-__all__ = ["draw_comparison"]
+__all__ = ["draw_comparison", "marked_sentence"]
 
 LEGEND = (
     "<p>Marked are the words that the other system does not have: "
@@ -41,22 +41,12 @@ def _render(comparison: "OutputComparison", names: tuple[str, str], texts: Seque
     folder = resources.files(__package__)
     sections = (_scores(comparison), _by_length(comparison), _by_frequency(comparison), _ngrams(comparison))
     return Template((folder / "comparison.html").read_text(encoding="utf-8")).substitute(
-        title=_escape(f"{names[0]} and {names[1]}"),
+        title=escape(f"{names[0]} and {names[1]}"),
         style=(folder / "comparison.css").read_text(encoding="utf-8"),
-        name_a=_escape(names[0]),
-        name_b=_escape(names[1]),
+        name_a=escape(names[0]),
+        name_b=escape(names[1]),
         sections="\n".join((*sections, _sentences(comparison, texts))),
     )
-
-
-def _escape(text: str) -> str:
-    """Returns text for HTML, with pictures in place of control characters and of bytes that are not UTF-8."""
-    return html.escape(show_control_characters(text).encode("utf-8", "replace").decode())
-
-
-def _section(name: str, title: str, *parts: str) -> str:
-    """Returns a section with its heading."""
-    return "\n".join((f'<section id="{name}">', f"<h2>{title}</h2>", *parts, "</section>"))
 
 
 def _scores(comparison: "OutputComparison") -> str:
@@ -64,16 +54,14 @@ def _scores(comparison: "OutputComparison") -> str:
     for name, (baseline, (difference,)) in comparison.scores.items():
         first, second = baseline, difference.score
         cells = (f"{score.score:.2f} <small>{score.low:.2f} to {score.high:.2f}</small>" for score in (first, second))
-        rows.append([METRICS[name], *cells, _signed(difference.delta), f"{difference.p:.4f}"])
+        rows.append([METRICS[name], *cells, signed(difference.delta), f"{difference.p:.4f}"])
     ratios = comparison.length_ratios
-    rows.append(["length ratio", *map("{:.3f}".format, ratios), _signed(ratios[1] - ratios[0], digits=3), ""])
-    signatures = (
-        f"{METRICS[name]}: {_escape(baseline.signature)}" for name, (baseline, _) in comparison.scores.items()
-    )
-    return _section(
+    rows.append(["length ratio", *map("{:.3f}".format, ratios), signed(ratios[1] - ratios[0], digits=3), ""])
+    signatures = (f"{METRICS[name]}: {escape(baseline.signature)}" for name, (baseline, _) in comparison.scores.items())
+    return section(
         "scores",
         "Scores",
-        _table([["metric", A, B, "B − A", "p"], *rows]),
+        table([["metric", A, B, "B − A", "p"], *rows]),
         '<p class="note">Below each score: its 95 % interval by bootstrap. p: paired bootstrap test. Length ratio: '
         f"words of the output by the {comparison.reference_words:,} words of the reference."
         f"<br>{'<br>'.join(signatures)}</p>",
@@ -85,25 +73,25 @@ def _by_length(comparison: "OutputComparison") -> str:
     for name, title in METRICS.items():
         pairs = [bucket.bleu if name == "bleu" else bucket.chrf for bucket in comparison.by_length]
         rows = [
-            [_range(bucket.low, bucket.high), f"{bucket.sentences:,}", *_pair(pair), bar]
+            [in_range(bucket.low, bucket.high), f"{bucket.sentences:,}", *_pair(pair), bar]
             for bucket, pair, bar in zip(comparison.by_length, pairs, _bars(pairs), strict=True)
         ]
-        sides.append(_table([["words", "sentences", f"{title} {A}", B, "B − A", BAR_HEADING], *rows]))
-    return _section("length", "By words of the reference", f'<div class="sides">{"".join(sides)}</div>')
+        sides.append(table([["words", "sentences", f"{title} {A}", B, "B − A", BAR_HEADING], *rows]))
+    return section("length", "By words of the reference", f'<div class="sides">{"".join(sides)}</div>')
 
 
 def _by_frequency(comparison: "OutputComparison") -> str:
     bars = _bars([bucket.f1 for bucket in comparison.by_frequency])
     rows = [
-        [_range(bucket.low, bucket.high), f"{bucket.words:,}", *_pair(bucket.f1), bar]
+        [in_range(bucket.low, bucket.high), f"{bucket.words:,}", *_pair(bucket.f1), bar]
         for bucket, bar in zip(comparison.by_frequency, bars, strict=True)
     ]
-    return _section(
+    return section(
         "frequency",
         "By frequency of the word",
         "<p>F1 in per cent: how well the words of the reference are found, by how often the training text, or else the "
         "reference, has them.</p>",
-        _table([["frequency", "words", f"F1 {A}", B, "B − A", BAR_HEADING], *rows]),
+        table([["frequency", "words", f"F1 {A}", B, "B − A", BAR_HEADING], *rows]),
     )
 
 
@@ -112,7 +100,7 @@ def _ngrams(comparison: "OutputComparison") -> str:
         f"<div><h3>{better} has more often than {other}</h3>{_ngram_table(side)}</div>"
         for better, other, side in zip((A, B), (B, A), comparison.ngrams)
     )
-    return _section(
+    return section(
         "ngrams",
         "N-grams of the reference",
         "<p>How often each system has an n-gram where the reference has it; the highest ratio of odds first.</p>",
@@ -125,30 +113,30 @@ def _ngram_table(ngrams: Sequence["NgramDifference"]) -> str:
         return '<p class="note">none</p>'
     rows = [
         [
-            f'<bdi lang="" translate="no">{_escape(each.ngram)}</bdi>',
+            f'<bdi lang="" translate="no">{escape(each.ngram)}</bdi>',
             *map("{:,}".format, (*each.matches, each.in_reference)),
         ]
         for each in ngrams
     ]
-    return _table([["n-gram", A, B, "reference"], *rows])
+    return table([["n-gram", A, B, "reference"], *rows])
 
 
 def _sentences(comparison: "OutputComparison", texts: Sequence[Texts]) -> str:
     parts = [LEGEND]
     for better, other, side in zip((A, B), (B, A), comparison.sentences):
         parts.append(f"<h3>{better} is better than {other} by chrF</h3>")
-        parts += [_sentence(each, texts[each.line - 1]) for each in side] or ['<p class="note">none</p>']
-    return _section("sentences", "Sentences that differ most", *parts)
+        parts += [marked_sentence(each, texts[each.line - 1]) for each in side] or ['<p class="note">none</p>']
+    return section("sentences", "Sentences that differ most", *parts)
 
 
-def _sentence(difference: "SentenceDifference", texts: Texts) -> str:
+def marked_sentence(difference: "SentenceDifference", texts: Texts) -> str:
     """Returns a sentence with its scores and its texts, in which the words of each output are marked."""
     shown = {name: show_control_characters(text) for name, text in texts}
     first, second = difference.chrf
     heading = f"<span>line {difference.line:,}</span><span>{A} {first:.1f}</span><span>{B} {second:.1f}</span>"
     rows = []
     for name, text in shown.items():
-        title, content = name, _escape(text)
+        title, content = name, escape(text)
         if name in ("A", "B"):
             title = A if name == "A" else B
             content = _marked(text, shown["B" if name == "A" else "A"], shown["reference"])
@@ -160,12 +148,12 @@ def _marked(output: str, other: str, reference: str) -> str:
     """Returns an output as HTML in which the words that the other system lacks are marked."""
     pieces = mark_differences(output, other, reference)
     return "".join(
-        f'<mark class="{piece.mark}">{_escape(piece.text)}</mark>' if piece.mark else _escape(piece.text)
+        f'<mark class="{piece.mark}">{escape(piece.text)}</mark>' if piece.mark else escape(piece.text)
         for piece in pieces
     )
 
 
-def _bars(pairs: Iterable[tuple[float, float]]) -> list[str]:
+def _bars(pairs: Iterable[tuple[float, ...]]) -> list[str]:
     """Returns a bar for each pair of scores; the largest difference fills its half."""
     differences = [second - first for first, second in pairs]
     largest = max(map(abs, differences), default=0.0) or 1.0
@@ -177,30 +165,7 @@ def _bar(side: str, width: float) -> str:
     return f'<div class="bar"><i class="{side}" style="width:{width:.1f}%"></i></div>'
 
 
-def _pair(scores: tuple[float, float]) -> tuple[str, str, str]:
+def _pair(scores: tuple[float, ...]) -> tuple[str, str, str]:
     """Returns two scores and their difference."""
     first, second = scores
-    return f"{first:.2f}", f"{second:.2f}", _signed(second - first)
-
-
-def _signed(number: float, *, digits: int = 2) -> str:
-    """Returns a number with its sign."""
-    return f"{number:+.{digits}f}".replace("-", "−")
-
-
-def _range(low: int, high: int | None) -> str:
-    """Returns the numbers from `low` to `high`."""
-    if high is None:
-        return f"{low:,} or more"
-    return f"{low:,}" if low == high else f"{low:,}–{high:,}"
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    """Returns a table of cells that are HTML; the first row and the first column are headings."""
-    heading, *body = rows
-    head = "".join(f'<th scope="col">{cell}</th>' for cell in heading)
-    lines = (
-        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
-        for first, *cells in body
-    )
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
+    return f"{first:.2f}", f"{second:.2f}", signed(second - first)

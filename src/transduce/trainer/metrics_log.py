@@ -14,7 +14,9 @@ from transduce.trainer.trackers import BackgroundTracker
 from transduce.trainer.validation import ParallelText, ValidationResult, perplexity
 from transduce.training import StepRecord
 
-__all__ = ["MetricsLog"]
+__all__ = ["METRICS_LOG", "MetricsLog"]
+
+METRICS_LOG = "metrics.jsonl"
 
 EXAMPLES = 3  # translations shown after a validation
 
@@ -23,7 +25,7 @@ class MetricsLog:
     """Logs steps, validations and events; does nothing but call `say` where it is not `enabled`, as on other ranks."""
 
     def __init__(self, directory: Path, say: Callable[[str], None], total: int | None, *, enabled: bool = True) -> None:
-        self.path, self.say, self.total, self.enabled = directory / "metrics.jsonl", say, total, enabled
+        self.path, self.say, self.total, self.enabled = directory / METRICS_LOG, say, total, enabled
         self._events = directory / "training" / "tensorboard"
         self._event_file: EventFile | None = None
         self._purge_step: int | None = None  # TensorBoard hides earlier values from this step on

@@ -1,0 +1,55 @@
+"""`transduce report`: writes a page about one or several models."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from transduce.commands.console import say
+from transduce.commands.options import DeviceOption, OverwriteOption, ThreadsOption
+from transduce.commands.output import check_writable, write_output
+
+if TYPE_CHECKING:
+    from transduce.corpus import CorpusSpec
+
+__all__ = ["report"]
+
+
+def report(
+    run: Annotated[list[Path], typer.Argument(help="Model directories; the others are compared with the first.")],
+    out: Annotated[Path, typer.Option(help="The page to write; it needs no network.")],
+    markdown: Annotated[Path | None, typer.Option(help="Also write tables in Markdown, for a model card.")] = None,
+    test: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A test set of the first recipe, or `validation`; may be repeated."),
+    ] = None,
+    bootstrap: Annotated[int, typer.Option(min=2, help="Resamples for intervals and paired tests.")] = 1000,
+    overwrite: OverwriteOption = False,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+) -> None:
+    """Writes a page: trainings, scores, lengths, sentences, attention, settings."""
+    from transduce.report import measure_runs, report_page, report_text
+    from transduce.runtime.device import set_up_device
+
+    check_writable(out, overwrite=overwrite)
+    check_writable(markdown, overwrite=overwrite, option="--markdown")
+    measured = measure_runs(run, _test_sets(run[0], test), str(set_up_device(device, threads)), bootstrap, say)
+    write_output(report_page(measured), out)
+    if markdown is not None:
+        write_output(report_text(measured), markdown)
+    say(str(out))
+
+
+def _test_sets(run: Path, names: list[str] | None) -> "dict[str, CorpusSpec]":
+    """Returns the test sets of `names`, or all of the recipe whose files exist."""
+    from transduce.corpus import files_of
+    from transduce.trainer.validation import named_test_set, test_sets_of
+
+    if names:
+        return {name: named_test_set(run, name) for name in names}
+    sets = test_sets_of(run)
+    there = {name: spec for name, spec in sets.items() if all(path.exists() for path in files_of(spec))}
+    if missing := [name for name in sets if name not in there]:
+        say(f"left out, because files are missing: {', '.join(missing)}")
+    return there
