@@ -96,4 +96,4 @@ def draw(results: Sequence[ParserResult], path: Path) -> None:
             totals.errorbar([number], [mean], yerr=error, fmt=style[0], capsize=3, color=f"C{number}")
         totals.set_xticks(range(len(results)), [result.row.name for result in results], rotation=20)
         if any(result.seeds for result in results):
-            lengths.legend(frameon=False, loc="lower left", fontsize=7)
+            lengths.legend(frameon=False, loc="best", fontsize=7)
