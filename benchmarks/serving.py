@@ -7,6 +7,7 @@ the command gives; a status other than the expected one is a finding. Prints tim
 
 import argparse
 import asyncio
+import collections
 import random
 import re
 import signal
@@ -86,7 +87,7 @@ def main() -> None:
 async def _measure(arguments, url, languages, expected, log, server) -> None:
     """Measures one client, all clients, and a stop under load."""
     reading = asyncio.create_task(log)
-    titles = ("clients", "requests", "sentences/s", "p50 ms", "p95 ms", "p99 ms", "memory MB")
+    titles = ("clients", "requests", "refused", "sentences/s", "p50 ms", "p95 ms", "p99 ms", "memory MB")
     print(" ".join(f"{title:>11}" for title in titles))
     findings: list[str] = []
     for clients, seconds in ((1, min(30.0, arguments.seconds)), (arguments.clients, arguments.seconds)):
@@ -96,14 +97,17 @@ async def _measure(arguments, url, languages, expected, log, server) -> None:
         _print(load, clients, time.monotonic() - start, _memory(server.pid))
     stopped = Load(url, *languages, expected, [], {}, findings)
     answers = [asyncio.create_task(_send(stopped, random.Random(number))) for number in range(arguments.clients)]
-    await asyncio.sleep(0.5)
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+        while "transduce_accepted_requests 0.0" in (await client.get("/metrics")).text:
+            await asyncio.sleep(0.01)
     server.send_signal(signal.SIGTERM)
-    refused = sum(
-        isinstance(answer, httpx.ConnectError) for answer in await asyncio.gather(*answers, return_exceptions=True)
-    )
+    results = await asyncio.gather(*answers, return_exceptions=True)
+    errors = collections.Counter(type(error).__name__ for error in results if error is not None)
     code = await asyncio.to_thread(server.wait)
     await reading
-    print(f"SIGTERM: exit code {code}, answered {len(stopped.seconds)}, not accepted {refused}")
+    answered = len(stopped.seconds) + stopped.counts.get("faulty", 0) + stopped.counts.get("left", 0) - errors.total()
+    print(f"SIGTERM: exit code {code}; of {len(answers)} requests {answered} were answered, others not accepted")
+    print(f"errors of connections that were not accepted: {dict(errors)}")
     print(f"{len(findings)} findings", *findings[:20], sep="\n")
     sys.exit(1 if findings or code != 143 else 0)
 
@@ -137,6 +141,9 @@ async def _send(load: Load, rng: random.Random) -> None:
         start = time.monotonic()
         answer = await client.post("/v1/translate", json={"text": lines})
         load.seconds.append(time.monotonic() - start)
+        if answer.status_code == 503:
+            load.count("refused")
+            return
         if answer.status_code != 200:
             load.findings.append(f"status {answer.status_code}: {answer.text[:100]}")
             return
@@ -153,6 +160,7 @@ def _print(load: Load, clients: int, seconds: float, memory: float) -> None:
     cells = (
         clients,
         len(load.seconds),
+        load.counts.get("refused", 0),
         f"{rate:.1f}",
         *(f"{cuts[place]:.0f}" for place in (49, 94, 98)),
         f"{memory:.0f}",

@@ -1,8 +1,15 @@
 """Our own interface: records are those of the command, as one answer or one by one."""
 
 import json
+import shutil
 
 import pytest
+from local_server import OPEN, Server
+
+from transduce.serving.limits import ApiKeys
+from transduce.serving.metrics import Metrics
+from transduce.serving.server import load_models
+from transduce.translation.confidence import Calibration
 
 LINES = ["cat dog", "", "the owl saw a mole", "pig"]
 
@@ -56,6 +63,22 @@ def test_options_are_those_of_the_command(server, printed, tmp_path):
     assert expected[2]["translations"][0]["text"].startswith("eht")
     assert len(expected[2]["alignment"].split()) == len(expected[2]["translations"][0]["text"].split())
     assert expected != printed()
+
+
+def test_confidence_is_that_of_the_command(command, fluent, tmp_path):
+    run = shutil.copytree(fluent, tmp_path / "run", ignore=shutil.ignore_patterns("training"))
+    calibration = Calibration(
+        sentences=40, scores=(0.1, 0.4, 0.9), qualities=(0.2, 0.3, 0.8), doubtful=0.3, length_ratio=(0.5, 2.0)
+    )
+    calibration.write(run)
+    (tmp_path / "lines").write_text("".join(f"{line}\n" for line in LINES))
+    code, out, error = command("translate", run, tmp_path / "lines", "--json", "--confidence")
+    assert code == 0, error
+    models = load_models([str(run)], Metrics())
+    answer = Server(models, OPEN, ApiKeys()).post("/v1/translate", json={"text": LINES, "confidence": True}).json()
+    assert same(answer["lines"], [json.loads(line) for line in out.splitlines()])
+    assert all(record.keys() >= {"confidence", "doubts", "words"} for record in answer["lines"])
+    models.close()
 
 
 def test_a_stream_has_an_event_a_line(server, printed):

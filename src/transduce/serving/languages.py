@@ -1,5 +1,6 @@
 """Languages as clients name them: codes and their aliases, English names, and detection."""
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
@@ -27,6 +28,7 @@ def _normal(code: str) -> str:
     return code.strip().lower().replace("_", "-")
 
 
+@functools.cache
 def language_name(code: str) -> str:
     """Returns the English name of a language, such as "German"; the code itself where it has none."""
     from langcodes import Language

@@ -20,7 +20,7 @@ from transduce.translation.search_method import search_method
 
 __all__ = ["line_routes"]
 
-EVENTS = {"text/event-stream": {"schema": {"type": "string"}}}
+EVENTS: dict[str, dict[str, Any]] = {"text/event-stream": {}}
 
 
 def line_routes(service: Service) -> APIRouter:
@@ -41,7 +41,8 @@ def line_routes(service: Service) -> APIRouter:
         service.admit(request, _bearer_key(request))
         lines = _lines(asked.text, "text")
         prefixes = None if asked.prefix is None else _lines(asked.prefix, "prefix")
-        service.limits.check_texts([*lines, *(prefixes or [])])
+        service.limits.check_texts(lines)
+        service.limits.check_texts(prefixes or [])
         describe(request, lines)
         served = _direction(service.models, asked)
 

@@ -81,11 +81,14 @@ class Service:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work, ticket)
         except Exception as error:
-            raise _as_http_error(error) from error
+            answer = _http_error(error)
+            if answer is None:
+                raise
+            raise answer from error
 
 
-def _as_http_error(error: Exception) -> Exception:
-    """Returns the answer to an error that the client can correct; any other error as it is."""
+def _http_error(error: Exception) -> HTTPException | None:
+    """Returns the answer to an error that the client can correct; None for any other error."""
     match error:
         case SearchStoppedError():
             return HTTPException(503, f"{error}; send less text, or try again later", {"Retry-After": RETRY_SECONDS})
@@ -93,7 +96,7 @@ def _as_http_error(error: Exception) -> Exception:
             return HTTPException(400, f"a text {error.fault}")
         case ValueError():
             return HTTPException(400, str(error))
-    return error
+    return None
 
 
 @contextlib.asynccontextmanager
