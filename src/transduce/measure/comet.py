@@ -54,9 +54,8 @@ def load_comet(metric: str, model: str | None = None, gpus: int = 0) -> Comet:
     try:
         with _weights_only():
             loaded = library.load_from_checkpoint(path)
-    except UnpicklingError as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"{path} holds more than weights and settings, and nothing is unpickled: {reason}") from None
+    except UnpicklingError:
+        raise ValueError(f"{path} holds more than weights and settings: nothing else is unpickled") from None
     except Exception as error:  # the library raises Exception itself
         raise ValueError(f"{path} is no checkpoint of COMET: {error}") from None
     if loaded.requires_references() != (metric == "comet"):
