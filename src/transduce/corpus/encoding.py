@@ -108,7 +108,7 @@ def encode_corpus(
     with ExitStack() as stack:
         files = _open_files(staging, state, stack)
         writer = TokenStoreWriter(files, dtype)
-        encode = partial(_encode_batch, data, subwords, dtype, _term_marker(data))
+        encode = partial(_encode_batch, data, subwords, dtype, _term_marker(data, dropped))
         progress = stack.enter_context(track("encoding", total))
         batches = stack.enter_context(closing(map_in_order(encode, _batches(data, state, dropped), processes)))
         for count, batch in enumerate(batches, start=1):
@@ -133,12 +133,15 @@ def _open_files(staging: Path, state: EncodingState, stack: ExitStack) -> dict[s
     return files
 
 
-def _term_marker(data: DataSpec) -> TermMarker | None:
+def _term_marker(data: DataSpec, dropped: Sequence[Mapping[int, Check]]) -> TermMarker | None:
     """Learns to mark terms from samples of the corpora; returns None where none are marked."""
     if data.terms is None:
         return None
-    corpora = {way: [one for one in data.train if data.direction_of(one) == way] for way in data.directions}
-    samples = {way: sample_pairs(some, data.longest)[0] for way, some in corpora.items()}
+    samples = {}
+    for way in data.directions:
+        places = [place for place, corpus in enumerate(data.train) if data.direction_of(corpus) == way]
+        chosen, numbers = [data.train[place] for place in places], [dropped[place] for place in places]
+        samples[way] = sample_pairs(chosen, data.longest, dropped=numbers)[0]
     return data.terms.build({way: [(source, target) for _, source, target in some] for way, some in samples.items()})
 
 
