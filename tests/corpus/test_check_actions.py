@@ -58,7 +58,7 @@ def test_refuse_names_the_lines_and_what_to_do(tmp_path):
     pairs = [*CLEAN, ("In 1984.", "In 1985."), ("In 1994.", "In 1995.")]
     data = DataSpec(train=(corpus(tmp_path, pairs),), checks={"numbers": "refuse"})
     with pytest.raises(
-        ValueError, match=r"train\.tsv\): 2 of 152 pairs with numbers .* \(lines 151, 152\), which .* `drop`"
+        ValueError, match=r"train\.tsv\): 2 of 152 pairs with numbers .* \(first: 151, 152\), which .* `drop`"
     ):
         prepared(tmp_path, data)
     assert not (tmp_path / "store" / "store.json").exists()

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["corpus_of_files", "inspect"]
 
-SHOWN_NUMBERS = 8
 SHOWN_CHARACTERS = 160
 NO_LANGUAGES = "off: languages are not identified: `pip install 'transduce[languages]'`"
 
@@ -97,12 +96,14 @@ def corpus_of_files(files: list[Path], codes: tuple[str | None, str | None] = (N
 
 def _report(result: "CorpusInspection") -> list[str]:
     """Returns the table of a corpus, the verdicts on it as a whole, and the examples."""
+    from transduce.inspection import first_numbers
+
     lines = [f"{result.name}: {result.inspection.pairs:,} pairs", *result.verdicts()]
     faults = {check: numbers for check, numbers in result.inspection.faults.items() if len(numbers)}
     width = max(map(len, faults), default=5)
     for check, numbers in faults.items():
-        shown = ", ".join(map(str, numbers[:SHOWN_NUMBERS])) + (", …" if len(numbers) > SHOWN_NUMBERS else "")
-        lines.append(f"  {check:{width}}  {len(numbers):>9,}  {result.inspection.share(check):>7.2%}  lines {shown}")
+        share = f"{result.inspection.share(check):>7.2%}"
+        lines.append(f"  {check:{width}}  {len(numbers):>9,}  {share}  lines {first_numbers(numbers)}")
     clean = [check for check, numbers in result.inspection.faults.items() if not len(numbers)]
     if clean:
         lines.append(f"  no pair: {', '.join(clean)}")

@@ -15,8 +15,8 @@ from transduce.inspection import (
     Check,
     HeldOutText,
     Inspection,
-    Numbers,
     PairLanguages,
+    first_numbers,
     load_language_identifier,
 )
 
@@ -24,8 +24,6 @@ __all__ = ["DroppedPairs", "run_checks"]
 
 DroppedPairs = Mapping[int, Check]
 """The pairs that are dropped from a corpus, by their numbers from 1, each with the first check that it fails."""
-
-SHOWN_NUMBERS = 8
 
 
 def run_checks(data: DataSpec, say: Callable[[str], None]) -> list[DroppedPairs]:
@@ -76,8 +74,8 @@ def _refuse(corpus: CorpusSpec, inspection: Inspection, checks: Mapping[Check, s
         if action == "refuse" and len(numbers):
             raise ValueError(
                 f"`data.train` ({name_of(corpus)}): {len(numbers):,} of {inspection.pairs:,} pairs "
-                f"{check.phrase} ({_lines(numbers)}), which `checks: {{{check}: refuse}}` refuses; mend the corpus, or "
-                "write `drop` or `keep`"
+                f"{check.phrase} (first: {first_numbers(numbers)}), which "
+                f"`checks: {{{check}: refuse}}` refuses; mend the corpus, or write `drop` or `keep`"
             )
     is_judged = checks.get(Check.COPY, "keep") is None and inspection.pairs >= LEAST_PAIRS
     if is_judged and inspection.share(Check.COPY) > THROUGHOUT:
@@ -105,8 +103,3 @@ def _dropped(inspection: Inspection, checks: Collection[Check]) -> DroppedPairs:
         for number in inspection.faults[check].tolist():
             dropped.setdefault(number, check)
     return dropped
-
-
-def _lines(numbers: Numbers) -> str:
-    shown = ", ".join(map(str, numbers[:SHOWN_NUMBERS])) + (", …" if len(numbers) > SHOWN_NUMBERS else "")
-    return f"line{'s' if len(numbers) > 1 else ''} {shown}"

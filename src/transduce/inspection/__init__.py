@@ -2,7 +2,7 @@
 
 from transduce.inspection.check import LINE_CHECKS, NEEDS_LANGUAGES, Check
 from transduce.inspection.held_out import HeldOutText
-from transduce.inspection.inspector import Inspection, Numbers, PairInspector
+from transduce.inspection.inspector import Inspection, Numbers, PairInspector, first_numbers
 from transduce.inspection.keys import text_key
 from transduce.inspection.languages import PairLanguages, load_language_identifier
 
@@ -15,6 +15,7 @@ __all__ = [
     "Numbers",
     "PairInspector",
     "PairLanguages",
+    "first_numbers",
     "load_language_identifier",
     "text_key",
 ]

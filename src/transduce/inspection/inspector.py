@@ -18,7 +18,7 @@ from transduce.inspection.languages import LEARNT, PairLanguages
 from transduce.inspection.line_checks import line_faults
 from transduce.inspection.scripts import SCRIPTS, lines_in_other_scripts, script_of
 
-__all__ = ["Inspection", "Numbers", "PairInspector"]
+__all__ = ["Inspection", "Numbers", "PairInspector", "first_numbers"]
 
 RATIO = 4.0
 """A pair's ratio of lengths may differ from the median by this factor."""
@@ -28,6 +28,16 @@ SMOOTHING = 15.0
 
 Numbers = NDArray[np.int64]
 """Numbers of pairs in their corpus, from 1, ascending."""
+
+
+SHOWN_NUMBERS = 8
+
+
+def first_numbers(numbers: Numbers) -> str:
+    """Returns the first numbers as text, and dots where there are more."""
+    return ", ".join(f"{number:,}" for number in numbers[:SHOWN_NUMBERS]) + (
+        ", …" if len(numbers) > SHOWN_NUMBERS else ""
+    )
 
 
 class Inspection(NamedTuple):

@@ -20,6 +20,8 @@ from transduce.measure.system_comparison import (
     SentenceDifference,
     compare_systems,
     score_by_length,
+    sentence_differences,
+    sentence_scores,
 )
 from transduce.measure.word_matches import FrequencyBucket, NgramDifference, score_by_frequency
 
@@ -58,5 +60,7 @@ __all__ = [
     "score_by_frequency",
     "score_by_length",
     "scores",
+    "sentence_differences",
+    "sentence_scores",
     "words_of_bleu",
 ]

@@ -17,7 +17,15 @@ from transduce.measure.word_matches import (
     score_by_frequency,
 )
 
-__all__ = ["LengthBucket", "OutputComparison", "SentenceDifference", "compare_systems", "score_by_length"]
+__all__ = [
+    "LengthBucket",
+    "OutputComparison",
+    "SentenceDifference",
+    "compare_systems",
+    "score_by_length",
+    "sentence_differences",
+    "sentence_scores",
+]
 
 LENGTHS = (0, 10, 20, 30, 40, 50, 60)  # the least number of words of each bucket
 METRICS = ("bleu", "chrf")
@@ -84,7 +92,9 @@ def compare_systems(
         by_length=score_by_length(systems, reference, list(map(len, expected)), language),
         by_frequency=score_by_frequency(outputs, expected, frequency),
         ngrams=ngram_differences(outputs, expected, top=top),
-        sentences=_sentence_differences(systems, reference, top=top),
+        sentences=sentence_differences(
+            (sentence_scores(systems[0], reference), sentence_scores(systems[1], reference)), top=top
+        ),
     )
 
 
@@ -114,16 +124,21 @@ def _scores_of(
     return tuple(scorer.corpus_score([system[place] for place in chosen], expected).score for system in systems)
 
 
-def _sentence_differences(
-    systems: tuple[Sequence[str], Sequence[str]], reference: Sequence[str], *, top: int
-) -> tuple[tuple[SentenceDifference, ...], tuple[SentenceDifference, ...]]:
-    """Returns the sentences where the first system is better by chrF, and those of the second, most different first."""
+def sentence_scores(output: Sequence[str], reference: Sequence[str]) -> list[float]:
+    """Returns the chrF of each sentence."""
     scorer = metric_named("chrf", language=None).scorer
+    return [scorer.sentence_score(line, [target]).score for line, target in zip(output, reference, strict=True)]
+
+
+def sentence_differences(
+    scores: tuple[Sequence[float], Sequence[float]], *, top: int
+) -> tuple[tuple[SentenceDifference, ...], tuple[SentenceDifference, ...]]:
+    """Returns the sentences where the first system is better by chrF, and those of the second, most different first.
+
+    `scores` are the `sentence_scores` of both systems.
+    """
     differences: tuple[list[SentenceDifference], list[SentenceDifference]] = ([], [])
-    for line, (first, second, expected) in enumerate(zip(*systems, reference, strict=True), start=1):
-        if first == second:
-            continue
-        chrf = scorer.sentence_score(first, [expected]).score, scorer.sentence_score(second, [expected]).score
+    for line, chrf in enumerate(zip(*scores, strict=True), start=1):
         if chrf[0] != chrf[1]:
             differences[chrf[1] > chrf[0]].append(SentenceDifference(line, chrf))
     better, worse = (

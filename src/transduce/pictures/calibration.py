@@ -7,6 +7,7 @@ from string import Template
 
 from transduce.measure.calibration import ReliabilityCurve
 from transduce.pictures.drawing import picture_format
+from transduce.pictures.html_parts import static_page
 from transduce.storage.result_files import replace_file
 
 __all__ = ["calibration_svg", "draw_calibration"]
@@ -55,8 +56,10 @@ def _page(before: ReliabilityCurve, after: ReliabilityCurve) -> str:
         for number, pair in enumerate(zip(before.bins, after.bins, strict=True), start=1)
     )
     sentences = sum(one.sentences for one in after.bins)
-    return Template((resources.files(__package__) / "calibration.html").read_text(encoding="utf-8")).substitute(
+    folder = resources.files(__package__)
+    body = Template((folder / "calibration.html").read_text(encoding="utf-8")).substitute(
         summary=f"{sentences:,} translations of a validation set.",
         figure=calibration_svg(before, after),
         rows=rows,
     )
+    return static_page("Calibration of confidence", (folder / "calibration.css").read_text(encoding="utf-8"), body)

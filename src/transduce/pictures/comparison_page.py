@@ -7,14 +7,14 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from transduce.pictures.attention import show_control_characters
-from transduce.pictures.html_parts import escape, in_range, section, signed, table
+from transduce.pictures.html_parts import escape, in_range, section, signed, static_page, table
 from transduce.pictures.word_differences import mark_differences
 from transduce.storage.result_files import replace_file
 
 if TYPE_CHECKING:
     from transduce.measure import NgramDifference, OutputComparison, SentenceDifference
 
-__all__ = ["draw_comparison", "marked_sentence"]
+__all__ = ["METRICS", "draw_comparison", "marked_sentence"]
 
 LEGEND = (
     "<p>Marked are the words that the other system does not have: "
@@ -40,13 +40,13 @@ def draw_comparison(comparison: "OutputComparison", names: tuple[str, str], text
 def _render(comparison: "OutputComparison", names: tuple[str, str], texts: Sequence[Texts]) -> str:
     folder = resources.files(__package__)
     sections = (_scores(comparison), _by_length(comparison), _by_frequency(comparison), _ngrams(comparison))
-    return Template((folder / "comparison.html").read_text(encoding="utf-8")).substitute(
-        title=escape(f"{names[0]} and {names[1]}"),
-        style=(folder / "comparison.css").read_text(encoding="utf-8"),
+    body = Template((folder / "comparison.html").read_text(encoding="utf-8")).substitute(
         name_a=escape(names[0]),
         name_b=escape(names[1]),
         sections="\n".join((*sections, _sentences(comparison, texts))),
     )
+    style = (folder / "comparison.css").read_text(encoding="utf-8")
+    return static_page(f"{names[0]} and {names[1]}", style, body)
 
 
 def _scores(comparison: "OutputComparison") -> str:

@@ -2,15 +2,23 @@
 
 import html
 from collections.abc import Sequence
+from importlib import resources
+from string import Template
 
 from transduce.pictures.attention import show_control_characters
 
-__all__ = ["escape", "in_range", "section", "signed", "table"]
+__all__ = ["escape", "in_range", "section", "signed", "static_page", "table"]
 
 
 def escape(text: str) -> str:
     """Returns text for HTML, with pictures in place of control characters and of bytes that are not UTF-8."""
     return html.escape(show_control_characters(text).encode("utf-8", "replace").decode())
+
+
+def static_page(title: str, style: str, body: str) -> str:
+    """Returns a page without scripts that loads nothing; `title` is text, the others are CSS and HTML."""
+    page = Template((resources.files(__package__) / "static_page.html").read_text(encoding="utf-8"))
+    return page.substitute(title=escape(title), style=style, body=body)
 
 
 def section(name: str, title: str, *parts: str) -> str:

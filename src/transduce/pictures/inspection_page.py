@@ -9,25 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.corpus import CorpusInspection, FaultExample
-from transduce.inspection import Check, Inspection
+from transduce.inspection import Check, Inspection, first_numbers
+from transduce.pictures.html_parts import static_page
 
 __all__ = ["render_inspection_page"]
 
 WIDTH, HEIGHT, MARGIN = 460, 150, 22
 BINS = 40
-SHOWN_NUMBERS = 8
 SHOWN_CHARACTERS = 600
 
 
 def render_inspection_page(results: Sequence[CorpusInspection], notes: Sequence[str]) -> str:
     """Returns the HTML of inspected corpora; `notes` are sentences about checks that are off."""
     folder = resources.files(__package__)
-    return Template((folder / "inspection.html").read_text(encoding="utf-8")).substitute(
-        title=html.escape("Inspection: " + ", ".join(result.name for result in results)),
-        style=(folder / "inspection.css").read_text(encoding="utf-8"),
+    body = Template((folder / "inspection.html").read_text(encoding="utf-8")).substitute(
         notes="".join(f"<p class='note'>{html.escape(note)}</p>" for note in notes),
         corpora="\n".join(map(_corpus, results)),
     )
+    names = ", ".join(result.name for result in results)
+    return static_page(f"Inspection: {names}", (folder / "inspection.css").read_text(encoding="utf-8"), body)
 
 
 def _corpus(result: CorpusInspection) -> str:
@@ -49,11 +49,9 @@ def _table(inspection: Inspection) -> str:
     rows = []
     for check, numbers in inspection.faults.items():
         if len(numbers):
-            shown = ", ".join(f"{number:,}" for number in numbers[:SHOWN_NUMBERS])
-            more = ", …" if len(numbers) > SHOWN_NUMBERS else ""
             rows.append(
                 f"<tr><td>{check}</td><td>pairs {check.phrase}</td><td class='number'>{len(numbers):,}</td>"
-                f"<td class='number'>{inspection.share(check):.2%}</td><td>{shown}{more}</td></tr>"
+                f"<td class='number'>{inspection.share(check):.2%}</td><td>{first_numbers(numbers)}</td></tr>"
             )
     if not rows:
         return "<p>No pair has a fault.</p>"

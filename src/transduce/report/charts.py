@@ -34,10 +34,11 @@ def line_chart(title: str, x_title: str, lines: Sequence[ChartLine]) -> str:
     shapes = [*_grid(x_ticks, y_ticks), *(_path(line, x_ticks, y_ticks) for line in lines)]
     middle = (LEFT + WIDTH - RIGHT) / 2
     shapes.append(f'<text x="{middle}" y="{HEIGHT - 4}" text-anchor="middle">{html.escape(x_title)}</text>')
-    return (
-        f'<figure><figcaption>{html.escape(title)}</figcaption><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'aria-label="{html.escape(title)}">{"".join(shapes)}</svg></figure>'
+    label = html.escape(title)
+    picture = (
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{"".join(shapes)}</svg>'
     )
+    return f"<figure><figcaption>{label}</figcaption>{picture}</figure>"
 
 
 def legend(names: Sequence[str]) -> str:

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
+from transduce.pictures.comparison_page import METRICS
 from transduce.report.facts import facts_of
-from transduce.report.measurement import METRICS, ModelReport
+from transduce.report.measurement import ModelReport
 
 __all__ = ["report_text"]
-
-TITLES = {"bleu": "BLEU", "chrf": "chrF"}
 
 
 def report_text(report: ModelReport) -> str:
@@ -20,10 +19,10 @@ def report_text(report: ModelReport) -> str:
         ),
     ]
     if report.tests:
-        parts += ["## Scores", _table(["test set", "run", *(TITLES[name] for name in METRICS)], _score_rows(report))]
+        parts += ["## Scores", _table(["test set", "run", *METRICS.values()], _score_rows(report))]
         parts.append("Intervals are of 95 %, by bootstrap. A p-value is of the paired test against the first run.")
         baselines = {name: report.tests[0].scores[name].baseline for name in METRICS}
-        parts += [f"- {TITLES[name]}: `{score.signature}`" for name, score in baselines.items()]
+        parts += [f"- {METRICS[name]}: `{score.signature}`" for name, score in baselines.items()]
     return "\n\n".join(parts).replace("`\n\n- ", "`\n- ") + "\n"
 
 

@@ -1,5 +1,6 @@
 """What a report shows: the training of each run, and its translations of the test sets."""
 
+import functools
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -11,28 +12,26 @@ from transduce.measure import (
     Comparison,
     FrequencyBucket,
     LengthBucket,
-    OutputComparison,
     compare,
-    compare_systems,
-    metric_named,
     score_by_frequency,
     score_by_length,
+    sentence_scores,
     words_of_bleu,
 )
 from transduce.model_directory import RECIPE, Config, Model
+from transduce.pictures.comparison_page import METRICS
 from transduce.recipe.model_summary import summarise_model
-from transduce.trainer.evaluation import translate_test
+from transduce.trainer.evaluation import TranslatedTest, translate_test
 from transduce.trainer.metrics_log import METRICS_LOG
 from transduce.trainer.validation import ParallelText, read_parallel_text
-from transduce.translation.confidence import CONFIDENCE, Calibration
+from transduce.translation.confidence import CONFIDENCE, Calibration, Reliability
 from transduce.translation.results import Explanation
 from transduce.translation.search_method import search_method
-from transduce.translation.source_request import request_for_corpus, target_language_of
+from transduce.translation.source_request import SourceRequest, request_for_corpus, target_language_of
 from transduce.translation.translator import Translator
 
-__all__ = ["METRICS", "Curve", "ModelReport", "RunReport", "TestSetReport", "measure_runs"]
+__all__ = ["Curve", "ModelReport", "RunReport", "TestSetReport", "measure_runs"]
 
-METRICS = ("bleu", "chrf")
 EXPLAINED = 3  # sentences whose attention is shown
 EXPLAINED_WORDS = range(5, 16)  # words of such a sentence
 
@@ -56,7 +55,7 @@ class RunReport(NamedTuple):
     tokens: int
     curves: Mapping[str, Curve]  # by the names of the metrics log
     recipe: str  # as the run resolved it
-    calibration: Calibration | None
+    reliability: Reliability | None  # of the confidence in its translations
 
 
 class TestSetReport(NamedTuple):
@@ -70,7 +69,6 @@ class TestSetReport(NamedTuple):
     by_length: Sequence[LengthBucket]
     by_frequency: Sequence[FrequencyBucket]
     sentences: Sequence[Sequence[float]]  # chrF of each sentence
-    differences: Sequence[OutputComparison]  # between the first run and each other one
 
 
 class ModelReport(NamedTuple):
@@ -91,53 +89,44 @@ def measure_runs(
     """
     reports = [_read_run(run) for run in runs]
     corpora = {name: read_parallel_text(spec) for name, spec in tests.items()}
-    measured = []
-    for name, spec in tests.items():
-        outputs, seconds = [], []
-        for run, report in zip(runs, reports, strict=True):
+    translated: dict[str, list[TranslatedTest]] = {name: [] for name in tests}
+    explanations: list[Explanation] = []
+    for run, report in zip(runs, reports, strict=True):
+        load = functools.cache(functools.partial(_load, run, device))  # test sets of one direction share a translator
+        for name, spec in tests.items():
             say(f"{report.name} translates {name}, {len(corpora[name].source):,} sentences")
-            translator = Translator.load(run, device=device, **request_for_corpus(report.config, spec)._asdict())
-            method = search_method(report.config.decoding)
-            translated = translate_test(corpora[name], [], None, None, translator, method)
-            outputs.append(translated.lines)
-            seconds.append(translated.seconds)
-        language = target_language_of(reports[0].config, request_for_corpus(reports[0].config, spec))
-        measured.append(_measure(name, corpora[name], outputs, seconds, language, bootstrap))
-    first = next(iter(tests.values()), None)
-    explanations = [] if first is None else _explain(runs[0], reports[0].config, first, measured[0].corpus, device)
+            translator, method = load(request_for_corpus(report.config, spec)), search_method(report.config.decoding)
+            translated[name].append(translate_test(corpora[name], (), None, None, translator, method))
+            if run == runs[0] and name == next(iter(tests)):
+                explanations = _explain(translator, corpora[name].source)
+    languages = {
+        name: target_language_of(reports[0].config, request_for_corpus(reports[0].config, spec))
+        for name, spec in tests.items()
+    }
+    measured = [_measure(name, corpora[name], translated[name], languages[name], bootstrap) for name in tests]
     return ModelReport(reports, measured, explanations)
 
 
+def _load(run: Path, device: str, request: SourceRequest) -> Translator:
+    return Translator.load(run, device=device, **request._asdict())
+
+
 def _measure(
-    name: str,
-    corpus: ParallelText,
-    outputs: Sequence[Sequence[str]],
-    seconds: Sequence[float],
-    language: str | None,
-    bootstrap: int,
+    name: str, corpus: ParallelText, translated: Sequence[TranslatedTest], language: str | None, bootstrap: int
 ) -> TestSetReport:
-    """Measures the translations of a test set."""
-    reference = corpus.target
+    """Measures each run's translations of a test set."""
+    outputs, reference = [one.lines for one in translated], corpus.target
     expected = words_of_bleu(reference, language=language)
     words = [words_of_bleu(lines, language=language) for lines in outputs]
-    frequency = Counter(word for line in expected for word in line)
-    chrf = metric_named("chrf", language=None).scorer
     return TestSetReport(
         name=name,
         corpus=corpus,
         outputs=outputs,
-        seconds=seconds,
-        scores=compare(outputs, [reference], METRICS, language=language, bootstrap=bootstrap),
+        seconds=[one.seconds for one in translated],
+        scores=compare(outputs, [reference], tuple(METRICS), language=language, bootstrap=bootstrap),
         by_length=score_by_length(outputs, reference, list(map(len, expected)), language),
-        by_frequency=score_by_frequency(words, expected, frequency),
-        sentences=[
-            [chrf.sentence_score(line, [target]).score for line, target in zip(lines, reference, strict=True)]
-            for lines in outputs
-        ],
-        differences=[
-            compare_systems((outputs[0], other), reference, language=language, bootstrap=bootstrap, top=5)
-            for other in outputs[1:]
-        ],
+        by_frequency=score_by_frequency(words, expected, Counter(word for line in expected for word in line)),
+        sentences=[sentence_scores(lines, reference) for lines in outputs],
     )
 
 
@@ -157,7 +146,7 @@ def _read_run(run: Path) -> RunReport:
         tokens=sum(record["tokens"] for record in steps),
         curves=_curves(records),
         recipe=recipe.read_text("utf-8") if recipe.is_file() else "",
-        calibration=Calibration.read(run) if (run / CONFIDENCE).exists() else None,
+        reliability=Calibration.read(run).reliability if (run / CONFIDENCE).exists() else None,
     )
 
 
@@ -188,12 +177,11 @@ def _curves(records: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:
     return curves
 
 
-def _explain(run: Path, config: Config, spec: CorpusSpec, corpus: ParallelText, device: str) -> list[Explanation]:
-    """Returns translations of three short sentences with their attention; none where the model has no attention."""
-    translator = Translator.load(run, device=device, **request_for_corpus(config, spec)._asdict())
+def _explain(translator: Translator, lines: Sequence[str]) -> list[Explanation]:
+    """Returns translations of three short lines with their attention; none where the model has no attention."""
     try:
         translator.check_explicable()
     except ValueError:
         return []
-    short = [line for line in dict.fromkeys(corpus.source) if len(line.split()) in EXPLAINED_WORDS]
+    short = [line for line in dict.fromkeys(lines) if len(line.split()) in EXPLAINED_WORDS]
     return [translator.explain(line) for line in short[:: max(1, len(short) // EXPLAINED)][:EXPLAINED]]

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from importlib import resources
 from string import Template
 
-from transduce.pictures.comparison_page import marked_sentence
-from transduce.pictures.html_parts import escape, in_range, section, signed, table
+from transduce.measure import sentence_differences
+from transduce.pictures.calibration import calibration_svg
+from transduce.pictures.comparison_page import METRICS, marked_sentence
+from transduce.pictures.html_parts import escape, in_range, section, signed, static_page, table
 from transduce.report.charts import ChartLine, cross_attention, legend, line_chart
 from transduce.report.facts import facts_of
-from transduce.report.measurement import METRICS, ModelReport, RunReport, TestSetReport
+from transduce.report.measurement import ModelReport, RunReport, TestSetReport
 
 __all__ = ["report_page"]
 
-TITLES = {"bleu": "BLEU", "chrf": "chrF"}
 CURVES = {"loss": "training loss", "validation_loss": "validation loss", "bleu": "BLEU of the validation set"}
 SHOWN = 5  # best and worst sentences of a run
 
@@ -27,16 +28,12 @@ def report_page(report: ModelReport) -> str:
         resources.files(room).joinpath(name).read_text(encoding="utf-8")
         for room, name in (("transduce.pictures", "comparison.css"), (__package__, "report.css"))
     )
-    return Template(resources.files(__package__).joinpath("report.html").read_text(encoding="utf-8")).substitute(
+    body = Template(resources.files(__package__).joinpath("report.html").read_text(encoding="utf-8")).substitute(
         title=escape(", ".join(names)),
-        style="\n".join(styles),
-        tests="\n".join(f'<a href="#test-{number}">{escape(test.name)}</a>' for number, test in _numbered(report)),
+        tests="\n".join(f'<a href="#test-{_anchor(test)}">{escape(test.name)}</a>' for test in report.tests),
         sections="\n".join(filter(None, sections)),
     )
-
-
-def _numbered(report: ModelReport) -> list[tuple[str, TestSetReport]]:
-    return [(_anchor(test), test) for test in report.tests]
+    return static_page(f"Report: {', '.join(names)}", "\n".join(styles), body)
 
 
 def _anchor(test: TestSetReport) -> str:
@@ -75,7 +72,7 @@ def _test(test: TestSetReport, names: Sequence[str]) -> str:
         f"Test set {escape(test.name)}",
         f"<p>{len(test.corpus.source):,} sentences.</p>",
         _scores(test, names),
-        f'<div class="sides">{_by_length(test, names)}{_by_frequency(test, names)}</div>',
+        _buckets(test, names),
         *(_extremes(test, number, name) for number, name in enumerate(names)),
         *(_differences(test, number, names) for number in range(1, len(names))),
     )
@@ -84,7 +81,7 @@ def _test(test: TestSetReport, names: Sequence[str]) -> str:
 def _scores(test: TestSetReport, names: Sequence[str]) -> str:
     head = ["run"]
     for metric in METRICS:
-        head += [TITLES[metric], *([f"− {escape(names[0])}", "p"] if len(names) > 1 else [])]
+        head += [METRICS[metric], *([f"− {escape(names[0])}", "p"] if len(names) > 1 else [])]
     rows: list[list[str]] = [[escape(name)] for name in names]
     for metric in METRICS:
         baseline, differences = test.scores[metric]
@@ -96,29 +93,28 @@ def _scores(test: TestSetReport, names: Sequence[str]) -> str:
                 row += [signed(each.delta), f"{each.p:.4f}"]
     for row, seconds in zip(rows, test.seconds, strict=True):
         row.append(f"{len(test.corpus.source) / seconds:,.1f}" if seconds else "")
-    signatures = "<br>".join(f"{TITLES[name]}: {escape(test.scores[name].baseline.signature)}" for name in METRICS)
+    signatures = "<br>".join(f"{METRICS[name]}: {escape(test.scores[name].baseline.signature)}" for name in METRICS)
     test_of_pairs = " p: paired bootstrap test." if len(names) > 1 else ""
     return table([[*head, "sentences a second"], *rows]) + (
         f'<p class="note">Below each score: its 95 % interval by bootstrap.{test_of_pairs}<br>{signatures}</p>'
     )
 
 
-def _by_length(test: TestSetReport, names: Sequence[str]) -> str:
-    rows = [
-        [in_range(bucket.low, bucket.high), f"{bucket.sentences:,}", *map("{:.1f}".format, bucket.bleu)]
-        for bucket in test.by_length
+def _buckets(test: TestSetReport, names: Sequence[str]) -> str:
+    """Returns the tables of BLEU by length and of F1 by frequency."""
+    runs = list(map(escape, names))
+    lengths = [
+        [in_range(one.low, one.high), f"{one.sentences:,}", *map("{:.1f}".format, one.bleu)] for one in test.by_length
     ]
-    heading = table([["words", "sentences", *map(escape, names)], *rows])
-    return f"<div><h3>BLEU by words of the reference</h3>{heading}</div>"
-
-
-def _by_frequency(test: TestSetReport, names: Sequence[str]) -> str:
-    rows = [
-        [in_range(bucket.low, bucket.high), f"{bucket.words:,}", *map("{:.1f}".format, bucket.f1)]
-        for bucket in test.by_frequency
+    frequencies = [
+        [in_range(one.low, one.high), f"{one.words:,}", *map("{:.1f}".format, one.f1)] for one in test.by_frequency
     ]
-    heading = table([["times in the reference", "words", *map(escape, names)], *rows])
-    return f"<div><h3>F1 of words by their frequency</h3>{heading}</div>"
+    return (
+        '<div class="sides">'
+        f"<div><h3>BLEU by words of the reference</h3>{table([['words', 'sentences', *runs], *lengths])}</div>"
+        "<div><h3>F1 of words by their frequency</h3>"
+        f"{table([['times in the reference', 'words', *runs], *frequencies])}</div></div>"
+    )
 
 
 def _extremes(test: TestSetReport, number: int, name: str) -> str:
@@ -148,7 +144,8 @@ def _sentence(test: TestSetReport, number: int, place: int) -> str:
 def _differences(test: TestSetReport, number: int, names: Sequence[str]) -> str:
     """Returns the sentences where a run differs most from the first."""
     parts = [f'<p><b class="a">A</b> {escape(names[0])}, <b class="b">B</b> {escape(names[number])}</p>']
-    for title, side in zip(("A is better", "B is better"), test.differences[number - 1].sentences, strict=True):
+    sides = sentence_differences((test.sentences[0], test.sentences[number]), top=SHOWN)
+    for title, side in zip(("A is better", "B is better"), sides, strict=True):
         parts.append(f"<h4>{title}</h4>")
         for each in side:
             texts = (
@@ -163,16 +160,14 @@ def _differences(test: TestSetReport, number: int, names: Sequence[str]) -> str:
 
 
 def _calibration(runs: Sequence[RunReport]) -> str:
-    """Returns the chart of the calibrations; nothing where no run has one."""
-    lines = [
-        ChartLine(number, run.calibration.scores, [100 * quality for quality in run.calibration.qualities])
-        for number, run in enumerate(runs)
-        if run.calibration is not None
+    """Returns the figures of the calibrations; nothing where no run has one."""
+    figures = [
+        f"<figure class='wide'><figcaption>{escape(run.name)}</figcaption>"
+        f"{calibration_svg(run.reliability.before, run.reliability.after)}</figure>"
+        for run in runs
+        if run.reliability is not None
     ]
-    if not lines:
-        return ""
-    title = "chrF on the validation set by the mean probability of a token"
-    return section("calibration", "Confidence", line_chart(title, "geometric mean of the probabilities", lines))
+    return section("calibration", "Confidence on the validation set", *figures) if figures else ""
 
 
 def _attention(report: ModelReport) -> str:
