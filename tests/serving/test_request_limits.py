@@ -1,5 +1,6 @@
 """Limits: keys, rates, waiting requests, times and bodies; what clients that leave set free."""
 
+import inspect
 import json
 import threading
 import time
@@ -8,10 +9,22 @@ import anyio
 import pytest
 from local_server import OPEN
 
+from transduce.commands.serve import serve as serve_command
 from transduce.serving.limits import ApiKeys, Limits
 
 ASKED = {"q": "cat dog", "source": "en", "target": "de"}
 LINE = {"text": "cat dog"}
+
+
+def test_the_command_has_the_defaults_of_the_server():
+    options = {name: option.default for name, option in inspect.signature(serve_command).parameters.items()}
+    limits = Limits()
+    assert options["max_characters"] == limits.characters
+    assert options["max_texts"] == limits.texts
+    assert options["max_document_characters"] == limits.document_characters
+    assert options["requests_per_minute"] == limits.requests_per_minute
+    assert options["max_waiting"] == limits.accepted
+    assert options["timeout"] == limits.seconds
 
 
 def test_keys_are_of_a_file_and_stand_with_the_other_values_or_in_a_header(serve, tmp_path):
