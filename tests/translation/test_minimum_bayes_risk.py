@@ -60,5 +60,8 @@ def test_the_command_and_what_it_refuses(fluent, tmp_path, command, translator):
         code, _, error = command("translate", fluent, tmp_path / "in.txt", "--mbr", 5, *options)
         assert (code, message in error) == (2, True), error
     assert command("translate", fluent, tmp_path / "in.txt", "--mbr", 1)[0] == 2
+    assert command("translate", fluent, tmp_path / "in.txt", "--mbr", 10**10, "--sample")[0] == 2
+    with pytest.raises(ValueError, match=r"--mbr 1001: give at most 1,000"):
+        MinimumBayesRisk(translator, 1001)
     with pytest.raises(ValueError, match="--mbr 1: one candidate leaves no choice"):
         MinimumBayesRisk(translator, 1)

@@ -15,14 +15,18 @@ from transduce.translation.search_method import SearchMethod
 
 __all__ = ["MinimumBayesRisk"]
 
+MAX_CANDIDATES = 1000
+
 
 class MinimumBayesRisk:
     """Translates lines as a translator does, and chooses among candidates by expected chrF."""
 
     def __init__(self, translator: LineTranslator, candidates: int) -> None:
-        """Raises ValueError for fewer than two candidates."""
+        """Raises ValueError for fewer than two candidates, and for more than `MAX_CANDIDATES`."""
         if candidates < 2:
             raise ValueError(f"--mbr {candidates}: one candidate leaves no choice; give 2 or more, such as 16")
+        if candidates > MAX_CANDIDATES:
+            raise ValueError(f"--mbr {candidates}: give at most {MAX_CANDIDATES:,}, which are compared with each other")
         self.translator, self.candidates = translator, candidates
 
     def translate_lines(
