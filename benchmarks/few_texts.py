@@ -2,8 +2,8 @@
 
     python benchmarks/few_texts.py --minutes 8 --out runs/few-texts --threads 1
 
-Each step trains for the same time on top of the step before it. The same command resumes, and only measures what is
-trained.
+Each step trains for the same time, with the changes of the steps before it; `large-steps` and `large-vocabulary` each
+differ from `small-vocabulary` by one setting. The same command resumes, and only measures what is trained.
 """
 
 import argparse
@@ -17,14 +17,22 @@ from typing import Any
 PAIRS = 5_000
 
 TRAINING = {
-    "batch_tokens": 4096,
-    "schedule": {"kind": "inverse_square_root", "warmup": 400, "peak": 0.005},
-    "validate_every": 100,
+    "batch_tokens": 1024,
+    "schedule": {"kind": "inverse_square_root", "warmup": 1000, "peak": 0.002},
+    "validate_every": 500,
     "save_every": 50,
 }
 """For some minutes of one core."""
 
+LARGE_STEPS = {
+    "batch_tokens": 4096,
+    "schedule": {"kind": "inverse_square_root", "warmup": 400, "peak": 0.005},
+    "validate_every": 100,
+}
+"""A quarter of the steps in the same time, with the rate of larger batches."""
+
 STEPS: dict[str, dict[str, Any]] = {
+    "large-steps": {"subwords": {"kind": "bpe", "size": 2_000}, "training": LARGE_STEPS},
     "large-vocabulary": {"subwords": {"kind": "bpe", "size": 10_000}},
     "small-vocabulary": {"subwords": {"kind": "bpe", "size": 2_000}},
     "subword-dropout": {"subwords": {"kind": "bpe", "size": 2_000, "dropout": 0.1}},
@@ -83,8 +91,8 @@ def main() -> None:
         recipe = {
             **settings,
             "data": corpora(step, corpus, out, synthetic),
-            "model": {"preset": "tiny"},
-            "training": {**TRAINING, "minutes": options.minutes},
+            "model": {"preset": "tiny", "dropout": 0.2},
+            "training": {**TRAINING, **settings.get("training", {}), "minutes": options.minutes},
         }
         (out / f"{step}.yaml").write_text(json.dumps(recipe, indent=2), "utf-8")
         transduce("train", out / f"{step}.yaml", "--out", out / step, *threads)
