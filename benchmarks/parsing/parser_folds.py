@@ -4,7 +4,8 @@
 
 The folds are those of `pcfg.py`, so that the figures stand beside its own. `--also` adds another treebank to every
 training; `--from` begins every training with a parser of another treebank, and `--grow-vocabulary` adds subwords of
-this one. A fold that was trained is not trained again. Scores are of the parsed sentences of all folds together.
+this one. With `--raw TEXT...` and `--teachers WORK`, each fold also trains on trees of raw sentences, which the parser of
+the same fold in WORK, the folder of an earlier call, parses greedily. A fold that was trained is not trained again. Scores are of the parsed sentences of all folds together.
 """
 
 import argparse
@@ -18,14 +19,23 @@ from folds import read_cleaned, report_scores, train_and_test
 from transduce.recipe import Recipe, from_values
 from transduce.recipe.fine_tuning import StartingPoint
 from transduce.runtime.device import set_up_device
+from transduce.storage.atomic import atomic_write_text
+from transduce.text.lines import read_lines
 from transduce.text.trees import Tree, format_tree, words_of
 from transduce.trainer.train import TrainOptions, run_training
 from transduce.translation.parser import Parser
+from transduce.translation.search_method import search_method
+from transduce.translation.treebank_words import split_treebank_words
+
+SELF_TRAINED = "self-trained.trees"
+LONGEST_RAW = 40  # words
 
 
 def fold_recipe(options: argparse.Namespace, trees: Path) -> Recipe:
     """Returns the recipe of a fold whose files of training lie in the folder `trees`."""
     also = [{"trees": str(folder), "weight": options.weight} for folder in options.also]
+    if options.raw:
+        also.append({"trees": str(trees.parent / SELF_TRAINED), "weight": options.raw_weight})
     data = {"train": [{"trees": str(trees)}, *also], "test": {}}
     training = {
         "steps": None,
@@ -44,6 +54,19 @@ def fold_recipe(options: argparse.Namespace, trees: Path) -> Recipe:
     return from_values(values, options.set, place="the folds")
 
 
+def parse_raw_text(teacher: Path, out: Path, options: argparse.Namespace) -> None:
+    """Writes the trees that a parser gives the first raw sentences of up to `LONGEST_RAW` words, unless they are there."""
+    if out.exists():
+        return
+    split_words = split_treebank_words()
+    words = (split_words(line) for path in options.raw for line in read_lines(str(path)))
+    short = [sentence for sentence in words if 4 <= len(sentence) <= LONGEST_RAW]
+    chosen = short[:: max(1, len(short) // options.raw_sentences)][: options.raw_sentences]
+    parser = Parser.load(teacher, device=str(set_up_device("auto", options.threads)))
+    parses = parser.parse(chosen, search_method(parser.translator.decoding, greedy=True))
+    atomic_write_text(out, "".join(f"{best[0]}\n" for best in parses if best))
+
+
 def parse_fold(number: int, training: Sequence[Path], test: Sequence[Path], options: argparse.Namespace) -> list[Tree]:
     """Trains on one part of the files and returns the parses of the words of the other."""
     work: Path = options.work / f"fold-{number}"
@@ -51,6 +74,8 @@ def parse_fold(number: int, training: Sequence[Path], test: Sequence[Path], opti
     trees.mkdir(parents=True, exist_ok=True)
     for file in training:
         shutil.copyfile(file, trees / file.name)
+    if options.raw:
+        parse_raw_text(options.teachers / work.name / "run", work / SELF_TRAINED, options)
     train_options = TrainOptions(
         "auto", options.threads, start_from=options.start_from, grow_vocabulary=options.grow_vocabulary
     )
@@ -69,11 +94,17 @@ def main() -> None:
     parser.add_argument("--weight", type=float, default=1.0, help="uses of their trees an epoch")
     parser.add_argument("--from", type=Path, dest="start_from", help="a parser with which every training begins")
     parser.add_argument("--grow-vocabulary", type=int, help="with --from: subwords, at most, that the words gain")
+    parser.add_argument("--raw", type=Path, nargs="*", default=[], help="raw text, one sentence a line")
+    parser.add_argument("--raw-sentences", type=int, default=5_000, help="taken at equal distances")
+    parser.add_argument("--raw-weight", type=float, default=0.5, help="uses of their trees an epoch")
+    parser.add_argument("--teachers", type=Path, help="the --work of an earlier call, whose parsers parse the raw text")
     parser.add_argument("--minutes", type=float, default=15.0, help="of the training of a fold")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the recipe")
     parser.add_argument("--out", type=Path, help="write the parsed trees here, one a line, fold after fold")
     options = parser.parse_args()
+    if bool(options.raw) != bool(options.teachers):
+        parser.error("--raw and --teachers go together")
     gold, parsed, began = list[Tree](), list[Tree](), time.perf_counter()
     for number, (training, test) in enumerate(train_and_test(options.train, options.folds), start=1):
         gold += read_cleaned(test)
