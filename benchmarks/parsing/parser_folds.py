@@ -4,8 +4,9 @@
 
 The folds are those of `pcfg.py`, so that the figures stand beside its own. `--also` adds another treebank to every
 training; `--from` begins every training with a parser of another treebank, and `--grow-vocabulary` adds subwords of
-this one. With `--raw TEXT...` and `--teachers WORK`, each fold also trains on trees of raw sentences, which the parser of
-the same fold in WORK, the folder of an earlier call, parses greedily. A fold that was trained is not trained again. Scores are of the parsed sentences of all folds together.
+this one. With `--raw TEXT...` and `--teachers WORK` each fold also trains on trees of raw sentences: the parser of the
+same fold in WORK, the folder of an earlier call, parses them greedily. A fold that was trained is not trained again.
+Scores are of the parsed sentences of all folds together.
 """
 
 import argparse
@@ -55,7 +56,7 @@ def fold_recipe(options: argparse.Namespace, trees: Path) -> Recipe:
 
 
 def parse_raw_text(teacher: Path, out: Path, options: argparse.Namespace) -> None:
-    """Writes the trees that a parser gives the first raw sentences of up to `LONGEST_RAW` words, unless they are there."""
+    """Writes the trees that a parser gives raw sentences of 4 to `LONGEST_RAW` words, unless they are there."""
     if out.exists():
         return
     split_words = split_treebank_words()
