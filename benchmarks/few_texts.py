@@ -3,7 +3,8 @@
     python benchmarks/few_texts.py --minutes 8 --out runs/few-texts --threads 1
 
 Each step trains for the same time, with the changes of the steps before it. `large-steps` differs from
-`small-vocabulary` by the batches and their rate, `large-vocabulary` by the number of subwords. The same command resumes, and only measures what is trained.
+`small-vocabulary` by the batches and their rate, `large-vocabulary` by the number of subwords. The same command
+resumes, and only measures what is trained.
 """
 
 import argparse
