@@ -36,7 +36,7 @@ def run(command: str) -> None:
     arguments, _, target = command.partition(" > ")
     program, *words = shlex.split(arguments)
     assert program == "transduce", command
-    if words[0] in ("train", "prepare"):
+    if words[0] in ("train", "prepare", "distil"):
         words += [word for change in SMALL for word in ("--set", change)]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, (command, result.output, result.exception)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from transduce.commands.bulk import SHARD_LINES, check_out, translate_in_bulk
+from transduce.commands.bulk import SHARD_LINES, make_pairs
 from transduce.commands.options import (
     BatchTokensOption,
     BeamOption,
@@ -26,7 +26,6 @@ from transduce.commands.options import (
     TopKOption,
     TopPOption,
 )
-from transduce.commands.output import check_name
 from transduce.commands.search_options import search_method_of_options
 
 
@@ -61,13 +60,10 @@ def augment(
 ) -> None:
     """Translates text into the other side of training pairs; the same command resumes a stopped one."""
     from transduce.bulk.job import TranslationJob
-    from transduce.bulk.pair_filter import PairFilter
-    from transduce.bulk.unpacking import plain_text
     from transduce.commands.translate import read_config
-    from transduce.model_directory import Model
     from transduce.translation.line_translator import BATCH_TOKENS
     from transduce.translation.output_format import OutputFormat
-    from transduce.translation.source_request import SourceRequest, choose_tags
+    from transduce.translation.source_request import SourceRequest
 
     config = read_config(run)
     method = search_method_of_options(
@@ -83,18 +79,9 @@ def augment(
         top_p=top_p,
         seed=seed,
     )
-    if not engine.is_bulk:
-        raise ValueError(f"--engine {engine.value} does not translate shard by shard: leave it out")
-    if text.is_dir():
-        raise ValueError(f"{text} is a folder: name one file of text; `cat` joins several")
     output_format = OutputFormat(pairs="forward" if forward else "backward")
     job = TranslationJob.of(
         [run], method, output_format, precision.value, batch_tokens or BATCH_TOKENS, device, threads
     )
     job = job._replace(request=SourceRequest(to, source_language, tag))
-    check_out(out)
-    out = out.resolve()
-    check_name(out)
-    choose_tags(config, Model.read(run).source, job.request)  # raises ValueError for what the model cannot do
-    with plain_text(text, out.with_name(f"{out.name}.bulk") / "unpacked") as plain:
-        translate_in_bulk(job, plain, out, engine, shard_lines=shard_lines, actors=actors, pairs=PairFilter())
+    make_pairs(job, text, out, engine, shard_lines=shard_lines, actors=actors)

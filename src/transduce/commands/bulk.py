@@ -1,4 +1,4 @@
-"""Translation shard by shard, which `translate --engine` and `augment` share."""
+"""Translation shard by shard, which `translate --engine`, `augment` and `distil` share."""
 
 import functools
 from pathlib import Path
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from transduce.bulk.job import TranslationJob
     from transduce.bulk.pair_filter import PairFilter
 
-__all__ = ["SHARD_LINES", "check_out", "translate_in_bulk"]
+__all__ = ["SHARD_LINES", "make_pairs", "translate_in_bulk"]
 
 SHARD_LINES = 2000
 
@@ -48,6 +48,35 @@ def translate_in_bulk(
             check_name(translated.out)
         on_ray = functools.partial(translate_on_ray, actors=actors, say=say)
         translate_texts(job, texts, out, translate_locally if engine is Engine.LOCAL else on_ray, say, pairs)
+
+
+def make_pairs(
+    job: "TranslationJob",
+    text: Path,
+    out: Path,
+    engine: Engine,
+    *,
+    shard_lines: int | None,
+    actors: int | None,
+) -> None:
+    """Translates `text`, which may be gzipped, and writes pairs to `out`, or resumes; see `PairFilter`."""
+    from transduce.bulk.pair_filter import PairFilter
+    from transduce.bulk.unpacking import plain_text
+    from transduce.model_directory import Model
+    from transduce.translation.source_request import choose_tags
+
+    if not engine.is_bulk:
+        raise ValueError(f"--engine {engine.value} does not translate shard by shard: leave it out")
+    if text.is_dir():
+        raise ValueError(f"{text} is a folder: name one file of text; `cat` joins several")
+    check_out(out)
+    out = out.resolve()
+    check_name(out)
+    for run in map(Path, job.runs):
+        model = Model.read(run)
+        choose_tags(model.config, model.source, job.request)  # raises ValueError for what the model cannot do
+    with plain_text(text, out.with_name(f"{out.name}.bulk") / "unpacked") as plain:
+        translate_in_bulk(job, plain, out, engine, shard_lines=shard_lines, actors=actors, pairs=PairFilter())
 
 
 def check_out(out: Path) -> None:

@@ -2,12 +2,15 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from transduce.commands.console import say
 from transduce.commands.options import DeviceOption, SetOption, ThreadsOption
+
+if TYPE_CHECKING:
+    from transduce.trainer.trainer import TrainResult
 
 
 def train(
@@ -42,8 +45,11 @@ def train(
     options = TrainOptions(
         device, threads, restart, start_from, grow_vocabulary, report, TrackerChoice(csv, wandb, mlflow)
     )
-    outcome = run_training(loaded, out, options, say)
-    if os.environ.get("RANK", "0") != "0":  # under torchrun only rank 0 prints
-        return
-    steps = ", ".join(map(str, outcome.weights.steps))
-    print(f"{out}: {outcome.reason}; weights: {outcome.weights.kind} of step {steps}")
+    print_result(out, run_training(loaded, out, options, say))
+
+
+def print_result(out: Path, result: "TrainResult") -> None:
+    """Prints why a training ended and which weights it has published; under torchrun only rank 0 prints."""
+    if os.environ.get("RANK", "0") == "0":
+        steps = ", ".join(map(str, result.weights.steps))
+        print(f"{out}: {result.reason}; weights: {result.weights.kind} of step {steps}")

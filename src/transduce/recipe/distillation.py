@@ -1,0 +1,73 @@
+"""The recipe of a student, which learns the translations of a teacher (Kim and Rush 2016, sequence level)."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from transduce.corpus import CorpusSpec, Direction
+from transduce.model_directory import RECIPE
+from transduce.recipe.recipe import Recipe, from_values, read_resolved_recipe
+
+__all__ = ["choose_direction", "read_teacher_recipe", "student_recipe"]
+
+
+def read_teacher_recipe(run: Path) -> Recipe:
+    """Returns the recipe of a teacher; raises ValueError where its directory has none, as that of an imported model."""
+    path = run / RECIPE
+    if not path.exists():
+        raise ValueError(
+            f"{run} has no {RECIPE}, which names validation and test sets: make pairs with `transduce augment "
+            "--forward`, and train a recipe that names them"
+        )
+    return read_resolved_recipe(path)
+
+
+def choose_direction(teacher: Recipe, to: str | None, source_language: str | None) -> Direction:
+    """Returns the direction of a teacher that fits `to` and `source_language`, where they are given.
+
+    Raises ValueError for a parser, and where none or several of the trained directions fit.
+    """
+    if teacher.data.tree_linearisation is not None:
+        raise ValueError("the teacher is a parser, and students of parsers are not supported: name a translation model")
+    asked, trained = Direction(source_language, to), teacher.data.directions
+    fitting = [direction for direction in trained if direction.is_same(asked)]
+    if len(fitting) != 1:
+        shown = ", ".join(map(str, trained))
+        raise ValueError(f"the teacher was trained on {shown}: choose one direction with --to and --from")
+    return fitting[0]
+
+
+def student_recipe(
+    teacher: Recipe, direction: Direction, pairs: Path, preset: str, changes: Iterable[str] = ()
+) -> Recipe:
+    """Returns the recipe of a student of `preset` that trains on `pairs`: text and a teacher's translations.
+
+    Validation and test sets of the direction, subwords and decoding are those of the teacher. Each `KEY=VALUE` of
+    `changes` is laid over the recipe.
+    """
+    data = teacher.data
+
+    def is_kept(corpus: CorpusSpec) -> bool:
+        return data.direction_of(corpus).is_same(direction)
+
+    def values(corpus: CorpusSpec) -> dict[str, Any]:
+        return {**data.with_direction(corpus).as_dictionary(), "tag": None}  # the pairs have no tag
+
+    own_sides = {} if teacher.subwords.shared else {"embeddings": "separate"}
+    return from_values(
+        {
+            "data": {
+                "source_language": direction.source,
+                "target_language": direction.target,
+                "train": [{"tsv": str(pairs)}],
+                "validation": [values(corpus) for corpus in data.validations if is_kept(corpus)] or None,
+                "test": {name: values(corpus) for name, corpus in data.test.items() if is_kept(corpus)},
+                "longest": data.longest,
+            },
+            "subwords": teacher.subwords.as_dictionary(),
+            "model": {"preset": preset, **own_sides},
+            "decoding": teacher.decoding.as_dictionary(),
+        },
+        changes,
+        place="the recipe of the student",
+    )
