@@ -4,7 +4,7 @@
 
 Each step trains for the same time, with the changes of the steps before it. `large-steps` differs from
 `small-vocabulary` by the batches and their rate, `large-vocabulary` by the number of subwords. The same command
-resumes, and only measures what is trained.
+resumes, only measures what is trained, and with more minutes goes on. `back-translation` needs `both-directions`.
 """
 
 import argparse
@@ -79,13 +79,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=8.0)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS), help="all if not given")
     parser.add_argument("--threads", help="of a training")
     options = parser.parse_args()
     corpus, out = Path(os.environ["TRANSDUCE_DATA"]) / "multi30k", options.out.resolve()
     synthetic = write_corpora(corpus, out)
     threads = ["--threads", options.threads] if options.threads else []
     print("| step | BLEU of test2016 | 95 % interval |\n|---|---|---|")
-    for step, settings in STEPS.items():
+    for step in options.steps:
+        settings = STEPS[step]
         if step == "back-translation":
             made = ["--to", "en", "--sample", "--out", out / "synthetic.tsv"]
             transduce("augment", out / "both-directions", out / "mono.de", *made, *threads)
