@@ -18,6 +18,7 @@ from typing import Any
 PAIRS = 5_000
 
 TRAINING = {
+    "steps": None,  # the minutes end it
     "batch_tokens": 1024,
     "schedule": {"kind": "inverse_square_root", "warmup": 1000, "peak": 0.002},
     "validate_every": 500,
