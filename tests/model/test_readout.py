@@ -199,3 +199,50 @@ def test_log_probabilities_are_normalised_in_float32_at_least() -> None:
     log_probabilities = readout.bfloat16()(inner.bfloat16())
     assert log_probabilities.dtype == torch.float32
     torch.testing.assert_close(log_probabilities.exp().sum(-1), torch.ones(BATCH, TARGET), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("precision", "multiple"), [("float32", 1), ("bfloat16", 64)])
+def test_products_in_16_bits_have_few_numbers_of_rows(
+    precision: str, multiple: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """oneDNN keeps a compiled product for each number of rows: with every number, memory grew by megabytes a step."""
+    rows: list[int] = []
+
+    def linear(inner: Tensor, weight: Tensor) -> Tensor:
+        rows.append(len(inner))
+        return inner @ weight.T
+
+    monkeypatch.setattr(cross_entropy_module.functional, "linear", linear)
+    monkeypatch.setattr(cross_entropy_module, "CHUNK", 150 * VOCABULARY)
+    readout, counts = built().float(), []
+    for padding in range(7):
+        inner, target = torch.randn(31, 7, D_MODEL), torch.full((31, 7), 5)
+        target[:29, 7 - padding :] = PAD
+        counts.append(int((target != PAD).sum()))
+        with torch.autocast("cpu", dtype=getattr(torch, precision), enabled=multiple > 1):
+            readout.loss(inner, target, Smoothing(epsilon=0.1))
+    if multiple == 1:
+        assert sum(rows) == sum(counts)
+    else:
+        assert len(set(counts)) == 7
+        assert {count % multiple for count in rows} == {0, 31 * 7 % multiple}, (
+            "all rows, where padding does not suffice"
+        )
+        assert max(rows) == 128, "a chunk has 150 rows at most"
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_the_loss_and_its_gradients_do_not_depend_on_padding(precision: str) -> None:
+    readout, inner = built().float(), torch.randn(1, 200, D_MODEL, requires_grad=True)
+    target = torch.randint(0, VOCABULARY, (1, 200), generator=torch.Generator().manual_seed(5))
+    count = int((target != PAD).sum())
+    assert count % 64
+    results = []
+    for places in (slice(None), (target[0] != PAD).nonzero().squeeze(1)):
+        with torch.autocast("cpu", dtype=getattr(torch, precision), enabled=precision != "float32"):
+            loss = readout.loss(inner[:, places], target[:, places], Smoothing(epsilon=0.1))
+        results.append([*loss, *gradients(loss.smoothed, readout, inner)])
+    padded, without = results
+    exact = precision == "float32"
+    torch.testing.assert_close(padded, without, rtol=0 if exact else 1e-6, atol=0 if exact else 1e-6)
+    assert not padded[2][target == PAD].any()

@@ -17,6 +17,10 @@ from transduce.settings import Spec
 
 CHUNK = 4 * 2**20  # logits of a chunk: with fewer, summing the weight's gradient costs more than its products
 
+# oneDNN computes products in 16 bits on a CPU and keeps a compiled product for each number of rows, of which there are
+# few where each is a multiple of this. Other products have no such memory.
+ROWS_MULTIPLE = 64
+
 
 class Smoothing(Spec):
     """Label smoothing: the probability ε taken from the target, and the tokens that share it.
@@ -137,6 +141,8 @@ def _subtract_share(
 def _chunks(states: Float[Tensor, "rows d_model"], vocabulary: int) -> list[slice]:
     """Returns slices of rows of about `CHUNK` logits; a GPU needs more rows to be busy."""
     rows = max(CHUNK // vocabulary, 8192 if states.is_cuda else 16)
+    if states.element_size() <= 2:
+        rows = rows // ROWS_MULTIPLE * ROWS_MULTIPLE or rows
     return [slice(first, first + rows) for first in range(0, len(states), rows)]
 
 

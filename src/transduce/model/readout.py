@@ -8,7 +8,14 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from transduce.model.cross_entropy import ChunkedCrossEntropy, Evaluation, Loss, Smoothing, chunked_cross_entropy
+from transduce.model.cross_entropy import (
+    ROWS_MULTIPLE,
+    ChunkedCrossEntropy,
+    Evaluation,
+    Loss,
+    Smoothing,
+    chunked_cross_entropy,
+)
 from transduce.settings import Spec
 
 
@@ -44,7 +51,6 @@ class Separate(_ReadoutSpec):
 
 
 ALIGNMENT = 8  # a GPU multiplies 16-bit matrices fast whose widths are multiples of this
-
 ReadoutSpec = Annotated[Tied | Separate, Field(discriminator="kind")]
 
 
@@ -93,10 +99,22 @@ class Readout(nn.Module):
         product_dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else self.weight.dtype
         rows, tokens = states.flatten(0, 1), target.flatten()
         if rows.is_cpu:  # on a GPU the number of rows would need a synchronisation
-            present = (tokens != self.pad).nonzero().squeeze(1)
-            rows, tokens = rows.index_select(0, present), tokens[present]
+            places = self._counted_places(tokens, product_dtype)
+            rows, tokens = rows.index_select(0, places), tokens[places]
         settings = self.pad, smoothing.shares(len(self.weight)), product_dtype
         return *self._with_bias_column(rows), tokens, settings
+
+    def _counted_places(self, tokens: Int[Tensor, " rows"], product_dtype: torch.dtype) -> Int[Tensor, " counted"]:
+        """Returns the places of the tokens without padding; for 16 bits, with padding up to a multiple of rows.
+
+        Padding has no loss and no gradient. Without it the number of rows would be another in each step
+        (`ROWS_MULTIPLE`).
+        """
+        is_padding = tokens == self.pad
+        if product_dtype.itemsize > 2:
+            return (~is_padding).nonzero().squeeze(1)
+        count = len(tokens) - int(is_padding.sum())
+        return is_padding.argsort(stable=True)[: -(-count // ROWS_MULTIPLE) * ROWS_MULTIPLE]
 
     def _with_bias_column(
         self, rows: Float[Tensor, "rows d_model"]
