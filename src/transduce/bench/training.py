@@ -95,7 +95,7 @@ def _time_steps(
     objective = LabelSmoothing(model, smoothing).train()
     planner = Planner(
         prepared.train,
-        batch_tokens=training.batch_tokens,
+        batch_tokens=training.max_batch_tokens,
         micro_batches=training.micro_batches,
         seed=training.seed,
         length_multiple=8 if device.type == "cuda" else 1,
@@ -142,7 +142,7 @@ def _settings(recipe: Recipe, name: str, precision: Precision, runs: int, vocabu
         precision=precision.name,
         torch=torch.__version__,
         runs=runs,
-        batch_tokens=recipe.training.batch_tokens,
+        batch_tokens=recipe.training.max_batch_tokens,
         details={
             "vocabulary": vocabulary.target,
             "dropout": recipe.model.dropout,

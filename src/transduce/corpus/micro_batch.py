@@ -11,11 +11,15 @@ Ids = NDArray[np.int64]
 
 
 class Position(NamedTuple):
-    """A position in the data between two steps: `step` steps of `portion` of `epoch` are done."""
+    """A position in the data between two steps: `step` steps of `portion` of `epoch` are done.
+
+    In a ramp of the size of steps these are whole steps, and `part` parts of the next one are done.
+    """
 
     epoch: int = 0
     step: int = 0
     portion: int = 0
+    part: int = 0
 
 
 class MicroBatch(NamedTuple):

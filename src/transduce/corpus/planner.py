@@ -12,17 +12,19 @@ within seconds on a store of any size.
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.corpus.batch_ramp import BatchRamp
+from transduce.corpus.buckets import fit_buckets
 from transduce.corpus.micro_batch import Ids, MicroBatch, PlannedStep, Position
 from transduce.corpus.token_store import SIDES, CorpusPart, Side, TokenStore
 from transduce.text.bpe_dropout import hash_numbers
 from transduce.text.subwords import BEGIN, END
 
-__all__ = ["Planner", "fit_buckets", "shuffled_places"]
+__all__ = ["Planner", "shuffled_places"]
 
 PORTION = 1 << 21
 """Pairs planned at a time, at most."""
@@ -48,8 +50,9 @@ def micro_batches_per_step(batch_tokens: int, micro_batches: int | Literal["auto
 class Planner:
     """Plans the steps of a training on a store.
 
-    `batch_tokens` bounds the source and the target positions of a step, padding included. `micro_batches` is the number
-    of micro-batches of a step, or "auto" (`micro_batches_per_step`); the last step of an epoch may have fewer. The
+    `batch_tokens` bounds the source and the target positions of a step, padding included; in a ramp those of a whole
+    step, of which the first steps take parts. `micro_batches` is the number of micro-batches of a step, or "auto"
+    (`micro_batches_per_step`); the last step of an epoch may have fewer. The
     lengths of at most `buckets` buckets are multiples of `length_multiple`, because attention on a GPU needs multiples
     of 8; only the longest bucket may be shorter, where the multiple would exceed a micro-batch or the model's
     `max_positions`. Raises ValueError for a pair that does not fit into a micro-batch.
@@ -59,7 +62,7 @@ class Planner:
         self,
         store: TokenStore,
         *,
-        batch_tokens: int,
+        batch_tokens: int | BatchRamp,
         micro_batches: int | Literal["auto"],
         buckets: int = 12,
         seed: int,
@@ -72,6 +75,8 @@ class Planner:
         self._uses = sum(map(_uses, store.parts))  # pairs that an epoch uses, repetitions included
         self._portions = -(-self._uses // PORTION)
         self._latest: tuple[tuple[int, int], tuple[TokenStore, list[PlannedMicroBatch]]] | None = None
+        self.ramp = batch_tokens if isinstance(batch_tokens, BatchRamp) else None
+        batch_tokens = batch_tokens.end if isinstance(batch_tokens, BatchRamp) else batch_tokens
         self.micro_batches = micro_batches_per_step(batch_tokens, micro_batches)
         budget = batch_tokens // self.micro_batches
         longest = store.max_length + 1
@@ -106,27 +111,53 @@ class Planner:
 
     @cached_property
     def steps_per_epoch(self) -> int:
-        """Steps of the first epoch; an estimate where an epoch has several portions."""
+        """Steps of the first epoch, of a ramp whole steps; an estimate where an epoch has several portions."""
         return round(self._portions * -(-len(self._planned(0, 0)[1]) // self.micro_batches))
 
-    def steps(self, start: Position = BEGINNING, *, rank: int = 0, size: int = 1) -> Iterator[PlannedStep]:
+    def steps(
+        self, start: Position = BEGINNING, *, after: int = 0, rank: int = 0, size: int = 1
+    ) -> Iterator[PlannedStep]:
         """Yields the steps from `start` on, without end; the same steps as those after `start` in an earlier call.
 
-        Of `size` processes, the one of `rank` gets every `size`-th micro-batch of a step, from the `rank`-th on.
+        `after` is the number of steps that the training has done, on which the size of steps depends in a ramp. Of
+        `size` processes, the one of `rank` gets every `size`-th micro-batch of a step, from the `rank`-th on.
         """
-        epoch, first, portion = start
+        epoch, first, portion, part = start
         while True:
             store, plan = self._planned(epoch, portion)
             count = -(-len(plan) // self.micro_batches)
             next_portion = Position(epoch, 0, portion + 1) if portion + 1 < self._portions else Position(epoch + 1)
             for step in range(first, count):
-                planned = plan[step * self.micro_batches : (step + 1) * self.micro_batches]
-                after = Position(epoch, step + 1, portion) if step + 1 < count else next_portion
-                tokens = sum(_token_count(store, "target", micro_batch) for micro_batch in planned)
-                own = [_assemble(store, micro_batch) for micro_batch in planned[rank::size]]
-                yield PlannedStep(epoch, own, len(planned), tokens, after)
-            epoch, first, portion = next_portion
+                whole = plan[step * self.micro_batches : (step + 1) * self.micro_batches]
+                next_step = Position(epoch, step + 1, portion) if step + 1 < count else next_portion
+                for planned, next_part in self._parts(whole, part, after):
+                    after += 1
+                    position = next_step if next_part is None else Position(epoch, step, portion, next_part)
+                    tokens = sum(_token_count(store, "target", micro_batch) for micro_batch in planned)
+                    own = [_assemble(store, micro_batch) for micro_batch in planned[rank::size]]
+                    yield PlannedStep(epoch, own, len(planned), tokens, position)
+                part = 0
+            epoch, first, portion, part = next_portion
             del store, plan  # frees their memory before the next portion is planned
+
+    def _parts(
+        self, whole: list[PlannedMicroBatch], part: int, after: int
+    ) -> Iterator[tuple[list[PlannedMicroBatch], int | None]]:
+        """Yields what each step after step `after` takes of a whole step from `part` on, and the part after it or None.
+
+        A step ends at a multiple of its size, so that steps fill whole steps after each doubling. Parts without a pair
+        are passed over; the last part has one.
+        """
+        if self.ramp is None:
+            yield whole, None
+            return
+        while part < self.ramp.parts:
+            size = self.ramp.parts_of(after + 1)
+            end = (part // size + 1) * size
+            if planned := _cut(whole, part, end, self.ramp.parts):
+                after += 1
+                yield planned, end if end < self.ramp.parts else None
+            part = end
 
     def _fit_buckets(self, buckets: int) -> Ids:
         """Returns the bucket lengths that fit the first portion; the last holds the longest pair of all portions."""
@@ -193,6 +224,17 @@ class Planner:
         return np.concatenate(numbers_of_parts)
 
 
+def _cut(whole: list[PlannedMicroBatch], begin: int, end: int, parts: int) -> list[PlannedMicroBatch]:
+    """Returns the micro-batches, or their rows, from part `begin` to part `end` of a step of `parts` parts."""
+    cut = []
+    for place, micro_batch in enumerate(whole):
+        rows = len(micro_batch.numbers)
+        first, last = (rows * min(max(bound * len(whole) - place * parts, 0), parts) // parts for bound in (begin, end))
+        if first < last:
+            cut.append(micro_batch._replace(numbers=micro_batch.numbers[first:last]))
+    return cut
+
+
 def _uses(part: CorpusPart) -> int:
     """Returns the number of pairs of a part that an epoch uses, repetitions included; at least 1 if it has a pair."""
     if not part.pairs:
@@ -241,26 +283,3 @@ def _assemble(store: TokenStore, planned: PlannedMicroBatch) -> MicroBatch:
     target_in = np.concatenate([np.full((len(rows), 1), BEGIN), target[:, :-1]], axis=1)
     target[rows, lengths] = END
     return MicroBatch(source, target_in, target)
-
-
-def fit_buckets(counts: NDArray[Any], buckets: int) -> Ids:
-    """Returns the at most `buckets` bucket lengths with the least padding.
-
-    `counts[length]` is the number of sequences of a length. Dynamic programming: the least cost of k buckets for all
-    sequences up to a length is the minimum, over all shorter lengths, of the least cost of k − 1 buckets up to the
-    shorter length plus the cost of one bucket for the sequences between.
-    """
-    lengths = np.flatnonzero(counts)
-    counts_below = np.concatenate([[0], np.cumsum(counts[lengths])])
-    # cost[first, last]: the positions of a bucket of length `last` for the sequences from length `first` on.
-    cost = lengths * (counts_below[None, 1:] - counts_below[:-1, None]).astype(float)
-    cost[np.tril_indices(len(lengths), -1)] = np.inf
-    best, choices = cost[0], []
-    for _ in range(min(buckets, len(lengths)) - 1):
-        total = best[:-1, None] + cost[1:]
-        choices.append(total.argmin(axis=0))
-        best = total.min(axis=0)
-    ends = [len(lengths) - 1]
-    for choice in reversed(choices):
-        ends.append(int(choice[ends[-1]]))
-    return lengths[ends[::-1]].astype(np.int64)

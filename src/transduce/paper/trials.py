@@ -170,7 +170,7 @@ def operations_a_step(recipe: Recipe, prepared: Prepared) -> float:
     """Returns the floating-point operations of a mean step of training: three times those of a forward pass."""
     training, store = recipe.training, prepared.train
     planner = Planner(
-        store, batch_tokens=training.batch_tokens, micro_batches=training.micro_batches, seed=training.seed
+        store, batch_tokens=training.max_batch_tokens, micro_batches=training.micro_batches, seed=training.seed
     )
     pairs = len(store.target_lengths)
     source, target = (float(lengths.sum()) + pairs for lengths in (store.source_lengths, store.target_lengths))

@@ -11,7 +11,7 @@ from typing import Any
 from transduce.model_directory import Config
 from transduce.settings import validated
 from transduce.training import Training
-from transduce.training.schedule import Constant
+from transduce.training.schedule import Constant, EndingSchedule
 
 __all__ = ["PATIENCE", "gentle_training"]
 
@@ -41,7 +41,7 @@ def gentle_training(section: Mapping[str, Any], config: Config) -> dict[str, Any
     """Returns the section `training` of a fine-tuning; `section` is that of the model's recipe, empty without one."""
     training = validated(Training, section, place="training")
     values = training.as_dictionary()
-    batch_tokens = min(training.batch_tokens, BATCH_TOKENS)
+    batch_tokens = min(training.max_batch_tokens, BATCH_TOKENS)
     is_parser = config.linearisation is not None
     return {
         **Training().as_dictionary(),
@@ -49,7 +49,7 @@ def gentle_training(section: Mapping[str, Any], config: Config) -> dict[str, Any
         **DEFAULTS,
         "validate_by": values["validate_by"] if section else "f1" if is_parser else "bleu",
         "batch_tokens": batch_tokens,
-        "micro_batches": values["micro_batches"] if batch_tokens == training.batch_tokens else "auto",
+        "micro_batches": values["micro_batches"] if batch_tokens == training.max_batch_tokens else "auto",
         "schedule": Constant(peak=_gentle_rate(training, config, has_recipe=bool(section))).as_dictionary(),
     }
 
@@ -58,9 +58,12 @@ def _gentle_rate(training: Training, config: Config, *, has_recipe: bool) -> flo
     """Returns the rate of a fine-tuning, in two digits.
 
     That is a tenth of the rate at the last step of the model's weights; of a model that was fine-tuned its own rate.
-    Without a recipe the model counts as trained with the defaults.
+    Of a schedule that ends at zero it is a tenth of half of the peak. Without a recipe the model counts as trained with
+    the defaults.
     """
     if isinstance(training.schedule, Constant):
         return training.schedule.peak
+    if isinstance(training.schedule, EndingSchedule):
+        return float(f"{GENTLE * training.schedule.peak / 2:.2g}")
     step = config.weights.steps[-1] if has_recipe and config.weights.steps else training.steps
     return float(f"{GENTLE * training.schedule.rate(max(step or 1, 1), config.model.d_model):.2g}")

@@ -76,7 +76,9 @@ in [recipes/](../recipes).
 - Where a `kind` is left out, the kind of the preset or default stays: `subwords: {{size: 8000}}` is `bpe`.
 - A recipe has at most 100,000 bytes, 50 levels and 100,000 values. Integers are at most 2^53 − 1.
 - `null` switches a setting off. "required" means that the recipe or its preset must set the key.
-- A training ends at the first of `training.steps`, `training.epochs`, `training.minutes` and `training.patience`.
+- A training ends at the first of `training.steps`, `training.epochs`, `training.minutes` and `training.patience`. The
+  schedules `linear`, `cosine` and `wsd` reach zero there ([train longer](guides/train-longer.md)); `patience` has no
+  share in that.
 - Without `--restart` a run resumes, and its recipe may differ from before only in `training.steps`, `epochs`,
   `minutes`, `patience`, `parallel`, `log_every`, `validate_every`, `validate_by`, in `data.validation` and
   `data.test`, and in where the files of `data.train` lie.

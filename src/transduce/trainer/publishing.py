@@ -128,7 +128,7 @@ subwords and {config.vocabulary.target:,} {unit}.
 | | |
 |---|---|
 | weights | {config.weights.kind}, of step {steps} |
-| trained in | steps of at most {recipe.training.batch_tokens:,} positions a side |
+| trained in | steps of at most {recipe.training.max_batch_tokens:,} positions a side |
 | validation | {measured} |
 {_rows_of_card(config, report)}| recipe | `recipe.yaml`, everything resolved |
 

@@ -170,7 +170,7 @@ def _close_group(group: ProcessGroup, kind: type[BaseException] | None, *_: obje
 
 def _check_micro_batches(recipe: Recipe, processes: int) -> None:
     """Raises ValueError where a step has fewer micro-batches than there are processes."""
-    micro_batches = micro_batches_per_step(recipe.training.batch_tokens, recipe.training.micro_batches)
+    micro_batches = micro_batches_per_step(recipe.training.max_batch_tokens, recipe.training.micro_batches)
     if micro_batches < processes:
         raise ValueError(
             f"a step has {micro_batches} micro-batches for {processes} processes: set training.micro_batches: "

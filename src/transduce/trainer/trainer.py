@@ -34,6 +34,7 @@ from transduce.trainer.checkpointing import Checkpointer
 from transduce.trainer.checkpoints import Checkpoints
 from transduce.trainer.epoch_retry import wait_to_retry
 from transduce.trainer.grown_weights import grown_weights
+from transduce.trainer.horizon import HorizonPlanner
 from transduce.trainer.metrics_log import MetricsLog
 from transduce.trainer.model_selection import ModelSelection
 from transduce.trainer.publishing import ModelPublisher
@@ -87,6 +88,7 @@ class Trainer:
         self.optimiser = build_optimiser(self.objective, settings, device, group, say)
         self.precision = Precision(settings.precision, device)
         self.planner = build_planner(prepared, settings, device, self.model)
+        self.horizon = HorizonPlanner(settings, self.planner)
         self.metrics_log = MetricsLog(out, say, settings.steps, enabled=group.is_rank_zero)
         self.validation = build_validation(recipe, prepared, self.model, smoothing, group)
         checkpoints = Checkpoints(out / "training", settings.checkpoints_to_keep, settings.save_steps, say)
@@ -136,8 +138,9 @@ class Trainer:
                 state = self._validate(state, clock)
                 if state.end_reason(self.settings):
                     state = self._save(state, is_due=False)
+            detector = DivergenceDetector(self.precision)
             while not (reason := state.end_reason(self.settings)):
-                detector = DivergenceDetector(self.precision)
+                horizon = state.horizon
                 try:
                     for record in self._steps_after(state):
                         state = state.after(record, self._count_skips(state, detector, record))
@@ -148,8 +151,10 @@ class Trainer:
                         if reason:
                             return state, reason
                         if state.skips.needs_rollback:
-                            state = self._roll_back(state, record)
+                            state, detector = self._roll_back(state, record), DivergenceDetector(self.precision)
                             break
+                        if state.horizon != horizon:
+                            break  # and go on at the rates of the new plan
                 except EpochWriteError as error:
                     wait_to_retry(state.step, error, self.metrics_log, signals)
                     if signals and self.group.size == 1:  # other processes wait in their step
@@ -158,7 +163,12 @@ class Trainer:
 
     def _steps_after(self, state: TrainingState) -> Iterator[StepRecord]:
         parts = self.objective, self.optimiser, self.planner, self.settings, self.precision
-        return training_steps(*parts, after=state.step, position=state.position, group=self.group)
+        total_steps = self.horizon.total_steps(state)
+        if state.horizon is not None:
+            self.metrics_log.total = total_steps
+        return training_steps(
+            *parts, after=state.step, position=state.position, group=self.group, total_steps=total_steps
+        )
 
     def _after_step(
         self, state: TrainingState, record: StepRecord, clock: TrainingClock, signals: list[int]
@@ -173,6 +183,9 @@ class Trainer:
             state, is_saved = self._try_to_save(state, clock)
         if state.validation_pending:
             state, is_saved = self._validate(state, clock), False
+        if horizon := self.horizon.plan(state):
+            state, is_saved = state._replace(horizon=horizon), False
+            self.metrics_log.log_event(state.step, f"the rate reaches zero at step {self.horizon.total_steps(state)}")
         (signal,) = self.group.all_reduce_max(signals[0] if signals else 0)
         reason = state.end_reason(self.settings)
         if (reason or (signal and not state.skips.in_a_row)) and not is_saved:

@@ -9,9 +9,17 @@ from transduce.corpus import Position
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.runtime.work_time import WorkTime
 from transduce.settings import Spec, validated
-from transduce.training import SkippedSteps, StepRecord, Training
+from transduce.training import EndingSchedule, SkippedSteps, StepRecord, Training
 
-__all__ = ["SavedState", "TrainingClock", "TrainingState"]
+__all__ = ["Horizon", "SavedState", "TrainingClock", "TrainingState"]
+
+
+class Horizon(NamedTuple):
+    """A plan of the steps that a training takes in its minutes, for a schedule that ends."""
+
+    steps: int
+    minutes: float
+    plans: int  # made so far
 
 
 class TrainingState(NamedTuple):
@@ -27,6 +35,7 @@ class TrainingState(NamedTuple):
     validation_pending: bool = False  # the checkpoint was saved before the validation of its step
     log_bytes: int = 0  # of `metrics.jsonl`
     skips: SkippedSteps = SkippedSteps()
+    horizon: Horizon | None = None
 
     def after(self, record: StepRecord, skips: SkippedSteps) -> "TrainingState":
         """Returns the state after one more step."""
@@ -47,11 +56,24 @@ class TrainingState(NamedTuple):
         if settings.epochs is not None and self.position.epoch >= settings.epochs:
             epochs = "1 epoch is" if self.position.epoch == 1 else f"{self.position.epoch} epochs are"
             return f"{epochs} done, after {self.step} steps"
+        planned = self.planned_steps(settings)
+        if planned is not None and self.step >= planned:
+            return f"the rate has reached zero, after {self.step} steps"
         if settings.minutes is not None and self.elapsed >= 60 * settings.minutes:
-            return f"{settings.minutes:g} minutes are over, after {self.step} steps"
+            of_planned = "" if planned is None else f" of {planned} planned"
+            return f"{settings.minutes:g} minutes are over, after {self.step}{of_planned} steps"
         if settings.patience is not None and self.stale >= settings.patience:
             return f"no better validation since step {self.best_step}"
         return None
+
+    def planned_steps(self, settings: Training) -> int | None:
+        """Returns the steps that are planned for the minutes of `settings`; None for a schedule without an end.
+
+        A plan for other minutes, with which the training was begun, is scaled.
+        """
+        if self.horizon is None or settings.minutes is None or not isinstance(settings.schedule, EndingSchedule):
+            return None
+        return round(self.horizon.steps * settings.minutes / self.horizon.minutes)
 
 
 class SavedState(Spec):

@@ -11,11 +11,13 @@ from transduce.training.loop import StepRecord, training_steps
 from transduce.training.objective import LabelSmoothing
 from transduce.training.optimiser import FlatAdam, Optimiser
 from transduce.training.precision import Precision
+from transduce.training.schedule import EndingSchedule
 from transduce.training.spec import Training
 
 __all__ = [
     "DivergedError",
     "DivergenceDetector",
+    "EndingSchedule",
     "FlatAdam",
     "LabelSmoothing",
     "Optimiser",

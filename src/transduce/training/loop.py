@@ -89,13 +89,16 @@ def training_steps(
     after: int = 0,
     position: Position = BEGINNING,
     group: ProcessGroup = SINGLE_PROCESS,
+    total_steps: int | None = None,
 ) -> Iterator[StepRecord]:
     """Trains without end and yields a record a step; begins after step `after`, at `position` of the data.
+
+    A schedule that ends does so at step `total_steps`; None: not known yet.
 
     The processes of `group` divide the micro-batches of a step among them and end it with the same gradient. A step
     whose gradient is not finite changes no weight, and the caller counts it; in float16 the loss scale is lowered.
     """
-    planned_steps = planner.steps(position, rank=group.rank, size=group.size)
+    planned_steps = planner.steps(position, after=after, rank=group.rank, size=group.size)
     if precision.device.type == "cuda":
         planned_steps = _prefetched(planned_steps)
     d_model = objective.model.spec.d_model
@@ -105,7 +108,7 @@ def training_steps(
         planned = next(planned_steps)
         waiting = time.perf_counter() - began
         step += 1
-        rate = training.schedule.rate(step, d_model)
+        rate = training.schedule.rate(step, d_model, total_steps)
         losses = accumulate_gradients(objective, optimiser, planned, training.seed, step, precision, group)
         norm = clip_gradient(optimiser, training.clip)
         optimiser.update(rate, norm.isfinite())

@@ -3,11 +3,17 @@
 import math
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
+from transduce.corpus.batch_ramp import BatchRamp
 from transduce.settings import Spec
 from transduce.training.optimiser import Adam
-from transduce.training.schedule import Paper, ScheduleSpec
+from transduce.training.schedule import EndingSchedule, Paper, ScheduleSpec
+
+BatchTokens = Annotated[
+    Annotated[int, Field(ge=1), Tag("number")] | Annotated[BatchRamp, Tag("ramp")],
+    Discriminator(lambda value: "ramp" if isinstance(value, dict | BatchRamp) else "number"),
+]
 
 
 class Training(Spec):
@@ -26,10 +32,10 @@ class Training(Spec):
     patience: int | None = Field(
         default=None, ge=1, description="Stops after this many validations without a better score."
     )
-    batch_tokens: int = Field(
+    batch_tokens: BatchTokens = Field(
         default=25_000,
-        ge=1,
-        description="Most source positions, and most target positions, a step of all processes; padding counts.",
+        description="Most source positions, and most target positions, a step of all processes; padding counts. "
+        "A ramp begins with smaller steps.",
     )
     micro_batches: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         default="auto",
@@ -62,7 +68,8 @@ class Training(Spec):
     average: int | None = Field(
         default=5,
         ge=1,
-        description="Final weights are the mean of this many checkpoints; null: the best validated weights.",
+        description="Final weights are the mean of this many checkpoints, or the last or best validated weights where "
+        "those have a better validation; null: the best validated weights.",
     )
 
     @field_validator("save_every")
@@ -84,6 +91,21 @@ class Training(Spec):
                 "`patience: null`"
             )
         return self
+
+    @model_validator(mode="after")
+    def _check_end(self) -> "Training":
+        """Raises ValueError for a schedule that ends in a training that nothing ends."""
+        if isinstance(self.schedule, EndingSchedule) and self.steps is self.epochs is self.minutes is None:
+            raise ValueError(
+                f"`schedule: {self.schedule.kind}` reaches zero at the end of the training: set `steps`, `epochs` or "
+                "`minutes`, or take `inverse_square_root`"
+            )
+        return self
+
+    @property
+    def max_batch_tokens(self) -> int:
+        """`batch_tokens`, of a ramp those after it."""
+        return self.batch_tokens.end if isinstance(self.batch_tokens, BatchRamp) else self.batch_tokens
 
     @property
     def save_steps(self) -> int | None:

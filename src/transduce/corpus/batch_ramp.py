@@ -1,0 +1,51 @@
+"""A ramp of the size of steps: a training begins with small steps, whose size doubles until they are whole."""
+
+from pydantic import Field, model_validator
+
+from transduce.settings import Spec
+
+__all__ = ["BatchRamp"]
+
+
+class BatchRamp(Spec):
+    """Steps of `start` tokens at first; their size doubles where a straight line to `end` has reached the double.
+
+    A step of fewer tokens is a part of a planned step of `end` tokens, so that plans, shapes and memory are those of
+    `end`.
+    """
+
+    start: int = Field(ge=1, description="Most positions a side of the first steps, about.")
+    end: int = Field(ge=1, description="Most positions a side after the ramp: `start` times 2, 4, 8 and so on.")
+    steps: int = Field(ge=1, description="Steps after which a step has `end` positions.")
+
+    @model_validator(mode="after")
+    def _check_doublings(self) -> "BatchRamp":
+        """Raises ValueError where `end` is not `start` doubled one or more times."""
+        parts = self.end // self.start
+        if parts < 2 or parts * self.start != self.end or parts.bit_count() > 1:
+            raise ValueError(
+                f"`end` is {self.end} and must be `start` doubled one or more times, such as {2 * self.start} or "
+                f"{4 * self.start}"
+            )
+        return self
+
+    @property
+    def parts(self) -> int:
+        """The number of first steps that make a whole step."""
+        return self.end // self.start
+
+    def parts_of(self, step: int) -> int:
+        """Returns the number of parts, a power of two, that `step` has of a whole step; steps count from 1."""
+        reached = 1 + (self.parts - 1) * min(step, self.steps) // self.steps
+        return 1 << (reached.bit_length() - 1)
+
+    def steps_after(self, step: int, whole_steps: float) -> int:
+        """Returns the step after which the training has done about `whole_steps` whole steps more than after `step`."""
+        left = whole_steps * self.parts
+        while (parts := self.parts_of(step + 1)) < self.parts:
+            last = -((1 - 2 * parts) * self.steps // (self.parts - 1)) - 1  # step of this size
+            if (last - step) * parts >= left:
+                break
+            left -= (last - step) * parts
+            step = last
+        return step + int(left / parts)
