@@ -231,7 +231,7 @@ def test_the_best_weights_of_a_finished_run_are_not_replaced(recipe, tmp_path, m
         self.selection.publish(BEST, self.optimiser.weights(), None)
         return BEST
 
-    monkeypatch.setattr("transduce.trainer.trainer.Trainer._select_weights", publish_as_best)
+    monkeypatch.setattr("transduce.trainer.final_weights.FinalWeights.publish", publish_as_best)
     run_training(recipe(average=None, steps=6), tmp_path, say=silent)
     monkeypatch.undo()
     before, lines = (tmp_path / "model.safetensors").read_bytes(), []
@@ -477,7 +477,7 @@ def test_the_model_card_counts_the_training_pairs(recipe, tmp_path):
 
 
 def test_without_validations_every_checkpoint_publishes_its_weights(recipe, tmp_path, monkeypatch):
-    monkeypatch.setattr("transduce.trainer.trainer.Trainer._select_weights", Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr("transduce.trainer.final_weights.FinalWeights.publish", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         run_training(recipe(validate_every=None, save_every=4, steps=6), tmp_path, say=silent)
     assert Model.read(tmp_path).config.weights == Weights(kind="last", steps=(6,))

@@ -33,6 +33,7 @@ from transduce.trainer.build import (
 from transduce.trainer.checkpointing import Checkpointer
 from transduce.trainer.checkpoints import Checkpoints
 from transduce.trainer.epoch_retry import wait_to_retry
+from transduce.trainer.final_weights import FinalWeights
 from transduce.trainer.grown_weights import grown_weights
 from transduce.trainer.horizon import HorizonPlanner
 from transduce.trainer.metrics_log import MetricsLog
@@ -114,7 +115,9 @@ class Trainer:
         if skipped := state.skips.total:
             self.say(f"steps skipped because their gradient was not finite: {skipped}")
         with contextlib.closing(self.metrics_log):
-            weights = self._select_weights(state)
+            measure = self._measure if self.validation is not None else None
+            final = FinalWeights(self.settings, self.selection, self.optimiser, measure, self.metrics_log)
+            weights = final.publish(state)
         return TrainResult(state.step, state.tokens, state.elapsed, reason, weights)
 
     def _begin(self, start_from: Model | None) -> TrainingState:
@@ -244,20 +247,6 @@ class Trainer:
             return None
         self.metrics_log.log_validation(state.step, state.elapsed, result, self.validation.corpus)
         return result
-
-    def _select_weights(self, state: TrainingState) -> Weights:
-        """Publishes the selected weights of a finished training and returns which they are."""
-        selected = self.selection.select(state, self.say)
-        if selected.kind == "best":
-            return self.selection.read_published()  # published by their validation already
-        result = None
-        if selected.kind == "averaged":
-            self.optimiser.load_weights(self.selection.average(selected))
-            if self.validation is not None:
-                self.say(f"average of {len(selected.steps)} checkpoints:")
-                result = self._measure(state)
-        self.selection.publish(selected, self.optimiser.weights(), result)
-        return selected
 
     def _try_to_publish(
         self, selected: Weights, weights: Mapping[str, torch.Tensor], result: ValidationResult | None = None

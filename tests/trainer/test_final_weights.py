@@ -1,0 +1,121 @@
+"""A finished training publishes the best of its average, its last and its best validated weights."""
+
+import json
+import math
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from transduce.model_directory import Model, Weights
+from transduce.recipe import load
+from transduce.trainer.checkpoints import Checkpoints
+from transduce.trainer.final_weights import Candidate, choose, comparison
+from transduce.trainer.train import run_training
+from transduce.trainer.validation import Validation, ValidationResult, ValidationScore
+
+AVERAGED, LAST, BEST = (
+    Weights(kind="averaged", steps=(4, 7)),
+    Weights(kind="last", steps=(7,)),
+    Weights(kind="best", steps=(3,)),
+)
+SETTINGS = ["training.steps=7", "training.validate_every=3", "training.save_every=4", "training.average=2"]
+
+
+@pytest.fixture
+def trained_with(micro, tmp_path, monkeypatch):
+    """Trains with scripted validations: after steps 3 and 6, of the last weights and of the average."""
+    lines = []
+
+    def trained(*results, changes=()):
+        scripted = list(results)
+
+        def validated(validation, model, translate=True):
+            result = scripted.pop(0)
+            if isinstance(result, Exception):
+                raise result
+            loss, bleu = result
+            score = ValidationScore("bleu", bleu, "signature")
+            return ValidationResult(loss, 2.0**loss, 0.5, score, ["", "", ""])
+
+        monkeypatch.setattr(Validation, "__call__", validated)
+        result = run_training(load(micro / "recipe.yaml", [*SETTINGS, *changes]), tmp_path, say=lines.append)
+        assert not scripted, "fewer validations than expected"
+        assert Model.read(tmp_path).config.weights == result.weights
+        return result.weights
+
+    trained.lines = lines
+    return trained
+
+
+@pytest.mark.parametrize(
+    ("last", "average", "chosen"),
+    [(20.0, 31.0, AVERAGED), (32.0, 31.0, LAST), (29.0, 28.0, BEST), (30.0, 30.0, AVERAGED), (31.0, 31.0, AVERAGED)],
+)
+def test_the_highest_score_is_published(trained_with, tmp_path, last, average, chosen):
+    """The losses would choose others."""
+    assert trained_with((2.0, 30.0), (1.9, 25.0), (1.0, last), (3.0, average)) == chosen
+    assert (
+        f"step 7: publishes the {'average' if chosen is AVERAGED else chosen.kind} of step "
+        f"{'4 to 7' if chosen is AVERAGED else chosen.steps[0]}, the best by BLEU: "
+        f"the average of step 4 to 7 {average:.2f}, the best of step 3 30.00, the last of step 7 {last:.2f}"
+    ) in trained_with.lines
+    published, checkpoints = load_file(tmp_path / "model.safetensors"), Checkpoints(tmp_path / "training")
+    if chosen is LAST:
+        assert all(torch.equal(weight, checkpoints.weights(7)[name]) for name, weight in published.items())
+    card = (tmp_path / "README.md").read_text()
+    assert f"BLEU {max(last, average, 30.0):.2f}" in card
+
+
+def test_by_loss_the_lowest_is_published(trained_with):
+    """The report of a run of 400 steps: its average had loss 5.59, its best 4.63."""
+    weights = trained_with((5.0, 1.0), (4.63, 1.0), (4.7, 9.0), (5.59, 9.0), changes=["training.validate_by=loss"])
+    assert weights == Weights(kind="best", steps=(6,))
+    assert trained_with.lines[-1].endswith(
+        "publishes the best of step 6, the best by loss: the average of step 4 to 7 5.590, the best of step 6 4.630, "
+        "the last of step 7 4.700"
+    )
+
+
+def test_last_weights_that_were_validated_are_not_measured_again(trained_with):
+    weights = trained_with((2.0, 30.0), (1.9, 25.0), (1.8, 29.0), changes=["training.steps=6"])
+    assert weights == Weights(kind="best", steps=(3,))
+
+
+def test_a_finished_run_is_not_compared_again(trained_with, tmp_path):
+    chosen = trained_with((2.0, 30.0), (1.9, 25.0), (1.0, 29.0), (3.0, 28.0))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert trained_with() == chosen == BEST
+    assert trained_with.lines[-1] == f"{tmp_path} is finished: 7 steps are done"
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("last", "average", "chosen"), [(20.0, 31.0, AVERAGED), (32.0, 31.0, LAST), (29.0, 28.0, BEST)]
+)
+def test_a_run_that_dies_before_the_choice_is_recorded_chooses_the_same(trained_with, tmp_path, last, average, chosen):
+    trained_with((2.0, 30.0), (1.9, 25.0), (1.0, last), (3.0, average))
+    record = tmp_path / "training" / "selection.json"
+    assert json.loads(record.read_text()) == {"step": 7, "weights": chosen.as_dictionary()}
+    record.unlink()
+    again = () if chosen is AVERAGED else ((1.0, last), (3.0, average))
+    assert trained_with(*again) == chosen
+
+
+def test_more_steps_are_compared_anew(trained_with):
+    trained_with((2.0, 30.0), (1.9, 25.0), (1.0, 29.0), (3.0, 28.0))
+    weights = trained_with((1.0, 26.0), (3.0, 33.0), changes=["training.steps=8"])
+    assert weights == Weights(kind="averaged", steps=(4, 8))
+
+
+def test_an_average_that_cannot_be_measured_is_not_published(trained_with):
+    refused = torch.OutOfMemoryError("refused")
+    assert trained_with((2.0, 30.0), (1.9, 25.0), (1.0, 29.0), refused) == BEST
+    assert "the average of step 4 to 7 not measured" in trained_with.lines[-1]
+
+
+def test_without_scores_the_first_is_chosen():
+    candidates = [Candidate(AVERAGED, math.nan), Candidate(LAST, math.nan)]
+    assert choose(candidates) is candidates[0]
+    assert choose([*candidates, Candidate(BEST, -7.0)]).which == BEST
+    assert "the last of step 7 not measured" in comparison(candidates, candidates[0], "f1")
