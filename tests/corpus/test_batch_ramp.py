@@ -1,5 +1,6 @@
 """A ramp of the size of steps: sizes, the same pairs as without it, resuming at any step, any number of processes."""
 
+import re
 from itertools import islice, takewhile
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from transduce.corpus.micro_batch import PlannedStep, Position
 from transduce.corpus.planner import Planner
 from transduce.corpus.token_store import TokenStore
 from transduce.settings import validated
+from transduce.training import Training
 
 RAMP = BatchRamp(start=100, end=800, steps=14)
 
@@ -51,6 +53,26 @@ def test_the_step_after_whole_steps_is_that_of_counting(begin: int, whole_steps:
 def test_an_end_that_is_no_doubling_is_refused(start: int, end: int) -> None:
     with pytest.raises(ValueError, match=f"`end` is {end} and must be `start` doubled .*, such as {2 * start} or"):
         validated(BatchRamp, {"start": start, "end": end, "steps": 5}, place="recipe.yaml")
+
+
+@pytest.mark.parametrize(
+    ("batch_tokens", "fault"),
+    [
+        (0, "`batch_tokens` is 0: input should be greater than or equal to 1"),
+        ("many", '`batch_tokens` is "many": input should be a valid integer'),
+        ({"start": 3, "end": 6}, "`batch_tokens.steps` is missing"),
+        ({"start": 3, "end": 6, "step": 2, "steps": 2}, "unknown key `batch_tokens.step`; did you mean `steps`?"),
+    ],
+)
+def test_a_number_and_a_ramp_have_messages_of_their_own(batch_tokens: object, fault: str) -> None:
+    with pytest.raises(ValueError, match=f"^recipe.yaml: {re.escape(fault)}$"):
+        validated(Training, {"batch_tokens": batch_tokens}, place="recipe.yaml")
+
+
+def test_most_tokens_of_a_step_are_those_of_its_end() -> None:
+    assert Training(batch_tokens=77).max_batch_tokens == 77
+    ramp = validated(Training, {"batch_tokens": {"start": 100, "end": 800, "steps": 14}}, place="recipe.yaml")
+    assert (ramp.batch_tokens, ramp.max_batch_tokens) == (RAMP, 800)
 
 
 @pytest.mark.parametrize("micro_batches", [1, 3])

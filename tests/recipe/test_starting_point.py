@@ -51,8 +51,8 @@ def test_a_recipe_of_data_alone_has_the_settings_of_the_model(tuned, trained):
 
 def test_the_duration_is_that_of_a_fine_tuning(tuned):
     training = training_of(tuned())
-    # 0.01 · √(4 / 12) at the last of 12 steps, a tenth of it.
-    assert training["schedule"] == {"kind": "constant", "warmup": 100, "peak": 0.00058}
+    # 0.03 · √(4 / 12) at the last of 12 steps, a tenth of it.
+    assert training["schedule"] == {"kind": "constant", "warmup": 100, "peak": 0.0017}
     expected = {"steps": None, "minutes": None, "epochs": 10, "patience": None, "average": None, "keep": 5}
     assert training.items() >= {**expected, "validate_every": 100, "save_every": 100, "log_every": 100}.items()
     with_validation = DATA + "  validation: {source: v.en, target: v.de}\n"
@@ -90,6 +90,17 @@ def test_a_model_that_was_fine_tuned_keeps_its_rate(trained, tmp_path, tuned):
     values["training"]["schedule"] = {"kind": "constant", "warmup": 3, "peak": 0.0007}
     rewrite(run, values)
     assert training_of(tuned(directory=run))["schedule"] == {"kind": "constant", "warmup": 100, "peak": 0.0007}
+
+
+def test_after_a_rate_that_ended_at_zero_it_is_a_tenth_of_half_of_the_peak(trained, tmp_path, tuned):
+    run = shutil.copytree(trained, tmp_path / "ended")
+    values = json.loads((run / "recipe.yaml").read_text())
+    values["training"]["schedule"] = {"kind": "wsd", "warmup": 3, "peak": 0.006, "decay": 0.5}
+    values["training"]["batch_tokens"] = {"start": 4096, "end": 32768, "steps": 5}
+    rewrite(run, values)
+    training = training_of(tuned(directory=run))
+    assert training["schedule"] == {"kind": "constant", "warmup": 100, "peak": 0.0003}
+    assert training["batch_tokens"] == 4096
 
 
 def test_a_model_without_a_recipe_is_enough(bare, trained, tuned):

@@ -442,7 +442,8 @@ def test_records_of_the_metrics_log(trained, micro):
     assert [record["step"] for record in validations] == [3, 6, 9, 12, 12]
     names = ["step", "validation_loss", "validation_perplexity", "accuracy", "bleu"]
     assert all(set(names) <= record.keys() for record in validations)
-    assert len(reports) + len(validations) == len(records)
+    assert len(reports) + len(validations) == len(records) - 1
+    assert records[-1]["event"].startswith("publishes the average of step 8 to 12, the best by BLEU: ")
     assert list((trained / "training" / "tensorboard").glob("events*"))
 
 

@@ -93,10 +93,9 @@ def training_steps(
 ) -> Iterator[StepRecord]:
     """Trains without end and yields a record a step; begins after step `after`, at `position` of the data.
 
-    A schedule that ends does so at step `total_steps`; None: not known yet.
-
-    The processes of `group` divide the micro-batches of a step among them and end it with the same gradient. A step
-    whose gradient is not finite changes no weight, and the caller counts it; in float16 the loss scale is lowered.
+    A schedule that ends does so at `total_steps`; None: not known yet. The processes of `group` divide the
+    micro-batches of a step among them and end it with the same gradient. A step whose gradient is not finite changes no
+    weight, and the caller counts it; in float16 the loss scale is lowered.
     """
     planned_steps = planner.steps(position, after=after, rank=group.rank, size=group.size)
     if precision.device.type == "cuda":
