@@ -54,6 +54,15 @@ def test_what_is_wrong_is_an_error_of_status_400(serve, name, content, changes, 
     assert answer.json()["error"].startswith(error)
 
 
+def test_the_language_of_a_document_is_detected(server):
+    english = b"this is the house of my mother"
+    detected, named = (send(server, "a.txt", english, source=source) for source in ("auto", "en"))
+    texts = [server.get(answer.json()["translatedFileUrl"]).text for answer in (detected, named)]
+    assert texts[0] == texts[1] != english.decode()
+    answer = send(server, "a.txt", b"das ist das Haus meiner Mutter", source="auto")
+    assert (answer.status_code, answer.json()["error"][:24]) == (400, "de (de-de) is not suppor")
+
+
 def test_missing_files_and_places_are_named(server):
     for sent in ({"data": ASKED}, {"data": {**ASKED, "file": "x"}}, {"json": ASKED}):
         answer = server.post("/translate_file", **sent)

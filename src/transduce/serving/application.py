@@ -10,6 +10,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException as AnyHTTPException
+from starlette.requests import ClientDisconnect
 
 from transduce.serving.body_limit import BodyLimit
 from transduce.serving.contract import Failure, Status
@@ -47,6 +48,7 @@ def create_application(service: Service, metrics: Metrics, *, version: str, logs
     _add_operations(application, service, metrics)
     application.add_exception_handler(AnyHTTPException, _http_error)
     application.add_exception_handler(RequestValidationError, _validation_error)
+    application.add_exception_handler(ClientDisconnect, _client_left)
     application.add_exception_handler(Exception, _server_error)
     documents = {"/translate_file": service.limits.document_bytes}
     application.add_middleware(BodyLimit, max_bytes=service.limits.body_bytes, exceptions=documents)
@@ -103,6 +105,11 @@ async def _validation_error(_: Request, error: Exception) -> Response:
 def _failure(message: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
     """Returns an error; half a surrogate pair that the message repeats is escaped."""
     return JSONResponse({"error": message.encode(errors="backslashreplace").decode()}, status, headers)
+
+
+async def _client_left(_: Request, error: Exception) -> Response:
+    """Returns an answer for the log: the client has left before its request was whole."""
+    return _failure("The client left before its request was whole", 400)
 
 
 async def _server_error(_: Request, error: Exception) -> Response:

@@ -92,7 +92,7 @@ class FrontendSettings(BaseModel):
 class TranslateFileRequest(LibreRequest):
     """The fields of a form that has a file beside them."""
 
-    source: str = Field(description="Code of the language of the document.")
+    source: str = Field(description="Code of the language of the document; `auto` detects it.")
     target: str = Field(description="Code of the language of the translation.")
 
 

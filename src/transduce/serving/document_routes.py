@@ -5,17 +5,17 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from fastapi import APIRouter, HTTPException, Request
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 from starlette.datastructures import UploadFile
 
 from transduce.serving.contract import Failure, TranslateFileAnswer, TranslateFileRequest
-from transduce.serving.libretranslate import ERRORS
+from transduce.serving.libretranslate import ERRORS, languages_of_texts
 from transduce.serving.request_log import describe
 from transduce.serving.request_values import parse_values
 from transduce.serving.service import RETRY_SECONDS, Service
@@ -30,6 +30,8 @@ __all__ = ["document_routes"]
 
 KEPT_SECONDS = 1800.0
 KEPT_BYTES = 1 << 26  # of all translated documents
+SENT_BYTES = 1 << 16  # at once: a client that reads slowly does not make the server hold a copy of the document
+DETECTED_CHARACTERS = 2000  # of a document, from which its language is detected
 AT_ONCE = 4  # documents in memory: an archive of a few megabytes may have 256 MB of content
 
 
@@ -110,10 +112,17 @@ def document_routes(service: Service) -> APIRouter:
         """Returns a translated document."""
         file = files.find(secret)
         disposition = f"attachment; filename*=UTF-8''{quote(file.name)}"
-        headers = {"Content-Disposition": disposition, "Cache-Control": "no-store"}
-        return Response(file.content, media_type="application/octet-stream", headers=headers)
+        length = str(len(file.content))
+        headers = {"Content-Disposition": disposition, "Cache-Control": "no-store", "Content-Length": length}
+        return StreamingResponse(_parts(file.content), media_type="application/octet-stream", headers=headers)
 
     return routes
+
+
+async def _parts(content: bytes) -> AsyncIterator[bytes]:
+    """Yields the bytes of a document, some at once."""
+    for start in range(0, len(content), SENT_BYTES):
+        yield content[start : start + SENT_BYTES]
 
 
 def _form() -> dict[str, Any]:
@@ -128,7 +137,12 @@ def _translated(
     service: Service, asked: TranslateFileRequest, name: str, content: bytes, ticket: Ticket
 ) -> tuple[bytes, list[str]]:
     """Returns a translated document, and the texts of its units."""
-    source, target = service.models.language(asked.source), service.models.language(asked.target)
+    target = service.models.language(asked.target)
+    beginning = ""
+    if asked.source.strip().lower() == "auto":
+        units = _read(name, content, DocumentLanguages(None, target)).units
+        beginning = " ".join(plain(unit.content) for unit in units)[:DETECTED_CHARACTERS]
+    (source,) = (language.language for language in languages_of_texts(service, [beginning], asked.source, target))
     served = service.models.find(source, target)
     document = _read(name, content, DocumentLanguages(source, target))
     texts = [plain(unit.content) for unit in document.units]

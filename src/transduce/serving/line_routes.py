@@ -20,7 +20,12 @@ from transduce.translation.search_method import search_method
 
 __all__ = ["line_routes"]
 
-EVENTS: dict[str, dict[str, Any]] = {"text/event-stream": {}}
+EVENT = {
+    "type": "object",
+    "properties": {"event": {"enum": ["line", "end", "error"]}, "data": {"type": "string", "description": "JSON."}},
+    "required": ["event", "data"],
+}
+EVENTS: dict[str, dict[str, Any]] = {"text/event-stream": {"schema": EVENT}}
 
 
 def line_routes(service: Service) -> APIRouter:

@@ -1,5 +1,6 @@
 """Loads models and serves them until a signal; what was accepted is answered before the process ends."""
 
+import contextlib
 import logging
 import re
 import socket
@@ -8,12 +9,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import uvicorn
+from fastapi import FastAPI
 
 from transduce.corpus import Direction
 from transduce.model_directory import Model
 from transduce.runtime.signals import raise_on_signals
 from transduce.serving.application import create_application
 from transduce.serving.batch_queue import BatchQueue
+from transduce.serving.connection import MAX_CONNECTIONS, BoundedConnection
 from transduce.serving.languages import LanguageDetector
 from transduce.serving.limits import ApiKeys, Limits
 from transduce.serving.metrics import Metrics
@@ -27,7 +30,7 @@ __all__ = ["Address", "load_models", "serve_forever"]
 
 _log = logging.getLogger("transduce")
 
-MAX_CONNECTIONS = 1000
+OPEN_FILES = 4096  # connections, and what else the process has open
 NAMED_RUN = re.compile(r"(?P<source>[\w-]+):(?P<target>[\w-]+)=(?P<run>.+)")
 
 
@@ -81,23 +84,42 @@ def serve_forever(
     service = Service(models, LanguageDetector.load(), limits, keys)
     application = create_application(service, metrics, version=version, logs_texts=logs_texts)
     listening = _listen(address)
-    config = uvicorn.Config(
+    _allow_open_files()
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    _log.info("serving %s at http://%s:%d", ", ".join(map(str, models.directions)), shown, port)
+    with raise_on_signals(), listening:
+        uvicorn.Server(server_config(application, address, limits.seconds)).run([listening])
+
+
+def server_config(application: FastAPI, address: Address, seconds: float) -> uvicorn.Config:
+    """Returns the settings of uvicorn for an application that answers within `seconds`."""
+    # Its warnings are about what single clients send; an attack would fill the log.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    return uvicorn.Config(
         application,
+        http=BoundedConnection,
         log_config=None,
         access_log=False,
         server_header=False,
         ws="none",
         lifespan="on",
-        limit_concurrency=MAX_CONNECTIONS,
+        limit_concurrency=MAX_CONNECTIONS + 1,  # BoundedConnection makes place where a client lets the server wait
         proxy_headers=bool(address.trusted_proxies),
         forwarded_allow_ips=list(address.trusted_proxies),
-        timeout_graceful_shutdown=int(limits.seconds) + 5,
+        timeout_graceful_shutdown=int(seconds) + 5,
     )
-    host, port = listening.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    _log.info("serving %s at http://%s:%d", ", ".join(map(str, models.directions)), shown, port)
-    with raise_on_signals(), listening:
-        uvicorn.Server(config).run([listening])
+
+
+def _allow_open_files() -> None:
+    """Raises the number of files that the process may open, where the operating system has such a limit."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _listen(address: Address) -> socket.socket:

@@ -1,0 +1,85 @@
+"""Connections of clients: uvicorn's, with bounds on the time that a client takes and on the number of connections.
+
+uvicorn waits without end for the head of a request, for the rest of a body that is not read, and for a client that does
+not read its answer.
+"""
+
+import asyncio
+import math
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+__all__ = ["MAX_CONNECTIONS", "BoundedConnection"]
+
+MAX_CONNECTIONS = 1000
+HEAD_SECONDS = 10.0  # until the head of a request has arrived
+UNREAD_SECONDS = 60.0  # without the client reading anything of an answer; nginx's send_timeout has this default
+CHECK_SECONDS = 1.0  # between two looks at a connection
+
+
+class BoundedConnection(H11Protocol):
+    """A connection that ends where its client lets the server wait for too long.
+
+    Where there are `MAX_CONNECTIONS`, a new one ends the one that has waited for its client for the longest time.
+    """
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begins to watch the connection."""
+        assert isinstance(transport, asyncio.Transport)
+        super().connection_made(transport)
+        self._resumed = 0
+        self._progress: object = None
+        self._check()
+        if len(self.connections) > MAX_CONNECTIONS:
+            self._end_another()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Ends the watch."""
+        self._timer.cancel()
+        super().connection_lost(exc)
+
+    def resume_writing(self) -> None:
+        """Notes that the client reads."""
+        self._resumed += 1
+        super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers what is no HTTP; only ends the connection where an answer has begun."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+        if self.cycle is not None:  # no other answer may follow
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether every request that has arrived is answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    @property
+    def _waits_for_client(self) -> bool:
+        """Whether the next thing to happen is the client's: to send a head or the rest of a body."""
+        return self._is_complete or self.cycle.more_body
+
+    def _check(self) -> None:
+        """Ends the connection where its client has done nothing for too long; looks again later otherwise."""
+        unsent, now = self.transport.get_write_buffer_size(), self.loop.time()
+        progress = (self.cycle, self._is_complete, unsent, self._resumed)
+        if progress != self._progress:
+            self._progress, self._since = progress, now
+        patience = UNREAD_SECONDS if unsent else HEAD_SECONDS if self._is_complete else math.inf
+        if now - self._since >= patience:
+            self.transport.abort()
+        self._timer = self.loop.call_later(CHECK_SECONDS, self._check)
+
+    def _end_another(self) -> None:
+        """Ends the connection that has waited for its client for the longest time, if one waits."""
+        others = (other for other in self.connections if isinstance(other, BoundedConnection) and other is not self)
+        waiting = [other for other in others if other._waits_for_client]
+        if waiting:
+            longest = min(waiting, key=lambda other: other._since)
+            longest.transport.abort()
+            self.connections.discard(longest)
