@@ -13,6 +13,7 @@ import json
 import os
 import random
 import shutil
+import socket
 import sys
 import tempfile
 import time
@@ -342,8 +343,65 @@ def try_terms(rng: random.Random, corpus: Corpus, folder: Path) -> None:
         raise FindingError(f"{lines} lines gave {len(out.splitlines())} with confidence")
 
 
+def try_serve(rng: random.Random, corpus: Corpus, folder: Path) -> None:
+    """Damages what a server reads; its port is taken, so that it must end with a message."""
+    run = shutil.copytree(corpus.run, folder / "run")
+    if rng.random() < 0.5:
+        damaged = rng.choice(sorted(path for path in run.glob("*") if path.is_file()))
+        damaged.write_bytes(mutate_bytes(damaged.read_bytes(), rng, corpus.texts))
+    (folder / "keys").write_bytes(mutate_bytes(b"# ours\nfirst\nsecond\n", rng, corpus.texts))
+    names = ("max-characters", "max-document-characters", "max-texts", "requests-per-minute", "max-waiting", "timeout")
+    names += ("trusted-proxy", "tag", "device", "threads", "precision", "keys")
+    values = [
+        "nan",
+        "inf",
+        "-1",
+        "0",
+        "1",
+        "1e999",
+        "9" * 19,
+        "9" * 40,
+        "٣",
+        "",
+        "x",
+        "/",
+        "cpu:7",
+        "\udcff",
+        str(folder),
+    ]
+    options = [f"--{name}={rng.choice(values)}" for name in rng.sample(names, rng.randint(0, 2))]
+    runs = [
+        f"{name}{rng.choice((run, corpus.run, folder))}" for name in rng.choice((("",), ("", ""), ("en:de=",), ("x=",)))
+    ]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, _, _ = run_command(folder, "serve", *runs, f"--keys={folder / 'keys'}", f"--port={port}", *options)
+    if code != 2:
+        raise FindingError(f"serve ends with code {code}, and its port is taken")
+
+
+def try_report(rng: random.Random, corpus: Corpus, folder: Path) -> None:
+    """Damages a run that is reported: it must be refused, or the pages come out whole."""
+    run = shutil.copytree(corpus.run, folder / "run")
+    damaged = rng.choice(sorted(path for path in run.glob("*") if path.is_file()))
+    damaged.write_bytes(mutate_bytes(damaged.read_bytes(), rng, corpus.texts))
+    options = rng.sample(
+        ["--test=spare", "--test=validation", "--test=x", "--bootstrap=1", "--device=x"], rng.randint(0, 2)
+    )
+    pages = [folder / "page.html", folder / rng.choice(("page.md", "nowhere/page.md", "page.html"))]
+    runs = rng.choice(([run], [corpus.run, run], [run, run], [folder]))
+    code, _, _ = run_command(
+        folder, "report", *runs, f"--out={pages[0]}", f"--markdown={pages[1]}", "--bootstrap=10", *options
+    )
+    for page in pages:
+        if page.exists() and not page.stat().st_size:
+            raise FindingError(f"code {code}, and {page.name} is empty")
+        if code == 0 and not page.exists():
+            raise FindingError(f"report ends with code 0, and {page.name} is missing")
+
+
 TRIES: list[Try] = [try_recipe, try_change, try_corpus, try_inspect, try_subwords]
-TRIES += [try_model, try_contents, try_store, try_text, try_options, try_terms, try_document]
+TRIES += [try_model, try_contents, try_store, try_text, try_options, try_terms, try_document, try_serve, try_report]
 
 
 def make_inputs(folder: Path) -> Corpus:

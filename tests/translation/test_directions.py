@@ -6,6 +6,8 @@ import random
 import re
 from pathlib import Path
 
+import anyio
+import httpx
 import pytest
 from typer.testing import CliRunner
 
@@ -15,6 +17,12 @@ from transduce.commands import app
 from transduce.embedded import split
 from transduce.model_directory import Model
 from transduce.recipe import Recipe
+from transduce.serving.application import create_application
+from transduce.serving.languages import LanguageDetector
+from transduce.serving.limits import ApiKeys, Limits
+from transduce.serving.metrics import Metrics
+from transduce.serving.server import load_models
+from transduce.serving.service import Service
 from transduce.trainer.train import train
 from transduce.translation.alignment import aligned_words
 
@@ -271,3 +279,32 @@ def test_ctranslate2_gets_the_tag_of_the_direction(both, folder):
     assert (
         "--to fr" in run("translate", both, folder / "lines.en", "--to", "fr", "--engine", "ctranslate2", code=2).stderr
     )
+
+
+def test_the_server_translates_each_direction(both, folder):
+    service = Service(load_models([str(both)], Metrics()), LanguageDetector.load(), Limits(), ApiKeys())
+    application = create_application(service, Metrics(), version="1")
+
+    def call(method, path, **values):
+        async def called():
+            transport = httpx.ASGITransport(application)
+            async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+                return await client.request(method, path, **values)
+
+        return anyio.run(called).json()
+
+    assert [(one["code"], one["targets"]) for one in call("GET", "/languages")] == [("de", ["en"]), ("en", ["de"])]
+    lines = {code: (folder / f"lines.{code}").read_text("utf-8").splitlines() for code in ("en", "de")}
+    for source, target in (("en", "de"), ("de", "en")):
+        expected = [best.text for best in Translator.load(both, to=target).translate(lines[source])]
+        asked = {"q": lines[source], "source": source, "target": target}
+        assert call("POST", "/translate", json=asked)["translatedText"] == expected
+        detected = call("POST", "/translate", json={**asked, "q": " ".join(lines[source][:3]), "source": "auto"})
+        assert detected["detectedLanguage"]["language"] == source
+        for named in ({"source": source}, {"target": target}):
+            answer = call("POST", "/v1/translate", json={"text": lines[source], "alignments": True, **named})
+            assert [line["translations"][0]["text"] for line in answer["lines"]] == expected
+            assert {line["target_language"] for line in answer["lines"]} == {target}
+    refused = call("POST", "/v1/translate", json={"text": "A dog runs."})
+    assert refused == {"error": "name source and target: this server translates de-en, en-de"}
+    service.close()
