@@ -23,6 +23,20 @@ FLAGS = (
     "--host-resolver-rules=MAP\t*\t~NOTFOUND\t,\tEXCLUDE\t127.0.0.1"
 )
 
+# Codes of keys, and the text that they write.
+KEYS = {
+    "Enter": (13, "\r"),
+    "Escape": (27, ""),
+    "Space": (32, " "),
+    "Tab": (9, ""),
+    "End": (35, ""),
+    "Home": (36, ""),
+    "ArrowLeft": (37, ""),
+    "ArrowUp": (38, ""),
+    "ArrowRight": (39, ""),
+    "ArrowDown": (40, ""),
+}
+
 
 class Page:
     """A page of the browser."""
@@ -61,6 +75,37 @@ class Page:
         self.evaluate(
             "new Promise((done) => document.readyState === 'complete' ? done() : addEventListener('load', done))"
         )
+
+    def write(self, text: str) -> None:
+        """Writes text into the focused element, as a keyboard or a clipboard does."""
+        self.call("Input.insertText", text=text)
+
+    def press(self, key: str, *, shift: bool = False) -> None:
+        """Presses a key of the keyboard, such as Tab or Enter."""
+        code, text = KEYS.get(key, (0, ""))
+        event = {
+            "key": text if key == "Space" else key,
+            "code": key,
+            "windowsVirtualKeyCode": code,
+            "modifiers": 8 * shift,
+        }
+        self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", text=text, **event)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **event)
+
+    def click(self, expression: str) -> None:
+        """Clicks in the middle of an element, which an expression returns."""
+        x, y = self.point(expression)
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def point(self, expression: str) -> tuple[float, float]:
+        """Moves the mouse to the middle of an element, which an expression returns; returns the place."""
+        x, y = self.evaluate(
+            "((element) => { element.scrollIntoView({ block: 'nearest' }); const box = element.getBoundingClientRect();"
+            f" return [box.x + box.width / 2, box.y + box.height / 2]; }})({expression})"
+        )
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+        return x, y
 
     def look(self, width: int, height: int, path: Path, *, scheme: str = "light") -> None:
         """Saves a picture of the page in a window of this size, light or dark."""

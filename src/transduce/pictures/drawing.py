@@ -10,7 +10,7 @@ from transduce.storage.result_files import replace_file
 if TYPE_CHECKING:
     from transduce.translation.results import Explanation
 
-__all__ = ["draw", "picture_format"]
+__all__ = ["attention_page", "draw", "picture_format"]
 
 PictureFormat = Literal["html", "png", "svg"]
 
@@ -31,16 +31,24 @@ def draw(explanation: "Explanation", path: Path) -> None:
     OSError where the file cannot be written.
     """
     kind = picture_format(path)
-    attentions = attention_maps(explanation)
-    texts = show_control_characters(explanation.source_text), show_control_characters(explanation.target_text)
 
     def write(target: Path) -> None:
         if kind == "html":
-            target.write_text(render_page(attentions, *texts), encoding="utf-8", newline="\n")
+            target.write_text(attention_page(explanation), encoding="utf-8", newline="\n")
             return
         # Imported here because Matplotlib takes a second to import, and the page does not need it.
         from transduce.pictures.figure import write_figure
 
-        write_figure(attentions, texts, target, kind)
+        write_figure(attention_maps(explanation), _texts(explanation), target, kind)
 
     replace_file(path, write)
+
+
+def attention_page(explanation: "Explanation") -> str:
+    """Returns the page of all attention weights of `explanation`, which needs no other file."""
+    return render_page(attention_maps(explanation), *_texts(explanation))
+
+
+def _texts(explanation: "Explanation") -> tuple[str, str]:
+    """Returns the source and the target as they are shown."""
+    return show_control_characters(explanation.source_text), show_control_characters(explanation.target_text)

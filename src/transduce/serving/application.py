@@ -19,8 +19,10 @@ from transduce.serving.document_routes import document_routes
 from transduce.serving.libretranslate import libretranslate_routes
 from transduce.serving.line_routes import line_routes
 from transduce.serving.metrics import Metrics
+from transduce.serving.page_routes import page_routes
 from transduce.serving.request_log import RequestLog
 from transduce.serving.request_values import validation_message
+from transduce.serving.sentence_routes import sentence_routes
 from transduce.serving.service import Service
 
 __all__ = ["create_application"]
@@ -42,9 +44,9 @@ def create_application(service: Service, metrics: Metrics, *, version: str, logs
         redoc_url=None,
         separate_input_output_schemas=False,
     )
-    application.include_router(libretranslate_routes(service))
-    application.include_router(document_routes(service))
-    application.include_router(line_routes(service))
+    for routes in (libretranslate_routes, document_routes, line_routes, sentence_routes):
+        application.include_router(routes(service))
+    application.include_router(page_routes())
     _add_operations(application, service, metrics)
     application.add_exception_handler(AnyHTTPException, _http_error)
     application.add_exception_handler(RequestValidationError, _validation_error)

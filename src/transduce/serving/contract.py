@@ -134,6 +134,7 @@ class LineRequest(BaseModel):
     )
     prefix: Texts | None = Field(default=None, description="The beginning of the translation, one for each text.")
     alignments: bool = Field(default=False, description="Pairs of aligned words, from the attention weights.")
+    words: bool = Field(default=False, description="The probability of each word.")
     confidence: bool = Field(default=False, description="Confidence, doubts and words; needs `transduce calibrate`.")
     stream: bool = Field(default=False, description="Server-sent events: `line` for each line, then `end`.")
 
@@ -164,3 +165,63 @@ class LineAnswer(BaseModel):
     source: str
     target: str
     lines: list[LineRecord]
+
+
+class SentencesRequest(BaseModel):
+    """A text of any number of sentences and lines, which is split and not translated."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    text: str = Field(description="A text.")
+    source: str | None = Field(
+        default=None, description="Code of the source language, or `auto`; needed where there are several."
+    )
+    target: str | None = Field(default=None, description="Code of the target language; needed where there are several.")
+
+
+class TextPart(BaseModel):
+    """A part of a text. The translation of the text is the translations of its parts, one after another."""
+
+    text: str
+    kind: Literal["sentence", "text", "copied"] = Field(
+        description="`sentence`: a line for /v1/translate. `text`: a line with placeholders or addresses, which "
+        "/translate keeps. `copied`: stands in the translation as it is."
+    )
+
+
+class SentencesAnswer(BaseModel):
+    """The parts of a text, in order, and its language."""
+
+    source: str
+    target: str
+    detected: Detection | None = Field(default=None, description="Only where `source` is `auto`.")
+    parts: list[TextPart]
+
+
+class AttentionRequest(BaseModel):
+    """A sentence and its translation."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    text: str = Field(description="A sentence without a line end.")
+    translation: str = Field(description="Its translation.")
+    source: str | None = Field(default=None, description="Code of the source language; needed where there are several.")
+    target: str | None = Field(default=None, description="Code of the target language; needed where there are several.")
+
+
+class DirectionAbilities(BaseModel):
+    """A direction, and what its model gives."""
+
+    source: NamedLanguage
+    target: NamedLanguage
+    alignments: bool = Field(description="Whether the model has attention weights: alignments and /v1/attention.")
+    confidence: bool = Field(description="Whether the model was calibrated with `transduce calibrate`.")
+
+
+class ServerSettings(BaseModel):
+    """What a client should know of the server."""
+
+    key_required: bool
+    max_characters: int = Field(description="Of all texts of a request.")
+    max_texts: int = Field(description="Of a request.")
+    directions: list[DirectionAbilities]

@@ -18,7 +18,7 @@ from transduce.serving.tickets import Ticket
 from transduce.translation.output_format import OutputFormat
 from transduce.translation.search_method import search_method
 
-__all__ = ["line_routes"]
+__all__ = ["bearer_key", "find_direction", "line_routes"]
 
 EVENT = {
     "type": "object",
@@ -43,13 +43,13 @@ def line_routes(service: Service) -> APIRouter:
 
         With keys, send the header `Authorization: Bearer KEY`.
         """
-        service.admit(request, _bearer_key(request))
+        service.admit(request, bearer_key(request))
         lines = _lines(asked.text, "text")
         prefixes = None if asked.prefix is None else _lines(asked.prefix, "prefix")
         service.limits.check_texts(lines)
         service.limits.check_texts(prefixes or [])
         describe(request, lines)
-        served = _direction(service.models, asked)
+        served = find_direction(service.models, asked.source, asked.target)
 
         def records(ticket: Ticket) -> Iterator[dict[str, Any]]:
             return _records(served, asked, lines, prefixes, ticket)
@@ -73,7 +73,7 @@ def _records(
     if asked.confidence and served.calibration is None:
         raise ValueError("the model has no confidence: make it with `transduce calibrate`, and start the server again")
     calibration = served.calibration if asked.confidence else None
-    output_format = OutputFormat(json=True, alignments=asked.alignments, confidence=calibration)
+    output_format = OutputFormat(json=True, alignments=asked.alignments, confidence=calibration, words=asked.words)
     decoding = served.translator.decoding
     method = search_method(decoding, asked.n_best, beam=asked.beam, length_penalty=asked.length_penalty)
     return line_records(TextRequest(served, ticket), lines, method, prefixes, output_format)
@@ -90,10 +90,10 @@ def _lines(texts: str | list[str], name: str) -> list[str]:
     return lines
 
 
-def _direction(models: ServedModels, asked: LineRequest) -> ServedDirection:
-    """Returns the direction of a request; raises an error of status 400 where it names none of several."""
+def find_direction(models: ServedModels, source: str | None, target: str | None) -> ServedDirection:
+    """Returns the direction of two codes; raises an error of status 400 where they name none of several."""
     try:
-        source, target = (None if code is None else models.language(code) for code in (asked.source, asked.target))
+        source, target = (None if code is None else models.language(code) for code in (source, target))
         if source is not None and target is not None:
             return models.find(source, target)
     except ValueError as error:
@@ -110,7 +110,7 @@ def _direction(models: ServedModels, asked: LineRequest) -> ServedDirection:
     return fitting[0]
 
 
-def _bearer_key(request: Request) -> str | None:
+def bearer_key(request: Request) -> str | None:
     """Returns the key of the header Authorization."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else None

@@ -1,6 +1,7 @@
 """Output formats of translations: text, tab-separated values, JSON."""
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -16,6 +17,7 @@ from transduce.translation.translator import Translator
 __all__ = ["OutputFormat"]
 
 JSON_KEYS = ("text", "log_probability", "score")  # of a translation
+WORD = re.compile(r"[^ \t\n▁]+")  # as `words_of_subwords` counts words: other white space is inside a word
 
 
 class OutputFormat(NamedTuple):
@@ -26,6 +28,8 @@ class OutputFormat(NamedTuple):
     json: bool = False
     confidence: Calibration | None = None
     """Columns of confidence and of reasons for doubt; in JSON the probability of each word too."""
+    words: bool = False
+    """In JSON the probability of each word, also without a calibration."""
     pairs: Literal["backward", "forward"] | None = None
     """Two columns for training: with `backward` the translation is the source, with `forward` the target."""
 
@@ -33,7 +37,7 @@ class OutputFormat(NamedTuple):
         """Raises ValueError where alignments are wanted, and there are no attention weights for them."""
         if self.alignments:
             _explicable(translator).check_explicable()
-        if self.confidence and self.json and not isinstance(translator, Translator):
+        if (self.confidence or self.words) and self.json and not isinstance(translator, Translator):
             raise ValueError("--confidence: this engine scores no words; leave out --engine, or --json")
 
     def lines(
@@ -79,14 +83,13 @@ class OutputFormat(NamedTuple):
 
     def _assessment(self, translator: LineTranslator, source: str, best: Translation) -> dict[str, Any]:
         """Returns the confidence in a translation, the reasons for doubt, and the probability of each word."""
-        if self.confidence is None:
-            return {}
-        confidence, doubts = self.confidence.assess(source, best)
-        return {
-            "confidence": confidence,
-            "doubts": list(doubts),
-            "words": _word_probabilities(translator, source, best),
-        }
+        record: dict[str, Any] = {}
+        if self.confidence is not None:
+            record["confidence"], doubts = self.confidence.assess(source, best)
+            record["doubts"] = list(doubts)
+        if self.confidence is not None or self.words:
+            record["words"] = _word_probabilities(translator, source, best)
+        return record
 
 
 def _word_probabilities(translator: LineTranslator, source: str, best: Translation) -> list[list[Any]]:
@@ -99,7 +102,7 @@ def _word_probabilities(translator: LineTranslator, source: str, best: Translati
     sums = [0.0] * (max(places.values()) + 1)
     for place, word in places.items():
         sums[word] += float(scores[place])
-    return [[word, math.exp(total)] for word, total in zip(best.text.split(), sums, strict=True)]
+    return [[word, math.exp(total)] for word, total in zip(WORD.findall(best.text), sums, strict=True)]
 
 
 def _cell(text: str) -> str:

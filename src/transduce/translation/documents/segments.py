@@ -1,7 +1,7 @@
 """Cuts a unit into sentences with the markers inside them, and joins their translations again."""
 
 import bisect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from transduce.translation.documents.flat_text import FlatText, Marker, MarkerItem, flatten
@@ -46,19 +46,25 @@ class DividedUnit(NamedTuple):
         """Returns the sentences that are translated."""
         return [part for part in self.parts if isinstance(part, UnitSentence) and part.is_translated]
 
-    def join(self, translate: Callable[[UnitSentence], list[str | Marker]], *, spaceless: bool) -> Content:
-        """Returns the unit with each sentence replaced; `spaceless` omits the spaces between sentences."""
-        items: list[str | Marker] = []
+    def arranged(self, *, spaceless: bool) -> Iterator[str | Marker | UnitSentence]:
+        """Yields what the translated unit consists of: sentences to be translated, and what stays as it is.
+
+        `spaceless` omits the spaces between sentences.
+        """
         last = len(self.parts) - 1
         for place, part in enumerate(self.parts):
             if isinstance(part, UnitSentence):
-                needs_space = items and place and isinstance(self.parts[place - 1], UnitSentence) and not spaceless
-                items += [" "] * bool(needs_space)
-                items += translate(part) if part.is_translated else _as_it_is(part)
-            elif isinstance(part, str) and spaceless and 0 < place < last and part.strip(" ") == "":
-                continue
-            else:
-                items.append(part)
+                if place and isinstance(self.parts[place - 1], UnitSentence) and not spaceless:
+                    yield " "
+                yield from [part] if part.is_translated else _as_it_is(part)
+            elif not (isinstance(part, str) and spaceless and 0 < place < last and part.strip(" ") == ""):
+                yield part
+
+    def join(self, translate: Callable[[UnitSentence], list[str | Marker]], *, spaceless: bool) -> Content:
+        """Returns the unit with each sentence replaced; `spaceless` omits the spaces between sentences."""
+        items: list[str | Marker] = []
+        for part in self.arranged(spaceless=spaceless):
+            items += translate(part) if isinstance(part, UnitSentence) else [part]
         return _content(items)
 
 

@@ -1,0 +1,79 @@
+"""The page at `/`: its files, which are part of the package, and the policies under which a browser runs them."""
+
+import hashlib
+from importlib import resources
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import Response
+
+__all__ = ["page_routes"]
+
+KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+# The page runs no script but its own, and asks no host but this server.
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; frame-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+# The frame shows a picture that has its scripts inside: it may run them, and reach nothing.
+FRAME_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
+    "frame-ancestors 'self'"
+)
+
+
+class PageFile(NamedTuple):
+    """A file of the page."""
+
+    content: bytes
+    kind: str
+    tag: str  # changes with the content
+    policy: str
+
+    def answer(self, request: Request) -> Response:
+        """Returns the file, or status 304 where the browser has it already."""
+        headers = {
+            "Content-Security-Policy": self.policy,
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cache-Control": "no-cache",  # the browser asks whether the file has changed: it does with the package
+            "ETag": self.tag,
+        }
+        if request.headers.get("if-none-match", "").removeprefix("W/") == self.tag:  # a proxy that compresses adds "W/"
+            return Response(status_code=304, headers=headers)
+        return Response(self.content, media_type=self.kind, headers=headers)
+
+
+def page_routes() -> APIRouter:
+    """Returns the routes of the page; none is part of the described interface."""
+    routes = APIRouter(include_in_schema=False)
+    files = _read_files()
+
+    @routes.get("/")
+    async def page(request: Request) -> Response:
+        """Returns the page."""
+        return files["index.html"].answer(request)
+
+    @routes.get("/page/{name}")
+    async def page_file(request: Request, name: str) -> Response:
+        """Returns a script, a style sheet or a picture of the page."""
+        if name not in files:
+            raise HTTPException(404, "The page has no such file")
+        return files[name].answer(request)
+
+    return routes
+
+
+def _read_files() -> dict[str, PageFile]:
+    """Reads the files of the page out of the package."""
+    files = {}
+    for file in (resources.files(__package__) / "page").iterdir():
+        content = file.read_bytes()
+        files[file.name] = PageFile(
+            content,
+            KINDS[PurePosixPath(file.name).suffix],
+            f'"{hashlib.sha256(content).hexdigest()[:32]}"',
+            FRAME_POLICY if file.name == "frame.html" else PAGE_POLICY,
+        )
+    return files

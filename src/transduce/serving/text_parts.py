@@ -1,0 +1,42 @@
+"""Cuts a text into parts that clients translate one by one."""
+
+import re
+from collections.abc import Iterator
+
+from transduce.serving.contract import TextPart
+from transduce.serving.served_models import ServedDirection
+from transduce.translation.documents.model_translator import sentence_translator
+from transduce.translation.documents.placeholders import Placeholder, split_placeholders
+from transduce.translation.documents.segments import UnitSentence, divide
+from transduce.translation.documents.sentences import SentenceSplitter, is_spaceless
+from transduce.translation.documents.units import Unit
+
+__all__ = ["text_parts"]
+
+LINE_END = re.compile(r"(\r?\n)")
+
+
+def text_parts(text: str, served: ServedDirection) -> list[TextPart]:
+    """Returns the parts of a text, none empty; their translations make up the translation of the text."""
+    documents = sentence_translator(served.translator, source_language=served.source, target_language=served.target)
+    spaceless = is_spaceless(served.target)
+    parts: list[TextPart] = []
+    for place, line in enumerate(LINE_END.split(text)):
+        if place % 2:
+            parts.append(TextPart(text=line, kind="copied"))
+        elif line:
+            parts += _line_parts(line, documents.splitter, spaceless=spaceless)
+    return parts
+
+
+def _line_parts(line: str, splitter: SentenceSplitter, *, spaceless: bool) -> Iterator[TextPart]:
+    """Yields the parts of a line. A placeholder may move within its line, so a line with placeholders is one part."""
+    if any(isinstance(item, Placeholder) for item in split_placeholders(line)):
+        yield TextPart(text=line, kind="text")
+        return
+    for part in divide(Unit((line,)), splitter).arranged(spaceless=spaceless):
+        if isinstance(part, UnitSentence):
+            yield TextPart(text=part.text, kind="sentence")
+        else:
+            assert isinstance(part, str), "a line without placeholders has no marker"
+            yield TextPart(text=part, kind="copied")
