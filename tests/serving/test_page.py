@@ -1,5 +1,6 @@
 """The page: its files, their policies and caching; the routes that it uses besides those of lines."""
 
+import json
 import re
 import tomllib
 from importlib import resources
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from transduce.serving.limits import ApiKeys, Limits
+from transduce.translation.output_format import OutputFormat
+from transduce.translation.results import Translation
 
 PAGE = Path(str(resources.files("transduce.serving") / "page"))
 FILES = sorted(path.name for path in PAGE.iterdir())
@@ -137,6 +140,16 @@ def test_a_word_has_its_probability_without_a_calibration(server, translator):
         product *= probability
     assert product == pytest.approx(float(2.718281828459045 ** sum(scores[:-1])), rel=1e-3)
     assert "confidence" not in line
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("12\u00a0% von", ["12\u00a0%", "von"]), ("a\u3000b\tc", ["a\u3000b", "c"]), ("▁", []), ("\u00a0", ["\u00a0"])],
+)
+def test_only_spaces_and_tabs_end_a_word(translator, text, words):
+    best = Translation(text, -1.0, -1.0, [])
+    (printed,) = OutputFormat(json=True, words=True).lines(translator, ["cat"], [[best]])
+    assert [word for word, _ in json.loads(printed)["words"]] == words
 
 
 def test_the_picture_is_that_of_the_command_under_a_policy(server, command, fluent, translator, tmp_path):

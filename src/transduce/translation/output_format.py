@@ -94,7 +94,7 @@ class OutputFormat(NamedTuple):
 
 def _word_probabilities(translator: LineTranslator, source: str, best: Translation) -> list[list[Any]]:
     """Returns each word of a translation with the product of the probabilities of its subwords."""
-    if not best.text.strip():
+    if not WORD.search(best.text):
         return []
     (scores,) = _explicable(translator).token_scores([source], [best.text])
     (tokens,) = translator.target.encode([best.text])

@@ -1,5 +1,7 @@
 // The list of alternatives at a word of the translation.
 
+import { wordsOf } from "./translations.js";
+
 const MOST_SHOWN = 6;
 
 export class AlternativesPopup {
@@ -70,8 +72,9 @@ export class AlternativesPopup {
 
   #show(texts) {
     this.#say(texts.length ? "" : "The model has no other translation from here on.");
-    const prefix = this.#word.part.translation.text.slice(0, this.#word.start).trimEnd();
-    const options = texts.map((text) => option(text, prefix.length));
+    const current = this.#word.part.translation.text;
+    const start = current.slice(0, this.#word.start).trimEnd().length;
+    const options = texts.map((text) => option(text, current, start));
     options[0]?.setAttribute("tabindex", "0");
     this.#list.replaceChildren(...options);
     this.#list.hidden = texts.length === 0;
@@ -106,27 +109,33 @@ export class AlternativesPopup {
     event.preventDefault();
   }
 
-  /** Places the popup under its word, within the window. */
+  /** Places the popup under its word, within the columns. */
   #place() {
     if (!this.#word) return;
     const word = this.#word.element.getBoundingClientRect();
-    const margin = 12;
-    const widest = document.documentElement.clientWidth - this.#popup.offsetWidth - margin;
-    this.#popup.style.left = `${scrollX + Math.max(margin, Math.min(word.left, widest))}px`;
+    const page = document.querySelector("main").getBoundingClientRect();
+    const left = Math.max(page.left, Math.min(word.left, page.right - this.#popup.offsetWidth));
+    this.#popup.style.left = `${scrollX + left}px`;
     this.#popup.style.top = `${scrollY + word.bottom + 6}px`;
   }
 }
 
-/** An option: the translation from a place on, its next word in bold. */
-function option(text, start) {
+/** An option: the translation from a place on, with the first word in bold that the current translation has not. */
+function option(text, current, start) {
   const element = document.createElement("div");
   element.role = "option";
   element.tabIndex = -1;
   element.dir = "auto";
   element.dataset.text = text;
-  const [, word, rest] = text.slice(start).trimStart().match(/^(\S*)([^]*)$/u);
-  const strong = document.createElement("b");
-  strong.textContent = word || "(nothing more)";
-  element.append(strong, rest);
+  const words = wordsOf(current);
+  const other = wordsOf(text).find((word, place) => word.text !== words[place]?.text);
+  if (other) {
+    const strong = document.createElement("b");
+    strong.textContent = other.text;
+    const end = other.start + other.text.length;
+    element.append(text.slice(start, other.start).trimStart(), strong, text.slice(end));
+  } else {
+    element.append(`${text.slice(start).trimStart()} (and no more)`);
+  }
   return element;
 }
