@@ -225,10 +225,14 @@ def check_attention(session: Session) -> None:
     session.wait("!document.getElementById('popup').hidden")
     page.click("document.getElementById('explain')")
     session.wait("!document.getElementById('picture').hidden && document.getElementById('attention-note').hidden")
-    time.sleep(2)
-    session.state("attention")
-    session.state("attention-phone", PHONE)
-    session.state("attention-dark", scheme="dark")
+    for name, size, scheme in (
+        ("attention", DESKTOP, "light"),
+        ("attention-phone", PHONE, "light"),
+        ("attention-dark", DESKTOP, "dark"),
+    ):
+        page.look(*size, Path("/dev/null"), scheme=scheme)
+        time.sleep(2)  # the frame is drawn by a process of its own
+        session.state(name, size, scheme=scheme)
     page.look(*DESKTOP, Path("/dev/null"))
     assert page.evaluate("document.getElementById('picture').contentDocument === null"), "the frame has our origin"
     page.click("document.getElementById('close-attention')")

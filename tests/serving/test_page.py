@@ -144,9 +144,14 @@ def test_a_word_has_its_probability_without_a_calibration(server, translator):
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("12\u00a0% von", ["12\u00a0%", "von"]), ("a\u3000b\tc", ["a\u3000b", "c"]), ("▁", []), ("\u00a0", ["\u00a0"])],
+    [
+        ("12\u00a0% von", ["12\u00a0%", "von"]),
+        ("a\u3000b\tc d", ["a\u3000b\tc", "d"]),
+        ("▁", []),
+        ("\u00a0", ["\u00a0"]),
+    ],
 )
-def test_only_spaces_and_tabs_end_a_word(translator, text, words):
+def test_only_spaces_end_a_word(translator, text, words):
     best = Translation(text, -1.0, -1.0, [])
     (printed,) = OutputFormat(json=True, words=True).lines(translator, ["cat"], [[best]])
     assert [word for word, _ in json.loads(printed)["words"]] == words

@@ -17,7 +17,7 @@ from transduce.translation.translator import Translator
 __all__ = ["OutputFormat"]
 
 JSON_KEYS = ("text", "log_probability", "score")  # of a translation
-WORD = re.compile(r"[^ \t\n▁]+")  # as `words_of_subwords` counts words: other white space is inside a word
+WORD = re.compile("[^ ▁]+")  # as `words_of_subwords` counts words: subwords write other white space as escapes
 
 
 class OutputFormat(NamedTuple):

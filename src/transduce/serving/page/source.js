@@ -1,6 +1,6 @@
 // The field of the text: it grows with its text, and words are highlighted behind it.
 
-import { wordsOf } from "./translations.js";
+import { oneLine, wordsOf } from "./translations.js";
 
 export class SourceField {
   #area = document.getElementById("source");
@@ -37,7 +37,8 @@ export class SourceField {
     let start = 0;
     for (const each of parts) {
       const found = this.text.indexOf(each.text, start);
-      if (each === part && found >= 0) this.#mark(found, wordsOf(part.text).filter((_, place) => places.includes(place)));
+      const words = wordsOf(oneLine(each.text));
+      if (each === part && found >= 0) this.#mark(found, words.filter((_, place) => places.includes(place)));
       if (each.kind !== "copied" && found >= 0) start = found + each.text.length;
     }
   }

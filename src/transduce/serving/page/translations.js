@@ -6,7 +6,7 @@ const MOST_KNOWN = 2000; // parts that are remembered from text to text
 const BEAM = 10; // the most that the server searches for alternatives
 
 /** Words as the server counts them: other white space is inside a word. */
-const WORD = /[^ \t\n▁]+/gu;
+const WORD = /[^ ▁]+/gu;
 
 /** The places of the words of a text: `[{ text, start }]`. */
 export function wordsOf(text) {
@@ -121,7 +121,7 @@ function keyOf({ source, target }, { kind, text }) {
   return JSON.stringify([source, target, kind, text]);
 }
 
-/** A sentence as a model reads it. */
-function oneLine(text) {
+/** A sentence as a model reads it; every character keeps its place. */
+export function oneLine(text) {
   return text.replace(/[\t\r\n]/g, " ");
 }
