@@ -211,9 +211,14 @@ function showAgain(part, place, takesFocus = true) {
   if (takesFocus) view.focus(part, place);
 }
 
-/** The translation becomes the text. */
+/** The translation becomes the text; the text stands in grey where its translation will be. */
 function swap() {
-  if (shown.parts.length) field.text = translatedText();
+  if (shown.parts.length) {
+    const { text } = field;
+    field.text = translatedText();
+    show({ ...languages.chosen, parts: [{ kind: "copied", text, translation: { text } }] });
+    target.ariaBusy = "true";
+  }
   translateSoon(0);
 }
 
