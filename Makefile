@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: setup demo test test-slow check bench clean
+.PHONY: setup demo test test-slow check bench docs clean
 
 setup: $(READY)
 
@@ -24,8 +24,8 @@ test-slow: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow
 
 check: $(READY)
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks docs/site
+	$(BIN)/ruff check src tests benchmarks docs/site
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -33,6 +33,14 @@ bench: $(READY)
 	$(BIN)/transduce bench train --preset tiny
 	test -d runs/demo || $(MAKE) demo
 	$(BIN)/transduce bench translate runs/demo
+
+# The site: open build/site/index.html. The variable silences a notice of mkdocs-material about its successor.
+docs: .venv/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+.venv/docs: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch .venv/docs
 
 clean:
 	rm -rf .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
