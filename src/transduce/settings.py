@@ -175,6 +175,11 @@ def _unknown_key(spec: type[Spec], path: list[str], location: tuple[str | int, .
     return f"{sentence}; keys here: {', '.join(dict.fromkeys(names))}"
 
 
+def key_paths(spec: type[Spec]) -> list[str]:
+    """Returns the path of every key of `spec` and of the specs inside it, such as `model.mixer.heads`, each once."""
+    return list(dict.fromkeys(f"{key.section}.{key.name}".lstrip(".") for key in _keys(spec)))
+
+
 class _Key(NamedTuple):
     """A key of a settings file: its section, its name, and the kind of section that has it, or None."""
 

@@ -68,6 +68,8 @@ class _Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Imports a command and returns it; an unknown name is a usage error that names the nearest command."""
+        if cmd_name not in VERBS and ctx.resilient_parsing:
+            return None  # a shell asks for completions
         if cmd_name not in VERBS:
             nearest = difflib.get_close_matches(cmd_name, VERBS, n=1)
             ctx.fail(f"there is no command `{cmd_name}`" + (f"; did you mean `{nearest[0]}`?" if nearest else ""))

@@ -63,7 +63,25 @@ FromOption = Annotated[
 TagOption = Annotated[str | None, typer.Option(help="Kind of text: one of the tags that the model was trained with.")]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace the file of --out if it exists.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-SetOption = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.")]
+
+
+def complete_key(incomplete: str) -> list[str]:
+    """Returns the keys of a recipe that begin with `incomplete`, each followed by `=`, for the shell.
+
+    A single key is returned a second time, with `VALUE`: bash adds a space after a single completion.
+    """
+    from transduce.recipe import Recipe
+    from transduce.settings import key_paths
+
+    replaced_whole = ("data.train.", "data.validation.", "data.test.")
+    keys = [key for key in key_paths(Recipe) if key.startswith(incomplete) and not key.startswith(replaced_whole)]
+    return [f"{keys[0]}=", f"{keys[0]}=VALUE"] if len(keys) == 1 else [f"{key}=" for key in keys]
+
+
+SetOption = Annotated[
+    list[str],
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe.", autocompletion=complete_key),
+]
 
 
 def refuse_options(options: Mapping[str, Any], reason: str) -> None:
