@@ -39,8 +39,9 @@ def linked_pages(text: str, folder: Path) -> Iterator[str]:
 
 def navigation() -> Navigation:
     """Returns the pages of docs/README.md: a section for each heading, and the list of decisions as a section."""
-    first, *parts = INDEX.read_text("utf-8").split("\n## ")
-    sections: Navigation = [{"Begin": ["README.md", *linked_pages(first, DOCS), RECIPES]}]
+    _, *parts = INDEX.read_text("utf-8").split("\n## ")
+    install = {"Install and begin": site_path(ROOT / "README.md")}
+    sections: Navigation = [{"Begin": ["README.md", install, RECIPES]}]
     for part in parts:
         title, _, text = part.partition("\n")
         sections.append({title: [page for page in linked_pages(text, DOCS) if page != "decisions/README.md"]})
@@ -53,7 +54,7 @@ def recipes_page() -> str:
     """Returns a page with every recipe of recipes/."""
     recipes = sorted((ROOT / "recipes").glob("*.yaml"))
     parts = (f"## {path.stem}\n\n```yaml\n{path.read_text('utf-8')}```\n" for path in recipes)
-    return "\n".join(("# Recipes\n\nThe files of `recipes/`, for `transduce train`.\n", *parts))
+    return "\n".join(("# Example recipes\n\nThe files of `recipes/`, for `transduce train`.\n", *parts))
 
 
 def notebook_page(path: Path) -> str:
