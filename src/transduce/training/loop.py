@@ -100,14 +100,13 @@ def training_steps(
     planned_steps = planner.steps(position, after=after, rank=group.rank, size=group.size)
     if precision.device.type == "cuda":
         planned_steps = _prefetched(planned_steps)
-    d_model = objective.model.spec.d_model
     step, previous = after, None
     while True:
         began = time.perf_counter()
         planned = next(planned_steps)
         waiting = time.perf_counter() - began
         step += 1
-        rate = training.schedule.rate(step, d_model, total_steps)
+        rate = training.schedule.rate(step, objective.model.spec.d_model, total_steps)
         losses = accumulate_gradients(objective, optimiser, planned, training.seed, step, precision, group)
         norm = clip_gradient(optimiser, training.clip)
         optimiser.update(rate, norm.isfinite())
