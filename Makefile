@@ -3,6 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+CODE := src tests benchmarks docs/site docs/tour.ipynb
 
 .PHONY: setup demo test test-slow check bench docs clean
 
@@ -24,8 +25,8 @@ test-slow: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow
 
 check: $(READY)
-	$(BIN)/ruff format --check src tests benchmarks docs/site
-	$(BIN)/ruff check src tests benchmarks docs/site
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

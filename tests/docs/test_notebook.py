@@ -1,0 +1,40 @@
+"""The notebook docs/tour.ipynb runs, its model learns to translate, and it is stored without outputs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import matplotlib.pyplot as plt
+import pytest
+import torch
+
+PATH = Path(__file__).parents[2] / "docs" / "tour.ipynb"
+CELLS = json.loads(PATH.read_text("utf-8"))["cells"]
+CODE = ["".join(cell["source"]) for cell in CELLS if cell["cell_type"] == "code"]
+
+
+def test_every_cell_runs_and_the_model_translates_unseen_sentences(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Runs the cells in one namespace, as a kernel does."""
+    monkeypatch.setattr("tempfile.mkdtemp", lambda: str(tmp_path))
+    threads, backend = torch.get_num_threads(), matplotlib.get_backend()
+    matplotlib.use("agg")
+    namespace: dict[str, Any] = {}
+    try:
+        for number, text in enumerate(CODE):
+            exec(compile(text, f"cell {number} of {PATH.name}", "exec"), namespace)
+        assert len(plt.get_fignums()) == 3
+    finally:
+        plt.close("all")
+        matplotlib.use(backend)
+        torch.set_num_threads(threads)
+    assert namespace["bleu"].score > 80
+    assert namespace["losses"][-1] < 0.3 < 3 < namespace["losses"][0]
+    assert namespace["by_hand"] == pytest.approx(namespace["ours"][0, 0].numpy(), abs=1e-5)
+    assert "def weights" in capsys.readouterr().out
+
+
+def test_no_output_is_stored() -> None:
+    assert not [cell for cell in CELLS if cell.get("outputs") or cell.get("execution_count")]
