@@ -21,7 +21,8 @@ CHECK_SECONDS = 1.0  # between two looks at a connection
 class BoundedConnection(H11Protocol):
     """A connection that ends where its client lets the server wait for too long.
 
-    Where there are `MAX_CONNECTIONS`, a new one ends the one that has waited for its client for the longest time.
+    Where there are `MAX_CONNECTIONS`, a new one ends the one that has waited for its client for the longest time; those
+    whose requests are answered end last.
     """
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -60,6 +61,11 @@ class BoundedConnection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     @property
+    def _has_answered(self) -> bool:
+        """Whether a request has arrived, and every one is answered."""
+        return self.cycle is not None and self._is_complete
+
+    @property
     def _waits_for_client(self) -> bool:
         """Whether the next thing to happen is the client's: to send a head or the rest of a body."""
         return self._is_complete or self.cycle.more_body
@@ -76,10 +82,13 @@ class BoundedConnection(H11Protocol):
         self._timer = self.loop.call_later(CHECK_SECONDS, self._check)
 
     def _end_another(self) -> None:
-        """Ends the connection that has waited for its client for the longest time, if one waits."""
+        """Ends the connection that has waited for its client for the longest time, if one waits.
+
+        One whose requests are answered has shown that its client sends whole ones, and may be sending the next.
+        """
         others = (other for other in self.connections if isinstance(other, BoundedConnection) and other is not self)
         waiting = [other for other in others if other._waits_for_client]
         if waiting:
-            longest = min(waiting, key=lambda other: other._since)
+            longest = min(waiting, key=lambda other: (other._has_answered, other._since))
             longest.transport.abort()
             self.connections.discard(longest)

@@ -9,6 +9,7 @@ from transduce.pictures import attention_page
 from transduce.serving.contract import (
     AttentionRequest,
     DirectionAbilities,
+    Failure,
     NamedLanguage,
     SentencesAnswer,
     SentencesRequest,
@@ -32,6 +33,15 @@ PICTURE_HEADERS = {
     "Content-Security-Policy": "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
     "style-src 'unsafe-inline'; img-src data:",
     "Cache-Control": "no-store",
+}
+
+# With `response_class` FastAPI takes the content of every status for HTML, unless it is named.
+PICTURE_ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": error["description"],
+        "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{Failure.__name__}"}}},
+    }
+    for status, error in ERRORS.items()
 }
 
 
@@ -60,7 +70,7 @@ def sentence_routes(service: Service) -> APIRouter:
         service.limits.check_texts([asked.text])
         return await service.answer(request, lambda _: _split(service, asked))
 
-    @routes.post("/v1/attention", responses=ERRORS, response_class=HTMLResponse)
+    @routes.post("/v1/attention", responses=PICTURE_ERRORS, response_class=HTMLResponse)
     async def draw_attention(request: Request, asked: AttentionRequest) -> HTMLResponse:
         """Returns the picture of the attention weights of a sentence and its translation: the page of `transduce draw`.
 

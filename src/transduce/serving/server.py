@@ -94,8 +94,9 @@ def serve_forever(
 
 def server_config(application: FastAPI, address: Address, seconds: float) -> uvicorn.Config:
     """Returns the settings of uvicorn for an application that answers within `seconds`."""
-    # Its warnings are about what single clients send; an attack would fill the log.
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    # Their warnings are about what single clients send; an attack would fill the log.
+    for library in ("uvicorn.error", "python_multipart"):
+        logging.getLogger(library).setLevel(logging.ERROR)
     return uvicorn.Config(
         application,
         http=BoundedConnection,
