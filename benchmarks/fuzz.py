@@ -400,8 +400,26 @@ def try_report(rng: random.Random, corpus: Corpus, folder: Path) -> None:
             raise FindingError(f"report ends with code 0, and {page.name} is missing")
 
 
+def try_pairs(rng: random.Random, corpus: Corpus, folder: Path) -> None:
+    """Damages text of which pairs are made, and the recipe of a student: each pair must have two sides."""
+    text = b"\n".join(corpus.texts[0].split(b"\n")[: rng.randint(0, 8)])
+    (folder / "mono").write_bytes(gzip_and_mutate(text, rng) if rng.random() < 0.2 else mutate_bytes(text, rng, [text]))
+    pairs, made = folder / "pairs.tsv", ["--greedy", f"--shard-lines={rng.choice((1, 3, 2000))}"]
+    code, _, _ = run_command(folder, "augment", corpus.run, folder / "mono", "--forward", "--out", pairs, *made)
+    if pairs.exists() and any(line.count(b"\t") != 1 for line in pairs.read_bytes().split(b"\n")[:-1]):
+        raise FindingError(f"augment ends with code {code}, and a pair has not two sides")
+    changes = {"subwords.size": 300, "model.d_model": 16, "training.steps": 1, "training.batch_tokens": 512}
+    changes[rng.choice(list(changes))] = rng.choice(VALUES)
+    student = [f"--set={key}={json.dumps(value)}" for key, value in changes.items()]
+    student += rng.choice(([], ["--preset=tiny"], ["--preset=x"], ["--to=xx"], [f"--pairs={folder}"]))
+    run_command(
+        folder, "distil", corpus.run, f"--source={folder / 'mono'}", f"--out={folder / 'student'}", *made, *student
+    )
+
+
 TRIES: list[Try] = [try_recipe, try_change, try_corpus, try_inspect, try_subwords]
-TRIES += [try_model, try_contents, try_store, try_text, try_options, try_terms, try_document, try_serve, try_report]
+TRIES += [try_model, try_contents, try_store, try_text, try_options, try_terms, try_document, try_serve]
+TRIES += [try_report, try_pairs]
 
 
 def make_inputs(folder: Path) -> Corpus:
