@@ -24,10 +24,12 @@ def test_loops_are_named_on_standard_error(fluent, text, tmp_path, command):
     assert (code, "again and again" in error) == (0, False), error
 
 
-def test_the_ban_changes_what_repeats_itself(trained, text, command):
-    """The micro run has hardly learnt anything, and writes one token again and again."""
-    code, free, _ = command("translate", trained, text, "--greedy")
-    code, banned, error = command("translate", trained, text, "--greedy", "--no-repeat-ngram", 2)
+def test_the_ban_changes_what_repeats_itself(micro, text, tmp_path, command):
+    """A model that has hardly learnt anything writes one token again and again."""
+    run, short = tmp_path / "run", [f"--set=training.{change}" for change in ("steps=2", "average=null")]
+    assert command("train", micro / "recipe.yaml", "--out", run, *short)[0] == 0
+    code, free, _ = command("translate", run, text, "--greedy")
+    code, banned, error = command("translate", run, text, "--greedy", "--no-repeat-ngram", 2)
     assert code == 0, error
     assert banned != free
 

@@ -176,7 +176,7 @@ def test_a_dump_loads_as_the_same_recipe(write_recipe, tmp_path, monkeypatch):
         ("training: {save_every: 10 minutes}\n", ["`training.save_every`", '"10 min"']),
         ("training: {save_every: ² min}\n", ["`training.save_every`", '"10 min"']),
         (f"training: {{save_every: {'9' * 400} min}}\n", ["`training.save_every`", '"10 min"']),
-        ("training: {schedule: {kind: cosine}}\n", ["cosine", "paper", "inverse_square_root"]),
+        ("training: {schedule: {kind: polynomial}}\n", ["polynomial", "paper", "inverse_square_root"]),
         ("training: {precision: float8}\n", ["`training.precision`", "float8", "bfloat16"]),
         ("model: {preset: bas}\n", ["no preset `bas`", "did you mean `base`", "released-2017"]),
         ("model: {preset: 3}\n", ["no preset `3`"]),

@@ -25,7 +25,7 @@ class Constant(NamedTuple):
 
     value: float = 1e-3
 
-    def rate(self, step: int, d_model: int) -> float:
+    def rate(self, step: int, d_model: int, total_steps: int | None = None) -> float:
         return self.value
 
 

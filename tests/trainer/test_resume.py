@@ -423,7 +423,7 @@ def test_nothing_is_prepared_into_a_folder_that_is_no_run(micro, tmp_path):
 
 def test_the_result_names_the_published_weights(micro, tmp_path):
     """A run is killed after a validation that published, and resumed from the checkpoint before that validation."""
-    changes = {"average": "null", "validate_by": "loss", "validate_every": 2, "log_every": 1}
+    changes = {"average": "null", "validate_by": "loss", "validate_every": 2, "log_every": 1, "schedule.peak": 0.01}
     changes = [f"--set=training.{key}={value}" for key, value in changes.items()]
     train(micro, tmp_path, *changes, moment=Moment("step 11"))
     assert (checkpoints(tmp_path), Model.read(tmp_path).config.weights.steps) == ([4, 8], (10,))
@@ -477,7 +477,9 @@ def test_a_run_resumes_from_the_checkpoint_before_a_damaged_one(micro, trained, 
     assert "step-00000012 is damaged: optimiser.safetensors has changed" in ended.error
     assert "going on after step 8\n" in ended.error
     assert weights(copied) == weights(trained)
-    assert records(copied) == records(trained)
+    # The first training compared the average with its best weights, which its model directory has no longer.
+    compared = [record for record in records(trained) if not record.get("event", "").startswith("publishes ")]
+    assert records(copied) == compared
     assert (copied / "training" / "damaged-00000012" / "optimiser.safetensors").exists()
 
 

@@ -19,6 +19,7 @@ CHANGES = [
     "training.batch_tokens=1024",
     "training.micro_batches=1",
     "training.schedule.warmup=30",
+    "training.schedule.peak=0.01",
     "training.average=null",
     "training.validate_every=240",
     "training.save_every=240",
