@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def train(arguments: argparse.Namespace) -> Iterator[Sample]:
-    """Trains, and yields memory after every so many steps."""
+    """Trains, and yields the resident memory `--samples` times, at equal numbers of steps."""
     every = max(1, arguments.steps // arguments.samples)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -76,7 +76,7 @@ def train(arguments: argparse.Namespace) -> Iterator[Sample]:
 
 
 def translate(arguments: argparse.Namespace) -> Iterator[Sample]:
-    """Translates, and yields memory after every so many lines."""
+    """Translates, and yields the resident memory `--samples` times, at equal numbers of lines."""
     every = max(1, arguments.lines // arguments.samples)
     text = arguments.text.read_text("utf-8").split("\n") if arguments.text else [pair.source for pair in split("test")]
     translator = transduce.Translator.load(arguments.run, precision=arguments.precision, device="cpu")

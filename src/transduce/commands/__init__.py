@@ -27,7 +27,7 @@ VERBS = {
     "train": "Train a recipe; the same command resumes a stopped training.",
     "translate": "Translate lines of text; several models are an ensemble.",
     "augment": "Make training pairs from text in one language, by translating it.",
-    "distil": "Train a small, fast model on the translations of a good one.",
+    "distil": "Train a smaller model on the translations of a good one.",
     "parse": "Parse sentences into trees; several models are an ensemble.",
     "score": "Print the log-probability of each given translation.",
     "calibrate": "Fit the confidence in a model's translations to its validation set.",

@@ -1,4 +1,4 @@
-"""`transduce distil`: trains a small, fast model on the translations of a good one."""
+"""`transduce distil`: trains a smaller model on the translations of a good one."""
 
 from pathlib import Path
 from typing import Annotated

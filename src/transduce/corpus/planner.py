@@ -50,8 +50,8 @@ def micro_batches_per_step(batch_tokens: int, micro_batches: int | Literal["auto
 class Planner:
     """Plans the steps of a training on a store.
 
-    `batch_tokens` bounds the source and the target positions of a step, padding included. In a ramp it bounds those of
-    a whole step, of which the first steps take parts. `micro_batches` is the number of micro-batches of a step, or
+    `batch_tokens` bounds the source and the target positions of a step, padding included. With a `BatchRamp` the first
+    steps are halves, quarters and so on of such a step. `micro_batches` is the number of micro-batches of a step, or
     "auto" (`micro_batches_per_step`); the last step of an epoch may have fewer. The lengths of at most `buckets`
     buckets are multiples of `length_multiple`, because attention on a GPU needs multiples of 8; only the longest bucket
     may be shorter, where the multiple would exceed a micro-batch or the model's `max_positions`. Raises ValueError for

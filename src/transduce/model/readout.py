@@ -51,6 +51,7 @@ class Separate(_ReadoutSpec):
 
 
 ALIGNMENT = 8  # a GPU multiplies 16-bit matrices fast whose widths are multiples of this
+
 ReadoutSpec = Annotated[Tied | Separate, Field(discriminator="kind")]
 
 

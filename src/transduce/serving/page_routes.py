@@ -8,7 +8,7 @@ from typing import NamedTuple
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import Response
 
-__all__ = ["page_routes"]
+__all__ = ["PICTURE_POLICY", "page_routes"]
 
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 # The page runs no script but its own, and asks no host but this server.
@@ -16,11 +16,11 @@ PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; frame-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
-# The frame shows a picture that has its scripts inside: it may run them, and reach nothing.
-FRAME_POLICY = (
-    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
-    "frame-ancestors 'self'"
+# A picture has its scripts inside: it may run them, and reach nothing.
+PICTURE_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 )
+FRAME_POLICY = f"{PICTURE_POLICY}; frame-ancestors 'self'"  # of the frame in which the page shows a picture
 
 
 class PageFile(NamedTuple):

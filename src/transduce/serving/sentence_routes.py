@@ -19,6 +19,7 @@ from transduce.serving.contract import (
 from transduce.serving.languages import language_name
 from transduce.serving.libretranslate import ERRORS, languages_of_texts
 from transduce.serving.line_routes import bearer_key, find_direction
+from transduce.serving.page_routes import PICTURE_POLICY
 from transduce.serving.request_log import describe
 from transduce.serving.served_models import ServedDirection
 from transduce.serving.service import Service
@@ -28,13 +29,7 @@ from transduce.serving.tickets import Ticket
 __all__ = ["sentence_routes"]
 
 MAX_DRAWN_TOKENS = 120  # of a side: the picture of a base model then has two million weights, and 8 MB
-# The picture is one file with scripts inside; these policies let it reach nothing.
-PICTURE_HEADERS = {
-    "Content-Security-Policy": "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
-    "style-src 'unsafe-inline'; img-src data:",
-    "Cache-Control": "no-store",
-}
-
+PICTURE_HEADERS = {"Content-Security-Policy": PICTURE_POLICY, "Cache-Control": "no-store"}
 # With `response_class` FastAPI takes the content of every status for HTML, unless it is named.
 PICTURE_ERRORS: dict[int | str, dict[str, Any]] = {
     status: {
@@ -68,6 +63,7 @@ def sentence_routes(service: Service) -> APIRouter:
         """
         service.admit(request, bearer_key(request))
         service.limits.check_texts([asked.text])
+        describe(request, [asked.text])
         return await service.answer(request, lambda _: _split(service, asked))
 
     @routes.post("/v1/attention", responses=PICTURE_ERRORS, response_class=HTMLResponse)
