@@ -16,13 +16,14 @@ MAX_CONNECTIONS = 1000
 HEAD_SECONDS = 10.0  # until the head of a request has arrived
 UNREAD_SECONDS = 60.0  # without the client reading anything of an answer; nginx's send_timeout has this default
 CHECK_SECONDS = 1.0  # between two looks at a connection
+SETTLE_SECONDS = 0.1  # after which a client that sends at once is known from one that waits, also in a crowd
 
 
 class BoundedConnection(H11Protocol):
     """A connection that ends where its client lets the server wait for too long.
 
-    Where there are `MAX_CONNECTIONS`, a new one ends the one that has waited for its client for the longest time; those
-    whose requests are answered end last.
+    Where there are more than `MAX_CONNECTIONS`, the one that has waited for its client for the longest time ends; those
+    on which a request was answered end last.
     """
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -31,9 +32,10 @@ class BoundedConnection(H11Protocol):
         super().connection_made(transport)
         self._resumed = 0
         self._progress: object = None
+        self._has_answered = False
         self._check()
         if len(self.connections) > MAX_CONNECTIONS:
-            self._end_another()
+            self.loop.call_later(SETTLE_SECONDS, self._end_surplus)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends the watch."""
@@ -44,6 +46,11 @@ class BoundedConnection(H11Protocol):
         """Notes that the client reads."""
         self._resumed += 1
         super().resume_writing()
+
+    def on_response_complete(self) -> None:
+        """Notes that a request was answered."""
+        self._has_answered = True
+        super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
         """Answers what is no HTTP; only ends the connection where an answer has begun."""
@@ -61,11 +68,6 @@ class BoundedConnection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     @property
-    def _has_answered(self) -> bool:
-        """Whether a request has arrived, and every one is answered."""
-        return self.cycle is not None and self._is_complete
-
-    @property
     def _waits_for_client(self) -> bool:
         """Whether the next thing to happen is the client's: to send a head or the rest of a body."""
         return self._is_complete or self.cycle.more_body
@@ -81,14 +83,14 @@ class BoundedConnection(H11Protocol):
             self.transport.abort()
         self._timer = self.loop.call_later(CHECK_SECONDS, self._check)
 
-    def _end_another(self) -> None:
-        """Ends the connection that has waited for its client for the longest time, if one waits.
+    def _end_surplus(self) -> None:
+        """Ends the connection that has waited for its client for the longest time, if there are too many and one waits.
 
-        One whose requests are answered has shown that its client sends whole ones, and may be sending the next.
+        One with an answered request has shown that its client sends whole ones, and may be sending the next.
         """
-        others = (other for other in self.connections if isinstance(other, BoundedConnection) and other is not self)
-        waiting = [other for other in others if other._waits_for_client]
-        if waiting:
-            longest = min(waiting, key=lambda other: (other._has_answered, other._since))
+        connections = (each for each in self.connections if isinstance(each, BoundedConnection))
+        waiting = [connection for connection in connections if connection._waits_for_client]
+        if waiting and len(self.connections) > MAX_CONNECTIONS:
+            longest = min(waiting, key=lambda connection: (connection._has_answered, connection._since))
             longest.transport.abort()
             self.connections.discard(longest)

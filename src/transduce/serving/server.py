@@ -105,7 +105,7 @@ def server_config(application: FastAPI, address: Address, seconds: float) -> uvi
         server_header=False,
         ws="none",
         lifespan="on",
-        limit_concurrency=MAX_CONNECTIONS + 1,  # BoundedConnection makes place where a client lets the server wait
+        limit_concurrency=2 * MAX_CONNECTIONS,  # BoundedConnection ends those above half of it that wait for a client
         proxy_headers=bool(address.trusted_proxies),
         forwarded_allow_ips=list(address.trusted_proxies),
         timeout_graceful_shutdown=int(seconds) + 5,
