@@ -78,6 +78,15 @@ def test_killed_several_times(micro, trained, tmp_path, seed):
     assert_as_if_never_killed(micro, trained, tmp_path / "first", moments[1:])
 
 
+def test_muon_goes_on_bit_identically_after_a_kill(micro, tmp_path):
+    muon = "--set", "training.optimiser={kind: muon}"
+    assert train(micro, tmp_path / "whole", *muon).code == 0
+    assert train(micro, tmp_path / "killed", *muon, moment=Moment("step 10/12")).code == -signal.SIGKILL
+    ended = train(micro, tmp_path / "killed", *muon)
+    assert "going on after step 8\n" in ended.error
+    assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
+
+
 @pytest.mark.parametrize(
     "line",
     [

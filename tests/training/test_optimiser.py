@@ -1,4 +1,4 @@
-"""Adam over one flat buffer against torch's Adam over separate parameters."""
+"""Adam and Muon over one flat buffer against torch's over separate parameters."""
 
 import copy
 
@@ -7,10 +7,15 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from transduce.training.optimiser import Adam, FlatAdam
+from transduce.training import FlatAdam, flat_optimiser
+from transduce.training.muon import Muon, orthogonal
+from transduce.training.optimiser import Adam
 
 FINITE = torch.tensor(True)
 SPEC = Adam(betas=(0.8, 0.95), epsilon=1e-7)
+MUON = Muon(momentum=0.9, scale=0.3, adam=SPEC)
+
+both = pytest.mark.parametrize("spec", [SPEC, MUON], ids=["adam", "muon"])
 
 
 class Twice(nn.Module):
@@ -33,8 +38,8 @@ class Twice(nn.Module):
 TOKENS = [torch.randint(7, (11,), generator=torch.Generator().manual_seed(step)) for step in range(5)]
 
 
-def trained(model, clip=None):
-    optimiser = FlatAdam(model, SPEC)
+def trained(model, clip=None, spec=SPEC):
+    optimiser = flat_optimiser(model, spec)
     for step, tokens in enumerate(TOKENS, start=1):
         optimiser.zero_gradient()
         model(tokens).backward()
@@ -67,6 +72,40 @@ def test_it_is_torchs_adam(clip):
         torch.testing.assert_close(parameter, expected, rtol=1e-12, atol=1e-12, msg=name)
 
 
+def test_muon_is_torchs_muon_for_linear_maps_and_torchs_adam_for_all_else():
+    """torch's Muon computes in bfloat16 everywhere."""
+    mine, theirs = Twice(), Twice()
+    trained(mine, spec=MUON)
+    matrices = [theirs.inner.weight, theirs.outer.weight]
+    others = [theirs.table, theirs.inner.bias, theirs.scale]
+    muon = torch.optim.Muon(matrices, momentum=0.9, weight_decay=0.0, adjust_lr_fn="match_rms_adamw")
+    adam = torch.optim.Adam(others, betas=SPEC.betas, eps=SPEC.epsilon)
+    for step, tokens in enumerate(TOKENS, start=1):
+        theirs.zero_grad()
+        theirs(tokens).backward()
+        muon.param_groups[0]["lr"] = 0.01 * step * 0.3 / 0.2  # torch's scale is 0.2
+        adam.param_groups[0]["lr"] = 0.01 * step
+        muon.step()
+        adam.step()
+    for (name, parameter), expected in zip(mine.named_parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(parameter, expected, rtol=0, atol=2e-3, msg=name)
+        assert not torch.equal(parameter, dict(Twice().named_parameters())[name])
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 24), (3, 24, 8), (1, 16, 16)])
+def test_an_orthogonal_matrix_has_the_same_singular_vectors(shape):
+    torch.manual_seed(5)
+    matrices = torch.randn(shape)
+    left, values, right = torch.linalg.svd(orthogonal(matrices), full_matrices=False)
+    before_left, before_values, before_right = torch.linalg.svd(matrices, full_matrices=False)
+    assert values.min() > 0.4
+    assert values.max() < 1.3
+    largest = before_values.max() / before_values.min()
+    assert largest > 1.5
+    polar, expected = left @ right, before_left @ before_right
+    assert torch.nn.functional.cosine_similarity(polar.flatten(1), expected.flatten(1)).min() > 0.995
+
+
 def test_a_shared_parameter_stays_shared_and_gathers_both_gradients():
     model, untouched = Twice().double(), Twice().double()
     optimiser = FlatAdam(model, SPEC)
@@ -80,15 +119,17 @@ def test_a_shared_parameter_stays_shared_and_gathers_both_gradients():
     assert not torch.equal(model.table, untouched.table)
 
 
-def test_the_layout_changes_no_weight():
+@both
+def test_the_layout_changes_no_weight(spec):
     model, untouched = Twice(), Twice()
-    FlatAdam(model, SPEC)
+    flat_optimiser(model, spec)
     assert all(map(torch.equal, model.parameters(), untouched.parameters()))
 
 
-def test_every_weight_and_gradient_is_in_the_buffer():
+@both
+def test_every_weight_and_gradient_is_in_the_buffer(spec):
     model = Twice()
-    optimiser = FlatAdam(model, SPEC)
+    optimiser = flat_optimiser(model, spec)
     model(TOKENS[0]).backward()
     squares = sum(parameter.grad.double().square().sum() for parameter in model.parameters())
     assert float(optimiser.gradient.double().norm()) == pytest.approx(float(squares.sqrt()), rel=1e-6)
@@ -98,13 +139,14 @@ def test_every_weight_and_gradient_is_in_the_buffer():
     assert all(bool((parameter.grad == 0).all()) for parameter in model.parameters())
 
 
-def test_a_loaded_optimiser_continues_bit_identically():
+@both
+def test_a_loaded_optimiser_continues_bit_identically(spec):
     whole, halves = Twice(), Twice()
-    trained(whole)
-    first = trained_for(halves, 2)
+    trained(whole, spec=spec)
+    first = trained_for(halves, 2, spec)
     saved = {name: tensor.clone() for name, tensor in first.state().items()}
     again = copy.deepcopy(halves)
-    second = FlatAdam(again, SPEC)
+    second = flat_optimiser(again, spec)
     second.load_state(saved)
     for step, tokens in enumerate(TOKENS[2:], start=3):
         second.zero_gradient()
@@ -113,8 +155,8 @@ def test_a_loaded_optimiser_continues_bit_identically():
     assert all(map(torch.equal, again.parameters(), whole.parameters()))
 
 
-def trained_for(model, steps):
-    optimiser = FlatAdam(model, SPEC)
+def trained_for(model, steps, spec):
+    optimiser = flat_optimiser(model, spec)
     for step, tokens in enumerate(TOKENS[:steps], start=1):
         optimiser.zero_gradient()
         model(tokens).backward()
@@ -124,13 +166,15 @@ def trained_for(model, steps):
 
 def test_the_state_of_another_model_is_refused():
     state = trained(Twice()).state()
-    with pytest.raises(ValueError, match="belongs to another model"):
-        FlatAdam(nn.Linear(5, 40), SPEC).load_state(state)
+    for other in (flat_optimiser(nn.Linear(5, 40), SPEC), flat_optimiser(Twice(), MUON)):
+        with pytest.raises(ValueError, match="belongs to another model"):
+            other.load_state(state)
 
 
-def test_an_update_that_is_not_finite_changes_nothing():
+@both
+def test_an_update_that_is_not_finite_changes_nothing(spec):
     model = Twice()
-    optimiser = trained_for(model, 2)
+    optimiser = trained_for(model, 2, spec)
     weights, state = optimiser.vector.clone(), {name: tensor.clone() for name, tensor in optimiser.state().items()}
     optimiser.gradient.fill_(float("nan"))
     optimiser.update(0.1, ~FINITE)

@@ -1,9 +1,6 @@
-"""Measurements of all benchmarks: time and memory."""
+"""Measurements of all benchmarks."""
 
-import importlib.util
-import math
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -13,7 +10,7 @@ import torch
 
 from transduce.settings import Spec
 
-__all__ = ["BenchSettings", "StepTimer", "median_seconds", "peak_memory", "synchronised_time"]
+__all__ = ["BenchSettings", "StepTimer", "median_seconds", "synchronised_time"]
 
 
 class BenchSettings(Spec):
@@ -70,15 +67,3 @@ def synchronised_time(device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
-
-
-def peak_memory(device: torch.device) -> float:
-    """Returns the peak of allocated memory in bytes: of a GPU, else of the process; NaN where Windows has no count."""
-    if device.type == "cuda":
-        return int(torch.cuda.max_memory_allocated(device))
-    if importlib.util.find_spec("resource") is None:
-        return math.nan
-    import resource
-
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -10,14 +10,15 @@ from typing import Any, NamedTuple
 import torch
 
 from transduce.bench.matrix_rate import matrix_rate
-from transduce.bench.measurement import BenchSettings, StepTimer, peak_memory
+from transduce.bench.measurement import BenchSettings, StepTimer
 from transduce.corpus import PlannedStep, Planner, Prepared, prepare
 from transduce.model import Vocabulary
 from transduce.model.cross_entropy import Smoothing
 from transduce.model.flops import flops
 from transduce.recipe import Recipe
 from transduce.runtime.device import compile_on_gpu, flush_subnormals, keep_freed_memory, use_deterministic_algorithms
-from transduce.training import FlatAdam, LabelSmoothing, Precision, StepRecord, compile_shapes, training_steps
+from transduce.runtime.peak_memory import peak_memory
+from transduce.training import LabelSmoothing, Precision, StepRecord, compile_shapes, flat_optimiser, training_steps
 
 __all__ = ["bench_training"]
 
@@ -101,7 +102,7 @@ def _time_steps(
         length_multiple=8 if device.type == "cuda" else 1,
         max_positions=model.max_positions,
     )
-    optimiser = FlatAdam(model, training.optimiser)
+    optimiser = flat_optimiser(model, training.optimiser)
     if model.is_compilable:
         compile_on_gpu(model, device, say)
     if device.type == "cuda":

@@ -1,15 +1,17 @@
 """`transduce train`: trains a recipe, or resumes its training."""
 
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transduce.commands.console import say
+from transduce.commands.console import aligned_table, say
 from transduce.commands.options import DeviceOption, SetOption, ThreadsOption
 
 if TYPE_CHECKING:
+    from transduce.trainer.dry_run import DryRun
     from transduce.trainer.trainer import TrainResult
 
 
@@ -33,6 +35,10 @@ def train(
     mlflow: Annotated[
         str | None, typer.Option(metavar="EXPERIMENT", help="Also send the metrics to this experiment of MLflow.")
     ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Measure some steps, print what the training would take, and keep nothing."),
+    ] = False,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
@@ -45,7 +51,33 @@ def train(
     options = TrainOptions(
         device, threads, restart, start_from, grow_vocabulary, report, TrackerChoice(csv, wandb, mlflow)
     )
+    if dry_run:
+        from transduce.trainer.dry_run import dry_run as measure
+
+        print(dry_run_table(measure(loaded, out, options, say)))
+        return
     print_result(out, run_training(loaded, out, options, say))
+
+
+def dry_run_table(measured: "DryRun") -> str:
+    """Returns what a training takes as a table."""
+    pace, unit = measured.pace, 2**20
+    rows = [
+        ("parameters", f"{measured.parameters:,}"),
+        ("pairs", f"{measured.pairs:,}"),
+        ("an epoch", f"{measured.tokens_per_epoch:,} target tokens, {measured.steps_per_epoch:,} steps"),
+        ("a step", f"{pace.step:.3g} s, {measured.tokens_per_second:,.0f} target tokens a second"),
+        ("a validation", f"about {pace.validation:.0f} s" if pace.validation else "none"),
+    ]
+    if measured.seconds is None:
+        rows.append(("the training", "until a validation is no better, `training.patience` times"))
+    else:
+        rows.append(("the training", f"{measured.steps:,} steps, {measured.epochs:,.1f} epochs, at most"))
+        rows.append(("", f"about {measured.seconds / 60:,.0f} minutes on this machine"))
+    if math.isfinite(measured.peak_memory):
+        rows.append(("peak memory", f"{measured.peak_memory / unit:,.0f} MiB"))
+    rows.append(("checkpoints", f"{measured.checkpoints} of {measured.checkpoint_bytes / unit:,.0f} MiB"))
+    return aligned_table(rows)
 
 
 def print_result(out: Path, result: "TrainResult") -> None:

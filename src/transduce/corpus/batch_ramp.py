@@ -39,6 +39,11 @@ class BatchRamp(Spec):
         reached = 1 + (self.parts - 1) * min(step, self.steps) // self.steps
         return 1 << (reached.bit_length() - 1)
 
+    def whole_steps(self, step: int) -> float:
+        """Returns the work of all steps up to `step`, in whole steps."""
+        within = min(step, self.steps)
+        return sum(self.parts_of(each) for each in range(1, within + 1)) / self.parts + step - within
+
     def steps_after(self, step: int, whole_steps: float) -> int:
         """Returns the step after which the training has done about `whole_steps` whole steps more than after `step`."""
         left = whole_steps * self.parts

@@ -16,7 +16,7 @@ from transduce.storage.checksums import checksums_of_files
 from transduce.trainer.checkpointing import TrainingEnvironment
 from transduce.trainer.joint_validation import JointValidation
 from transduce.trainer.validation import Validation, named_validations, read_parallel_text
-from transduce.training import FlatAdam, LabelSmoothing, Optimiser, Training
+from transduce.training import Adam, LabelSmoothing, Optimiser, Training, flat_optimiser
 
 __all__ = [
     "build_optimiser",
@@ -38,13 +38,14 @@ def build_optimiser(
 ) -> Optimiser:
     """Moves the model, or this process's shards of it, to the device and returns the optimiser."""
     if settings.parallel == "sharded" and group.size > 1:
+        assert isinstance(settings.optimiser, Adam)
         from transduce.training.sharded import ShardedAdam
 
         return ShardedAdam(objective, settings.optimiser, group, device)
     model = objective.model.to(device)
     if model.is_compilable:
         compile_on_gpu(model, device, say)
-    return FlatAdam(model, settings.optimiser, group)
+    return flat_optimiser(model, settings.optimiser, group)
 
 
 def build_planner(prepared: Prepared, settings: Training, device: torch.device, model: TranslationModel) -> Planner:

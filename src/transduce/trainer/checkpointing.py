@@ -129,7 +129,7 @@ class Checkpointer:
             self._check_data(saved, environment)
             self._optimiser.layout.check_parameter_shapes(saved.parameters)
             self._optimiser.layout.check_weights(checkpoint.weights)
-            self._optimiser.layout.check_state(checkpoint.optimiser)
+            self._optimiser.check_state(checkpoint.optimiser)
             self._checkpoints.delete_old()
             loaded.append(checkpoint)
             return saved

@@ -1,24 +1,27 @@
 """Training (section 5): loss, optimiser, schedule and training loop; no search, no validation, no files.
 
 Read `schedule` (5.3), `objective` (5.4), `optimiser` (5.3) and `loop` (one step); then `averaging` (6.1), `precision`,
-`divergence`, and `sharded` for models that do not fit into one device.
+`divergence`, `muon` for small corpora, and `sharded` for models that do not fit into one device.
 """
 
 from transduce.training.averaging import average_weights
 from transduce.training.divergence import DivergedError, DivergenceDetector, SkippedSteps, count_rollback
 from transduce.training.fitting import check_memory, compile_shapes
 from transduce.training.loop import StepRecord, training_steps
+from transduce.training.muon import FlatMuon, flat_optimiser
 from transduce.training.objective import LabelSmoothing
-from transduce.training.optimiser import FlatAdam, Optimiser
+from transduce.training.optimiser import Adam, FlatAdam, Optimiser
 from transduce.training.precision import Precision
 from transduce.training.schedule import EndingSchedule
 from transduce.training.spec import Training
 
 __all__ = [
+    "Adam",
     "DivergedError",
     "DivergenceDetector",
     "EndingSchedule",
     "FlatAdam",
+    "FlatMuon",
     "LabelSmoothing",
     "Optimiser",
     "Precision",
@@ -29,5 +32,6 @@ __all__ = [
     "check_memory",
     "compile_shapes",
     "count_rollback",
+    "flat_optimiser",
     "training_steps",
 ]

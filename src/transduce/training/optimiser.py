@@ -1,12 +1,12 @@
-"""Adam (section 5.3) over one flat buffer.
+"""What an optimiser does, and Adam (section 5.3) over one flat buffer.
 
 Every parameter is a view of one vector and every gradient a view of another. Clearing, measuring, clipping, reducing
 and updating are then one operation each, whatever the number of matrices.
 """
 
-from collections.abc import Mapping
-from itertools import zip_longest
-from typing import Annotated, Any, Literal, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal, Protocol
 
 import torch
 from jaxtyping import Bool, Float
@@ -15,13 +15,11 @@ from torch import Tensor, nn
 
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.settings import Spec
-
-ALIGNMENT = 16  # elements: a matrix that begins at a cache line is multiplied faster
+from transduce.training.layout import Layout, check_shapes
 
 NORM_BLOCK = 2**22  # numbers whose squares are in memory at once
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
-
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
 
@@ -36,56 +34,11 @@ class Adam(Spec):
     epsilon: float = Field(default=1e-9, gt=0, description="Added to the root of the second mean.")
 
 
-class Layout:
-    """Where each parameter of a model lies in one vector of all parameters."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self.shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
-        self.slices: dict[str, slice] = {}
-        self.size = 0
-        for name, shape in self.shapes.items():
-            self.slices[name] = slice(self.size, self.size + shape.numel())
-            self.size += -(-shape.numel() // ALIGNMENT) * ALIGNMENT
-
-    def views(self, vector: Float[Tensor, " size"]) -> dict[str, Tensor]:
-        """Returns views of a vector, by parameter name and in the parameter's shape."""
-        return {name: vector[part].view(self.shapes[name]) for name, part in self.slices.items()}
-
-    def parameter_shapes(self) -> list[list[Any]]:
-        """Returns the name and shape of each parameter in their order, as JSON values."""
-        return [[name, list(shape)] for name, shape in self.shapes.items()]
-
-    def check_parameter_shapes(self, saved: list[list[Any]] | None) -> None:
-        """Raises ValueError where `saved` shapes are of other parameters, or in another order.
-
-        None, from checkpoints of a version that did not save shapes, passes.
-        """
-        for before, now in zip_longest(saved or self.parameter_shapes(), self.parameter_shapes()):
-            if before != now:
-                raise ValueError(
-                    f"the optimiser's state was saved with parameter {before} where this model has {now}: it belongs "
-                    "to another model, or to another version of the program"
-                )
-
-    def check_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Raises ValueError where saved weights have other names or shapes than the parameters."""
-        _check_shapes(weights, self.shapes, "the saved model")
-
-    def check_state(self, state: Mapping[str, Tensor]) -> None:
-        """Raises ValueError where Adam's state belongs to another model."""
-        shapes = {"step": torch.Size(()), **{name: torch.Size((self.size,)) for name in MOMENTS}}
-        _check_shapes(state, shapes, "the optimiser's state")
-
-    def empty_state(self) -> dict[str, Tensor]:
-        """Returns Adam's state as zeros in its shapes, to receive that of another process."""
-        return {"step": torch.zeros(()), **{name: torch.zeros(self.size) for name in MOMENTS}}
-
-
 class Optimiser(Protocol):
     """Parameters and their updates, the same interface for whole parameters in each process and for shards.
 
-    Saved weights and state are the same too: weights by name; Adam's step and moments, each moment one vector of all
-    parameters in the order of `layout`. All processes call a method together.
+    Saved weights and state are the same too: weights by name; Adam's step, and vectors of moments in the order of
+    `layout`. All processes call a method together.
     """
 
     layout: Layout
@@ -104,13 +57,16 @@ class Optimiser(Protocol):
         """Multiplies the gradient by `factor`."""
 
     def update(self, rate: float, finite: Bool[Tensor, ""]) -> None:
-        """Takes one step of Adam at `rate`; changes nothing where the gradient is not `finite`."""
+        """Takes one step at `rate`; changes nothing where the gradient is not `finite`."""
 
     def weights(self) -> dict[str, Tensor]:
         """Returns the parameters by name, each shared one once, whole and on the CPU."""
 
     def state(self) -> dict[str, Tensor]:
-        """Returns Adam's step and moments, whole and on the CPU, on rank zero; an empty dictionary on other ranks."""
+        """Returns the step and the moments, whole and on the CPU, on rank zero; an empty dictionary on other ranks."""
+
+    def check_state(self, state: Mapping[str, Tensor]) -> None:
+        """Raises ValueError where a saved state belongs to another model."""
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Loads the weights of rank zero into all processes."""
@@ -119,13 +75,13 @@ class Optimiser(Protocol):
         """Loads the state of rank zero into all processes; raises ValueError where it belongs to another model."""
 
 
-class FlatAdam:
-    """Adam over all parameters of `model`, laid out in one buffer; every process has all of them."""
+class FlatOptimiser(ABC):
+    """The parameters of `model`, laid out in one buffer, of which every process has all; a subclass updates them."""
 
     lockstep = False
 
-    def __init__(self, model: nn.Module, spec: Adam, group: ProcessGroup = SINGLE_PROCESS) -> None:
-        self._model, self._group, self.layout = model, group, Layout(model)
+    def __init__(self, model: nn.Module, group: ProcessGroup = SINGLE_PROCESS, first: Sequence[str] = ()) -> None:
+        self._model, self._group, self.layout = model, group, Layout(model, first)
         parameters = dict(model.named_parameters())
         self.vector = next(iter(parameters.values())).new_zeros(self.layout.size)
         self.gradient = torch.zeros_like(self.vector)
@@ -133,11 +89,14 @@ class FlatAdam:
         for name, parameter in parameters.items():
             weights[name].copy_(parameter.detach())
             parameter.data, parameter.grad = weights[name], gradients[name]
-        self.vector.grad = self.gradient
-        self._adam = torch.optim.Adam([self.vector], betas=spec.betas, eps=spec.epsilon, fused=True)
-        # Allocated before the first update, so that a check of memory counts the moments.
-        moments = {name: torch.zeros_like(self.vector) for name in MOMENTS}
-        self._adam.state[self.vector] = {"step": torch.zeros((), device=self.vector.device), **moments}
+
+    @abstractmethod
+    def update(self, rate: float, finite: Bool[Tensor, ""]) -> None:
+        """See `Optimiser.update`."""
+
+    @abstractmethod
+    def own_state(self) -> dict[str, Tensor]:
+        """Returns the tensors of the state themselves, by the names under which they are saved."""
 
     def zero_gradient(self) -> None:
         """See `Optimiser.zero_gradient`."""
@@ -157,10 +116,6 @@ class FlatAdam:
         """See `Optimiser.scale`."""
         self.gradient.mul_(factor)
 
-    def update(self, rate: float, finite: Bool[Tensor, ""]) -> None:
-        """See `Optimiser.update`."""
-        adam_step(self._adam, rate, finite)
-
     def weights(self) -> dict[str, Tensor]:
         """See `Optimiser.weights`."""
         return {name: weight.detach().to("cpu", copy=True) for name, weight in self._model.named_parameters()}
@@ -169,7 +124,11 @@ class FlatAdam:
         """See `Optimiser.state`."""
         if not self._group.is_rank_zero:
             return {}
-        return {name: tensor.to("cpu", copy=True) for name, tensor in self._adam.state[self.vector].items()}
+        return {name: tensor.to("cpu", copy=True) for name, tensor in self.own_state().items()}
+
+    def check_state(self, state: Mapping[str, Tensor]) -> None:
+        """See `Optimiser.check_state`."""
+        check_shapes(state, {name: tensor.shape for name, tensor in self.own_state().items()}, "the optimiser's state")
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
         """See `Optimiser.load_weights`."""
@@ -180,25 +139,37 @@ class FlatAdam:
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """See `Optimiser.load_state`."""
+        own = self.own_state()
         if self._group.is_rank_zero:
-            self.layout.check_state(state)
-        else:
-            state = self.layout.empty_state()
-        loaded = {name: tensor.to(self.vector.device, copy=True) for name, tensor in state.items()}
-        self._group.broadcast(*(loaded[name] for name in sorted(loaded)))
-        self._adam.state[self.vector] = loaded
+            self.check_state(state)
+            for name, tensor in own.items():
+                tensor.copy_(state[name])
+        self._group.broadcast(*(own[name] for name in sorted(own)))
 
 
-def _check_shapes(tensors: Mapping[str, Tensor], shapes: Mapping[str, torch.Size], what: str) -> None:
-    """Raises ValueError where tensors have other names or shapes than `shapes`, or are no floating-point numbers."""
-    saved = {name: tensor.shape for name, tensor in tensors.items() if tensor.is_floating_point()}
-    for name in {**shapes, **tensors}:
-        if saved.get(name) != shapes.get(name):
-            before, now = (str(list(each[name])) if name in each else "none" for each in (saved, shapes))
-            raise ValueError(
-                f"{what} has numbers of shape {before} for `{name}` where this model needs {now}: "
-                "it belongs to another model"
-            )
+class FlatAdam(FlatOptimiser):
+    """Adam over all parameters of `model`."""
+
+    def __init__(self, model: nn.Module, spec: Adam, group: ProcessGroup = SINGLE_PROCESS) -> None:
+        super().__init__(model, group)
+        self._adam = adam_over(self.vector, self.gradient, spec)
+
+    def update(self, rate: float, finite: Bool[Tensor, ""]) -> None:
+        """See `Optimiser.update`."""
+        adam_step(self._adam, rate, finite)
+
+    def own_state(self) -> dict[str, Tensor]:
+        """See `FlatOptimiser.own_state`."""
+        return dict(self._adam.state[self.vector])
+
+
+def adam_over(vector: Float[Tensor, " size"], gradient: Float[Tensor, " size"], spec: Adam) -> torch.optim.Adam:
+    """Returns torch's Adam over one vector; its moments are allocated, so that a check of memory counts them."""
+    vector.grad = gradient
+    adam = torch.optim.Adam([vector], betas=spec.betas, eps=spec.epsilon, fused=True)
+    moments = {name: torch.zeros_like(vector) for name in MOMENTS}
+    adam.state[vector] = {"step": torch.zeros((), device=vector.device), **moments}
+    return adam
 
 
 def adam_step(adam: torch.optim.Adam, rate: float, finite: Bool[Tensor, ""]) -> None:

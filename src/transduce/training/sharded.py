@@ -15,8 +15,9 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from transduce.runtime.distributed import ProcessGroup
+from transduce.training.layout import Layout, check_shapes
 from transduce.training.objective import LabelSmoothing
-from transduce.training.optimiser import MOMENTS, Adam, Layout, adam_step
+from transduce.training.optimiser import MOMENTS, Adam, adam_step
 
 FIRST_DIMENSION = [Shard(0)]
 
@@ -76,7 +77,7 @@ class ShardedAdam:
     def state(self) -> dict[str, Tensor]:
         """See `Optimiser.state`."""
         is_rank_zero = self._group.is_rank_zero
-        state = self.layout.empty_state() if is_rank_zero else {}
+        state = self._empty_state() if is_rank_zero else {}
         for moment in MOMENTS:
             views = self.layout.views(state[moment]) if is_rank_zero else {}
             for name, shard in self._shards.items():
@@ -87,6 +88,10 @@ class ShardedAdam:
             state["step"].copy_(self._adam.state[self._non_empty[0]]["step"])
         return state
 
+    def check_state(self, state: Mapping[str, Tensor]) -> None:
+        """See `Optimiser.check_state`."""
+        check_shapes(state, self._state_shapes, "the optimiser's state")
+
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
         """See `Optimiser.load_weights`."""
         for name, shard in self._shards.items():
@@ -95,9 +100,9 @@ class ShardedAdam:
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """See `Optimiser.load_state`."""
         if self._group.is_rank_zero:
-            self.layout.check_state(state)
+            self.check_state(state)
         else:
-            state = self.layout.empty_state()
+            state = self._empty_state()
         count = state["step"].to(self._device, copy=True)
         self._group.broadcast(count)
         for shard in self._non_empty:
@@ -107,6 +112,15 @@ class ShardedAdam:
                 loaded = self._scatter(name, view if self._group.is_rank_zero else None)
                 if loaded.numel():
                     self._adam.state[self._shards[name]][moment] = loaded.clone()
+
+    @property
+    def _state_shapes(self) -> dict[str, torch.Size]:
+        """The shapes of the whole state: Adam's step, and a vector of all parameters for each moment."""
+        return {"step": torch.Size(()), **dict.fromkeys(MOMENTS, torch.Size((self.layout.size,)))}
+
+    def _empty_state(self) -> dict[str, Tensor]:
+        """Returns the state as zeros, to receive that of another process."""
+        return {name: torch.zeros(shape) for name, shape in self._state_shapes.items()}
 
     def _gradients(self) -> dict[str, Tensor]:
         """Returns this process's shard of each gradient; zeros where no micro-batch has used the parameter."""

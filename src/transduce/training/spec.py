@@ -7,6 +7,7 @@ from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from transduce.corpus.batch_ramp import BatchRamp
 from transduce.settings import Spec
+from transduce.training.muon import Muon
 from transduce.training.optimiser import Adam
 from transduce.training.schedule import EndingSchedule, Paper, ScheduleSpec
 
@@ -14,6 +15,8 @@ BatchTokens = Annotated[
     Annotated[int, Field(ge=1), Tag("number")] | Annotated[BatchRamp, Tag("ramp")],
     Discriminator(lambda value: "ramp" if isinstance(value, dict | BatchRamp) else "number"),
 ]
+
+OptimiserSpec = Annotated[Adam | Muon, Field(discriminator="kind")]
 
 
 class Training(Spec):
@@ -44,7 +47,7 @@ class Training(Spec):
     parallel: Literal["replicated", "sharded"] = Field(
         default="replicated", description="Under `torchrun`: the whole model in every process, or sharded (FSDP2)."
     )
-    optimiser: Adam = Field(default=Adam(), description="Optimiser.")
+    optimiser: OptimiserSpec = Field(default=Adam(), description="Optimiser.")
     schedule: ScheduleSpec = Field(default=Paper(), description="Learning rate of each step.")
     label_smoothing: float = Field(default=0.1, ge=0, lt=1, description="ε of label smoothing.")
     label_smoothing_over: Literal["all", "others"] = Field(
@@ -89,6 +92,15 @@ class Training(Spec):
             raise ValueError(
                 "`patience` counts validations, and `validate_every: null` makes none: set `validate_every`, or "
                 "`patience: null`"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_shards(self) -> "Training":
+        if self.parallel == "sharded" and not isinstance(self.optimiser, Adam):
+            raise ValueError(
+                f"`optimiser: {self.optimiser.kind}` needs whole matrices, and `parallel: sharded` has parts of them: "
+                "set `optimiser: {kind: adam}` or `parallel: replicated`"
             )
         return self
 

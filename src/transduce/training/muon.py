@@ -1,0 +1,116 @@
+"""Muon for the matrices of linear maps, and Adam for embeddings, biases and norms.
+
+Adam scales each number of a gradient by itself. Muon takes the mean gradient of a matrix and makes its singular values
+equal, so that rare directions count as much as frequent ones.
+"""
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from pydantic import Field
+from torch import Tensor, nn
+
+from transduce.runtime.device import has_fast_bfloat16
+from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
+from transduce.settings import Spec
+from transduce.training.layout import Layout
+from transduce.training.optimiser import Adam, Decay, FlatAdam, FlatOptimiser, adam_over, adam_step
+
+__all__ = ["FlatMuon", "Muon", "flat_optimiser", "orthogonal"]
+
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of Jordan et al.: singular values come near 1 in few iterations
+ITERATIONS = 5
+
+
+class Muon(Spec):
+    """Muon (Jordan et al. 2024) for the matrices of linear maps, at the rates of Adam (Liu et al. 2025)."""
+
+    kind: Literal["muon"] = "muon"
+    momentum: Decay = Field(default=0.95, description="Decay of the mean of a matrix's gradient.")
+    scale: float = Field(
+        default=0.2, gt=0, description="Size of an update of a matrix: its root mean square in multiples of the rate."
+    )
+    adam: Adam = Field(default=Adam(), description="Adam for embeddings, biases and norms.")
+
+
+class FlatMuon(FlatOptimiser):
+    """Muon over the matrices of `model`, which lie first in the buffer, and Adam over all else."""
+
+    def __init__(self, model: nn.Module, spec: Muon, group: ProcessGroup = SINGLE_PROCESS) -> None:
+        shapes = {name: parameter.shape for name, parameter in _matrices(model)}
+        super().__init__(model, group, sorted(shapes, key=lambda name: shapes[name]))
+        others = [part.start for name, part in self.layout.slices.items() if name not in shapes]
+        end = min(others, default=self.layout.size)
+        self._momentum = torch.zeros_like(self.vector[:end])
+        self._matrices = list(_equal_matrices(self.layout, end, spec, self.vector, self.gradient, self._momentum))
+        self._others = self.vector[end:]
+        self._adam = adam_over(self._others, self.gradient[end:], spec.adam)
+
+    def update(self, rate: float, finite: Bool[Tensor, ""]) -> None:
+        """See `Optimiser.update`."""
+        for matrices in self._matrices:
+            matrices.update(rate, finite)
+        adam_step(self._adam, rate, finite)
+
+    def own_state(self) -> dict[str, Tensor]:
+        """See `FlatOptimiser.own_state`."""
+        return {**self._adam.state[self._others], "momentum": self._momentum}
+
+
+def flat_optimiser(model: nn.Module, spec: Adam | Muon, group: ProcessGroup = SINGLE_PROCESS) -> FlatOptimiser:
+    """Returns the optimiser of a model that every process has whole."""
+    return FlatMuon(model, spec, group) if isinstance(spec, Muon) else FlatAdam(model, spec, group)
+
+
+class EqualMatrices(NamedTuple):
+    """Matrices of one shape in the buffer, their gradients and their momentum, each `[matrices, rows, columns]`."""
+
+    spec: Muon
+    weights: Float[Tensor, "matrices rows columns"]
+    gradient: Float[Tensor, "matrices rows columns"]
+    momentum: Float[Tensor, "matrices rows columns"]
+
+    def update(self, rate: float, finite: Bool[Tensor, ""]) -> None:
+        """Takes one step of Muon with Nesterov momentum; changes nothing where the gradient is not `finite`."""
+        momentum = self.momentum.lerp(self.gradient, 1 - self.spec.momentum)
+        step = orthogonal(self.gradient.lerp(momentum, self.spec.momentum))
+        # The mean square of an orthogonal matrix is 1 / max(rows, columns).
+        step *= rate * self.spec.scale * max(step.shape[1:]) ** 0.5
+        self.weights.sub_(torch.where(finite, step, 0.0))
+        self.momentum.copy_(torch.where(finite, momentum, self.momentum))
+
+
+def _matrices(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    """Yields the weights of linear maps by name, each once."""
+    linear = {id(module.weight) for module in model.modules() if isinstance(module, nn.Linear)}
+    yield from ((name, parameter) for name, parameter in model.named_parameters() if id(parameter) in linear)
+
+
+def _equal_matrices(layout: Layout, end: int, spec: Muon, *vectors: Tensor) -> Iterator[EqualMatrices]:
+    """Yields the matrices before `end` in vectors of all parameters, those of one shape together."""
+    names = [name for name, part in layout.slices.items() if part.start < end]
+    for shape, same in groupby(names, key=lambda name: layout.shapes[name]):
+        members = list(same)
+        start, size = layout.slices[members[0]].start, shape.numel()
+        stride = (layout.slices[members[-1]].start - start) // max(1, len(members) - 1) or size
+        strides = (stride, shape[1], 1)
+        yield EqualMatrices(spec, *(vector.as_strided((len(members), *shape), strides, start) for vector in vectors))
+
+
+def orthogonal(matrices: Float[Tensor, "matrices rows columns"]) -> Float[Tensor, "matrices rows columns"]:
+    """Returns matrices near U Vᵀ of each matrix U S Vᵀ: with singular values between about 0.7 and 1.2.
+
+    Newton–Schulz iterations: X ← aX + (bA + cA²)X with A = XXᵀ. Singular values near 0 stay small.
+    """
+    dtype = torch.bfloat16 if has_fast_bfloat16(matrices.device) else matrices.dtype
+    a, b, c = COEFFICIENTS
+    is_tall = matrices.shape[1] > matrices.shape[2]
+    step = (matrices / (matrices.norm(dim=(1, 2), keepdim=True) + 1e-7)).to(dtype)
+    step = step.mT.contiguous() if is_tall else step
+    for _ in range(ITERATIONS):
+        gram = step @ step.mT
+        step = torch.baddbmm(step, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), step, beta=a)
+    return (step.mT if is_tall else step).to(matrices.dtype)

@@ -1,0 +1,81 @@
+"""A dry run: what it computes from a pace, and that it measures a training and keeps nothing of it."""
+
+import re
+
+import pytest
+
+from micro_run import forked
+from transduce.corpus.batch_ramp import BatchRamp
+from transduce.recipe import load
+from transduce.trainer.dry_run import Pace, dry_run, whole_steps
+from transduce.trainer.train import TrainOptions
+from transduce.training import Training
+
+RAMP = BatchRamp(start=100, end=400, steps=30)
+
+
+@pytest.mark.parametrize("batch_tokens", [100, RAMP])
+@pytest.mark.parametrize("validate_every", [None, 1, 7])
+def test_seconds_are_those_of_steps_and_validations(batch_tokens, validate_every):
+    training = Training(batch_tokens=batch_tokens, validate_every=validate_every)
+    seconds = 0.0
+    for step in range(1, 100):
+        seconds += 2.0 if batch_tokens == 100 else 2.0 * RAMP.parts_of(step) / 4
+        if validate_every and step % validate_every == 0:
+            seconds += 5.0
+        assert Pace(2.0, 5.0).seconds(training, step) == pytest.approx(seconds)
+        assert Pace(2.0, 5.0).steps_within(training, seconds + 1e-6) == step
+        assert Pace(2.0, 5.0).steps_within(training, seconds - 1e-6) == step - 1
+
+
+def test_a_ramp_takes_less_work():
+    assert whole_steps(Training(batch_tokens=RAMP), 50) == sum(map(RAMP.parts_of, range(1, 51))) / 4
+
+
+def measured(micro, out, *changes):
+    recipe = load(micro / "recipe.yaml", ["training.precision=float32", *changes])
+    return dry_run(recipe, out, TrainOptions("cpu", threads=1), lambda line: None)
+
+
+def test_it_measures_the_training_of_the_recipe(micro, tmp_path, monkeypatch):
+    monkeypatch.setattr("transduce.trainer.dry_run.MIN_SECONDS", 0.0)
+    result = measured(micro, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert result.steps == 12
+    assert result.epochs == pytest.approx(12 / result.steps_per_epoch)
+    assert result.tokens_per_second * result.pace.step == pytest.approx(
+        result.tokens_per_epoch / result.steps_per_epoch
+    )
+    assert result.pace.validation > 0
+    assert result.seconds == pytest.approx(12 * result.pace.step + 4 * result.pace.validation)
+    assert result.checkpoints == 2
+    # Weights, both moments of Adam and its step, in float32, with padding to cache lines.
+    assert 12 * result.parameters < result.checkpoint_bytes < 14 * result.parameters
+
+
+def test_minutes_and_patience_bound_the_steps(micro, tmp_path, monkeypatch):
+    monkeypatch.setattr("transduce.trainer.dry_run.MIN_SECONDS", 0.0)
+    by_minutes = measured(micro, tmp_path / "run", "training.steps=null", "training.minutes=1")
+    assert by_minutes.steps > 12
+    assert by_minutes.seconds + by_minutes.pace.step + by_minutes.pace.validation > 59
+    assert by_minutes.seconds <= 60
+    endless = measured(micro, tmp_path / "run", "training.steps=null", "training.patience=3")
+    assert endless.steps is endless.epochs is endless.seconds is None
+
+
+def test_the_command_prints_a_table_and_leaves_nothing(micro, tmp_path):
+    ended = forked("train", micro / "recipe.yaml", "--out", tmp_path / "run", "--dry-run")
+    assert ended.code == 0, ended.error
+    assert re.search(r"^the training +12 steps, [0-9.]+ epochs, at most$", ended.out, flags=re.MULTILINE)
+    assert re.search(r"^a step +\S+ s, [0-9,]+ target tokens a second$", ended.out, flags=re.MULTILINE)
+    assert not list(tmp_path.iterdir())
+
+
+def test_faults_of_the_recipe_end_it(micro, tmp_path):
+    wrong = forked(
+        "train", micro / "recipe.yaml", "--out", tmp_path / "run", "--dry-run", "--set", "data.train=none.tsv"
+    )
+    assert wrong.code == 2
+    refused = forked("train", micro / "recipe.yaml", "--out", tmp_path / "run", "--dry-run", WORLD_SIZE="2")
+    assert refused.code == 2
+    assert "--dry-run measures one process" in refused.error
