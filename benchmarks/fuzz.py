@@ -417,9 +417,24 @@ def try_pairs(rng: random.Random, corpus: Corpus, folder: Path) -> None:
     )
 
 
+def try_trial(rng: random.Random, corpus: Corpus, folder: Path) -> None:
+    """Damages a recipe whose training is only tried: no run may be left."""
+    recipe = write_tsv_recipe(corpus, folder, corpus.texts[2])
+    (folder / "recipe.yaml").write_bytes(recipe if rng.random() < 0.2 else mutate_bytes(recipe, rng, corpus.recipes))
+    if rng.random() < 0.2:
+        run_command(folder, "train", folder / "recipe.yaml", "--out", folder / "out", "--dry-run")
+        if (folder / "out").exists():
+            raise FindingError("train --dry-run leaves a run")
+    else:
+        minutes = [f"--minutes={rng.choice(('1', '0', '-1', 'x', '1e9', 'nan', 'inf'))}", "--probe-minutes=0.01"]
+        code, out, _ = run_command(folder, "suggest", folder / "recipe.yaml", *minutes)
+        if code == 0 and b"training:" not in out:
+            raise FindingError("suggest ends with code 0 and writes no recipe")
+
+
 TRIES: list[Try] = [try_recipe, try_change, try_corpus, try_inspect, try_subwords]
 TRIES += [try_model, try_contents, try_store, try_text, try_options, try_terms, try_document, try_serve]
-TRIES += [try_report, try_pairs]
+TRIES += [try_report, try_pairs, try_trial]
 
 
 def make_inputs(folder: Path) -> Corpus:

@@ -38,6 +38,8 @@ def run(command: str) -> None:
     assert program == "transduce", command
     if words[0] in ("train", "prepare", "distil"):
         words += [word for change in SMALL for word in ("--set", change)]
+    if words[0] == "suggest":
+        words += ["--probe-minutes", "0.01"]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, (command, result.output, result.exception)
     if target:

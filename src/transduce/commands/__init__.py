@@ -23,6 +23,7 @@ VERBS = {
     "fetch": "Download a public corpus that the recipes use.",
     "inspect": "Show the faults of a corpus: copies, wrong languages, duplicates, lines out of step and others.",
     "split": "Take validation and test sets out of a corpus, without near-duplicates across.",
+    "suggest": "Write a recipe for a corpus, this machine and a number of minutes, by short trainings.",
     "prepare": "Learn the subwords of a recipe and write its token store.",
     "train": "Train a recipe; the same command resumes a stopped training.",
     "translate": "Translate lines of text; several models are an ensemble.",

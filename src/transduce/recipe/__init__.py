@@ -8,6 +8,7 @@ from transduce.recipe.recipe import (
     load,
     merge_preset,
     read_resolved_recipe,
+    read_values,
     read_yaml,
     without_training_paths,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "load",
     "merge_preset",
     "read_resolved_recipe",
+    "read_values",
     "read_yaml",
     "without_training_paths",
 ]

@@ -1,9 +1,9 @@
 """Presets: models by name, each with the settings of its training. A recipe is merged over its preset.
 
 `base`, `big` and Table 3's rows are those of the paper (sections 3 and 5); `released-2017` is the authors' code of June
-2017; `tiny` is for small corpora (Wu et al. 2021). `fast` is a student that translates fast: its decoder is shallow
-(Kasai et al. 2021). `parser` is that of section 6.3, and `parser-small` is for hours on a CPU. The baselines have the
-sizes of their own papers and the training of `base`.
+2017; `tiny` is for small corpora (Wu et al. 2021), `small` for middle ones. `fast` is a student that translates fast:
+its decoder is shallow (Kasai et al. 2021). `parser` is that of section 6.3, and `parser-small` is for hours on a CPU.
+The baselines have the sizes of their own papers and the training of `base`.
 """
 
 from typing import Any
@@ -77,6 +77,12 @@ TINY = _varied(
         "schedule": {"kind": "inverse_square_root", "warmup": 2000, "peak": 5e-3},
         "average": 10,
     },
+)
+
+SMALL = _varied(
+    TINY,
+    {"d_model": 256, **_attention(heads=4, d_k=64, d_v=64), "feed_forward": {"d_ff": 1024}, "dropout": 0.1},
+    {"steps": 20_000, "schedule": {"kind": "inverse_square_root", "warmup": 2000, "peak": 2e-3}},
 )
 
 # A decoder layer computes once for each target token of each hypothesis, an encoder layer once for the sentence.
@@ -219,6 +225,7 @@ PRESETS: dict[str, Values] = {
     "big": BIG,
     "released-2017": RELEASED_2017,
     "tiny": TINY,
+    "small": SMALL,
     "fast": FAST,
     "parser": PARSER,
     "parser-small": PARSER_SMALL,

@@ -29,6 +29,7 @@ __all__ = [
     "load",
     "merge_preset",
     "read_resolved_recipe",
+    "read_values",
     "read_yaml",
     "split_preset",
     "without_training_paths",
@@ -134,11 +135,16 @@ def load(
     Paths in the file are relative to its folder, paths in changes to the working directory. Calls `warn` with a line
     for each key that has been renamed. Raises ValueError with the file, the key and the remedy.
     """
+    return from_values(read_values(path, warn), changes, place=str(path), warn=warn, start=start)
+
+
+def read_values(path: Path, warn: Callable[[str], None] = _warn_on_stderr) -> dict[str, Any]:
+    """Returns the values that a recipe in YAML sets, with the paths of corpora made absolute; `warn` as in `load`."""
     values, renamed = migrate_recipe(_fill_variables(read_yaml(path), path))
     for sentence in renamed:
         warn(f"warning: {path}: {sentence}")
     values["data"] = _make_absolute(values.get("data", {}), path.parent)
-    return from_values(values, changes, place=str(path), warn=warn, start=start)
+    return values
 
 
 def from_values(

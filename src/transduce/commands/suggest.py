@@ -1,0 +1,83 @@
+"""`transduce suggest`: writes a recipe for a corpus, this machine and a number of minutes."""
+
+import io
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from transduce.commands.console import say
+from transduce.commands.options import DeviceOption, OverwriteOption, ThreadsOption
+from transduce.commands.output import check_writable, open_output
+
+if TYPE_CHECKING:
+    from transduce.suggestion import Suggestion
+
+__all__ = ["suggest"]
+
+MAX_MINUTES = 366 * 24 * 60
+
+
+def suggest(
+    recipe: Annotated[
+        Path, typer.Argument(help="A recipe that names training and validation corpora; what it sets stays.")
+    ],
+    minutes: Annotated[float, typer.Option(min=0.01, help="The minutes that the training may take.")],
+    out: Annotated[
+        Path | None, typer.Option(help="The file of the suggested recipe; standard output if not given.")
+    ] = None,
+    probe_minutes: Annotated[
+        float | None, typer.Option(min=0.01, help="Minutes of each short training; a 15th of --minutes if not given.")
+    ] = None,
+    overwrite: OverwriteOption = False,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+) -> None:
+    """Tries several recipes for some minutes each, and writes the best with what its training is expected to take."""
+    from transduce.recipe import read_values
+    from transduce.suggestion import suggest_recipe
+
+    for option, value in {"--minutes": minutes, "--probe-minutes": probe_minutes}.items():
+        if value is not None and not value <= MAX_MINUTES:
+            raise ValueError(f"{option} {value:g}: name minutes of at most {MAX_MINUTES:,}, a year")
+    check_writable(out, overwrite=overwrite)
+    given = read_values(recipe, say)
+    suggestion = suggest_recipe(
+        given, minutes, place=str(recipe), say=say, probe_minutes=probe_minutes, device=device, threads=threads
+    )
+    with open_output(out) as write:
+        write(_text(suggestion, given, minutes))
+
+
+def _text(suggestion: "Suggestion", given: dict[str, Any], minutes: float) -> str:
+    """Returns the recipe as YAML, below comments that say what it is based on."""
+    from ruamel.yaml import YAML
+
+    lines = [
+        f"Suggested for {suggestion.pairs:,} pairs and {minutes:g} minutes by probes of "
+        f"{suggestion.probe_minutes:.3g} minutes on this machine:",
+        "",
+        *(f"  {row}" for row in _rows(suggestion)),
+        "",
+        f"Expected: {suggestion.steps:,} steps, {suggestion.epochs:.1f} epochs; a validation above that of the probe.",
+        f"BLEU is {suggestion.best.result.signature}.",
+    ]
+    memory = suggestion.best.result.peak_memory
+    if math.isfinite(memory):
+        lines.append(f"Peak memory of the probes: {memory / 2**20:,.0f} MiB.")
+    stream = io.StringIO()
+    yaml = YAML(pure=True)
+    yaml.width = 120
+    yaml.dump({"data": given["data"], **suggestion.values}, stream)
+    return "".join(f"# {line}".rstrip() + "\n" for line in lines) + "\n" + stream.getvalue()
+
+
+def _rows(suggestion: "Suggestion") -> list[str]:
+    """Returns the probes as lines of a table."""
+    width = max(len(probed.candidate.name) for probed in suggestion.probes)
+    rows = [f"{'probe':{width}}  steps  loss   BLEU"]
+    for candidate, result in suggestion.probes:
+        chosen = "  chosen" if candidate is suggestion.best.candidate else ""
+        rows.append(f"{candidate.name:{width}}  {result.steps:5,}  {result.loss:.3f}  {result.score:4.1f}{chosen}")
+    return rows

@@ -1,0 +1,83 @@
+"""Candidates for a recipe: a first guess by the size of the corpus, and its neighbours.
+
+The sizes are those that were best in docs/experiments.md. Neighbours differ from the first guess in one thing.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from transduce.settings import merged
+
+__all__ = ["Candidate", "Values", "candidates", "subword_count"]
+
+Values = dict[str, Any]
+
+LINEAR = {"kind": "linear", "warmup": 1000, "peak": 5e-3}
+
+
+class Size(NamedTuple):
+    """A preset for corpora of up to `pairs`, the tokens of a step, and the peak of the rate."""
+
+    preset: str
+    pairs: float
+    batch_tokens: int
+    peak: float
+
+
+SIZES = [
+    Size("tiny", 50_000, 2048, 5e-3),
+    Size("small", 1_000_000, 4096, 2e-3),
+    Size("base", float("inf"), 8192, 7e-4),
+]
+
+
+class Candidate(NamedTuple):
+    """A recipe without its corpora, to be tried."""
+
+    name: str
+    values: Values
+
+
+def subword_count(pairs: int) -> int:
+    """Returns the size of the vocabulary: about as many pairs as this hold a subword ten times."""
+    return next(
+        (size for limit, size in ((20_000, 4000), (200_000, 10_000), (2_000_000, 16_000)) if pairs < limit), 32_000
+    )
+
+
+def candidates(pairs: int, given: Mapping[str, Any]) -> list[Candidate]:
+    """Returns recipes to try for a corpus of so many pairs, the first guess first; the values of `given` stay.
+
+    Candidates that differ in a given value alone are left out.
+    """
+    found: dict[str, Candidate] = {}
+    for name, size, batch_tokens in _variants(pairs):
+        values = merged(_values(size, batch_tokens, pairs), given)
+        found.setdefault(repr(values), Candidate(name, values))
+    return list(found.values())
+
+
+def _variants(pairs: int) -> Iterator[tuple[str, Size, int]]:
+    """Yields a name, a size and the tokens of a step."""
+    number = next(number for number, size in enumerate(SIZES) if pairs < size.pairs)
+    size = SIZES[number]
+    for batch_tokens in (size.batch_tokens, size.batch_tokens // 2, size.batch_tokens * 2):
+        yield f"{size.preset}, {batch_tokens:,} tokens a step", size, batch_tokens
+    for other in (number + 1, number - 1):
+        if 0 <= other < len(SIZES):
+            yield f"{SIZES[other].preset}, {size.batch_tokens:,} tokens a step", SIZES[other], size.batch_tokens
+
+
+def _values(size: Size, batch_tokens: int, pairs: int) -> Values:
+    """Returns the recipe of a candidate."""
+    return {
+        "subwords": {"kind": "bpe", "size": subword_count(pairs), "shared": True},
+        "model": {"preset": size.preset, "dropout": 0.3 if pairs < 200_000 else 0.1},
+        "training": {
+            "steps": None,
+            "batch_tokens": batch_tokens,
+            "optimiser": {"kind": "muon"},
+            "schedule": {**LINEAR, "peak": size.peak},
+            "average": None,
+        },
+    }

@@ -1,0 +1,58 @@
+"""Candidates of a suggestion: they fit the corpus, differ in one thing, and keep what a recipe sets."""
+
+import pytest
+
+from transduce.recipe import from_values
+from transduce.suggestion.candidates import candidates, subword_count
+
+DATA = {"train": {"tsv": "/none.tsv"}}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "preset", "batch_tokens", "size"),
+    [
+        (500, "tiny", 2048, 4000),
+        (29_000, "tiny", 2048, 10_000),
+        (50_000, "small", 4096, 10_000),
+        (300_000, "small", 4096, 16_000),
+        (4_500_000, "base", 8192, 32_000),
+    ],
+)
+def test_the_first_guess_fits_the_number_of_pairs(pairs, preset, batch_tokens, size):
+    first = candidates(pairs, {})[0].values
+    assert first["model"]["preset"] == preset
+    assert first["training"]["batch_tokens"] == batch_tokens
+    assert first["subwords"]["size"] == subword_count(pairs) == size
+
+
+def differences(first, other, place=()):
+    """Returns the keys whose values differ."""
+    if not isinstance(first, dict):
+        return {place} if first != other else set()
+    return set().union(*(differences(first[key], other[key], (*place, key)) for key in first))
+
+
+@pytest.mark.parametrize("pairs", [500, 300_000, 4_500_000])
+def test_neighbours_differ_in_the_size_of_steps_or_of_the_model(pairs):
+    first, *others = (candidate.values for candidate in candidates(pairs, {}))
+    assert len(others) >= 3
+    kinds = [differences(first, other) for other in others]
+    assert kinds.count({("training", "batch_tokens")}) == 2
+    assert all({("model", "preset")} < kind for kind in kinds if kind != {("training", "batch_tokens")})
+
+
+@pytest.mark.parametrize("pairs", [500, 300_000, 4_500_000])
+def test_every_candidate_is_a_recipe(pairs):
+    for candidate in candidates(pairs, {}):
+        from_values(
+            {**candidate.values, "data": DATA, "training": {**candidate.values["training"], "steps": 5}}, place="x"
+        )
+
+
+def test_what_is_given_stays_and_is_not_varied():
+    given = {"model": {"preset": "small", "dropout": 0.17}, "training": {"batch_tokens": 777}}
+    (only, *more) = candidates(29_000, given)
+    assert only.values["model"] == {"preset": "small", "dropout": 0.17}
+    assert only.values["training"]["batch_tokens"] == 777
+    assert {candidate.values["training"]["schedule"]["peak"] for candidate in more} <= {2e-3}
+    assert len(candidates(29_000, {"training": {"batch_tokens": 777, "schedule": {"kind": "constant"}}})) == 2

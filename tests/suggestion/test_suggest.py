@@ -1,0 +1,88 @@
+"""`transduce suggest`: probes are short trainings, the best is written, and its recipe trains."""
+
+import pytest
+
+from micro_run import RECIPE, forked
+from transduce.recipe import load, read_values
+from transduce.suggestion import suggest_recipe
+from transduce.suggestion.candidates import Candidate
+
+LIMITS = "  steps: 12\n"
+
+
+@pytest.fixture
+def recipe(micro):
+    """A recipe with corpora and a model that trains within a second."""
+    path = micro / "small.yaml"
+    path.write_text(RECIPE.replace(LIMITS, ""))
+    return path
+
+
+def silent(line):
+    pass
+
+
+def test_the_best_validation_is_chosen_and_what_is_given_stays(recipe, monkeypatch):
+    """A rate of 1 learns nothing."""
+    rates = {"wild": 1.0, "mild": 0.03}
+
+    def two(pairs, given):
+        schedule = {"kind": "linear", "warmup": 4}
+        return [
+            Candidate(
+                name,
+                {**given, "training": {**given["training"], "steps": None, "schedule": {**schedule, "peak": peak}}},
+            )
+            for name, peak in rates.items()
+        ]
+
+    monkeypatch.setattr("transduce.suggestion.recipe_choice.candidates", two)
+    result = suggest_recipe(
+        read_values(recipe), 1.0, place="x", say=silent, probe_minutes=0.05, device="cpu", threads=1
+    )
+    assert [probed.candidate.name for probed in result.probes] == ["wild", "mild"]
+    assert result.best is result.probes[1]
+    assert result.values["training"]["minutes"] == 1.0
+    assert result.values["model"]["d_model"] == 24
+    pace = result.best.result.pace
+    assert result.steps * pace.step <= 60 < (result.steps + 1) * (pace.step + pace.validation)
+    assert result.epochs == pytest.approx(result.steps / result.best.result.steps_per_epoch)
+
+
+def test_the_command_writes_a_recipe_that_trains(micro, recipe, tmp_path):
+    out = tmp_path / "suggested.yaml"
+    options = ["--minutes", "0.05", "--probe-minutes", "0.02", "--threads", "1"]
+    ended = forked("suggest", recipe, "--out", out, *options)
+    assert ended.code == 0, ended.error
+    assert "1 probes of 0.02 minutes" in ended.error
+    text = out.read_text()
+    assert text.startswith("# Suggested for ")
+    assert load(out).training.minutes == 0.05
+    trained = forked("train", out, "--out", tmp_path / "run")
+    assert trained.code == 0, trained.error
+    again = forked("suggest", recipe, "--out", out, *options)
+    assert again.code == 2
+    assert "--overwrite" in again.error
+
+
+@pytest.mark.parametrize("minutes", ["nan", "inf", "1e9", "0", "-1"])
+def test_minutes_are_a_duration(recipe, minutes):
+    ended = forked("suggest", recipe, f"--minutes={minutes}")
+    assert ended.code == 2
+    assert "--minutes" in ended.error
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("data: {train: {source: train.en, target: train.de}}", "name translations in `data.validation`"),
+        ("data: {}", "data.train"),
+        ("data: {train: {source: no.en, target: no.de}, validation: {source: no.en, target: no.de}}", "no.en"),
+    ],
+)
+def test_faults_are_named(micro, content, fault):
+    path = micro / "faulty.yaml"
+    path.write_text(content)
+    ended = forked("suggest", path, "--minutes", "1")
+    assert ended.code == 2
+    assert fault in ended.error
