@@ -5,7 +5,7 @@ import pytest
 from micro_run import RECIPE, forked
 from transduce.recipe import load, read_values
 from transduce.suggestion import suggest_recipe
-from transduce.suggestion.candidates import Candidate
+from transduce.suggestion.candidates import RecipeCandidate
 
 LIMITS = "  steps: 12\n"
 
@@ -29,7 +29,7 @@ def test_the_best_validation_is_chosen_and_what_is_given_stays(recipe, monkeypat
     def two(pairs, given):
         schedule = {"kind": "linear", "warmup": 4}
         return [
-            Candidate(
+            RecipeCandidate(
                 name,
                 {**given, "training": {**given["training"], "steps": None, "schedule": {**schedule, "peak": peak}}},
             )

@@ -3,7 +3,6 @@
 import difflib
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from pydantic import Field, model_validator
 
 from transduce.corpus import PATHS, DataSpec, is_folder
 from transduce.model import ModelSpec, Symbols, Transformer
+from transduce.recipe.paths import fill_variables, make_absolute
 from transduce.recipe.presets import PRESETS, Values
 from transduce.recipe.yaml_reader import LARGEST, parse_yaml, read_yaml
 from transduce.search import MIN_EXTRA_LENGTH, Decoding
@@ -34,8 +34,6 @@ __all__ = [
     "split_preset",
     "without_training_paths",
 ]
-
-VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 class Recipe(Spec):
@@ -140,10 +138,10 @@ def load(
 
 def read_values(path: Path, warn: Callable[[str], None] = _warn_on_stderr) -> dict[str, Any]:
     """Returns the values that a recipe in YAML sets, with the paths of corpora made absolute; `warn` as in `load`."""
-    values, renamed = migrate_recipe(_fill_variables(read_yaml(path), path))
+    values, renamed = migrate_recipe(fill_variables(read_yaml(path), path))
     for sentence in renamed:
         warn(f"warning: {path}: {sentence}")
-    values["data"] = _make_absolute(values.get("data", {}), path.parent)
+    values["data"] = make_absolute(values.get("data", {}), path.parent)
     return values
 
 
@@ -222,38 +220,6 @@ def dump(recipe: Recipe) -> str:
     return json.dumps(recipe.as_dictionary(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _fill_variables(value: Any, path: Path) -> Any:
-    """Returns `value` with each `${NAME}` replaced by the environment variable."""
-    if isinstance(value, dict):
-        return {key: _fill_variables(inner, path) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_fill_variables(inner, path) for inner in value]
-    return VARIABLE.sub(lambda match: _variable(match[1], path), value) if isinstance(value, str) else value
-
-
-def _variable(name: str, path: Path) -> str:
-    if name not in os.environ:
-        raise ValueError(f"{path} uses ${{{name}}}, and the environment has no {name}: set it, e.g. `export {name}=…`")
-    return os.environ[name]
-
-
-def _make_absolute(data: Any, folder: Path) -> Any:
-    """Returns `data` with the paths of its corpora made absolute, from `folder`."""
-    if isinstance(data, list):
-        return [_make_absolute(inner, folder) for inner in data]
-    if not isinstance(data, dict):
-        return data
-    return {
-        key: os.path.realpath(folder / inner) if _is_path(key, inner, folder) else _make_absolute(inner, folder)
-        for key, inner in data.items()
-    }
-
-
-def _is_path(key: str, value: Any, folder: Path) -> bool:
-    """Whether a setting of a corpus is a path; `hub` may name a folder."""
-    return isinstance(value, str) and (key in PATHS or (key == "hub" and (folder / value).is_dir()))
-
-
 def without_training_paths(recipe: Any) -> Any:
     """Returns a recipe without the paths of its training data; checksums identify its content."""
     match recipe:
@@ -302,4 +268,4 @@ def _parse_change(change: str) -> dict[str, Any]:
         value = {part: value}
     mapping: dict[str, Any] = value
     check_plain(mapping, place=place)
-    return {"data": _make_absolute(mapping["data"], Path())} if "data" in mapping else mapping
+    return {"data": make_absolute(mapping["data"], Path())} if "data" in mapping else mapping

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from transduce.settings import merged
 
-__all__ = ["Candidate", "Values", "candidates", "subword_count"]
+__all__ = ["RecipeCandidate", "Values", "candidates", "subword_count"]
 
 Values = dict[str, Any]
 
 LINEAR = {"kind": "linear", "warmup": 1000, "peak": 5e-3}
 
 
-class Size(NamedTuple):
+class ModelSize(NamedTuple):
     """A preset for corpora of up to `pairs`, the tokens of a step, and the peak of the rate."""
 
     preset: str
@@ -25,13 +25,13 @@ class Size(NamedTuple):
 
 
 SIZES = [
-    Size("tiny", 50_000, 2048, 5e-3),
-    Size("small", 1_000_000, 4096, 2e-3),
-    Size("base", float("inf"), 8192, 7e-4),
+    ModelSize("tiny", 50_000, 2048, 5e-3),
+    ModelSize("small", 1_000_000, 4096, 2e-3),
+    ModelSize("base", float("inf"), 8192, 7e-4),
 ]
 
 
-class Candidate(NamedTuple):
+class RecipeCandidate(NamedTuple):
     """A recipe without its corpora, to be tried."""
 
     name: str
@@ -45,19 +45,19 @@ def subword_count(pairs: int) -> int:
     )
 
 
-def candidates(pairs: int, given: Mapping[str, Any]) -> list[Candidate]:
+def candidates(pairs: int, given: Mapping[str, Any]) -> list[RecipeCandidate]:
     """Returns recipes to try for a corpus of so many pairs, the first guess first; the values of `given` stay.
 
     Candidates that differ in a given value alone are left out.
     """
-    found: dict[str, Candidate] = {}
+    found: dict[str, RecipeCandidate] = {}
     for name, size, batch_tokens in _variants(pairs):
         values = merged(_values(size, batch_tokens, pairs), given)
-        found.setdefault(repr(values), Candidate(name, values))
+        found.setdefault(repr(values), RecipeCandidate(name, values))
     return list(found.values())
 
 
-def _variants(pairs: int) -> Iterator[tuple[str, Size, int]]:
+def _variants(pairs: int) -> Iterator[tuple[str, ModelSize, int]]:
     """Yields a name, a size and the tokens of a step."""
     number = next(number for number, size in enumerate(SIZES) if pairs < size.pairs)
     size = SIZES[number]
@@ -68,7 +68,7 @@ def _variants(pairs: int) -> Iterator[tuple[str, Size, int]]:
             yield f"{SIZES[other].preset}, {size.batch_tokens:,} tokens a step", SIZES[other], size.batch_tokens
 
 
-def _values(size: Size, batch_tokens: int, pairs: int) -> Values:
+def _values(size: ModelSize, batch_tokens: int, pairs: int) -> Values:
     """Returns the recipe of a candidate."""
     return {
         "subwords": {"kind": "bpe", "size": subword_count(pairs), "shared": True},

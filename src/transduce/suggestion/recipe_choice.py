@@ -9,7 +9,7 @@ from transduce.corpus import check_files, read_pairs
 from transduce.recipe import from_values
 from transduce.runtime.device import keep_freed_memory
 from transduce.settings import merged
-from transduce.suggestion.candidates import Candidate, candidates
+from transduce.suggestion.candidates import RecipeCandidate, candidates
 from transduce.suggestion.probe import ProbeResult, run_probe
 from transduce.trainer.dry_run import whole_steps
 from transduce.trainer.train import prepare
@@ -22,7 +22,7 @@ PROBE_SHARE = 1 / 15  # of the minutes: four minutes for an hour
 class Probed(NamedTuple):
     """A candidate and its probe."""
 
-    candidate: Candidate
+    candidate: RecipeCandidate
     result: ProbeResult
 
 
