@@ -9,6 +9,7 @@ from transduce.model.cross_entropy import Smoothing
 from transduce.model.experts import MixtureOfExperts
 from transduce.settings import validated
 from transduce.training import LabelSmoothing
+from transduce.training.objective import RDrop
 
 SPEC = Transformer.model_validate_json(
     """{"d_model": 12, "encoder_layers": 2, "decoder_layers": 1, "dropout": 0.0, "embeddings": "separate",
@@ -89,6 +90,29 @@ def test_the_penalty_of_experts_is_added_for_each_token_to_the_smoothed_loss_onl
     assert loss.unsmoothed.item() == plain.unsmoothed.item()
     (gradient,) = torch.autograd.grad(loss.smoothed, mixtures[0].noise.weight)
     assert gradient.any()  # only the penalty depends on the size of the noise
+
+
+def test_r_drop_draws_two_passes_with_different_dropout_together():
+    spec = validated(Transformer, {**SPEC.as_dictionary(), "dropout": 0.4}, place="model")
+    mine, theirs = (spec.build(Vocabulary(source=10, target=7)).double().train() for _ in range(2))
+    theirs.load_state_dict(mine.state_dict())
+    smoothing = Smoothing(epsilon=0.1)
+    torch.manual_seed(9)
+    loss = LabelSmoothing(mine, smoothing, RDrop(strength=3.0))(SOURCE, TARGET_IN, TARGET_OUT)
+    loss.smoothed.backward()
+    torch.manual_seed(9)
+    source = SOURCE.repeat(2, 1)
+    states, _ = theirs(source, source != 0, TARGET_IN.repeat(2, 1))
+    first, second = (
+        (part @ theirs.target_embedding.weight.T)[TARGET_OUT != 0].log_softmax(-1) for part in states.chunk(2)
+    )
+    likelihood = -(targets(0.1, "all") * (first + second) / 2).sum()
+    divergence = (first.exp() * (first - second) + second.exp() * (second - first)).sum() / 2
+    assert divergence > 0.1
+    (likelihood + 3.0 / 2 * divergence).backward()
+    assert loss.smoothed.item() == pytest.approx((likelihood + 3.0 / 2 * divergence).item(), rel=1e-12)
+    for (name, parameter), expected in zip(mine.named_parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(parameter.grad, expected.grad, rtol=1e-9, atol=1e-12, msg=name)
 
 
 def test_the_targets_of_a_vocabulary_of_seven():

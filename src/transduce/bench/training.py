@@ -93,7 +93,7 @@ def _time_steps(
     torch.manual_seed(training.seed)
     model = recipe.model.build(vocabulary).to(device)
     smoothing = Smoothing(epsilon=training.label_smoothing, over=training.label_smoothing_over)
-    objective = LabelSmoothing(model, smoothing).train()
+    objective = LabelSmoothing(model, smoothing, training.regulariser).train()
     planner = Planner(
         prepared.train,
         batch_tokens=training.max_batch_tokens,

@@ -106,13 +106,13 @@ def chunked_cross_entropy(
     if with_gradients:
         counted = states * present.to(states.dtype).unsqueeze(1)
         states_gradient, weight_gradient = torch.empty_like(states), torch.zeros_like(weight, dtype=sum_dtype)
-    for part in _chunks(states, len(weight)):
+    for part in chunks(states, len(weight)):
         logits = functional.linear(states[part], weight)
-        target_logits[part], surprisal[part], gradient = _chunk(logits, target[part], extra)
+        target_logits[part], surprisal[part], gradient = chunk_loss(logits, target[part], extra)
         if with_gradients:
             gradient = gradient.to(product_dtype)
             torch.mm(gradient, weight, out=states_gradient[part])
-            _add_product(weight_gradient, gradient.T, counted[part])
+            add_product(weight_gradient, gradient.T, counted[part])
         else:
             correct += ((logits.argmax(1) == target[part]) & (target[part] != pad)).sum()
         del logits, gradient  # before the next chunk needs their memory
@@ -121,10 +121,10 @@ def chunked_cross_entropy(
     sums = Evaluation(smoothed, (surprisal * present).sum(), correct)
     if not with_gradients:
         return sums, ()
-    return sums, _subtract_share(share, states_gradient, summed_weight, present, weight_gradient, counted)
+    return sums, subtract_share(share, states_gradient, summed_weight, present, weight_gradient, counted)
 
 
-def _subtract_share(
+def subtract_share(
     share: float,
     states_gradient: Float[Tensor, "rows d_model"],
     summed_weight: Float[Tensor, " d_model"],
@@ -138,7 +138,7 @@ def _subtract_share(
     return states_gradient, weight_gradient
 
 
-def _chunks(states: Float[Tensor, "rows d_model"], vocabulary: int) -> list[slice]:
+def chunks(states: Float[Tensor, "rows d_model"], vocabulary: int) -> list[slice]:
     """Returns slices of rows of about `CHUNK` logits; a GPU needs more rows to be busy."""
     rows = max(CHUNK // vocabulary, 8192 if states.is_cuda else 16)
     if states.element_size() <= 2:
@@ -146,7 +146,7 @@ def _chunks(states: Float[Tensor, "rows d_model"], vocabulary: int) -> list[slic
     return [slice(first, first + rows) for first in range(0, len(states), rows)]
 
 
-def _chunk(
+def chunk_loss(
     logits: Float[Tensor, "rows vocabulary"], tokens: Int[Tensor, " rows"], extra: float
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, "rows vocabulary"]]:
     """Returns the logits of the target tokens, −log of their probabilities, and softmax(z) − extra·δ."""
@@ -180,7 +180,7 @@ def _surprisal(
     return surprisal
 
 
-def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
+def add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
     """Adds `left` @ `right` to `total` in the precision of `total`: a sum in bfloat16 would lose small terms."""
     if left.dtype == total.dtype:
         total.addmm_(left, right)

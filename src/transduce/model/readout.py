@@ -8,6 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from transduce.model.consistency import ConsistentCrossEntropy
 from transduce.model.cross_entropy import (
     ROWS_MULTIPLE,
     ChunkedCrossEntropy,
@@ -78,6 +79,20 @@ class Readout(nn.Module):
         rows, weight, tokens, settings = self._loss_arguments(states, target, smoothing)
         with torch.autocast(states.device.type, enabled=False):
             return Loss(*ChunkedCrossEntropy.apply(rows, weight, tokens, *settings))
+
+    def consistent_loss(
+        self,
+        states: tuple[Float[Tensor, "batch target d_model"], Float[Tensor, "batch target d_model"]],
+        target: Int[Tensor, "batch target"],
+        smoothing: Smoothing,
+        strength: float,
+    ) -> Loss:
+        """Returns the sums of `loss`, the means of two passes, with `strength` times their divergence (R-Drop)."""
+        (first, weight, tokens, settings), (second, *_) = (
+            self._loss_arguments(each, target, smoothing) for each in states
+        )
+        with torch.autocast(first.device.type, enabled=False):
+            return Loss(*ConsistentCrossEntropy.apply(first, second, weight, tokens, *settings, strength))
 
     @torch.no_grad()
     def evaluate(

@@ -85,7 +85,7 @@ class Trainer:
         self.model: TranslationModel = recipe.model.build(self.vocabulary)
         set_word_flags(self.model, prepared.source, prepared.target)
         smoothing = Smoothing(epsilon=settings.label_smoothing, over=settings.label_smoothing_over)
-        self.objective = LabelSmoothing(self.model, smoothing).train()
+        self.objective = LabelSmoothing(self.model, smoothing, settings.regulariser).train()
         self.optimiser = build_optimiser(self.objective, settings, device, group, say)
         self.precision = Precision(settings.precision, device)
         self.planner = build_planner(prepared, settings, device, self.model)

@@ -8,6 +8,7 @@ from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 from transduce.corpus.batch_ramp import BatchRamp
 from transduce.settings import Spec
 from transduce.training.muon import Muon
+from transduce.training.objective import RDrop
 from transduce.training.optimiser import Adam
 from transduce.training.schedule import EndingSchedule, Paper, ScheduleSpec
 
@@ -53,6 +54,7 @@ class Training(Spec):
     label_smoothing_over: Literal["all", "others"] = Field(
         default="all", description="ε/V for every token, or ε/(V−1) for all but the target (released code)."
     )
+    regulariser: RDrop | None = Field(default=None, description="Addition to the loss for small corpora; null: none.")
     clip: float | None = Field(
         default=None, gt=0, description="Largest norm of the gradient; a longer gradient is scaled down."
     )

@@ -1,0 +1,74 @@
+"""R-Drop's loss and its gradients against autograd over softmax in float64."""
+
+import pytest
+import torch
+from torch.nn import functional
+
+from transduce.model.consistency import ConsistentCrossEntropy
+from transduce.model.cross_entropy import Smoothing
+
+PAD = 0
+TARGET = torch.tensor([3, 0, 5, 6, 1, 0, 2])
+
+
+def drawn(dtype=torch.float64):
+    torch.manual_seed(2)
+    values = [torch.randn(shape, dtype=torch.float64) for shape in ((7, 4), (7, 4), (9, 4))]
+    return [value.to(dtype).requires_grad_() for value in values]
+
+
+def expected(first, second, weight, smoothing, strength):
+    """The loss as the paper writes it, and the mean of both unsmoothed losses."""
+    present = TARGET != PAD
+    share = smoothing.epsilon / (len(weight) if smoothing.over == "all" else len(weight) - 1)
+    smoothed_target = torch.full((7, 9), share, dtype=weight.dtype)
+    at_target = 1 - smoothing.epsilon + (share if smoothing.over == "all" else 0)
+    smoothed_target[torch.arange(7), TARGET] = at_target
+    logs = [functional.log_softmax(states @ weight.T, 1) for states in (first, second)]
+    likelihood = sum(-(smoothed_target * log).sum(1) for log in logs) / 2
+    divergences = [(log.exp() * (log - other)).sum(1) for log, other in (logs, logs[::-1])]
+    unsmoothed = sum(functional.nll_loss(log, TARGET, reduction="none") for log in logs) / 2
+    total = likelihood + strength / 2 * sum(divergences) / 2
+    return total[present].sum(), unsmoothed[present].sum()
+
+
+@pytest.mark.parametrize("smoothing", [Smoothing(), Smoothing(epsilon=0.1), Smoothing(epsilon=0.3, over="others")])
+@pytest.mark.parametrize("strength", [0.5, 5.0])
+@pytest.mark.parametrize("rows", [2, 3, 100])
+def test_loss_and_gradients_are_those_of_the_paper(smoothing, strength, rows, monkeypatch):
+    monkeypatch.setattr(
+        "transduce.model.consistency.chunks", lambda states, vocabulary: [slice(i, i + rows) for i in range(0, 7, rows)]
+    )
+    mine, theirs = drawn(), drawn()
+    smoothed, unsmoothed = ConsistentCrossEntropy.apply(
+        *mine, TARGET, PAD, smoothing.shares(9), torch.float64, strength
+    )
+    (2.5 * smoothed).backward()
+    total, plain = expected(*theirs, smoothing, strength)
+    (2.5 * total).backward()
+    assert smoothed.item() == pytest.approx(total.item(), rel=1e-10)
+    assert unsmoothed.item() == pytest.approx(plain.item(), rel=1e-10)
+    for own, other in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(own.grad, other.grad, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_products_in_16_bits_are_near(dtype):
+    mine, theirs = drawn(torch.float32), drawn()
+    smoothing = Smoothing(epsilon=0.1)
+    smoothed, _ = ConsistentCrossEntropy.apply(*mine, TARGET, PAD, smoothing.shares(9), dtype, 5.0)
+    smoothed.backward()
+    total, _ = expected(*theirs, smoothing, 5.0)
+    total.backward()
+    assert smoothed.item() == pytest.approx(total.item(), rel=0.02)
+    for own, other in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(own.grad.double(), other.grad, rtol=0, atol=0.03 * other.grad.abs().max().item())
+
+
+def test_equal_passes_have_the_loss_of_one():
+    first, _, weight = drawn()
+    smoothing = Smoothing(epsilon=0.1)
+    smoothed, _ = ConsistentCrossEntropy.apply(
+        first, first, weight, TARGET, PAD, smoothing.shares(9), torch.float64, 5.0
+    )
+    assert smoothed.item() == pytest.approx(expected(first, first, weight, smoothing, 0.0)[0].item())
