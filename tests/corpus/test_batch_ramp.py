@@ -49,6 +49,13 @@ def test_the_step_after_whole_steps_is_that_of_counting(begin: int, whole_steps:
     assert RAMP.steps_after(begin, whole_steps) == step
 
 
+@pytest.mark.parametrize("ramp", [RAMP, BatchRamp(start=3, end=6, steps=1), BatchRamp(start=1, end=64, steps=5)])
+def test_the_work_of_steps_is_the_sum_of_their_parts(ramp: BatchRamp) -> None:
+    for step in range(40):
+        parts = sum(ramp.parts_of(each) for each in range(1, step + 1))
+        assert ramp.whole_steps(step) == pytest.approx(parts / ramp.parts)
+
+
 @pytest.mark.parametrize(("start", "end"), [(100, 100), (100, 300), (100, 250), (200, 100), (3, 8)])
 def test_an_end_that_is_no_doubling_is_refused(start: int, end: int) -> None:
     with pytest.raises(ValueError, match=f"`end` is {end} and must be `start` doubled .*, such as {2 * start} or"):

@@ -32,6 +32,12 @@ def test_a_ramp_takes_less_work():
     assert whole_steps(Training(batch_tokens=RAMP), 50) == sum(map(RAMP.parts_of, range(1, 51))) / 4
 
 
+def test_long_ramps_and_endless_minutes_take_no_time():
+    slow = Training(batch_tokens=BatchRamp(start=1, end=2**20, steps=2**50))
+    assert 0 < whole_steps(slow, 2**52) < 2**52
+    assert Pace(1.0, 0.0).steps_within(slow, 1e300) >= 2**53 - 1
+
+
 def measured(micro, out, *changes):
     recipe = load(micro / "recipe.yaml", ["training.precision=float32", *changes])
     return dry_run(recipe, out, TrainOptions("cpu", threads=1), lambda line: None)

@@ -41,14 +41,22 @@ class BatchRamp(Spec):
 
     def whole_steps(self, step: int) -> float:
         """Returns the work of all steps up to `step`, in whole steps."""
-        within = min(step, self.steps)
-        return sum(self.parts_of(each) for each in range(1, within + 1)) / self.parts + step - within
+        done, before = 0, 0
+        while before < step and (parts := self.parts_of(before + 1)) < self.parts:
+            last = min(step, self._last_step_of(parts))
+            done += (last - before) * parts
+            before = last
+        return done / self.parts + step - before
+
+    def _last_step_of(self, parts: int) -> int:
+        """Returns the last step that has so many parts, fewer than all."""
+        return -((1 - 2 * parts) * self.steps // (self.parts - 1)) - 1
 
     def steps_after(self, step: int, whole_steps: float) -> int:
         """Returns the step after which the training has done about `whole_steps` whole steps more than after `step`."""
         left = whole_steps * self.parts
         while (parts := self.parts_of(step + 1)) < self.parts:
-            last = -((1 - 2 * parts) * self.steps // (self.parts - 1)) - 1  # step of this size
+            last = self._last_step_of(parts)
             if (last - step) * parts >= left:
                 break
             left -= (last - step) * parts

@@ -11,7 +11,7 @@ from transduce.runtime.device import keep_freed_memory
 from transduce.settings import merged
 from transduce.suggestion.candidates import RecipeCandidate, candidates
 from transduce.suggestion.probe import ProbeResult, run_probe
-from transduce.trainer.dry_run import whole_steps
+from transduce.trainer.dry_run import MAX_STEPS, whole_steps
 from transduce.trainer.train import prepare
 
 __all__ = ["Probed", "Suggestion", "suggest_recipe"]
@@ -74,7 +74,7 @@ def suggest_recipe(
             probes.append(Probed(candidate, run_probe(each, prepared, share, device, threads, say)))
     best = max(probes, key=lambda probed: _score(probed.result))
     training = recipes[probes.index(best)].training
-    steps = best.result.pace.steps_within(training, 60 * minutes)
+    steps = min(best.result.pace.steps_within(training, 60 * minutes), training.steps or MAX_STEPS)
     epochs = whole_steps(training, steps) / best.result.steps_per_epoch
     return Suggestion(_limited(best.candidate.values, minutes), pairs, share, probes, best, steps, epochs)
 

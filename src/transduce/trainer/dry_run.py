@@ -26,7 +26,7 @@ from transduce.training import StepRecord, Training
 
 __all__ = ["DryRun", "dry_run"]
 
-MAX_STEPS = 2**31
+MAX_STEPS = 2**53  # that a recipe may ask for
 WARM_UP = 5  # steps that do not count
 MIN_STEPS, MIN_SECONDS = 10, 10.0  # that count, whichever is longer
 
@@ -51,7 +51,7 @@ class Pace(NamedTuple):
     def steps_within(self, training: Training, seconds: float) -> int:
         """Returns the largest number of steps, with their validations, that fit into `seconds`."""
         most = 1
-        while self.seconds(training, most) <= seconds:
+        while most < MAX_STEPS and self.seconds(training, most) <= seconds:
             most *= 2
         return bisect.bisect_right(range(most), seconds, key=lambda steps: self.seconds(training, steps)) - 1
 
