@@ -100,12 +100,17 @@ def draw(points: list[Point], signature: str, path: Path) -> None:
     for point in points:
         filled = colours[point.model] if point.precision == "int8" else "none"
         shape = "o" if point.search == "greedy" else "s"
-        at = point.sentences_per_second, point.bleu
-        axes.plot(*at, shape, markeredgecolor=colours[point.model], markerfacecolor=filled, markersize=9)
-        axes.annotate(
-            f"{point.model}, {point.search}, {point.precision}", at, (6, 6), textcoords="offset points", fontsize=7
-        )
+        place = point.sentences_per_second, point.bleu
+        axes.plot(*place, shape, markeredgecolor=colours[point.model], markerfacecolor=filled, markersize=9)
+    for name, colour in colours.items():
+        axes.plot([], [], color=colour, linewidth=4, label=name)
+    for shape, filled, label in (("o", "none", "greedy"), ("s", "none", "beam"), ("D", "grey", "filled: int8")):
+        axes.plot([], [], shape, markeredgecolor="grey", markerfacecolor=filled, label=label)
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    axes.grid(visible=True, which="both", alpha=0.3)
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.xaxis.set_minor_formatter("{x:,.0f}")
     axes.margins(0.2)
     axes.set_xlabel("sentences a second")
     axes.set_ylabel("BLEU")
