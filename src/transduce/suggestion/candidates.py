@@ -78,6 +78,5 @@ def _values(size: ModelSize, batch_tokens: int, pairs: int) -> Values:
             "batch_tokens": batch_tokens,
             "optimiser": {"kind": "muon"},
             "schedule": {**LINEAR, "peak": size.peak},
-            "average": None,
         },
     }
