@@ -6,6 +6,9 @@ from micro_run import RECIPE, forked
 from transduce.recipe import load, read_values
 from transduce.suggestion import suggest_recipe
 from transduce.suggestion.candidates import RecipeCandidate
+from transduce.suggestion.probe import ProbeResult
+from transduce.suggestion.recipe_choice import rank
+from transduce.trainer.dry_run import Pace
 
 LIMITS = "  steps: 12\n"
 
@@ -37,6 +40,8 @@ def test_the_best_validation_is_chosen_and_what_is_given_stays(recipe, monkeypat
         ]
 
     monkeypatch.setattr("transduce.suggestion.recipe_choice.candidates", two)
+    # After so few steps the BLEU of both is chance.
+    monkeypatch.setattr("transduce.suggestion.recipe_choice.rank", lambda result: -result.loss)
     result = suggest_recipe(
         read_values(recipe), 1.0, place="x", say=silent, probe_minutes=0.05, device="cpu", threads=1
     )
@@ -47,6 +52,14 @@ def test_the_best_validation_is_chosen_and_what_is_given_stays(recipe, monkeypat
     pace = result.best.result.pace
     assert result.steps * pace.step <= 60 < (result.steps + 1) * (pace.step + pace.validation)
     assert result.epochs == pytest.approx(result.steps / result.best.result.steps_per_epoch)
+
+
+def test_bleu_decides_and_then_the_loss():
+    def result(score, loss):
+        return ProbeResult(9, loss, score, "", Pace(1.0, 1.0), 9, 0.0)
+
+    worst, better, best = result(20.0, 3.0), result(20.0, 2.5), result(20.5, 2.9)
+    assert sorted([best, worst, better], key=rank) == [worst, better, best]
 
 
 def test_the_command_writes_a_recipe_that_trains(micro, recipe, tmp_path):

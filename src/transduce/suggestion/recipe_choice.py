@@ -14,7 +14,7 @@ from transduce.suggestion.probe import ProbeResult, run_probe
 from transduce.trainer.dry_run import MAX_STEPS, whole_steps
 from transduce.trainer.train import prepare
 
-__all__ = ["Probed", "Suggestion", "suggest_recipe"]
+__all__ = ["Probed", "Suggestion", "rank", "suggest_recipe"]
 
 PROBE_SHARE = 1 / 15  # of the minutes: four minutes for an hour
 
@@ -72,14 +72,14 @@ def suggest_recipe(
         for candidate, each in zip(tried, recipes, strict=True):
             say(candidate.name)
             probes.append(Probed(candidate, run_probe(each, prepared, share, device, threads, say)))
-    best = max(probes, key=lambda probed: _score(probed.result))
+    best = max(probes, key=lambda probed: rank(probed.result))
     training = recipes[probes.index(best)].training
     steps = min(best.result.pace.steps_within(training, 60 * minutes), training.steps or MAX_STEPS)
     epochs = whole_steps(training, steps) / best.result.steps_per_epoch
     return Suggestion(_limited(best.candidate.values, minutes), pairs, share, probes, best, steps, epochs)
 
 
-def _score(result: ProbeResult) -> tuple[float, float]:
+def rank(result: ProbeResult) -> tuple[float, float]:
     """Returns what the best probe has most of: BLEU, and with equal BLEU the smallest loss."""
     return result.score, -result.loss
 

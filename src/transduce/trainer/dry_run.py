@@ -28,7 +28,7 @@ __all__ = ["DryRun", "dry_run"]
 
 MAX_STEPS = 2**53  # that a recipe may ask for
 WARM_UP = 5  # steps that do not count
-MIN_STEPS, MIN_SECONDS = 10, 10.0  # that count, whichever is longer
+MIN_STEPS, MIN_SECONDS = 10, 5.0  # that count, whichever is longer
 
 
 def whole_steps(training: Training, steps: int) -> float:

@@ -31,7 +31,7 @@ class Muon(Spec):
     kind: Literal["muon"] = "muon"
     momentum: Decay = Field(default=0.95, description="Decay of the mean of a matrix's gradient.")
     scale: float = Field(
-        default=0.2, gt=0, description="Size of an update of a matrix: its root mean square in multiples of the rate."
+        default=0.2, gt=0, description="Root mean square of a matrix's update, in multiples of the rate."
     )
     adam: Adam = Field(default=Adam(), description="Adam for embeddings, biases and norms.")
 

@@ -12,10 +12,10 @@ from transduce.settings import Spec
 
 
 class RDrop(Spec):
-    """R-Drop (Wu, Li et al. 2021): two passes with different dropout, whose predictions are drawn together."""
+    """R-Drop (Wu, Li et al. 2021): draws the predictions of two passes together."""
 
     kind: Literal["r_drop"] = "r_drop"
-    strength: float = Field(default=5.0, gt=0, description="Weight of the divergence, α of the paper.")
+    strength: float = Field(default=5.0, gt=0, description="Weight of the divergence, α.")
 
 
 class LabelSmoothing(nn.Module):

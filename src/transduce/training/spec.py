@@ -54,7 +54,7 @@ class Training(Spec):
     label_smoothing_over: Literal["all", "others"] = Field(
         default="all", description="ε/V for every token, or ε/(V−1) for all but the target (released code)."
     )
-    regulariser: RDrop | None = Field(default=None, description="Addition to the loss for small corpora; null: none.")
+    regulariser: RDrop | None = Field(default=None, description="Addition to the loss; null: none.")
     clip: float | None = Field(
         default=None, gt=0, description="Largest norm of the gradient; a longer gradient is scaled down."
     )
