@@ -70,6 +70,7 @@ def test_the_command_writes_a_recipe_that_trains(micro, recipe, tmp_path):
     assert "1 probes of 0.02 minutes" in ended.error
     text = out.read_text()
     assert text.startswith("# Suggested for ")
+    assert "\n  steps: null\n" in text
     assert load(out).training.minutes == 0.05
     trained = forked("train", out, "--out", tmp_path / "run")
     assert trained.code == 0, trained.error

@@ -69,6 +69,9 @@ def _text(suggestion: "Suggestion", given: dict[str, Any], minutes: float) -> st
     stream = io.StringIO()
     yaml = YAML(pure=True)
     yaml.width = 120
+    yaml.representer.add_representer(
+        type(None), lambda this, _: this.represent_scalar("tag:yaml.org,2002:null", "null")
+    )
     yaml.dump({"data": given["data"], **suggestion.values}, stream)
     return "".join(f"# {line}".rstrip() + "\n" for line in lines) + "\n" + stream.getvalue()
 
