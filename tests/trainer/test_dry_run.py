@@ -6,8 +6,10 @@ import pytest
 
 from micro_run import forked
 from transduce.corpus.batch_ramp import BatchRamp
+from transduce.model_directory import Model
 from transduce.recipe import load
 from transduce.trainer.dry_run import Pace, dry_run, whole_steps
+from transduce.trainer.fine_tuning import load_training_recipe
 from transduce.trainer.train import TrainOptions
 from transduce.training import Training
 
@@ -75,6 +77,22 @@ def test_the_command_prints_a_table_and_leaves_nothing(micro, tmp_path):
     assert re.search(r"^the training +12 steps, [0-9.]+ epochs, at most$", ended.out, flags=re.MULTILINE)
     assert re.search(r"^a step +\S+ s, [0-9,]+ target tokens a second$", ended.out, flags=re.MULTILINE)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_fine_tuning_that_has_begun_is_measured_with_its_first_model(micro, trained, tmp_path, monkeypatch):
+    """Without `--from` the run knows its first model; its checkpoints stay as they are."""
+    monkeypatch.setattr("transduce.trainer.dry_run.MIN_SECONDS", 0.0)
+    out, options = tmp_path / "run", ("--set", "training.steps=4")
+    begun = forked("train", micro / "recipe.yaml", "--out", out, "--from", trained, "--grow-vocabulary", "5", *options)
+    assert begun.code == 0, begun.error
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    recipe = load_training_recipe(
+        micro / "recipe.yaml", ["training.steps=4"], out, start_from=None, restart=False, warn=print
+    )
+    result = dry_run(recipe, out, TrainOptions("cpu", threads=1), lambda line: None)
+    model = Model.read(out)
+    assert result.parameters == sum(parameter.numel() for parameter in model.module.parameters())
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
 def test_faults_of_the_recipe_end_it(micro, tmp_path):

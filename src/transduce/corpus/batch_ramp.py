@@ -49,7 +49,7 @@ class BatchRamp(Spec):
         return done / self.parts + step - before
 
     def _last_step_of(self, parts: int) -> int:
-        """Returns the last step that has so many parts, fewer than all."""
+        """Returns the last step with this number of parts; `parts` is less than `self.parts`."""
         return -((1 - 2 * parts) * self.steps // (self.parts - 1)) - 1
 
     def steps_after(self, step: int, whole_steps: float) -> int:

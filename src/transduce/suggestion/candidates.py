@@ -1,6 +1,7 @@
 """Candidates for a recipe: a first guess by the size of the corpus, and its neighbours.
 
-The sizes are those that were best in docs/experiments.md. Neighbours differ from the first guess in one thing.
+Neighbours have other tokens a step, or the next model up or down with its rate. The values of `tiny` were measured
+(docs/experiments.md); those of `small` and `base`, and the sizes of vocabularies, are common ones that were not.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,16 +40,16 @@ class RecipeCandidate(NamedTuple):
 
 
 def subword_count(pairs: int) -> int:
-    """Returns the size of the vocabulary: about as many pairs as this hold a subword ten times."""
+    """Returns the size of the vocabulary for a corpus with this number of pairs."""
     return next(
         (size for limit, size in ((20_000, 4000), (200_000, 10_000), (2_000_000, 16_000)) if pairs < limit), 32_000
     )
 
 
 def candidates(pairs: int, given: Mapping[str, Any]) -> list[RecipeCandidate]:
-    """Returns recipes to try for a corpus of so many pairs, the first guess first; the values of `given` stay.
+    """Returns recipes to try for a corpus with this number of pairs, the first guess first.
 
-    Candidates that differ in a given value alone are left out.
+    Every value of `given` stands in all of them. Candidates that would then be equal are returned once.
     """
     found: dict[str, RecipeCandidate] = {}
     for name, size, batch_tokens in _variants(pairs):

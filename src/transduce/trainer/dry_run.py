@@ -44,7 +44,7 @@ class Pace(NamedTuple):
     validation: float
 
     def seconds(self, training: Training, steps: int) -> float:
-        """Returns the duration of so many steps with their validations."""
+        """Returns the duration of the first `steps` steps of a training, with their validations."""
         validations = 0 if training.validate_every is None else steps // training.validate_every
         return whole_steps(training, steps) * self.step + validations * self.validation
 
@@ -76,12 +76,15 @@ class DryRun(NamedTuple):
 def dry_run(recipe: Recipe, out: Path, options: TrainOptions, say: Callable[[str], None]) -> DryRun:
     """Trains `recipe` for some steps in a temporary directory, and returns what the training into `out` would take.
 
-    Raises the errors that the training would raise at its start. One process measures.
+    Raises ValueError for faults of the recipe and its files, and RuntimeError where the memory does not suffice; that
+    another run is in `out` is not checked. One process measures.
     """
     if os.environ.get("WORLD_SIZE", "1") != "1":
         raise ValueError("--dry-run measures one process: call it without torchrun")
     device = choose_device(options.device)
     record, directory = plan_start(recipe, out, options.start_from, options.grow_vocabulary, restart=options.restart)
+    if directory is None and record is not None:  # a run that goes on needs its first model no more, a dry run does
+        directory = Path(record.start.directory)
     base = Model.read(directory) if directory else None
     if base is not None:
         check_tags(recipe.data, base.source)
