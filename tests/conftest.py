@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -24,11 +25,13 @@ from jaxtyping import install_import_hook
 os.environ.pop("PYTHONUNBUFFERED", None)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Every annotated shape of these rooms is checked at run time in the tests; what numba compiles cannot be wrapped.
-MODEL = Path(__file__).parents[1] / "src" / "transduce" / "model"
-MODULES = [path.relative_to(MODEL).with_suffix("") for path in MODEL.rglob("*.py") if path.stem != "__init__"]
-CHECKED = [".".join(("transduce", "model", *path.parts)) for path in MODULES if path.stem != "kernels"]
-install_import_hook([*CHECKED, "transduce.search"], "beartype.beartype")
+# Every annotated shape of these packages is checked at run time in the tests; what numba compiles cannot be wrapped.
+SOURCE = Path(__file__).parents[1] / "src"
+MODULES = [path for package in ("model", "search") for path in (SOURCE / "transduce" / package).rglob("*.py")]
+COMPILED = [path for path in MODULES if path.parent.name == "compiled" and path.stem != "stepper"]
+CHECKED = {*MODULES} - {*COMPILED, SOURCE / "transduce" / "search" / "compiled_beam.py"}
+NAMES = [".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in CHECKED if path.stem != "__init__"]
+install_import_hook(NAMES, "beartype.beartype")
 
 settings.register_profile(
     "tests", derandomize=True, max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -52,3 +55,19 @@ def taken_back():
         torch.set_deterministic_debug_mode("default")
         torch.set_flush_denormal(False)
         torch.utils.deterministic.fill_uninitialized_memory = True
+
+
+@pytest.fixture(autouse=True, scope="session")
+def compiled_searches():
+    """Compiles the searches before the tests: the first translation on a machine would do it, with a message."""
+    if all(find_spec(name) for name in ("torch", "numba")):
+        import torch
+
+        from transduce.model.compiled.__main__ import compile_steppers
+        from transduce.search import Decoding, SearchProblem, beam_search
+
+        source = torch.tensor([[3]])
+        problem = SearchProblem(source, source > 0, torch.tensor([1]), 1, 2, (0, 1))
+        with torch.inference_mode():
+            for stepper in compile_steppers():
+                beam_search(stepper, problem, Decoding(), compiled=True)

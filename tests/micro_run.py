@@ -47,6 +47,16 @@ decoding: {beam: 2, extra_length: 4}
 """
 
 
+PRELOADED = [
+    "torch._dynamo",
+    "torch._inductor",
+    "tensorboard.compat.proto.event_pb2",
+    "transduce.trainer.trainer",
+    "transduce.model.compiled.calls",  # importing it tries whether numba's cache can be written
+    "transduce.search.compiled_beam",
+]
+
+
 class Ended(NamedTuple):
     """How a process ended; the code is negative where a signal killed it."""
 
@@ -90,9 +100,7 @@ def transduce(*arguments: object, given: str | bytes = b"", **environment: str) 
 def forked(*arguments: object, moment: Moment | None = None, given: bytes = b"", **environment: str) -> Ended:
     """The same in a process that begins with everything imported, and may be sent a signal at a moment."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        ["torch._dynamo", "torch._inductor", "tensorboard.compat.proto.event_pb2", "transduce.trainer.trainer"]
-    )
+    context.set_forkserver_preload(PRELOADED)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "in").write_bytes(given)

@@ -87,7 +87,10 @@ def test_a_translation_does_not_depend_on_its_companions(tmp_path):
     lines = ["cat", "a dog and a bird sing", "the mat"]  # random weights hardly ever end a sentence
     together = translator.translate_lines(lines, method)
     alone = [translator.translate_lines([line], method)[0] for line in lines]
-    assert together == alone
+    # CTranslate2 itself rounds otherwise in another batch on some processors.
+    for (best,), (other,) in zip(together, alone, strict=True):
+        assert best.tokens == other.tokens
+        assert best.log_probability == pytest.approx(other.log_probability, abs=1e-4)
     assert [best[0].tokens for best in together] == [
         best[0].tokens for best in Translator.load(tmp_path / "run").translate_lines(lines, method)
     ]

@@ -422,3 +422,15 @@ def test_an_explanation_of_a_translation_cut_at_its_bound_ends_with_the_position
     translator.max_line_tokens = 3
     assert len(translator.explain("owl", [5, 6, 7, 8]).target) == 4
     assert len(translator.explain("owl", [5, 6, 7]).target) == 4
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_translations_are_bit_identical_for_any_number_of_threads(fluent, sides, precision):
+    translator, threads, results = Translator.load(fluent, precision=precision), torch.get_num_threads(), []
+    try:
+        for count in (1, 2, 3):
+            torch.set_num_threads(count)
+            results.append([best[0] for best in translator.translate_lines(sides[0][:20])])
+    finally:
+        torch.set_num_threads(threads)
+    assert results[0] == results[1] == results[2]

@@ -86,7 +86,7 @@ class CTranslate2Translator(LineTranslator):
         that its translation does not depend on its companions.
         """
         check_method(method)
-        bounds = self._bounds(batch, method)
+        bounds = batch.most_tokens(len(self.source_tags), method.decoding.extra_length, self.max_line_tokens + 1)
         translated = self._translate(batch, method, max(bounds))
         for place, bound in enumerate(bounds):
             if any(len(hypothesis.tokens) > bound for hypothesis in translated[place]):

@@ -17,8 +17,8 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor
 
+from transduce.search.best_tokens import BestTokens, best_tokens
 from transduce.search.stepper import SearchProblem, Stepper
-from transduce.search.top_k import top_k
 from transduce.settings import GrownSpec
 
 CHECK_INTERVAL = {"cpu": 1, "cuda": 8}  # steps between checks for sentences that are done: a check synchronises a GPU
@@ -100,12 +100,17 @@ def length_penalty(length: int | Int[Tensor, " batch"], alpha: float) -> float |
 
 
 def beam_search(
-    stepper: Stepper, problem: SearchProblem, decoding: Decoding, n_best: int = 1
+    stepper: Stepper, problem: SearchProblem, decoding: Decoding, n_best: int = 1, *, compiled: bool = False
 ) -> list[list[Hypothesis]]:
     """Returns the `n_best` (at most `beam`) hypotheses of each sentence, best first; fewer where fewer have ended.
 
-    Sentences that are done leave the batch, and the stepper steps live hypotheses alone.
+    Sentences that are done leave the batch, and the stepper steps live hypotheses alone. With `compiled`, on a CPU with
+    numba, the same search takes less time a step.
     """
+    if compiled:
+        from transduce.search.compiled_beam import compiled_beam_search
+
+        return compiled_beam_search(stepper, problem, decoding, n_best)
     results: list[list[Hypothesis]] = [[] for _ in problem.source]
     sentences = torch.arange(len(problem.source), device=problem.source.device)
     bounds, places = problem.bounds, sentences  # places: of the stepper's rows in [batch · width]
@@ -115,9 +120,10 @@ def beam_search(
     live, finished = _start(problem, min(n_best, decoding.beam))
     for length in range(1, max_length + 1):
         last = live.tokens[:, :, -1].flatten()[places].unsqueeze(1)
-        log_probabilities, state = stepper.step(last, state)
         # At most one continuation of each hypothesis ends, so that twice the beam includes `beam` that do not end.
-        candidates = _expand(live, places, log_probabilities.squeeze(1), problem, 2 * decoding.beam)
+        count = 2 * decoding.beam
+        best = best_tokens(stepper, last, state, count, problem.banned)
+        state, candidates = best.state, _expand(live, places, best, problem.end, count)
         live, rows, finished = _advance(candidates, finished, problem.end, decoding, length)
         live, finished = _end_at_bound(live, finished, bounds <= length, decoding, length)
         live = _prune(live, finished, bounds, decoding)
@@ -156,21 +162,18 @@ def _start(problem: SearchProblem, n_best: int) -> tuple[Live, Finished]:
 def _expand(
     live: Live,
     places: Int[Tensor, " rows"],
-    log_probabilities: Float[Tensor, "rows vocabulary"],
-    problem: SearchProblem,
+    best: BestTokens,
+    end: int,
     count: int,
 ) -> Candidates:
     """Returns the `count` most probable continuations of each sentence; `places` are those of the stepper's rows."""
     batch, width = live.log_probabilities.shape
-    for token in problem.banned:
-        log_probabilities[:, token] = -math.inf
-    best, best_tokens = top_k(log_probabilities, count)
-    per_row = best.shape[1]
+    per_row = best.tokens.shape[1]
     # From rows back to [batch · width]; a place without a row keeps −∞.
-    totals = best.new_full((batch * width, per_row), -math.inf)
-    totals[places] = best + live.log_probabilities.flatten()[places].unsqueeze(1)
-    next_tokens = best_tokens.new_full((batch * width, per_row), problem.end)
-    next_tokens[places] = best_tokens
+    totals = best.log_probabilities.new_full((batch * width, per_row), -math.inf)
+    totals[places] = best.log_probabilities + live.log_probabilities.flatten()[places].unsqueeze(1)
+    next_tokens = best.tokens.new_full((batch * width, per_row), end)
+    next_tokens[places] = best.tokens
     rows = places.new_zeros(batch * width)
     rows[places] = torch.arange(len(places), device=places.device)
     totals, chosen = totals.view(batch, -1).topk(min(count, width * per_row))

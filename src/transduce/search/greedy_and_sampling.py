@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -9,12 +10,12 @@ from pydantic import Field
 from torch import Tensor
 
 from transduce.search.beam import Hypothesis
+from transduce.search.best_tokens import BestTokens, ban, best_tokens
 from transduce.search.stepper import SearchProblem, Stepper
-from transduce.search.top_k import top_k
 from transduce.settings import Spec
 
-TokenChoice = Callable[[Float[Tensor, "batch vocabulary"], Int[Tensor, " batch"], int], Int[Tensor, " batch"]]
-"""Chooses a token of each row from log-probabilities, the numbers of the sentences, and the number of the step."""
+TokenChoice = Callable[[Int[Tensor, "batch 1"], Any, Int[Tensor, " batch"], int], BestTokens]
+"""Appends a token to each row and chooses the next; takes tokens, state, sentences and the number of the step."""
 
 
 class Sampling(Spec):
@@ -30,7 +31,11 @@ def greedy_search(stepper: Stepper, problem: SearchProblem) -> list[Hypothesis]:
 
     A beam search with a beam of 1 differs: it keeps a live hypothesis after one has ended.
     """
-    return _follow(stepper, problem, lambda log_probabilities, _sentences, _step: top_k(log_probabilities, 1)[1][:, 0])
+
+    def choose(tokens: Tensor, state: Any, _sentences: Tensor, _step: int) -> BestTokens:
+        return best_tokens(stepper, tokens, state, 1, problem.banned)
+
+    return _follow(stepper, problem, choose)
 
 
 def sample(
@@ -41,8 +46,12 @@ def sample(
     `draws` are uniform on [0, 1). Each sentence has its own, so that its translation does not depend on the batch.
     """
 
-    def choose(log_probabilities: Tensor, sentences: Tensor, step: int) -> Tensor:
-        return _draw(log_probabilities, sampling, draws[sentences, step])
+    def choose(tokens: Tensor, state: Any, sentences: Tensor, step: int) -> BestTokens:
+        log_probabilities, state = stepper.step(tokens, state)
+        log_probabilities = log_probabilities[:, -1]
+        ban(log_probabilities, problem.banned)
+        chosen = _draw(log_probabilities, sampling, draws[sentences, step]).unsqueeze(1)
+        return BestTokens(log_probabilities.gather(1, chosen), chosen, state)
 
     return _follow(stepper, problem, choose)
 
@@ -75,12 +84,8 @@ def _follow(stepper: Stepper, problem: SearchProblem, choose: TokenChoice) -> li
     state = stepper.start(problem.source, problem.visible, problem.max_length)
     tokens = torch.full((len(sequences), 1), problem.begin, device=problem.source.device)
     for step in range(problem.max_length):
-        log_probabilities, state = stepper.step(tokens, state)
-        log_probabilities = log_probabilities[:, -1]
-        for token in problem.banned:
-            log_probabilities[:, token] = -math.inf
-        chosen = choose(log_probabilities, sentences, step)
-        gains = log_probabilities.gather(1, chosen.unsqueeze(1)).squeeze(1)
+        gains, tokens, state = choose(tokens, state, sentences, step)
+        gains, chosen = gains[:, 0], tokens[:, 0]
         is_live = (chosen != problem.end) & (problem.bounds[sentences] > step + 1)
         # One transfer a step, because each synchronises a GPU.
         columns = torch.stack([chosen.double(), gains.double(), is_live.double()]).tolist()

@@ -30,6 +30,15 @@ class SentenceBatch(NamedTuple):
             [prefixes[number] for number in numbers],
         )
 
+    def most_tokens(self, tags: int, extra: int, limit: int) -> list[int]:
+        """Returns the most tokens of each translation, end symbol included, and `limit` at most.
+
+        A translation has at most as many tokens as its source without `tags` or its prefix, and `extra` more
+        (section 6.1).
+        """
+        pairs = zip(self.sources, self.prefixes, strict=True)
+        return [min(max(len(tokens) - tags, len(prefix)) + 1 + extra, limit) for tokens, prefix in pairs]
+
 
 def sentence_batches(
     lengths: NDArray[np.integer[Any]], batch_tokens: int, width: int = 1, vocabulary: int = 0

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from transduce.model import TranslationModel
-from transduce.model.int8 import quantise
+from transduce.model.cpu_stepper import cpu_stepper, is_compiled
 from transduce.runtime.forks import count_forks
 from transduce.runtime.out_of_memory import run_by_halves
 from transduce.runtime.progress import track
@@ -36,6 +36,7 @@ from transduce.translation.line_lengths import MAX_LINE_TOKENS, LineTooLargeErro
 from transduce.translation.precision import TranslationPrecision, check_precision
 from transduce.translation.results import EMPTY, Translation
 from transduce.translation.search_method import SearchMethod, uniform_draws
+from transduce.translation.search_threads import map_in_threads
 from transduce.translation.texts import each_text, one_line, without_last_space
 from transduce.translation.tree_search import TreeSearch
 
@@ -66,7 +67,10 @@ class LineTranslator:
         check_precision(precision)
         self.models, self.source, self.target, self.decoding = tuple(models), source, target, decoding
         self.precision, self.linearisation, self._forks = precision, linearisation, count_forks()
-        steppers: list[Stepper] = [quantise(model, _log.warning) if precision == "int8" else model for model in models]
+        steppers: list[Stepper] = [
+            cpu_stepper(model, int8=precision == "int8", report=_log.warning) for model in models
+        ]
+        self._has_compiled_search = all(is_compiled(stepper) for stepper in steppers)
         self.stepper = steppers[0] if len(models) == 1 else Ensemble(steppers)
         self.symbols, self.device = models[0].spec.symbols, next(models[0].parameters()).device
         limits = [model.max_positions - 1 for model in models if model.max_positions is not None]
@@ -156,8 +160,11 @@ class LineTranslator:
         """
         self._check_ready()
 
-        def translate(numbers: Sequence[int]) -> list[list[Translation] | str]:
+        def search(numbers: Sequence[int]) -> list[list[Translation] | str]:
             return [self._translations(best) for best in self._search(batch.select(numbers), method, lines_before)]
+
+        def translate(numbers: Sequence[int]) -> list[list[Translation] | str]:
+            return map_in_threads(search, numbers, torch.get_num_threads() if self._has_compiled_search else 1)
 
         def fault(number: int) -> str:
             return f"has {len(batch.sources[number]):,} subwords, too many for the memory here; split the line"
@@ -276,24 +283,16 @@ class LineTranslator:
             return [[hypothesis] for hypothesis in greedy_search(stepper, problem)]
         if method.ranks_by_coverage:
             return beam_search_with_coverage(stepper, problem, method, self.models, len(self.source_tags))
-        return beam_search(stepper, problem, method.decoding, method.n_best)
+        return beam_search(stepper, problem, method.decoding, method.n_best, compiled=self._has_compiled_search)
 
     def _problem(self, batch: SentenceBatch, method: SearchMethod) -> SearchProblem:
         """Returns the search problem of a batch."""
         pad, begin, end = self.symbols.pad, self.symbols.begin, self.symbols.end
         source = self._rectangle([[*tokens, end] for tokens in batch.sources])
-        bounds = torch.tensor(self._bounds(batch, method), device=self.device)
+        extra, limit = method.decoding.extra_length, self.max_line_tokens + 1
+        bounds = torch.tensor(batch.most_tokens(len(self.source_tags), extra, limit), device=self.device)
         banned = {pad, begin, *tags_of(self.target).values()} - {end}
         return SearchProblem(source, source != pad, bounds, begin, end, tuple(sorted(banned)))
-
-    def _bounds(self, batch: SentenceBatch, method: SearchMethod) -> list[int]:
-        """Returns the most tokens of each translation, end symbol included.
-
-        A translation has at most as many tokens as its source or its prefix, and `extra_length` more (section 6.1).
-        """
-        tags, extra, limit = len(self.source_tags), method.decoding.extra_length, self.max_line_tokens + 1
-        pairs = zip(batch.sources, batch.prefixes, strict=True)
-        return [min(max(len(tokens) - tags, len(prefix)) + 1 + extra, limit) for tokens, prefix in pairs]
 
     def _rectangle(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Returns rows of ids padded to the longest, on the device of the models."""

@@ -1,4 +1,4 @@
-"""Translation in int8 on a CPU: `quantise` returns a stepper with the weights of a model in int8."""
+"""Translation in int8 on a CPU by torch's products: `quantise` returns a copy of a model with its weights in int8."""
 
 from transduce.model.int8.quantise import quantise
 

@@ -1,4 +1,4 @@
-"""Matrix products in int8 (dynamic quantisation) for translation on a CPU: a quarter of the bytes, and much faster.
+"""Matrix products in int8 (dynamic quantisation) by torch, for models that have no compiled code (`cpu_stepper`).
 
 A matrix W is stored as integers from −127 to 127 with a scale a row; states are quantised at each product, with a scale
 a row too. No scale depends on more than one row, so a sentence's translation does not depend on the other sentences of
@@ -6,19 +6,14 @@ its batch. Sums are exact, in int32: on processors where sums of 8-bit weights a
 """
 
 import copy
-from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from transduce.model.attention import Attention
-from transduce.model.attention_scores import Dot, ScaledDot
-from transduce.model.feed_forward import FeedForward
 from transduce.model.readout import Readout
-from transduce.model.transformer import TransformerModel
 from transduce.model.translation_model import TranslationModel
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -91,36 +86,9 @@ class Int8Readout(nn.Module):
 
 
 @torch.no_grad()
-def quantise(model: TranslationModel, report: Callable[[str], None] = lambda _message: None) -> Any:
-    """Returns a stepper with the linear maps and the readout of `model` in int8; `model` does not change.
-
-    A Transformer whose parts `Int8Stepper` covers gets that stepper, where numba is installed. Any other model gets a
-    copy that shares the parameters that stay in float32. `report` is called with a message where numba is missing, and
-    where it compiles.
-    """
-    if isinstance(model, TransformerModel) and _is_covered(model):
-        try:
-            import numba  # noqa: F401  # imported here because it takes half a second
-        except ImportError:  # not installed, or older than the installed NumPy
-            report("numba is missing, so int8 is slower than it could be: install transduce[int8]")
-        else:
-            from transduce.model.int8.compilation import report_compilation
-
-            with report_compilation(report):
-                from transduce.model.int8.stepper import Int8Stepper
-            return Int8Stepper(model)
-    return _quantised_copy(model)
-
-
-def share_parameters(module: Module) -> Module:
-    """Returns a copy of the modules in evaluation mode; parameters and buffers are the same tensors."""
-    tensors = (*module.parameters(), *module.buffers())
-    return copy.deepcopy(module, {id(tensor): tensor for tensor in tensors}).eval()
-
-
-def _quantised_copy(model: TranslationModel) -> TranslationModel:
-    """Returns a copy of `model` with int8 modules in place of linear maps and the readout."""
-    quantised = share_parameters(model)
+def quantise(model: TranslationModel) -> TranslationModel:
+    """Returns a copy of `model` with linear maps and readout in int8; it shares the other parameters."""
+    quantised = _share_parameters(model)
     for module in list(quantised.modules()):
         for name, part in list(module.named_children()):
             if isinstance(part, nn.Linear):
@@ -130,11 +98,7 @@ def _quantised_copy(model: TranslationModel) -> TranslationModel:
     return quantised
 
 
-def _is_covered(model: TransformerModel) -> bool:
-    """Returns whether `Int8Stepper` has kernels for every part of the model."""
-    network, attentions = model.spec.feed_forward, (model.spec.mixer, model.spec.cross)
-    dot_products = all(
-        isinstance(part, Attention) and isinstance(part.compatibility, ScaledDot | Dot) for part in attentions
-    )
-    is_covered_network = isinstance(network, FeedForward) and network.activation == "relu"
-    return dot_products and is_covered_network and model.next_word is None
+def _share_parameters(module: Module) -> Module:
+    """Returns a copy of the modules in evaluation mode; parameters and buffers are the same tensors."""
+    tensors = (*module.parameters(), *module.buffers())
+    return copy.deepcopy(module, {id(tensor): tensor for tensor in tensors}).eval()

@@ -1,0 +1,66 @@
+"""The compiled functions that Python calls: encoding sentences, and a step of their decoding.
+
+Numba caches them with the code of all functions that they call, but notices only changes of this file: after a change
+of another, delete `__pycache__`.
+"""
+
+import numpy as np
+
+from transduce.model.compiled.compilation import cached
+from transduce.model.compiled.layers import (
+    ROWS_AT_ONCE,
+    Indices,
+    Memory,
+    Written,
+    decode_tokens,
+    encode_sentences,
+)
+from transduce.model.compiled.products import multiply
+from transduce.model.compiled.rows import FOLDS, Floats, best_of_row, log_softmax
+from transduce.model.compiled.weights import Weights
+
+READ_OUT_AT_ONCE = 16  # rows whose logits stay in a processor's cache
+
+
+@cached
+def encode(states: Floats, starts: Indices, ends: Indices, weights: Weights, memory: Memory) -> None:
+    """Encodes sentences whose embedded tokens are `states`, one after another, some rows at a time."""
+    first = 0
+    while first < ends.shape[0]:
+        last = first + 1
+        while last < ends.shape[0] and ends[last] - starts[first] <= ROWS_AT_ONCE:
+            last += 1
+        encode_sentences(
+            states, starts[first:last], ends[first:last], weights.encoder, weights.decoder.cross, memory, first
+        )
+        first = last
+
+
+@cached
+def decode(
+    states: Floats,
+    sentences: Indices,
+    written: Written,
+    memory: Memory,
+    weights: Weights,
+    log_probabilities: Floats,
+    banned: Indices,
+    best: Floats,
+    tokens: Indices,
+) -> None:
+    """Steps by one token a row, and writes the log-probabilities of all next tokens, or of the best, best first.
+
+    All are [rows vocabulary]; the best are [rows count], and their tokens are not `banned`. What is not asked for has
+    no columns.
+    """
+    decode_tokens(states, sentences, written, memory, weights.decoder)
+    logits = np.empty((READ_OUT_AT_ONCE, weights.readout.bias.shape[1]), np.float32)
+    maxima = np.empty((weights.tokens + FOLDS - 1) // FOLDS, np.float32)
+    for at in range(0, states.shape[0], READ_OUT_AT_ONCE):
+        count = min(READ_OUT_AT_ONCE, states.shape[0] - at)
+        multiply(states[at:], count, weights.readout, 0, logits)
+        for row in range(count):
+            if best.shape[1]:
+                best_of_row(logits[row, : weights.tokens], banned, maxima, best[at + row], tokens[at + row])
+            else:
+                log_softmax(logits[row, : weights.tokens], log_probabilities[at + row])

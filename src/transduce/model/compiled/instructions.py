@@ -1,0 +1,202 @@
+"""The vector instructions of this processor, and a product of a few rows with a few columns written in them.
+
+Numba compiles Python to LLVM's code, and its loops are vectorised as well as LLVM can. For matrix products that is a
+tenth of what a processor does, so the inner loop of a product is written here in LLVM's code.
+"""
+
+from typing import Any, NamedTuple
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.codegen import get_host_cpu_features
+from numba.extending import intrinsic
+
+_CONFIG: Any = numba.config
+_INT8, _INT16, _INT32, _INT64, _FLOAT = (ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType())
+
+
+class Instructions(NamedTuple):
+    """What a processor offers: `lanes` numbers of 32 bits in a vector, and registers for `rows` rows of a tile.
+
+    `multiply_add_bytes` multiplies unsigned bytes by signed ones and adds groups of four (VNNI); the other instruction
+    does so for pairs of 16-bit integers. Both are None where int8 has no such instruction.
+    """
+
+    lanes: int
+    rows: int
+    multiply_add_bytes: str | None
+    multiply_add_pairs: str | None
+
+
+def instructions_of(features: str) -> Instructions:
+    """Returns the instructions for LLVM's list of features, such as `+avx2,-avx512f`."""
+    has = {feature[1:] for feature in features.split(",") if feature.startswith("+")}
+    if "avx512f" in has and "avx512bw" in has:
+        name = "llvm.x86.avx512.vpdpbusd.512" if "avx512vnni" in has else None
+        return Instructions(16, 8, name, "llvm.x86.avx512.pmaddw.d.512")
+    if "avx2" in has:
+        name = "llvm.x86.avx512.vpdpbusd.256" if "avxvnni" in has else None
+        return Instructions(8, 6, name, "llvm.x86.avx2.pmadd.wd")
+    return Instructions(4, 8, None, None)
+
+
+INSTRUCTIONS = instructions_of(_CONFIG.CPU_FEATURES or get_host_cpu_features())
+LANES, ROWS = INSTRUCTIONS.lanes, INSTRUCTIONS.rows
+COLUMNS = 2 * LANES  # of a tile
+
+
+class _Tile:
+    """Writes LLVM's code for products with matrices of floats, bytes or 16-bit integers."""
+
+    def __init__(self, builder: Any, number: Any) -> None:
+        self.builder = builder
+        self.is_float = isinstance(number, types.Float)
+        self.lane = _FLOAT if self.is_float else _INT32
+        self.vector = ir.VectorType(self.lane, LANES)
+        self.group = {types.float32: 1, types.int8: 4, types.int16: 2}[number]  # numbers that a lane multiplies
+        self.number = {1: _FLOAT, 4: _INT8, 2: _INT16}[self.group]
+
+    def load(self, pointer: Any, vector: Any) -> Any:
+        """Loads a vector from an address that need not be aligned."""
+        loaded = self.builder.load(self.builder.bitcast(pointer, vector.as_pointer()))
+        loaded.align = 1
+        return loaded
+
+    def store(self, vector: Any, pointer: Any) -> None:
+        """Stores a vector."""
+        self.builder.store(vector, self.builder.bitcast(pointer, vector.type.as_pointer())).align = 1
+
+    def spread(self, scalar: Any) -> Any:
+        """Returns a vector whose lanes all have the value."""
+        vector = ir.VectorType(scalar.type, LANES)
+        undefined = ir.Constant(vector, ir.Undefined)
+        first = self.builder.insert_element(undefined, scalar, _INT32(0))
+        return self.builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_INT32, LANES), [0] * LANES))
+
+    def call(self, name: str, result: Any, *arguments: Any) -> Any:
+        """Calls an instruction by LLVM's name."""
+        kind = ir.FunctionType(result, [argument.type for argument in arguments])
+        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), arguments)
+
+    def multiply_add(self, total: Any, row: Any, column: Any) -> Any:
+        """Returns the sums with a product of the row's number, or group of numbers, and those of the columns."""
+        if self.is_float:
+            return self.call(f"llvm.fmuladd.v{LANES}f32", self.vector, row, column, total)
+        if self.group == 4:
+            assert INSTRUCTIONS.multiply_add_bytes is not None
+            return self.call(INSTRUCTIONS.multiply_add_bytes, self.vector, total, row, column)
+        assert INSTRUCTIONS.multiply_add_pairs is not None
+        pairs = ir.VectorType(_INT16, LANES * self.group)
+        row, column = self.builder.bitcast(row, pairs), self.builder.bitcast(column, pairs)
+        return self.builder.add(total, self.call(INSTRUCTIONS.multiply_add_pairs, self.vector, row, column))
+
+    def sums(self, rows: list[Any], columns: Any, first: list[Any], depth: Any) -> list[list[Any]]:
+        """Writes the loop over the groups of a row, from `first` on; returns the sums, row by row."""
+        builder, before = self.builder, self.builder.block
+        loop, after = (builder.function.append_basic_block(name) for name in ("loop", "after"))
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        index = builder.phi(_INT64)
+        index.add_incoming(_INT64(0), before)
+        totals = [[builder.phi(self.vector) for _ in first] for _ in rows]
+        at = builder.mul(index, _INT64(COLUMNS * self.group))
+        loaded = [
+            self.load(builder.gep(columns, [builder.add(at, _INT64(half * LANES * self.group))]), self.vector)
+            for half in range(len(first))
+        ]
+        results = []
+        for row, sums in zip(rows, totals, strict=True):
+            group = builder.bitcast(builder.gep(row, [builder.mul(index, _INT64(self.group))]), self.lane.as_pointer())
+            number = builder.load(group)
+            number.align = 1
+            spread = self.spread(number)
+            results.append([self.multiply_add(*pair) for pair in zip(sums, [spread] * len(first), loaded, strict=True)])
+        for sums, added in zip(totals, results, strict=True):
+            for total, start, result in zip(sums, first, added, strict=True):
+                total.add_incoming(start, before)
+                total.add_incoming(result, loop)
+        following = builder.add(index, _INT64(1))
+        index.add_incoming(following, loop)
+        builder.cbranch(builder.icmp_signed("<", following, depth), loop, after)
+        builder.position_at_end(after)
+        return results
+
+
+def _multiply_tile(
+    context: Any,
+    x: Any,
+    x_at: Any,
+    stride: Any,
+    rows: Any,
+    row_scales: Any,
+    weight: Any,
+    weight_at: Any,
+    depth: Any,
+    start: Any,
+    scales: Any,
+    bias: Any,
+    column: Any,
+    out: Any,
+    out_at: Any,
+    out_stride: Any,
+) -> Any:
+    """Multiplies `rows` rows, 1 to `ROWS`, by `COLUMNS` columns and writes x Wᵀ + bias to `out`; for compiled code.
+
+    An array comes with the place of its first number; rows are `stride` apart. `weight` has `depth` groups of numbers,
+    each with one group of every column in turn. For floats `start` and the scales are not read. For integers the sum
+    begins with `start`, and is multiplied by the scale of its column and by that of its row.
+    """
+    place = types.intp
+    signature = types.void(
+        x, place, place, place, row_scales, weight, place, place, start, scales, bias, place, out, place, place
+    )
+    return signature, _generate_tiles
+
+
+multiply_tile: Any = intrinsic(_multiply_tile)
+
+
+def _generate_tiles(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Writes the code of `multiply_tile`: a tile for every number of rows, and the choice among them."""
+    done = builder.function.append_basic_block("done")
+    choice = builder.switch(arguments[3], done)
+    for rows in range(1, ROWS + 1):
+        block = builder.function.append_basic_block("tile")
+        choice.add_case(_INT64(rows), block)
+        builder.position_at_end(block)
+        _generate_tile(context, builder, signature, arguments, rows)
+        builder.branch(done)
+    builder.position_at_end(done)
+    return context.get_dummy_value()
+
+
+def _generate_tile(context: Any, builder: Any, signature: Any, arguments: Any, rows: int) -> None:
+    """Writes the code of a tile of `rows` rows."""
+    x_at, stride, weight_at, depth, column, out_at, out_stride = (arguments[n] for n in (1, 2, 6, 7, 11, 13, 14))
+
+    def address(number: int, offset: Any) -> Any:
+        array = context.make_array(signature.args[number])(context, builder, arguments[number])
+        return builder.gep(array.data, [offset])
+
+    def row_offset(at: Any, stride: Any, row: int) -> Any:
+        return builder.add(at, builder.mul(stride, _INT64(row)))
+
+    writer = _Tile(builder, signature.args[5].dtype)
+    halves = [builder.add(column, _INT64(half * LANES)) for half in range(2)]
+    floats = ir.VectorType(_FLOAT, LANES)
+    shifts = [writer.load(address(10, half), floats) for half in halves]
+    first = shifts if writer.is_float else [writer.load(address(8, half), writer.vector) for half in halves]
+    lines = [address(0, row_offset(x_at, stride, row)) for row in range(rows)]
+    for row, sums in enumerate(writer.sums(lines, address(5, weight_at), first, depth)):
+        if not writer.is_float:
+            scale = writer.spread(builder.load(address(4, _INT64(row))))
+            factors = [writer.load(address(9, half), floats) for half in halves]
+            scaled = [
+                builder.fmul(builder.fmul(builder.sitofp(total, floats), factor), scale)
+                for total, factor in zip(sums, factors, strict=True)
+            ]
+            sums = [builder.fadd(total, shift) for total, shift in zip(scaled, shifts, strict=True)]
+        for half, total in enumerate(sums):
+            writer.store(total, address(12, builder.add(row_offset(out_at, out_stride, row), _INT64(half * LANES))))

@@ -1,0 +1,129 @@
+"""Products x Wᵀ + b of float32 rows, computed in float32 or in int8, with matrices that are stored in tiles."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+from numpy.typing import NDArray
+from torch import Tensor
+
+from transduce.model.compiled.compilation import compiled
+from transduce.model.compiled.instructions import COLUMNS, INSTRUCTIONS, ROWS, multiply_tile
+from transduce.model.compiled.rows import quantise_row
+
+LARGEST = 127  # of an int8 number
+ZERO = 128  # unsigned byte that stands for 0
+
+Matrix = tuple[Tensor, Tensor | None]  # weight [outputs inputs] and bias
+
+
+class Product(NamedTuple):
+    """The matrices at one place of every layer; `weight` is [layers tiles numbers], `COLUMNS` outputs a tile.
+
+    `start` is the first sum of each output; `scales` and `bias` are applied to the sum. Outputs that only fill the last
+    tile are 0 in the product.
+    """
+
+    weight: NDArray[Any]
+    start: NDArray[np.int32]
+    scales: NDArray[np.float32]
+    bias: NDArray[np.float32]
+    inputs: int
+
+    @property
+    def width(self) -> int:
+        """The outputs with those that fill the last tile: the width of an array for the product."""
+        return int(self.bias.shape[1])
+
+
+def has_int8() -> bool:
+    """Returns whether this processor has an instruction for products in int8."""
+    return INSTRUCTIONS.multiply_add_pairs is not None
+
+
+def pack(matrices: Sequence[Matrix], *, int8: bool) -> Product:
+    """Stores a matrix and a bias of each layer in tiles, in float32 or as integers with a scale an output."""
+    number, group = (np.float32, 1) if not int8 else (np.int8, 4) if INSTRUCTIONS.multiply_add_bytes else (np.int16, 2)
+    outputs, inputs = matrices[0][0].shape
+    tiles, depth = -(-outputs // COLUMNS), -(-inputs // group)
+    weight = np.empty((len(matrices), tiles, depth * COLUMNS * group), number)
+    start = np.zeros((len(matrices), tiles * COLUMNS), np.int32)
+    scales, bias = np.ones(start.shape, np.float32), np.zeros(start.shape, np.float32)
+    for layer, (matrix, shift) in enumerate(matrices):
+        numbers = matrix.detach().float().numpy()
+        if int8:
+            scales[layer, :outputs] = np.maximum(np.abs(numbers).max(1), np.finfo(np.float32).tiny) / LARGEST
+            numbers = np.rint(numbers / scales[layer, :outputs, None])
+        padded = np.zeros((tiles * COLUMNS, depth * group), number)
+        padded[:outputs, :inputs] = numbers
+        if group == 4:  # bytes are unsigned
+            start[layer] = -ZERO * padded.sum(1, dtype=np.int32)
+        weight[layer] = padded.reshape(tiles, COLUMNS, depth, group).transpose(0, 2, 1, 3).reshape(tiles, -1)
+        if shift is not None:
+            bias[layer, :outputs] = shift.detach().float().numpy()
+    return Product(weight, start, scales, bias, inputs)
+
+
+def multiply(x: Any, count: int, product: Product, layer: int, out: Any) -> None:
+    """Writes x Wᵀ + b of the first `count` rows of `x` to `out`; for compiled code.
+
+    In int8 each row of x has a scale, so that no row depends on another.
+    """
+    raise NotImplementedError
+
+
+@overload(multiply)
+def _multiply(x: Any, count: int, product: Any, layer: int, out: Any) -> Any:
+    number = product.types[0].dtype
+    if isinstance(number, types.Float):
+        return _multiply_floats
+    storage, zero = (np.uint8, ZERO) if number == types.int8 else (np.int16, 0)
+    group = 4 if number == types.int8 else 2
+
+    def multiply_integers(x: Any, count: int, product: Any, layer: int, out: Any) -> None:
+        depth, tiles, width = (product.inputs + group - 1) // group, product.weight.shape[1], product.bias.shape[1]
+        rows, scales = np.empty((ROWS, depth * group), storage), np.empty(ROWS, np.float32)
+        for row in range(ROWS):
+            for place in range(product.inputs, depth * group):
+                rows[row, place] = zero
+        for at in range(0, count, ROWS):
+            height = min(ROWS, count - at)
+            for row in range(height):
+                scales[row] = quantise_row(x[at + row], product.inputs, rows[row], zero)
+            multiply_tiles(
+                rows, 0, rows.shape[1], height, scales,
+                product.weight, layer * tiles * product.weight.shape[2], product.weight.shape[2], tiles, depth,
+                product.start, product.scales, product.bias, layer * width, out, at * out.shape[1], out.shape[1],
+            )  # fmt: skip
+
+    return multiply_integers
+
+
+def _multiply_floats(x: Any, count: int, product: Any, layer: int, out: Any) -> None:
+    tiles, width = product.weight.shape[1], product.bias.shape[1]
+    for at in range(0, count, ROWS):
+        multiply_tiles(
+            x, at * x.shape[1], x.shape[1], min(ROWS, count - at), product.scales,
+            product.weight, layer * tiles * product.weight.shape[2], product.weight.shape[2], tiles, product.inputs,
+            product.start, product.scales, product.bias, layer * width, out, at * out.shape[1], out.shape[1],
+        )  # fmt: skip
+
+
+@compiled
+def multiply_tiles(
+    x: Any, x_at: int, stride: int, rows: int, row_scales: Any,
+    weight: Any, weight_at: int, tile_size: int, tiles: int, depth: int,
+    start: Any, scales: Any, bias: Any, first: int, out: Any, out_at: int, out_stride: int,
+) -> None:  # fmt: skip
+    """Multiplies `rows` rows, at most `ROWS`, by `tiles` tiles side by side; arguments as those of `multiply_tile`.
+
+    A tile has `tile_size` numbers; `first` is the place of its first output in `start`, `scales` and `bias`.
+    """
+    for tile in range(tiles):
+        column = tile * COLUMNS
+        multiply_tile(
+            x, x_at, stride, rows, row_scales, weight, weight_at + tile * tile_size, depth,
+            start, scales, bias, first + column, out, out_at + column, out_stride,
+        )  # fmt: skip

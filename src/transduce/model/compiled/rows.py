@@ -1,0 +1,166 @@
+"""Passes over one row of numbers: quantisation, norm, softmax, and the best tokens of a row of logits."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.model.compiled.compilation import compiled, inlined, summed
+
+Floats = NDArray[np.float32]
+
+_float, _int = np.float32, np.int32
+
+MIN_EXPONENT = _float(-60.0)  # e^−60 is negligible beside 1, and far from the denormal numbers that slow a processor
+MIN_SCALE = _float(1.2e-38)
+LOWEST = _float(-3e38)  # less than every logit, and finite
+FOLDS = 32  # parts of a row of logits, whose maximum at each place is taken
+
+
+@inlined
+def exponential(x: np.float32) -> np.float32:
+    """Returns e^x for x ≤ 0, or e^`MIN_EXPONENT` if that is larger: 2^integer times a polynomial of the fraction.
+
+    The relative error is at most 7e-7 for x ≥ −10, and 4e-6 below, where e^x adds little to a sum.
+    """
+    scaled = max(x, MIN_EXPONENT) * _float(1.44269504)
+    integer = np.rint(scaled)
+    fraction = scaled - integer
+    power = _float(1.5403530e-4) * fraction + _float(1.3333558e-3)
+    power = power * fraction + _float(9.6181291e-3)
+    power = power * fraction + _float(5.5504109e-2)
+    power = power * fraction + _float(2.4022651e-1)
+    power = power * fraction + _float(6.9314718e-1)
+    power = power * fraction + _float(1.0)
+    bits = _int((_int(integer) + 127) << 23)
+    return power * bits.view(_float)
+
+
+@summed
+def _sum(row: Floats, count: int) -> np.float32:
+    total = _float(0)
+    for i in range(count):
+        total += row[i]
+    return total
+
+
+@summed
+def _sum_of_squares(row: Floats, mean: np.float32) -> np.float32:
+    total = _float(0)
+    for i in range(row.shape[0]):
+        total += (row[i] - mean) * (row[i] - mean)
+    return total
+
+
+@summed
+def _sum_of_exponentials(row: Floats, top: np.float32) -> np.float32:
+    total = _float(0)
+    for i in range(row.shape[0]):
+        total += exponential(row[i] - top)
+    return total
+
+
+@inlined
+def _ordered(bits: np.int32) -> np.int32:
+    """Maps the bit pattern of a float to an integer that sorts like the float; applied twice, returns the pattern."""
+    return _int(bits ^ ((bits >> 31) & 0x7FFFFFFF))
+
+
+@compiled
+def maximum(row: Floats) -> np.float32:
+    """Returns the largest number, compared as integers: comparisons of floats are not vectorised because of NaN."""
+    bits, top = row.view(_int), _int(-0x7FFFFFFF)
+    for i in range(row.shape[0]):
+        top = max(top, _ordered(bits[i]))
+    top_bits = _int(_ordered(top))
+    return top_bits.view(_float)
+
+
+@compiled
+def quantise_row(row: Floats, count: int, quantised: Any, zero: int) -> np.float32:
+    """Writes `count` numbers as integers from −127 to 127, each plus `zero`, to `quantised`; returns their scale."""
+    bits, top = row.view(_int), _int(0)
+    for i in range(count):
+        top = max(top, _int(bits[i] & 0x7FFFFFFF))
+    top_bits = _int(top)
+    scale = max(top_bits.view(_float) / _float(127), MIN_SCALE)
+    inverse = _float(1) / scale
+    for i in range(count):
+        quantised[i] = _int(np.rint(row[i] * inverse)) + _int(zero)
+    return scale
+
+
+@compiled
+def normalise(row: Floats, gain: Floats, shift: Floats, epsilon: np.float32, out: Floats) -> None:
+    """Writes LayerNorm(row) to `out`, which may be the row."""
+    mean = _sum(row, row.shape[0]) / _float(row.shape[0])
+    inverse = _float(1) / np.sqrt(_sum_of_squares(row, mean) / _float(row.shape[0]) + epsilon)
+    for i in range(row.shape[0]):
+        out[i] = (row[i] - mean) * inverse * gain[i] + shift[i]
+
+
+@compiled
+def softmax(scores: Floats, count: int, scale: np.float32) -> None:
+    """Replaces the first `count` scores by the softmax of `scale`, a positive number, times the scores."""
+    top = scores[0]
+    for t in range(1, count):
+        top = max(top, scores[t])
+    for t in range(count):
+        scores[t] = exponential((scores[t] - top) * scale)
+    inverse = _float(1) / _sum(scores, count)
+    for t in range(count):
+        scores[t] *= inverse
+
+
+@compiled
+def log_softmax(logits: Floats, out: Floats) -> None:
+    """Writes the log-probabilities of logits."""
+    top = maximum(logits)
+    shift = top + _float(np.log(_sum_of_exponentials(logits, top)))
+    for i in range(logits.shape[0]):
+        out[i] = logits[i] - shift
+
+
+@compiled
+def best_of_row(logits: Floats, banned: Any, maxima: Floats, best: Floats, tokens: Any) -> None:
+    """Writes the log-probabilities of the most probable tokens, without the banned ones, best first, and the tokens.
+
+    There must be as many tokens as are asked for. `maxima` is a scratch row as long as a fold of the logits. Overwrites
+    `logits`.
+    """
+    _maxima_of_folds(logits, maxima)
+    top = maximum(maxima)
+    shift = top + _float(np.log(_sum_of_exponentials(logits, top)))
+    for token in banned:
+        _remove(logits, maxima, token)
+    for number in range(best.shape[0]):
+        value = maximum(maxima)
+        token = 0
+        while maxima[token] != value:
+            token += 1
+        while logits[token] != value:
+            token += maxima.shape[0]
+        best[number], tokens[number] = value - shift, token
+        _remove(logits, maxima, token)
+
+
+@compiled
+def _maxima_of_folds(row: Floats, maxima: Floats) -> None:
+    """Writes the maxima over the folds of a row, which are as long as `maxima`; the last fold may be shorter."""
+    width = maxima.shape[0]
+    for place in range(width):
+        maxima[place] = row[place]
+    for first in range(width, row.shape[0], width):
+        fold = row[first : first + width]
+        for place in range(fold.shape[0]):
+            maxima[place] = fold[place] if fold[place] > maxima[place] else maxima[place]
+
+
+@compiled
+def _remove(row: Floats, maxima: Floats, token: int) -> None:
+    """Makes a number of a row the lowest, and corrects the maximum over the folds at its place."""
+    row[token] = LOWEST
+    place, top = token % maxima.shape[0], LOWEST
+    for i in range(place, row.shape[0], maxima.shape[0]):
+        top = max(top, row[i])
+    maxima[place] = top

@@ -1,0 +1,140 @@
+"""A stepper for a Transformer of the paper's parts on a CPU, in float32 or int8, compiled for the processor.
+
+Each search runs in one thread and holds no lock of Python while it computes: searches in several threads use several
+cores. Computation is on rows without padding.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from transduce.model.compiled.calls import decode, encode
+from transduce.model.compiled.layers import Indices, Memory, Slots, Written
+from transduce.model.compiled.rows import Floats
+from transduce.model.compiled.weights import pack_weights
+from transduce.model.transformer import TransformerModel
+
+INITIAL_CAPACITY = 16  # tokens of a hypothesis for which a new cache has slots; the cache grows
+
+
+class SlotCache:
+    """Keys and values of the decoded tokens of all hypotheses [layers slots width]: one slot a token."""
+
+    def __init__(self, layers: int, width: int, slots: int) -> None:
+        self.used = 0
+        self.key_values: NDArray[np.float32] = np.empty((layers, slots, width), np.float32)
+
+    def extend(self, slots: Slots, length: int) -> None:
+        """Assigns a new slot to each row for its token at `length`.
+
+        A full cache drops the slots that no row uses and renumbers the others, in `slots` too.
+        """
+        rows = len(slots)
+        if self.used + rows > self.key_values.shape[1]:
+            layers, capacity, width = self.key_values.shape
+            is_used = np.zeros(capacity, bool)
+            is_used[slots[:, :length]] = True
+            used_slots = is_used.nonzero()[0]
+            slots[:, :length] = (is_used.cumsum() - 1)[slots[:, :length]]
+            self.used = len(used_slots)
+            larger = np.empty((layers, 2 * (self.used + rows), width), np.float32)
+            larger[:, : self.used] = self.key_values[:, used_slots]
+            self.key_values = larger
+        slots[:, length] = np.arange(self.used, self.used + rows)
+        self.used += rows
+
+
+class CompiledState(NamedTuple):
+    """State of a search; a step consumes it, because cache and slots are written in place."""
+
+    memory: Memory
+    cache: SlotCache
+    sentences: Indices  # of each row
+    slots: Slots  # of the tokens of each row, in order; the first `length` columns are used
+    length: int = 0
+
+    def pick(self, rows: Int[Tensor, " rows"]) -> "CompiledState":
+        """Returns the state of the chosen rows."""
+        chosen = rows.numpy()
+        return self._replace(sentences=self.sentences[chosen], slots=self.slots[chosen])
+
+
+class CompiledStepper:
+    """A stepper with the weights of a model that `cpu_stepper.is_covered`; several threads may search with it."""
+
+    def __init__(self, model: TransformerModel, *, int8: bool) -> None:
+        self.source_embedding, self.target_embedding = model.source_embedding, model.target_embedding
+        self.max_positions = model.max_positions
+        self.weights = pack_weights(model, int8=int8)
+
+    def start(
+        self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
+    ) -> CompiledState:
+        """Returns the state before the first token: one row a sentence, for at most `max_length` tokens."""
+        assert self.max_positions is None or max_length <= self.max_positions, (
+            "the caller bounds `max_length` by the model's positions"
+        )
+        states: Floats = self.source_embedding(source)[visible].float().numpy()
+        lengths: Indices = visible.sum(1).numpy()
+        decoder, batch = self.weights.decoder, len(lengths)
+        layers, cross, written = len(decoder.network.inner.weight), decoder.cross.heads, decoder.attention.heads
+        memory = Memory.allocate(layers, cross, lengths)
+        ends = lengths.cumsum()
+        encode(states, ends - lengths, ends, self.weights, memory)
+        return CompiledState(
+            memory=memory,
+            cache=SlotCache(layers, written.heads * (written.d_k + written.d_v), INITIAL_CAPACITY * batch),
+            sentences=np.arange(batch),
+            slots=np.empty((batch, INITIAL_CAPACITY), np.int32),
+        )
+
+    def step(
+        self, tokens: Int[Tensor, "rows new"], state: CompiledState
+    ) -> tuple[Float[Tensor, "rows new vocabulary"], CompiledState]:
+        """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
+        results = torch.empty(*tokens.shape, self.weights.tokens)
+        for column in range(tokens.shape[1]):
+            states, written, state = self._append(tokens[:, column : column + 1], state)
+            log_probabilities = np.empty((len(states), self.weights.tokens), np.float32)
+            self._decode(states, written, state, log_probabilities, np.empty((len(states), 0), np.float32))
+            results[:, column] = torch.from_numpy(log_probabilities)
+        return results, state
+
+    def best(
+        self, tokens: Int[Tensor, "rows 1"], state: CompiledState, count: int, banned: tuple[int, ...]
+    ) -> tuple[Float[Tensor, "rows count"], Int[Tensor, "rows count"], CompiledState]:
+        """Returns the `count` most probable next tokens of each row without `banned`, and the state, as `step`."""
+        states, written, state = self._append(tokens, state)
+        count = min(count, self.weights.tokens - len(banned))
+        best = np.empty((len(states), count), np.float32)
+        chosen = self._decode(states, written, state, np.empty((len(states), 0), np.float32), best, banned)
+        return torch.from_numpy(best), torch.from_numpy(chosen), state
+
+    def _decode(
+        self,
+        states: Floats,
+        written: Written,
+        state: CompiledState,
+        log_probabilities: Floats,
+        best: Floats,
+        banned: tuple[int, ...] = (),
+    ) -> Indices:
+        """Fills `log_probabilities` or `best`, as `decode`, and returns the best tokens."""
+        tokens = np.empty(best.shape, np.int64)
+        excluded = np.array(banned, np.int64)
+        decode(states, state.sentences, written, state.memory, self.weights, log_probabilities, excluded, best, tokens)
+        return tokens
+
+    def _append(self, tokens: Int[Tensor, "rows 1"], state: CompiledState) -> tuple[Floats, Written, CompiledState]:
+        """Returns the embedded tokens, the written tokens with a slot for each new one, and the longer state."""
+        length, slots = state.length, state.slots
+        if length == slots.shape[1]:
+            slots = np.concatenate([slots, np.empty_like(slots)], axis=1)
+        state.cache.extend(slots, length)
+        states: Floats = self.target_embedding(tokens, length).squeeze(1).float().numpy()
+        written = Written(state.cache.key_values, slots, length + 1)
+        return states, written, state._replace(slots=slots, length=length + 1)

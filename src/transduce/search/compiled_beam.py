@@ -1,0 +1,179 @@
+"""Beam search on a CPU whose bookkeeping is compiled: the results of `beam.beam_search`, with less work a step.
+
+Hypotheses are not copied: every step records the token and the parent of each place, and the sequences are read back
+from the end. A place is one of `beam` places of a sentence, numbered through the batch.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from transduce.model.compiled.compilation import cached_exact, exact
+from transduce.search.beam import Decoding, Hypothesis
+from transduce.search.best_tokens import best_tokens
+from transduce.search.stepper import SearchProblem, Stepper
+
+
+class Beams(NamedTuple):
+    """The hypotheses of a batch; a place without one has a log-probability of −∞.
+
+    `tokens` and `parents` [steps places] record the search. A finished hypothesis has `lengths` tokens. `ends` is the
+    place of its last token or, where that is the end symbol, of the token before.
+    """
+
+    live: NDArray[np.float32]  # [sentences beam], best first
+    tokens: NDArray[np.int32]
+    parents: NDArray[np.int32]
+    finished: NDArray[np.float32]  # [sentences n_best], log-probabilities
+    scores: NDArray[np.float32]
+    lengths: NDArray[np.int32]
+    ends: NDArray[np.int32]
+    has_end: NDArray[np.bool_]
+
+    @classmethod
+    def start(cls, sentences: int, beam: int, n_best: int, steps: int) -> "Beams":
+        """Returns one live hypothesis a sentence, of no tokens."""
+        live = np.full((sentences, beam), -np.inf, np.float32)
+        live[:, 0] = 0
+        of_all, of_best = (steps, sentences * beam), (sentences, n_best)
+        return cls(
+            live=live,
+            tokens=np.zeros(of_all, np.int32),
+            parents=np.zeros(of_all, np.int32),
+            finished=np.full(of_best, -np.inf, np.float32),
+            scores=np.full(of_best, -np.inf, np.float32),
+            lengths=np.zeros(of_best, np.int32),
+            ends=np.zeros(of_best, np.int32),
+            has_end=np.zeros(of_best, np.bool_),
+        )
+
+    def hypotheses(self, sentence: int) -> list[Hypothesis]:
+        """Returns the finished hypotheses of a sentence, best first."""
+        results = []
+        for number in np.flatnonzero(self.scores[sentence] > -np.inf):
+            place, tokens = int(self.ends[sentence, number]), []
+            for step in range(int(self.lengths[sentence, number]) - 1 - int(self.has_end[sentence, number]), -1, -1):
+                tokens.append(int(self.tokens[step, place]))
+                place = int(self.parents[step, place])
+            log_probability, score = float(self.finished[sentence, number]), float(self.scores[sentence, number])
+            results.append(Hypothesis(tokens[::-1], log_probability, score))
+        return results
+
+
+@exact
+def _finish(
+    beams: Beams, sentence: int, log_probability: float, penalty: float, length: int, place: int, has_end: bool
+) -> None:
+    """Inserts a hypothesis among the finished ones of its sentence, where its score is among the best."""
+    score, scores = np.float32(log_probability / penalty), beams.scores[sentence]
+    number = scores.shape[0] - 1
+    if not score > scores[number]:
+        return
+    while number > 0 and score > scores[number - 1]:
+        beams.finished[sentence, number] = beams.finished[sentence, number - 1]
+        beams.lengths[sentence, number] = beams.lengths[sentence, number - 1]
+        beams.ends[sentence, number] = beams.ends[sentence, number - 1]
+        beams.has_end[sentence, number] = beams.has_end[sentence, number - 1]
+        scores[number] = scores[number - 1]
+        number -= 1
+    scores[number], beams.finished[sentence, number] = score, log_probability
+    beams.lengths[sentence, number], beams.ends[sentence, number] = length, place
+    beams.has_end[sentence, number] = has_end
+
+
+@cached_exact
+def _advance(
+    beams: Beams,
+    places: Any,
+    best: Any,
+    tokens: Any,
+    end: int,
+    length: int,
+    penalty: float,
+    bounds: Any,
+    largest_penalties: Any,
+    margin: float,
+    next_places: Any,
+    rows: Any,
+) -> int:
+    """Continues the hypotheses at `places`, a row each, by their best tokens [rows count].
+
+    Writes the places of the live hypotheses and the rows that they continue, and returns their number.
+    """
+    beam, n_best, count = beams.live.shape[1], beams.scores.shape[1], best.shape[1]
+    totals, sources = np.empty(2 * beam, np.float32), np.empty((2 * beam, 2), np.int64)
+    row, written = 0, 0
+    while row < places.shape[0]:
+        sentence = places[row] // beam
+        # The best continuations of the sentence; at most one of each hypothesis ends, so that `beam` do not end.
+        totals[:] = -np.inf
+        while row < places.shape[0] and places[row] // beam == sentence:
+            before = beams.live[sentence, places[row] % beam]
+            for choice in range(count):
+                total = before + best[row, choice]
+                if not total > totals[2 * beam - 1]:
+                    break
+                number = 2 * beam - 1
+                while number > 0 and total > totals[number - 1]:
+                    totals[number], sources[number] = totals[number - 1], sources[number - 1]
+                    number -= 1
+                totals[number], sources[number, 0], sources[number, 1] = total, row, choice
+            row += 1
+        grown = 0
+        for number in range(2 * beam):
+            if totals[number] == -np.inf:
+                break
+            parent, token = places[sources[number, 0]], tokens[sources[number, 0], sources[number, 1]]
+            if token == end:
+                _finish(beams, sentence, totals[number], penalty, length, parent, True)
+            elif grown < beam:
+                place = sentence * beam + grown
+                beams.tokens[length - 1, place], beams.parents[length - 1, place] = token, parent
+                beams.live[sentence, grown], next_places[written + grown] = totals[number], place
+                rows[written + grown] = sources[number, 0]
+                grown += 1
+        if bounds[sentence] <= length:
+            if beams.scores[sentence, 0] == -np.inf:
+                for number in range(grown):
+                    place = sentence * beam + number
+                    _finish(beams, sentence, beams.live[sentence, number], penalty, length, place, False)
+            grown = 0
+        last = min(n_best, beam) - 1
+        reference = beams.finished[sentence, n_best - 1]
+        if last < grown:
+            reference = max(reference, beams.live[sentence, last])
+        while grown > 0 and (
+            beams.live[sentence, grown - 1] / largest_penalties[sentence] < beams.scores[sentence, n_best - 1]
+            or beams.live[sentence, grown - 1] < reference - margin
+        ):
+            grown -= 1
+        for number in range(grown, beam):
+            beams.live[sentence, number] = -np.inf
+        written += grown
+    return written
+
+
+def compiled_beam_search(
+    stepper: Stepper, problem: SearchProblem, decoding: Decoding, n_best: int = 1
+) -> list[list[Hypothesis]]:
+    """Returns the `n_best` hypotheses of each sentence, as `beam.beam_search`."""
+    beam, alpha, sentences = decoding.beam, decoding.length_penalty, len(problem.source)
+    bounds, margin = problem.bounds.numpy(), math.inf if decoding.margin is None else decoding.margin
+    penalties = (((5 + bounds) / 6) ** alpha).astype(np.float32)
+    beams = Beams.start(sentences, beam, min(n_best, beam), problem.max_length)
+    places, (next_places, rows) = np.arange(sentences) * beam, np.empty((2, sentences * beam), np.int64)
+    last, state = np.full(sentences, problem.begin), stepper.start(problem.source, problem.visible, problem.max_length)
+    for length in range(1, problem.max_length + 1):
+        best = best_tokens(stepper, torch.from_numpy(last).unsqueeze(1), state, 2 * beam, problem.banned)
+        count = _advance(
+            beams, places, *map(np.ascontiguousarray, (best.log_probabilities, best.tokens)), problem.end, length,
+            ((5 + length) / 6) ** alpha, bounds, penalties, margin, next_places, rows,
+        )  # fmt: skip
+        if not count:
+            break
+        places, last = next_places[:count].copy(), beams.tokens[length - 1, next_places[:count]].astype(np.int64)
+        state = best.state.pick(torch.from_numpy(rows[:count]))
+    return [beams.hypotheses(sentence) for sentence in range(sentences)]
