@@ -79,26 +79,32 @@ def _draw(
 def _follow(stepper: Stepper, problem: SearchProblem, choose: TokenChoice) -> list[Hypothesis]:
     """Writes one token after another, chosen by `choose`; a sentence that has ended leaves the batch."""
     sequences: list[list[int]] = [[] for _ in problem.source]
+    bounds, device = problem.bounds.tolist(), problem.source.device
     totals, numbers = [0.0] * len(sequences), list(range(len(sequences)))
-    sentences = torch.arange(len(sequences), device=problem.source.device)
+    sentences = torch.arange(len(sequences), device=device)
     state = stepper.start(problem.source, problem.visible, problem.max_length)
-    tokens = torch.full((len(sequences), 1), problem.begin, device=problem.source.device)
+    tokens = torch.full((len(sequences), 1), problem.begin, device=device)
     for step in range(problem.max_length):
         gains, tokens, state = choose(tokens, state, sentences, step)
-        gains, chosen = gains[:, 0], tokens[:, 0]
-        is_live = (chosen != problem.end) & (problem.bounds[sentences] > step + 1)
-        # One transfer a step, because each synchronises a GPU.
-        columns = torch.stack([chosen.double(), gains.double(), is_live.double()]).tolist()
-        for sentence, token, gain in zip(numbers, *columns[:2], strict=True):
+        live = []
+        for place, (sentence, token, gain) in enumerate(zip(numbers, *_columns(tokens, gains), strict=True)):
             totals[sentence] += gain
             if token != problem.end:
                 sequences[sentence].append(int(token))
-        live = [place for place, flag in enumerate(columns[2]) if flag]
+                if bounds[sentence] > step + 1:
+                    live.append(place)
         if not live:
             break
         if len(live) < len(numbers):
-            places = torch.tensor(live, device=chosen.device)
-            state, sentences, chosen = state.pick(places), sentences[places], chosen[places]
+            places = torch.tensor(live, device=device)
+            state, sentences, tokens = state.pick(places), sentences[places], tokens[places]
             numbers = [numbers[place] for place in live]
-        tokens = chosen.unsqueeze(1)
     return [Hypothesis(sequence, total, total) for sequence, total in zip(sequences, totals, strict=True)]
+
+
+def _columns(tokens: Int[Tensor, "batch 1"], gains: Float[Tensor, "batch 1"]) -> tuple[list[float], list[float]]:
+    """Returns both as lists; from a GPU in one transfer, because each synchronises."""
+    if tokens.is_cuda:
+        both: list[list[float]] = torch.cat([tokens.double(), gains.double()], 1).T.tolist()
+        return both[0], both[1]
+    return tokens[:, 0].tolist(), gains[:, 0].tolist()

@@ -38,7 +38,8 @@ def encode(states: Floats, starts: Indices, ends: Indices, weights: Weights, mem
 
 @cached
 def decode(
-    states: Floats,
+    last: Indices,
+    position: Floats,
     sentences: Indices,
     written: Written,
     memory: Memory,
@@ -48,11 +49,16 @@ def decode(
     best: Floats,
     tokens: Indices,
 ) -> None:
-    """Steps by one token a row, and writes the log-probabilities of all next tokens, or of the best, best first.
+    """Steps by the token `last` of each row, and writes log-probabilities of all next tokens, or of the best.
 
-    All are [rows vocabulary]; the best are [rows count], and their tokens are not `banned`. What is not asked for has
-    no columns.
+    `position` is the encoding of the tokens' position. All are [rows vocabulary]; the best are [rows count], in order,
+    and not `banned`. What is not asked for has no columns.
     """
+    states = np.empty((last.shape[0], position.shape[0]), np.float32)
+    for row in range(last.shape[0]):
+        factor = np.float32(0) if last[row] == weights.embedding.blank else weights.embedding.scale
+        for i in range(position.shape[0]):
+            states[row, i] = position[i] + factor * weights.embedding.vectors[last[row], i]
     decode_tokens(states, sentences, written, memory, weights.decoder)
     logits = np.empty((READ_OUT_AT_ONCE, weights.readout.bias.shape[1]), np.float32)
     maxima = np.empty((weights.tokens + FOLDS - 1) // FOLDS, np.float32)

@@ -67,7 +67,7 @@ class CompiledStepper:
     """A stepper with the weights of a model that `cpu_stepper.is_covered`; several threads may search with it."""
 
     def __init__(self, model: TransformerModel, *, int8: bool) -> None:
-        self.source_embedding, self.target_embedding = model.source_embedding, model.target_embedding
+        self.source_embedding, self.positions = model.source_embedding, model.target_embedding.positions
         self.max_positions = model.max_positions
         self.weights = pack_weights(model, int8=int8)
 
@@ -97,10 +97,10 @@ class CompiledStepper:
     ) -> tuple[Float[Tensor, "rows new vocabulary"], CompiledState]:
         """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
         results = torch.empty(*tokens.shape, self.weights.tokens)
+        none = np.empty((len(tokens), 0), np.float32)
         for column in range(tokens.shape[1]):
-            states, written, state = self._append(tokens[:, column : column + 1], state)
-            log_probabilities = np.empty((len(states), self.weights.tokens), np.float32)
-            self._decode(states, written, state, log_probabilities, np.empty((len(states), 0), np.float32))
+            log_probabilities = np.empty((len(tokens), self.weights.tokens), np.float32)
+            _, state = self._decode(tokens[:, column], state, log_probabilities, none)
             results[:, column] = torch.from_numpy(log_probabilities)
         return results, state
 
@@ -108,33 +108,36 @@ class CompiledStepper:
         self, tokens: Int[Tensor, "rows 1"], state: CompiledState, count: int, banned: tuple[int, ...]
     ) -> tuple[Float[Tensor, "rows count"], Int[Tensor, "rows count"], CompiledState]:
         """Returns the `count` most probable next tokens of each row without `banned`, and the state, as `step`."""
-        states, written, state = self._append(tokens, state)
-        count = min(count, self.weights.tokens - len(banned))
-        best = np.empty((len(states), count), np.float32)
-        chosen = self._decode(states, written, state, np.empty((len(states), 0), np.float32), best, banned)
+        best = np.empty((len(tokens), min(count, self.weights.tokens - len(banned))), np.float32)
+        chosen, state = self._decode(tokens[:, 0], state, np.empty((len(tokens), 0), np.float32), best, banned)
         return torch.from_numpy(best), torch.from_numpy(chosen), state
 
     def _decode(
         self,
-        states: Floats,
-        written: Written,
+        tokens: Int[Tensor, " rows"],
         state: CompiledState,
         log_probabilities: Floats,
         best: Floats,
         banned: tuple[int, ...] = (),
-    ) -> Indices:
-        """Fills `log_probabilities` or `best`, as `decode`, and returns the best tokens."""
-        tokens = np.empty(best.shape, np.int64)
-        excluded = np.array(banned, np.int64)
-        decode(states, state.sentences, written, state.memory, self.weights, log_probabilities, excluded, best, tokens)
-        return tokens
-
-    def _append(self, tokens: Int[Tensor, "rows 1"], state: CompiledState) -> tuple[Floats, Written, CompiledState]:
-        """Returns the embedded tokens, the written tokens with a slot for each new one, and the longer state."""
+    ) -> tuple[Indices, CompiledState]:
+        """Appends `tokens` and fills `log_probabilities` or `best`, as `decode`; returns the best tokens too."""
         length, slots = state.length, state.slots
         if length == slots.shape[1]:
             slots = np.concatenate([slots, np.empty_like(slots)], axis=1)
         state.cache.extend(slots, length)
-        states: Floats = self.target_embedding(tokens, length).squeeze(1).float().numpy()
-        written = Written(state.cache.key_values, slots, length + 1)
-        return states, written, state._replace(slots=slots, length=length + 1)
+        written, chosen = Written(state.cache.key_values, slots, length + 1), np.empty(best.shape, np.int64)
+        position: Floats = self.positions(length, 1)[0].numpy()
+        last, excluded = np.ascontiguousarray(tokens), np.array(banned, np.int64)
+        decode(
+            last,
+            position,
+            state.sentences,
+            written,
+            state.memory,
+            self.weights,
+            log_probabilities,
+            excluded,
+            best,
+            chosen,
+        )
+        return chosen, state._replace(slots=slots, length=length + 1)

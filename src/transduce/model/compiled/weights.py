@@ -73,9 +73,21 @@ class Decoder(NamedTuple):
     norms: Norms
 
 
-class Weights(NamedTuple):
-    """All weights of a model but its source embedding."""
+class TokenTable(NamedTuple):
+    """The embedding of the target [vocabulary d_model], whose vectors are multiplied by `scale`.
 
+    The vector of the token `blank` is zeros; −1 stands for no token.
+    """
+
+    vectors: Floats
+    scale: np.float32
+    blank: int
+
+
+class Weights(NamedTuple):
+    """All weights of a model but its source embedding and its positions."""
+
+    embedding: TokenTable
     encoder: Encoder
     decoder: Decoder
     readout: Product
@@ -113,7 +125,10 @@ def pack_weights(model: TransformerModel, *, int8: bool) -> Weights:
     around_decoder = [
         part for layer in model.decoder for part in (layer.around_mixer, layer.around_cross, layer.around_feed_forward)
     ]
+    embedding = model.target_embedding
+    blank = -1 if embedding.blank is None else embedding.blank
     return Weights(
+        TokenTable(embedding.weight.detach().numpy(), np.float32(embedding.scale), blank),
         Encoder(attention(model.encoder), network(model.encoder), _norms(around_encoder, model.encoder_norm)),
         Decoder(attention(model.decoder), cross, network(model.decoder), _norms(around_decoder, model.decoder_norm)),
         product([(model.readout.weight, model.readout.bias)]),
