@@ -102,7 +102,9 @@ def _follow(stepper: Stepper, problem: SearchProblem, choose: TokenChoice) -> li
     return [Hypothesis(sequence, total, total) for sequence, total in zip(sequences, totals, strict=True)]
 
 
-def _columns(tokens: Int[Tensor, "batch 1"], gains: Float[Tensor, "batch 1"]) -> tuple[list[int | float], list[int | float]]:
+def _columns(
+    tokens: Int[Tensor, "batch 1"], gains: Float[Tensor, "batch 1"]
+) -> tuple[list[int | float], list[int | float]]:
     """Returns both as lists; from a GPU in one transfer, because each synchronises."""
     if tokens.is_cuda:
         both: list[list[int | float]] = torch.cat([tokens.double(), gains.double()], 1).T.tolist()
