@@ -5,6 +5,7 @@ import os
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from variants import BEGIN, TEXT, VARIANTS, batch, build
 rows = pytest.importorskip("transduce.model.compiled.rows")
 
 from transduce.model import TransformerModel, Vocabulary  # noqa: E402
-from transduce.model.compiled.compilation import compiled  # noqa: E402
+from transduce.model.compiled.compilation import _forget_other_sources, compiled  # noqa: E402
 from transduce.model.compiled.instructions import instructions_of  # noqa: E402
 from transduce.model.compiled.layers import ROWS_AT_ONCE  # noqa: E402
 from transduce.model.compiled.products import multiply, pack  # noqa: E402
@@ -275,3 +276,15 @@ def test_a_full_cache_keeps_the_slots_in_use() -> None:
         assert layer[slots[0, :2], 0].tolist() == [1, 11]
         assert layer[slots[1, :2], 0].tolist() == [1, 11]
     assert slots[:, 2].tolist() == [2, 3]
+
+
+def test_code_compiled_from_other_sources_is_forgotten(tmp_path: Path) -> None:
+    """Numba could not read its index after a class had another name."""
+    source = tmp_path / "module.py"
+    source.write_text("first")
+    entry = tmp_path / "module.function-3.py311.nbi"
+    for content, kept in (("first", False), ("first", True), ("second", False)):
+        source.write_text(content)
+        entry.write_text("of numba")
+        _forget_other_sources(tmp_path, source)
+        assert entry.exists() == kept

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from transduce.exchange.ctranslate2_format import MAX_POSITIONS, import_ctranslate2
 from transduce.model import Vocabulary, build_without_weights
 from transduce.model_directory import Config
-from transduce.search import Hypothesis, length_penalty
+from transduce.search import Hypothesis, StopCheck, length_penalty
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.batching import SentenceBatch
 from transduce.translation.line_translator import LineTranslator
@@ -79,7 +79,9 @@ class CTranslate2Translator(LineTranslator):
         texts = self.target.decode([row[:bound] for row, bound in zip(tokens, bounds, strict=True)])
         return list(map(one_line, texts))
 
-    def _search(self, batch: SentenceBatch, method: SearchMethod, lines_before: int) -> list[list[Hypothesis]]:
+    def _search(
+        self, batch: SentenceBatch, method: SearchMethod, lines_before: int, check: StopCheck
+    ) -> list[list[Hypothesis]]:
         """Translates a batch.
 
         CTranslate2 has one bound for all sentences. A sentence that goes beyond its own is translated again, alone, so

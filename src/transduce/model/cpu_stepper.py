@@ -44,7 +44,8 @@ def is_covered(model: TransformerModel) -> bool:
     )
     is_covered_network = isinstance(network, FeedForward) and network.activation == "relu"
     weight = model.readout.weight
-    is_float32 = weight.device.type == "cpu" and weight.dtype == torch.float32
+    # The parameters of a sharded model are of another type.
+    is_float32 = type(weight.data) is torch.Tensor and weight.is_cpu and weight.dtype == torch.float32
     return dot_products and is_covered_network and is_float32 and model.next_word is None
 
 

@@ -104,11 +104,10 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Returns the `n_best` (at most `beam`) hypotheses of each sentence, best first; fewer where fewer have ended.
 
-    Sentences that are done leave the batch, and the stepper steps live hypotheses alone. With `compiled`, on a CPU with
-    numba, the same search takes less time a step.
+    Sentences that are done leave the batch, and the stepper steps live hypotheses alone. `compiled` needs a CPU.
     """
     if compiled:
-        from transduce.search.compiled_beam import compiled_beam_search
+        from transduce.search.compiled_beam import compiled_beam_search  # imports numba
 
         return compiled_beam_search(stepper, problem, decoding, n_best)
     results: list[list[Hypothesis]] = [[] for _ in problem.source]
@@ -120,8 +119,7 @@ def beam_search(
     live, finished = _start(problem, min(n_best, decoding.beam))
     for length in range(1, max_length + 1):
         last = live.tokens[:, :, -1].flatten()[places].unsqueeze(1)
-        # At most one continuation of each hypothesis ends, so that twice the beam includes `beam` that do not end.
-        count = 2 * decoding.beam
+        count = 2 * decoding.beam  # at most one continuation of each hypothesis ends, so that `beam` do not end
         best = best_tokens(stepper, last, state, count, problem.banned)
         state, candidates = best.state, _expand(live, places, best, problem.end, count)
         live, rows, finished = _advance(candidates, finished, problem.end, decoding, length)

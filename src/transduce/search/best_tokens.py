@@ -1,7 +1,7 @@
 """The most probable next tokens of each hypothesis."""
 
 import math
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -18,24 +18,17 @@ class BestTokens(NamedTuple):
     state: Any
 
 
-@runtime_checkable
-class RankingStepper(Stepper, Protocol):
-    """A stepper that finds the most probable tokens itself, without all log-probabilities."""
-
-    def best(self, tokens: Int[Tensor, "rows 1"], state: Any, count: int, banned: tuple[int, ...]) -> Any:
-        """Returns log-probabilities, tokens and state, as `BestTokens`; `banned` tokens are not chosen."""
-        ...
-
-
 def best_tokens(
     stepper: Stepper, tokens: Int[Tensor, "rows new"], state: Any, count: int, banned: tuple[int, ...]
 ) -> BestTokens:
     """Appends `tokens` and returns the `count` most probable tokens after them, fewer where there are fewer.
 
-    A banned token has a log-probability of −∞, or is left out.
+    A banned token has a log-probability of −∞, or is left out. A stepper that can find the best tokens without all
+    log-probabilities has a method `best` (`model.compiled.stepper.CompiledStepper.best`).
     """
-    if tokens.shape[1] == 1 and hasattr(stepper, "best"):
-        return BestTokens(*stepper.best(tokens, state, count, banned))
+    best = getattr(stepper, "best", None)
+    if best is not None and tokens.shape[1] == 1:
+        return BestTokens(*best(tokens, state, count, banned))
     log_probabilities, state = stepper.step(tokens, state)
     log_probabilities = log_probabilities[:, -1]
     ban(log_probabilities, banned)

@@ -63,6 +63,17 @@ class Beams(NamedTuple):
         return results
 
 
+class SearchLimits(NamedTuple):
+    """What ends hypotheses: bounds of tokens, the length penalties at the bounds, and the margin."""
+
+    bounds: NDArray[np.int64]
+    largest_penalties: NDArray[np.float32]
+    margin: float
+
+
+LOWEST = np.float32(-3e38)
+
+
 @exact
 def _finish(
     beams: Beams, sentence: int, log_probability: float, penalty: float, length: int, place: int, has_end: bool
@@ -84,75 +95,89 @@ def _finish(
     beams.has_end[sentence, number] = has_end
 
 
+@exact
+def _continuations(live: Any, places: Any, first: int, best: Any, totals: Any, rows: Any, choices: Any) -> int:
+    """Writes the most probable continuations of the sentence of row `first`; returns the first row of the next one.
+
+    `live` are the log-probabilities of the sentence. Of each continuation it writes the total, best first, the row and
+    the place of the token among the best of the row; a place without one has a total of −∞.
+    """
+    beam, row, last = live.shape[0], first, totals.shape[0] - 1
+    for number in range(totals.shape[0]):
+        totals[number] = -np.inf
+    while row < places.shape[0] and places[row] // beam == places[first] // beam:
+        for choice in range(best.shape[1]):
+            total = live[places[row] % beam] + best[row, choice]
+            if total != total:  # of a model whose training diverged
+                total = LOWEST
+            if not total > totals[last]:
+                break
+            number = last
+            while number > 0 and total > totals[number - 1]:
+                totals[number], rows[number], choices[number] = (
+                    totals[number - 1],
+                    rows[number - 1],
+                    choices[number - 1],
+                )
+                number -= 1
+            totals[number], rows[number], choices[number] = total, row, choice
+        row += 1
+    return row
+
+
+@exact
+def _count_hopeful(beams: Beams, sentence: int, live: int, largest_penalty: float, margin: float) -> int:
+    """Returns how many of the `live` best can still reach a finished place, and are not behind by the margin."""
+    n_best, log_probabilities = beams.scores.shape[1], beams.live[sentence]
+    last, reference = min(n_best, beams.live.shape[1]) - 1, beams.finished[sentence, n_best - 1]
+    if last < live:
+        reference = max(reference, log_probabilities[last])
+    while live > 0 and (
+        log_probabilities[live - 1] / largest_penalty < beams.scores[sentence, n_best - 1]
+        or log_probabilities[live - 1] < reference - margin
+    ):
+        live -= 1
+    return live
+
+
 @cached_exact
 def _advance(
-    beams: Beams,
-    places: Any,
-    best: Any,
-    tokens: Any,
-    end: int,
-    length: int,
-    penalty: float,
-    bounds: Any,
-    largest_penalties: Any,
-    margin: float,
-    next_places: Any,
-    rows: Any,
-) -> int:
+    beams: Beams, places: Any, best: Any, tokens: Any, end: int, length: int, penalty: float, limits: SearchLimits,
+    next_places: Any, next_rows: Any,
+) -> int:  # fmt: skip
     """Continues the hypotheses at `places`, a row each, by their best tokens [rows count].
 
     Writes the places of the live hypotheses and the rows that they continue, and returns their number.
     """
-    beam, n_best, count = beams.live.shape[1], beams.scores.shape[1], best.shape[1]
-    totals, sources = np.empty(2 * beam, np.float32), np.empty((2 * beam, 2), np.int64)
+    beam = beams.live.shape[1]
+    # At most one continuation of each hypothesis ends, so that of twice the beam `beam` do not end.
+    totals, rows, choices = np.empty(2 * beam, np.float32), np.empty(2 * beam, np.int64), np.empty(2 * beam, np.int64)
     row, written = 0, 0
     while row < places.shape[0]:
-        sentence = places[row] // beam
-        # The best continuations of the sentence; at most one of each hypothesis ends, so that `beam` do not end.
-        totals[:] = -np.inf
-        while row < places.shape[0] and places[row] // beam == sentence:
-            before = beams.live[sentence, places[row] % beam]
-            for choice in range(count):
-                total = before + best[row, choice]
-                if not total > totals[2 * beam - 1]:
-                    break
-                number = 2 * beam - 1
-                while number > 0 and total > totals[number - 1]:
-                    totals[number], sources[number] = totals[number - 1], sources[number - 1]
-                    number -= 1
-                totals[number], sources[number, 0], sources[number, 1] = total, row, choice
-            row += 1
-        grown = 0
+        sentence, live = places[row] // beam, 0
+        row = _continuations(beams.live[sentence], places, row, best, totals, rows, choices)
         for number in range(2 * beam):
             if totals[number] == -np.inf:
                 break
-            parent, token = places[sources[number, 0]], tokens[sources[number, 0], sources[number, 1]]
+            parent, token = places[rows[number]], tokens[rows[number], choices[number]]
             if token == end:
                 _finish(beams, sentence, totals[number], penalty, length, parent, True)
-            elif grown < beam:
-                place = sentence * beam + grown
+            elif live < beam:
+                place = sentence * beam + live
                 beams.tokens[length - 1, place], beams.parents[length - 1, place] = token, parent
-                beams.live[sentence, grown], next_places[written + grown] = totals[number], place
-                rows[written + grown] = sources[number, 0]
-                grown += 1
-        if bounds[sentence] <= length:
+                beams.live[sentence, live] = totals[number]
+                next_places[written + live], next_rows[written + live] = place, rows[number]
+                live += 1
+        if limits.bounds[sentence] <= length:
             if beams.scores[sentence, 0] == -np.inf:
-                for number in range(grown):
+                for number in range(live):
                     place = sentence * beam + number
                     _finish(beams, sentence, beams.live[sentence, number], penalty, length, place, False)
-            grown = 0
-        last = min(n_best, beam) - 1
-        reference = beams.finished[sentence, n_best - 1]
-        if last < grown:
-            reference = max(reference, beams.live[sentence, last])
-        while grown > 0 and (
-            beams.live[sentence, grown - 1] / largest_penalties[sentence] < beams.scores[sentence, n_best - 1]
-            or beams.live[sentence, grown - 1] < reference - margin
-        ):
-            grown -= 1
-        for number in range(grown, beam):
+            live = 0
+        live = _count_hopeful(beams, sentence, live, limits.largest_penalties[sentence], limits.margin)
+        for number in range(live, beam):
             beams.live[sentence, number] = -np.inf
-        written += grown
+        written += live
     return written
 
 
@@ -162,7 +187,7 @@ def compiled_beam_search(
     """Returns the `n_best` hypotheses of each sentence, as `beam.beam_search`."""
     beam, alpha, sentences = decoding.beam, decoding.length_penalty, len(problem.source)
     bounds, margin = problem.bounds.numpy(), math.inf if decoding.margin is None else decoding.margin
-    penalties = (((5 + bounds) / 6) ** alpha).astype(np.float32)
+    limits = SearchLimits(bounds, (((5 + bounds) / 6) ** alpha).astype(np.float32), margin)
     beams = Beams.start(sentences, beam, min(n_best, beam), problem.max_length)
     places, (next_places, rows) = np.arange(sentences) * beam, np.empty((2, sentences * beam), np.int64)
     last, state = np.full(sentences, problem.begin), stepper.start(problem.source, problem.visible, problem.max_length)
@@ -170,7 +195,7 @@ def compiled_beam_search(
         best = best_tokens(stepper, torch.from_numpy(last).unsqueeze(1), state, 2 * beam, problem.banned)
         count = _advance(
             beams, places, *map(np.ascontiguousarray, (best.log_probabilities, best.tokens)), problem.end, length,
-            ((5 + length) / 6) ** alpha, bounds, penalties, margin, next_places, rows,
+            ((5 + length) / 6) ** alpha, limits, next_places, rows,
         )  # fmt: skip
         if not count:
             break

@@ -23,6 +23,8 @@ from transduce.search import (
     NoRepeatedNgrams,
     SearchProblem,
     Stepper,
+    StopCheck,
+    StoppableStepper,
     beam_search,
     greedy_search,
     pad_rows,
@@ -34,10 +36,10 @@ from transduce.translation.batching import SentenceBatch, sentence_batches
 from transduce.translation.coverage import beam_search_with_coverage
 from transduce.translation.line_lengths import MAX_LINE_TOKENS, LineTooLargeError, count_heads, encode_lines
 from transduce.translation.precision import TranslationPrecision, check_precision
-from transduce.translation.results import EMPTY, Translation
+from transduce.translation.results import EMPTY, Translation, decoded
 from transduce.translation.search_method import SearchMethod, uniform_draws
 from transduce.translation.search_threads import map_in_threads
-from transduce.translation.texts import each_text, one_line, without_last_space
+from transduce.translation.texts import each_text, without_last_space
 from transduce.translation.tree_search import TreeSearch
 
 __all__ = ["LineTranslator"]
@@ -160,11 +162,12 @@ class LineTranslator:
         """
         self._check_ready()
 
-        def search(numbers: Sequence[int]) -> list[list[Translation] | str]:
-            return [self._translations(best) for best in self._search(batch.select(numbers), method, lines_before)]
-
         def translate(numbers: Sequence[int]) -> list[list[Translation] | str]:
             return map_in_threads(search, numbers, torch.get_num_threads() if self._has_compiled_search else 1)
+
+        def search(numbers: Sequence[int], check: StopCheck) -> list[list[Translation] | str]:
+            hypotheses = self._search(batch.select(numbers), method, lines_before, check)
+            return [decoded(best, self.target) for best in hypotheses]
 
         def fault(number: int) -> str:
             return f"has {len(batch.sources[number]):,} subwords, too many for the memory here; split the line"
@@ -255,18 +258,13 @@ class LineTranslator:
         if any(model.training for model in self.models):
             raise ValueError("the model is in training mode, where dropout changes translations: call its eval() first")
 
-    def _translations(self, hypotheses: Sequence[Hypothesis]) -> list[Translation]:
-        """Returns the hypotheses as text, a newline within a translation as a space."""
-        texts = self.target.decode([hypothesis.tokens for hypothesis in hypotheses])
-        return [
-            Translation(one_line(text), hypothesis.log_probability, hypothesis.score, hypothesis.tokens)
-            for text, hypothesis in zip(texts, hypotheses, strict=True)
-        ]
-
     @torch.inference_mode()
-    def _search(self, batch: SentenceBatch, method: SearchMethod, lines_before: int) -> list[list[Hypothesis]]:
+    def _search(
+        self, batch: SentenceBatch, method: SearchMethod, lines_before: int, check: StopCheck
+    ) -> list[list[Hypothesis]]:
         """Searches for the translations of a batch."""
-        stepper, problem = self.stepper, self._problem(batch, method)
+        stepper: Stepper = StoppableStepper(self.stepper, check)
+        problem = self._problem(batch, method)
         if self._tree_search is not None and method.constrained:
             words = [len(text.split(" ")) for text in self.source.decode(batch.sources)]
             stepper = self._tree_search.constrain(stepper, words, problem)

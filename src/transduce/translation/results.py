@@ -1,11 +1,16 @@
 """Results of a translator: a translation, and a translation with its attention weights."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Explanation", "Translation"]
+from transduce.search import Hypothesis
+from transduce.text.token_vocabulary import TokenVocabulary
+from transduce.translation.texts import one_line
+
+__all__ = ["Explanation", "Translation", "decoded"]
 
 
 class Translation(NamedTuple):
@@ -25,6 +30,15 @@ class Translation(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Translation({self.text!r}, log_probability={self.log_probability:.3f}, score={self.score:.3f})"
+
+
+def decoded(hypotheses: Sequence[Hypothesis], target: TokenVocabulary) -> list[Translation]:
+    """Returns hypotheses as text, a newline within a translation as a space."""
+    texts = target.decode([hypothesis.tokens for hypothesis in hypotheses])
+    return [
+        Translation(one_line(text), hypothesis.log_probability, hypothesis.score, hypothesis.tokens)
+        for text, hypothesis in zip(texts, hypotheses, strict=True)
+    ]
 
 
 EMPTY = Translation("", 0.0, 0.0, [])  # the translation of an empty line

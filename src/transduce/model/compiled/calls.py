@@ -1,8 +1,4 @@
-"""The compiled functions that Python calls: encoding sentences, and a step of their decoding.
-
-Numba caches them with the code of all functions that they call, but notices only changes of this file: after a change
-of another, delete `__pycache__`.
-"""
+"""The compiled functions that Python calls: encoding sentences, and a step of their decoding."""
 
 import numpy as np
 
@@ -17,13 +13,13 @@ from transduce.model.compiled.layers import (
 )
 from transduce.model.compiled.products import multiply
 from transduce.model.compiled.rows import FOLDS, Floats, best_of_row, log_softmax
-from transduce.model.compiled.weights import Weights
+from transduce.model.compiled.weights import CompiledWeights
 
 READ_OUT_AT_ONCE = 16  # rows whose logits stay in a processor's cache
 
 
 @cached
-def encode(states: Floats, starts: Indices, ends: Indices, weights: Weights, memory: Memory) -> None:
+def encode(states: Floats, starts: Indices, ends: Indices, weights: CompiledWeights, memory: Memory) -> None:
     """Encodes sentences whose embedded tokens are `states`, one after another, some rows at a time."""
     first = 0
     while first < ends.shape[0]:
@@ -43,7 +39,7 @@ def decode(
     sentences: Indices,
     written: Written,
     memory: Memory,
-    weights: Weights,
+    weights: CompiledWeights,
     log_probabilities: Floats,
     banned: Indices,
     best: Floats,

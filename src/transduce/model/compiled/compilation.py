@@ -1,8 +1,10 @@
 """Compilation by numba, and the message that announces it."""
 
+import hashlib
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from numba import njit
@@ -35,9 +37,27 @@ def cached_exact(function: Any) -> Any:
 def _cached(function: Any, fastmath: set[str]) -> Any:
     options: dict[str, Any] = {"fastmath": fastmath, "error_model": "numpy", "nogil": True}
     try:
-        return njit(cache=True, **options)(function)
-    except RuntimeError:  # there is no folder for the cache
+        kernel = njit(cache=True, **options)(function)
+        _forget_other_sources(Path(kernel.stats.cache_path), Path(function.__code__.co_filename))
+    except (RuntimeError, OSError):  # there is no folder for the cache, or it cannot be written
         return njit(**options)(function)
+    return kernel
+
+
+def _forget_other_sources(folder: Path, source: Path) -> None:
+    """Deletes what numba has cached in `folder` for the module `source` where it was compiled from other sources.
+
+    Numba itself notices changes of the module, but not of the functions that it calls, and cannot read an entry that
+    names a class that is no more.
+    """
+    files = sorted({source, *Path(__file__).parent.glob("*.py")})
+    digest, stamp = hashlib.sha256(b"".join(map(Path.read_bytes, files))).hexdigest(), folder / f"{source.stem}.sources"
+    if stamp.exists() and stamp.read_text("utf-8") == digest:
+        return
+    for path in folder.glob(f"{source.stem}.*.nb[ic]"):
+        path.unlink(missing_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(digest, "utf-8")
 
 
 @contextmanager

@@ -9,7 +9,15 @@ from transduce.model.compiled.compilation import compiled, summed
 from transduce.model.compiled.instructions import COLUMNS, ROWS
 from transduce.model.compiled.products import multiply, multiply_tiles
 from transduce.model.compiled.rows import Floats, normalise, softmax
-from transduce.model.compiled.weights import CrossAttention, Decoder, Encoder, Heads, Network, Norms, SelfAttention
+from transduce.model.compiled.weights import (
+    CrossAttentionProducts,
+    Decoder,
+    Encoder,
+    Heads,
+    Network,
+    Norms,
+    SelfAttentionProducts,
+)
 
 ROWS_AT_ONCE = 64  # rows whose states between two products stay in a processor's cache
 
@@ -200,7 +208,13 @@ def last_norm(states: Floats, norms: Norms) -> None:
 
 @compiled
 def encode_sentences(
-    tokens: Floats, starts: Indices, ends: Indices, encoder: Encoder, cross: CrossAttention, memory: Memory, first: int
+    tokens: Floats,
+    starts: Indices,
+    ends: Indices,
+    encoder: Encoder,
+    cross: CrossAttentionProducts,
+    memory: Memory,
+    first: int,
 ) -> None:
     """Encodes some sentences side by side, and writes what the decoder attends to.
 
@@ -224,7 +238,7 @@ def encode_sentences(
 
 @compiled
 def _attend_to_written(
-    states: Floats, written: Written, first: int, attention: SelfAttention, layer: int, norms: Norms
+    states: Floats, written: Written, first: int, attention: SelfAttentionProducts, layer: int, norms: Norms
 ) -> None:
     """Applies self-attention to rows `first` and on, and writes their keys and values."""
     heads, rows, cache = attention.heads, states.shape[0], written.key_values[layer]
@@ -246,7 +260,7 @@ def _attend_to_written(
 
 @compiled
 def _attend_to_memory(
-    states: Floats, sentences: Indices, memory: Memory, cross: CrossAttention, layer: int, norms: Norms
+    states: Floats, sentences: Indices, memory: Memory, cross: CrossAttentionProducts, layer: int, norms: Norms
 ) -> None:
     """Applies attention to the source."""
     heads, rows = cross.heads, states.shape[0]

@@ -135,11 +135,12 @@ def best_of_row(logits: Floats, banned: Any, maxima: Floats, best: Floats, token
         _remove(logits, maxima, token)
     for number in range(best.shape[0]):
         value = maximum(maxima)
-        token = 0
-        while maxima[token] != value:
+        token, width = 0, maxima.shape[0]
+        # The bounds hold where the weights of a model that diverged are not numbers.
+        while token + 1 < width and maxima[token] != value:
             token += 1
-        while logits[token] != value:
-            token += maxima.shape[0]
+        while token + width < logits.shape[0] and logits[token] != value:
+            token += width
         best[number], tokens[number] = value - shift, token
         _remove(logits, maxima, token)
 

@@ -23,7 +23,7 @@ class Heads(NamedTuple):
     scale: np.float32
 
 
-class SelfAttention(NamedTuple):
+class SelfAttentionProducts(NamedTuple):
     """Attention to the same text: one product makes the queries, then the keys, then the values of all heads."""
 
     heads: Heads
@@ -31,7 +31,7 @@ class SelfAttention(NamedTuple):
     join: Product
 
 
-class CrossAttention(NamedTuple):
+class CrossAttentionProducts(NamedTuple):
     """Attention of the decoder to the encoder's output."""
 
     heads: Heads
@@ -59,7 +59,7 @@ class Norms(NamedTuple):
 class Encoder(NamedTuple):
     """The encoder's layers."""
 
-    attention: SelfAttention
+    attention: SelfAttentionProducts
     network: Network
     norms: Norms
 
@@ -67,8 +67,8 @@ class Encoder(NamedTuple):
 class Decoder(NamedTuple):
     """The decoder's layers."""
 
-    attention: SelfAttention
-    cross: CrossAttention
+    attention: SelfAttentionProducts
+    cross: CrossAttentionProducts
     network: Network
     norms: Norms
 
@@ -84,7 +84,7 @@ class TokenTable(NamedTuple):
     blank: int
 
 
-class Weights(NamedTuple):
+class CompiledWeights(NamedTuple):
     """All weights of a model but its source embedding and its positions."""
 
     embedding: TokenTable
@@ -94,7 +94,7 @@ class Weights(NamedTuple):
     tokens: int  # size of the vocabulary
 
 
-def pack_weights(model: TransformerModel, *, int8: bool) -> Weights:
+def pack_weights(model: TransformerModel, *, int8: bool) -> CompiledWeights:
     """Returns the weights in tiles."""
 
     def product(parts: Iterable[Matrix]) -> Product:
@@ -106,16 +106,16 @@ def pack_weights(model: TransformerModel, *, int8: bool) -> Weights:
             product(_matrix(part.inner) for part in networks), product(_matrix(part.outer) for part in networks)
         )
 
-    def attention(layers: Any) -> SelfAttention:
+    def attention(layers: Any) -> SelfAttentionProducts:
         parts = [layer.mixer for layer in layers]
-        return SelfAttention(
+        return SelfAttentionProducts(
             _heads(parts[0]),
             product(_matrix(part.query, part.key_value) for part in parts),
             product(_matrix(part.join) for part in parts),
         )
 
     crosses = [layer.cross for layer in model.decoder]
-    cross = CrossAttention(
+    cross = CrossAttentionProducts(
         _heads(crosses[0]),
         product(_matrix(part.query) for part in crosses),
         product(_matrix(part.join) for part in crosses),
@@ -127,7 +127,7 @@ def pack_weights(model: TransformerModel, *, int8: bool) -> Weights:
     ]
     embedding = model.target_embedding
     blank = -1 if embedding.blank is None else embedding.blank
-    return Weights(
+    return CompiledWeights(
         TokenTable(embedding.weight.detach().numpy(), np.float32(embedding.scale), blank),
         Encoder(attention(model.encoder), network(model.encoder), _norms(around_encoder, model.encoder_norm)),
         Decoder(attention(model.decoder), cross, network(model.decoder), _norms(around_decoder, model.decoder_norm)),
