@@ -51,13 +51,13 @@ def _forget_other_sources(folder: Path, source: Path) -> None:
     names a class that is no more.
     """
     files = sorted({source, *Path(__file__).parent.glob("*.py")})
-    digest, stamp = hashlib.sha256(b"".join(map(Path.read_bytes, files))).hexdigest(), folder / f"{source.stem}.sources"
-    if stamp.exists() and stamp.read_text("utf-8") == digest:
+    digest, stamp = hashlib.sha256(b"".join(map(Path.read_bytes, files))).digest(), folder / f"{source.stem}.sources"
+    if stamp.exists() and stamp.read_bytes() == digest:
         return
     for path in folder.glob(f"{source.stem}.*.nb[ic]"):
         path.unlink(missing_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
-    stamp.write_text(digest, "utf-8")
+    stamp.write_bytes(digest)
 
 
 @contextmanager
