@@ -6,8 +6,8 @@ log-probabilities and loss). The settings of each class are above it and build i
 
 Skip arguments named `rows` and `context` at first: search needs them, which computes hypotheses side by side
 (`hypothesis_rows`) and caches earlier tokens (`kv_cache`). `mixers`, `experts` and `baselines` are alternatives to the
-Transformer's parts and to the Transformer; `translation_model` and `decoder_state` serve all models; `int8` is for
-faster translation on a CPU.
+Transformer's parts and to the Transformer; `translation_model` and `decoder_state` serve all models; `compiled`,
+`cpu_stepper` and `int8` are for faster translation on a CPU.
 """
 
 from transduce.model.attention import Attention
