@@ -49,8 +49,8 @@ class ServerProcess:
 
 
 def test_after_sigterm_every_accepted_request_is_answered(fluent, translator):
-    drawn = random.Random(1)
-    texts = [[" ".join(drawn.choices(WORDS, k=12)) for _ in range(95)] for _ in range(6)]
+    drawn, count = random.Random(1), 24
+    texts = [[" ".join(drawn.choices(WORDS, k=16)) for _ in range(95)] for _ in range(count)]
 
     def post(number):
         asked = {"q": texts[number], "source": "en", "target": "de"}
@@ -59,12 +59,13 @@ def test_after_sigterm_every_accepted_request_is_answered(fluent, translator):
 
     with (
         ServerProcess(fluent, "--timeout", 100) as server,
-        ThreadPoolExecutor(6) as clients,
+        ThreadPoolExecutor(count) as clients,
     ):
-        answers = [clients.submit(post, number) for number in range(6)]
+        answers = [clients.submit(post, number) for number in range(count)]
         deadline = time.monotonic() + 60
-        while server.metric("transduce_accepted_requests") + server.metric(ANSWERED) < 6:
+        while server.metric("transduce_accepted_requests") + server.metric(ANSWERED) < count:
             assert time.monotonic() < deadline
+        assert not all(answer.done() for answer in answers)
         code, error = server.end(signal.SIGTERM)
         assert code == 143
         for answer, lines in zip(answers, texts, strict=True):
@@ -74,7 +75,7 @@ def test_after_sigterm_every_accepted_request_is_answered(fluent, translator):
             httpx.get(f"{server.url}/health")
     records = [json.loads(line) for line in error.splitlines()]
     posts = [record for record in records if record["route"] == "/translate"]
-    assert [(record["status"], record["texts"]) for record in posts] == [(200, 95)] * 6
+    assert [(record["status"], record["texts"]) for record in posts] == [(200, 95)] * count
     assert sum(record["characters"] for record in posts) == sum(len(line) for lines in texts for line in lines)
     assert "owl" not in error
 
