@@ -17,8 +17,9 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/transduce demo --minutes 5.8
 
-# Two processes of one thread each: the tests are many and small.
+# Two processes of one thread each: the tests are many and small. Each would compile the searches.
 test: $(READY)
+	$(BIN)/python -m transduce.search
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not slow' -n 2 --dist loadfile
 
 test-slow: $(READY)

@@ -61,13 +61,7 @@ def taken_back():
 def compiled_searches():
     """Compiles the searches before the tests: the first translation on a machine would do it, with a message."""
     if all(find_spec(name) for name in ("torch", "numba")):
-        import torch
+        from transduce.search.ahead_of_time import compile_searches
 
-        from transduce.model.compiled.__main__ import compile_steppers
-        from transduce.search import Decoding, SearchProblem, beam_search
-
-        source = torch.tensor([[3]])
-        problem = SearchProblem(source, source > 0, torch.tensor([1]), 1, 2, (0, 1))
-        with torch.inference_mode():
-            for stepper in compile_steppers():
-                beam_search(stepper, problem, Decoding(), compiled=True)
+        for int8 in (False, True):
+            compile_searches(int8=int8)

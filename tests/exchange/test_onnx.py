@@ -90,7 +90,7 @@ def test_half_and_int8_weights_are_smaller_and_nearly_equal(precision, suffix, s
         whole = (tmp_path / "float32" / "onnx" / f"{name}.onnx").stat().st_size
         assert (tmp_path / "onnx" / f"{name}{suffix}.onnx").stat().st_size < size * whole
     result = parity(model, engine, LINES)
-    assert 1e-5 < result.mean < {"float16": 2e-3, "int8": 5e-2}[precision]
+    assert 1e-5 < result.mean < {"float16": 2e-3, "int8": 1e-1}[precision]
 
 
 def sessions(folder, precision="float32"):

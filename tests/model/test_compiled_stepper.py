@@ -24,6 +24,7 @@ from transduce.model.compiled.products import multiply, pack  # noqa: E402
 from transduce.model.compiled.stepper import CompiledStepper, SlotCache  # noqa: E402
 from transduce.model.cpu_stepper import cpu_stepper, is_covered  # noqa: E402
 from transduce.model.int8 import quantise  # noqa: E402
+from transduce.model.int8.quantise import LARGEST, largest_weight  # noqa: E402
 from transduce.settings import merged, validated  # noqa: E402
 
 PRECISIONS = [pytest.param(False, id="float32"), pytest.param(True, id="int8")]
@@ -198,7 +199,8 @@ def test_the_stepper_is_near_the_model(name: str, int8: bool) -> None:
     if int8:
         copied = quantise(model)
         of_copy = copied.step(target_in, copied.start(source, visible, 9))[0]
-        assert float((log_probabilities - of_copy).abs().max()) < 0.2
+        # Without VNNI the weights of torch's copy have seven bits.
+        assert float((log_probabilities - of_copy).abs().max()) < (0.2 if largest_weight() == LARGEST else 0.4)
     best, tokens, state = stepper.best(target_in[:, :1], stepper.start(source, visible, 9), 4, (0, 1))
     assert state.length == 1
     log_probabilities[:, 0, :2] = -math.inf

@@ -168,7 +168,7 @@ def test_a_stopped_training_resumes_bit_identically(runs, micro, tmp_path):
     assert weights(tmp_path / "run") == weights(runs[2])
 
 
-@pytest.mark.parametrize(("before", "after"), [(4, 2), (2, 1), (1, 2)])
+@pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2), pytest.param(4, 2, marks=pytest.mark.slow)])
 def test_another_number_of_processes_resumes(runs, micro, tmp_path, before, after):
     out = tmp_path / "run"
     assert trained(before, micro / "recipe.yaml", out, "training.steps=6").code == 0
@@ -259,8 +259,11 @@ def assert_the_same_training(actual, single):
         assert float((actual["weights"][name] - weight).abs().max()) <= 1e-5, name
 
 
+FOUR = pytest.param(4, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize("parallel", ["replicated", "sharded"])
-@pytest.mark.parametrize("processes", [2, 4])
+@pytest.mark.parametrize("processes", [2, FOUR])
 def test_several_processes_equal_one_with_as_many_micro_batches(runs, micro, processes, parallel):
     """50 steps at a constant rate of 1e-3, with dropout."""
     micro_batches = str(processes)

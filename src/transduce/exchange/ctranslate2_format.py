@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from transduce.corpus import subwords_files
+from transduce.exchange.int8_rows import int8_rows
 from transduce.exchange.representable import check_products
 from transduce.exchange.transformer_weights import (
     TABLE_POSITIONS,
@@ -32,7 +33,6 @@ __all__ = ["CONFIG_COPY", "MAX_POSITIONS", "WEIGHTS", "check", "import_ctranslat
 MAX_POSITIONS = TABLE_POSITIONS
 WEIGHTS = "model.bin"
 CONFIG_COPY = "transduce.json"  # the config.json of the model directory; CTranslate2 has a config.json of its own
-QUANTIZATION = {"float32": None, "float16": "float16", "int8": "int8"}
 
 
 def import_ctranslate2() -> ModuleType:
@@ -50,13 +50,15 @@ def check(model: "Model") -> None:
 
 
 def write(model: "Model", folder: Path, precision: str) -> None:
-    """Writes `model.bin`, `config.json` and the vocabularies into `folder`; `precision` is a key of `QUANTIZATION`.
+    """Writes `model.bin`, `config.json` and the vocabularies into `folder`; `precision` is float32, float16 or int8.
 
     The subwords and our settings of the model, `transduce.json`, are written too: with them the folder translates text.
     """
     specification = _specification(model, transformer_weights(model))
+    if precision == "int8":
+        _quantise(specification)
     specification.validate()
-    specification.optimize(quantization=QUANTIZATION[precision])
+    specification.optimize(quantization="float16" if precision == "float16" else None)
     specification.save(str(folder))
     sides = model.source, model.target
     for name, side in zip(subwords_files(shared=sides[0] is sides[1]), sides, strict=True):
@@ -107,6 +109,19 @@ def _specification(model: "Model", weights: TransformerWeights) -> Any:
     _set_vocabularies(specification, model)
     specification.config.layer_norm_epsilon = spec.norm_epsilon
     return specification
+
+
+def _quantise(part: Any) -> None:
+    """Stores all matrices as `int8_rows`. CTranslate2 itself uses all of int8, and overflows without VNNI."""
+    from ctranslate2.specs.model_spec import LayerSpec
+
+    if hasattr(part, "weight_scale"):
+        part.weight, scales = int8_rows(part.weight)
+        part.weight_scale = 1 / scales  # CTranslate2 divides by it
+    for value in list(vars(part).values()):
+        for layer in value if isinstance(value, list) else [value]:
+            if isinstance(layer, LayerSpec):
+                _quantise(layer)
 
 
 def _activation(network: FeedForwardSpec) -> Any:

@@ -4,17 +4,17 @@ Whatever the storage, inputs and outputs of the graph and of every operation her
 any precision.
 """
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
+from transduce.exchange.int8_rows import int8_rows
 from transduce.exchange.onnx_operators import GraphBuilder
 
 __all__ = ["FloatWeights", "Int8Weights", "StoredWeights", "weights_in"]
 
-LARGEST = 127  # magnitude of an int8 number
+LARGEST = 127  # magnitude of a state
 ZERO = 128  # the number that stands for 0 in eight bits without a sign
 
 
@@ -94,11 +94,9 @@ class Int8Weights:
 
     def _matrix(self, graph: GraphBuilder, name: str, matrix: Tensor, *, transposed: bool) -> tuple[str, str]:
         """Adds a matrix [outputs inputs] as int8 numbers and scales of its outputs; returns their names."""
-        values: NDArray[Any] = matrix.detach().float().numpy()
-        scales = np.maximum(np.abs(values).max(1), np.finfo(np.float32).tiny) / LARGEST
-        numbers = np.rint(values / scales[:, None]).astype(np.int8)
+        numbers, scales = int8_rows(matrix.detach().float().numpy())
         stored = graph.weight(name, numbers.T if transposed else numbers)
-        return stored, graph.weight(f"{name}.scale", scales.astype(np.float32))
+        return stored, graph.weight(f"{name}.scale", scales)
 
     def _quantise(self, graph: GraphBuilder, states: str) -> tuple[str, str]:
         """Returns states as eight bits without a sign, and the scale of each token."""

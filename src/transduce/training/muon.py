@@ -26,13 +26,14 @@ ITERATIONS = 5
 
 
 class Muon(Spec):
-    """Muon (Jordan et al. 2024) for the matrices of linear maps, at the rates of Adam (Liu et al. 2025)."""
+    """Muon (Jordan et al. 2024) for the matrices of linear maps, at the rates of Adam, with decay (Liu et al. 2025)."""
 
     kind: Literal["muon"] = "muon"
     momentum: Decay = Field(default=0.95, description="Decay of the mean of a matrix's gradient.")
     scale: float = Field(
         default=0.2, gt=0, description="Root mean square of a matrix's update, in multiples of the rate."
     )
+    weight_decay: float = Field(default=0.1, ge=0, description="Decay of matrices a step, times the rate.")
     adam: Adam = Field(default=Adam(), description="Adam for embeddings, biases and norms.")
 
 
@@ -79,6 +80,7 @@ class EqualMatrices(NamedTuple):
         step = orthogonal(self.gradient.lerp(momentum, self.spec.momentum))
         # The mean square of an orthogonal matrix is 1 / max(rows, columns).
         step *= rate * self.spec.scale * max(step.shape[1:]) ** 0.5
+        step.add_(self.weights, alpha=rate * self.spec.weight_decay)
         self.weights.sub_(torch.where(finite, step, 0.0))
         self.momentum.copy_(torch.where(finite, momentum, self.momentum))
 

@@ -30,8 +30,8 @@ class Training(Spec):
     minutes: float | None = Field(
         default=None,
         gt=0,
-        description="Time for training, validating and saving, over all starts. "
-        "Stops of more than 30 seconds (SIGSTOP, a suspended machine) do not count.",
+        description="Time for training, validating and saving, over all starts; "
+        "stops of more than 30 seconds do not count.",
     )
     patience: int | None = Field(
         default=None, ge=1, description="Stops after this many validations without a better score."
@@ -73,8 +73,8 @@ class Training(Spec):
     average: int | None = Field(
         default=5,
         ge=1,
-        description="Final weights are the mean of this many checkpoints, or the last or best validated weights where "
-        "those have a better validation; null: the best validated weights.",
+        description="Checkpoints whose mean is published, unless the last or best weights have a better validation; "
+        "null: the best weights.",
     )
 
     @field_validator("save_every")

@@ -15,7 +15,7 @@ from torch import Tensor
 from transduce.model.compiled.calls import decode, encode
 from transduce.model.compiled.layers import Indices, Memory, Slots, Written
 from transduce.model.compiled.rows import Floats
-from transduce.model.compiled.weights import pack_weights
+from transduce.model.compiled.weights import hold, pack_weights
 from transduce.model.transformer import TransformerModel
 
 INITIAL_CAPACITY = 16  # tokens of a hypothesis for which a new cache has slots; the cache grows
@@ -52,6 +52,7 @@ class CompiledState(NamedTuple):
     """State of a search; a step consumes it, because cache and slots are written in place."""
 
     memory: Memory
+    positions: Floats  # encodings of the positions of all tokens to come [tokens d_model]
     cache: SlotCache
     sentences: Indices  # of each row
     slots: Slots  # of the tokens of each row, in order; the first `length` columns are used
@@ -70,6 +71,7 @@ class CompiledStepper:
         self.source_embedding, self.positions = model.source_embedding, model.target_embedding.positions
         self.max_positions = model.max_positions
         self.weights = pack_weights(model, int8=int8)
+        self.held = hold(self.weights)
 
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
@@ -84,9 +86,10 @@ class CompiledStepper:
         layers, cross, written = len(decoder.network.inner.weight), decoder.cross.heads, decoder.attention.heads
         memory = Memory.allocate(layers, cross, lengths)
         ends = lengths.cumsum()
-        encode(states, ends - lengths, ends, self.weights, memory)
+        encode(states, ends - lengths, ends, self.held, memory)
         return CompiledState(
             memory=memory,
+            positions=self.positions(0, max_length).numpy(),
             cache=SlotCache(layers, written.heads * (written.d_k + written.d_v), INITIAL_CAPACITY * batch),
             sentences=np.arange(batch),
             slots=np.empty((batch, INITIAL_CAPACITY), np.int32),
@@ -96,11 +99,10 @@ class CompiledStepper:
         self, tokens: Int[Tensor, "rows new"], state: CompiledState
     ) -> tuple[Float[Tensor, "rows new vocabulary"], CompiledState]:
         """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
-        results = torch.empty(*tokens.shape, self.weights.tokens)
-        none = np.empty((len(tokens), 0), np.float32)
+        results, none = torch.empty(*tokens.shape, self.weights.tokens), np.empty((tokens.shape[0], 0), np.float32)
         for column in range(tokens.shape[1]):
-            log_probabilities = np.empty((len(tokens), self.weights.tokens), np.float32)
-            _, state = self._decode(tokens[:, column], state, log_probabilities, none)
+            log_probabilities = np.empty((tokens.shape[0], self.weights.tokens), np.float32)
+            _, state = self._decode(tokens.numpy()[:, column], state, log_probabilities, none)
             results[:, column] = torch.from_numpy(log_probabilities)
         return results, state
 
@@ -108,13 +110,14 @@ class CompiledStepper:
         self, tokens: Int[Tensor, "rows 1"], state: CompiledState, count: int, banned: tuple[int, ...]
     ) -> tuple[Float[Tensor, "rows count"], Int[Tensor, "rows count"], CompiledState]:
         """Returns the `count` most probable next tokens of each row without `banned`, and the state, as `step`."""
-        best = np.empty((len(tokens), min(count, self.weights.tokens - len(banned))), np.float32)
-        chosen, state = self._decode(tokens[:, 0], state, np.empty((len(tokens), 0), np.float32), best, banned)
+        rows = tokens.shape[0]
+        best = np.empty((rows, min(count, self.weights.tokens - len(banned))), np.float32)
+        chosen, state = self._decode(tokens.numpy()[:, 0], state, np.empty((rows, 0), np.float32), best, banned)
         return torch.from_numpy(best), torch.from_numpy(chosen), state
 
     def _decode(
         self,
-        tokens: Int[Tensor, " rows"],
+        tokens: Indices,
         state: CompiledState,
         log_probabilities: Floats,
         best: Floats,
@@ -126,15 +129,14 @@ class CompiledStepper:
             slots = np.concatenate([slots, np.empty_like(slots)], axis=1)
         state.cache.extend(slots, length)
         written, chosen = Written(state.cache.key_values, slots, length + 1), np.empty(best.shape, np.int64)
-        position: Floats = self.positions(length, 1)[0].numpy()
         last, excluded = np.ascontiguousarray(tokens), np.array(banned, np.int64)
         decode(
             last,
-            position,
+            state.positions[length],
             state.sentences,
             written,
             state.memory,
-            self.weights,
+            self.held,
             log_probabilities,
             excluded,
             best,

@@ -1,0 +1,11 @@
+"""`python -m transduce.search` compiles the searches for this processor, before a first translation does."""
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+
+from transduce.search.ahead_of_time import compile_searches
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as processes:
+        for compiled in [processes.submit(compile_searches, int8=int8) for int8 in (False, True)]:
+            compiled.result()
