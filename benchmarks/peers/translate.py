@@ -1,10 +1,10 @@
-"""Compares the speed of translation with the peers: `python benchmarks/peers/translate.py RUN [--rounds 3]`.
+"""Compares the speed of translation with the peers: `python benchmarks/peers/translate.py RUN [--cores 1]`.
 
-RUN is a model directory of the base size, trained far enough to end its sentences; each engine has its weights and two
-cores. The engines run in turn in one call. A peer has the fastest of its settings for each text and beam, measured on
-every third line; transduce the least margin that costs at most 0.1 BLEU in validation. The longest output has 50 tokens
-more than its source, and at the peers 50 more than the longest source: where many outputs are that long, compare tokens
-a second instead of sentences.
+RUN is a model directory, trained far enough to end its sentences; each engine has its weights and the same cores, two
+if not given. The engines run in turn in one call. A peer has the fastest of its settings for each text and beam,
+measured on every third line; transduce the least margin that costs at most 0.1 BLEU in validation. The longest output
+has 50 tokens more than its source, and at the peers 50 more than the longest source: where many outputs are that long,
+compare tokens a second instead of sentences.
 """
 
 import argparse
@@ -47,6 +47,14 @@ class Engine(NamedTuple):
     choices: list[Task]
 
 
+CORES = (1, 2)
+
+
+def threads_of(cores: int) -> list[tuple[int, int]]:
+    """Returns the numbers of CTranslate2's workers, and of the threads of each, that use all cores."""
+    return [(workers, cores // workers) for workers in CORES if workers <= cores]
+
+
 ENGINES = {
     "transduce float32": ("", "translate_transduce.py", [{"precision": "float32", "margin": None, "batch": 8192}]),
     "transduce float32, margin": ("", "translate_transduce.py", [{"precision": "float32", "batch": 8192}]),
@@ -57,14 +65,8 @@ ENGINES = {
             "ctranslate2",
             "translate_ctranslate2.py",
             [
-                {
-                    "compute_type": kind,
-                    "inter_threads": inter,
-                    "intra_threads": 2 // inter,
-                    "batch": batch,
-                    "batch_type": by,
-                }
-                for inter, (batch, by) in product((1, 2), ((32, "examples"), (128, "examples"), (2048, "tokens")))
+                {"compute_type": kind, "batch": batch, "batch_type": by}
+                for batch, by in ((32, "examples"), (128, "examples"), (2048, "tokens"))
             ],
         )
         for kind in ("float32", "int8")
@@ -73,12 +75,17 @@ ENGINES = {
 }
 
 
-def install_engines() -> dict[str, Engine]:
+def install_engines(cores: int) -> dict[str, Engine]:
     """Installs all engines and returns them by name."""
-    return {
-        name: Engine(python_of(peer) if peer else Path(sys.executable), script, choices)
-        for name, (peer, script, choices) in ENGINES.items()
-    }
+    engines = {}
+    for name, (peer, script, choices) in ENGINES.items():
+        if peer == "ctranslate2":
+            choices = [
+                {**choice, "inter_threads": workers, "intra_threads": threads}
+                for choice, (workers, threads) in product(choices, threads_of(cores))
+            ]
+        engines[name] = Engine(python_of(peer) if peer else Path(sys.executable), script, choices)
+    return engines
 
 
 def run_engine(engine: Engine, task: Task) -> dict[str, Any]:
@@ -158,17 +165,19 @@ def main() -> None:
     parser.add_argument("run", type=Path, help="the model directory")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each engine")
     parser.add_argument("--lines", type=int, default=300, help="lines of Multi30k's test2016")
-    parser.add_argument("--news", type=int, default=100, help="lines of newstest2014, which are twice as long")
+    parser.add_argument("--cores", type=int, choices=CORES, default=2, help="cores of every engine")
+    parser.add_argument("--news", type=int, default=100, help="lines of newstest2014, which are twice as long; 0: none")
     arguments = parser.parse_args()
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.cores])
     model = Model.read(arguments.run)
     scratch = FOLDER / "work"
     scratch.mkdir(parents=True, exist_ok=True)
     print(f"{machine()}; {arguments.rounds} rounds, {arguments.lines} and {arguments.news} lines; peers with {TUNED}")
     texts = read_texts(model, arguments.lines, arguments.news)
-    engines = install_engines()
+    engines = install_engines(arguments.cores)
     task = {"model": str(arguments.run.resolve()), "scratch": str(scratch), "length_penalty": 0.6}
     margin = least_margin(engines["transduce int8"], task | {"beam": 4}, model, texts.pop(VALIDATION))
-    for (name, text), beam in product(texts.items(), (4, 1)):
+    for (name, text), beam in product([item for item in texts.items() if item[1].lines], (4, 1)):
         base = task | {"beam": beam, "margin": margin, "lines": text.lines, "sentences": text.sentences}
         chosen = {
             label: (engine, fastest_settings(engine, base))

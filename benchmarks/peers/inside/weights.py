@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
+READOUT = {"kind": "tied", "bias": False}
+
 
 class ModelFiles:
     """Weights and settings of a model directory; the model must have the norm last and one shared embedding."""
@@ -20,7 +22,7 @@ class ModelFiles:
         self.config: dict[str, Any] = json.loads((directory / "config.json").read_text("utf-8"))
         self.spec = self.config["model"]
         self.weights = load_file(directory / "model.safetensors")
-        supported = {"norm": "post", "embeddings": "shared", "readout": {"kind": "tied"}, "first_input": "symbol"}
+        supported = {"norm": "post", "embeddings": "shared", "readout": READOUT, "first_input": "symbol"}
         for key, value in supported.items():
             if self.spec[key] != value:
                 raise SystemExit(f"{directory}: only {key}: {value} can be converted, not {self.spec[key]}")
