@@ -28,4 +28,3 @@ def compile_searches(*, int8: bool) -> None:
     problem = SearchProblem(source, source > 0, torch.tensor([1]), symbols.begin, symbols.end, banned)
     with torch.inference_mode():
         beam_search(cpu_stepper(model, int8=int8), problem, Decoding(), compiled=True)
-
