@@ -13,15 +13,15 @@ from transduce.model.compiled.layers import (
 )
 from transduce.model.compiled.products import multiply
 from transduce.model.compiled.rows import FOLDS, Floats, best_of_row, log_softmax
-from transduce.model.compiled.weights import Held
+from transduce.model.compiled.weights import WeightsHandle
 
 READ_OUT_AT_ONCE = 16  # rows whose logits stay in a processor's cache
 
 
 @cached
-def encode(states: Floats, starts: Indices, ends: Indices, held: Held, memory: Memory) -> None:
+def encode(states: Floats, starts: Indices, ends: Indices, handle: WeightsHandle, memory: Memory) -> None:
     """Encodes sentences whose embedded tokens are `states`, one after another, some rows at a time."""
-    weights, first = held.weights, 0
+    weights, first = handle.weights, 0
     while first < ends.shape[0]:
         last = first + 1
         while last < ends.shape[0] and ends[last] - starts[first] <= ROWS_AT_ONCE:
@@ -39,7 +39,7 @@ def decode(
     sentences: Indices,
     written: Written,
     memory: Memory,
-    held: Held,
+    handle: WeightsHandle,
     log_probabilities: Floats,
     banned: Indices,
     best: Floats,
@@ -50,7 +50,7 @@ def decode(
     `position` is the encoding of the tokens' position. All are [rows vocabulary]; the best are [rows count], in order,
     and not `banned`. What is not asked for has no columns.
     """
-    weights, states = held.weights, np.empty((last.shape[0], position.shape[0]), np.float32)
+    weights, states = handle.weights, np.empty((last.shape[0], position.shape[0]), np.float32)
     for row in range(last.shape[0]):
         factor = np.float32(0) if last[row] == weights.embedding.blank else weights.embedding.scale
         for i in range(position.shape[0]):

@@ -15,7 +15,7 @@ from torch import Tensor
 from transduce.model.compiled.calls import decode, encode
 from transduce.model.compiled.layers import Indices, Memory, Slots, Written
 from transduce.model.compiled.rows import Floats
-from transduce.model.compiled.weights import hold, pack_weights
+from transduce.model.compiled.weights import handle_of, pack_weights
 from transduce.model.transformer import TransformerModel
 
 INITIAL_CAPACITY = 16  # tokens of a hypothesis for which a new cache has slots; the cache grows
@@ -71,7 +71,7 @@ class CompiledStepper:
         self.source_embedding, self.positions = model.source_embedding, model.target_embedding.positions
         self.max_positions = model.max_positions
         self.weights = pack_weights(model, int8=int8)
-        self.held = hold(self.weights)
+        self.handle = handle_of(self.weights)
 
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int
@@ -86,7 +86,7 @@ class CompiledStepper:
         layers, cross, written = len(decoder.network.inner.weight), decoder.cross.heads, decoder.attention.heads
         memory = Memory.allocate(layers, cross, lengths)
         ends = lengths.cumsum()
-        encode(states, ends - lengths, ends, self.held, memory)
+        encode(states, ends - lengths, ends, self.handle, memory)
         return CompiledState(
             memory=memory,
             positions=self.positions(0, max_length).numpy(),
@@ -136,7 +136,7 @@ class CompiledStepper:
             state.sentences,
             written,
             state.memory,
-            self.held,
+            self.handle,
             log_probabilities,
             excluded,
             best,
