@@ -48,21 +48,28 @@ COLUMNS = 2 * LANES  # of a tile
 
 
 class _Tile:
-    """Writes LLVM's code for products with matrices of floats, bytes or 16-bit integers."""
+    """Writes LLVM's code for products of rows of floats, or of bytes or 16-bit integers with matrices of bytes."""
 
     def __init__(self, builder: Any, number: Any) -> None:
         self.builder = builder
         self.is_float = isinstance(number, types.Float)
         self.lane = _FLOAT if self.is_float else _INT32
         self.vector = ir.VectorType(self.lane, LANES)
-        self.group = {types.float32: 1, types.int8: 4, types.int16: 2}[number]  # numbers that a lane multiplies
-        self.number = {1: _FLOAT, 4: _INT8, 2: _INT16}[self.group]
+        self.group = {types.float32: 1, types.uint8: 4, types.int16: 2}[number]  # numbers of a row in a lane
 
     def load(self, pointer: Any, vector: Any) -> Any:
         """Loads a vector from an address that need not be aligned."""
         loaded = self.builder.load(self.builder.bitcast(pointer, vector.as_pointer()))
         loaded.align = 1
         return loaded
+
+    def load_columns(self, pointer: Any) -> Any:
+        """Loads a group of numbers of each of `LANES` columns, widened to the integers of a row."""
+        if self.group != 2:
+            return self.load(pointer, self.vector)
+        count = LANES * self.group
+        bytes_of_columns = self.load(pointer, ir.VectorType(_INT8, count))
+        return self.builder.bitcast(self.builder.sext(bytes_of_columns, ir.VectorType(_INT16, count)), self.vector)
 
     def store(self, vector: Any, pointer: Any) -> None:
         """Stores a vector."""
@@ -103,7 +110,7 @@ class _Tile:
         totals = [[builder.phi(self.vector) for _ in first] for _ in rows]
         at = builder.mul(index, _INT64(COLUMNS * self.group))
         loaded = [
-            self.load(builder.gep(columns, [builder.add(at, _INT64(half * LANES * self.group))]), self.vector)
+            self.load_columns(builder.gep(columns, [builder.add(at, _INT64(half * LANES * self.group))]))
             for half in range(len(first))
         ]
         results = []
@@ -183,7 +190,7 @@ def _generate_tile(context: Any, builder: Any, signature: Any, arguments: Any, r
     def row_offset(at: Any, stride: Any, row: int) -> Any:
         return builder.add(at, builder.mul(stride, _INT64(row)))
 
-    writer = _Tile(builder, signature.args[5].dtype)
+    writer = _Tile(builder, signature.args[0].dtype)
     halves = [builder.add(column, _INT64(half * LANES)) for half in range(2)]
     floats = ir.VectorType(_FLOAT, LANES)
     shifts = [writer.load(address(10, half), floats) for half in halves]

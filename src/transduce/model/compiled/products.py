@@ -15,6 +15,7 @@ from transduce.model.compiled.rows import quantise_row
 
 LARGEST = 127  # of an int8 number
 ZERO = 128  # unsigned byte that stands for 0
+GROUP = 4 if INSTRUCTIONS.multiply_add_bytes else 2  # integers that an instruction multiplies and adds for each sum
 
 Matrix = tuple[Tensor, Tensor | None]  # weight [outputs inputs] and bias
 
@@ -45,7 +46,7 @@ def has_int8() -> bool:
 
 def pack(matrices: Sequence[Matrix], *, int8: bool) -> Product:
     """Stores a matrix and a bias of each layer in tiles, in float32 or as integers with a scale an output."""
-    number, group = (np.float32, 1) if not int8 else (np.int8, 4) if INSTRUCTIONS.multiply_add_bytes else (np.int16, 2)
+    number, group = (np.int8, GROUP) if int8 else (np.float32, 1)
     outputs, inputs = matrices[0][0].shape
     tiles, depth = -(-outputs // COLUMNS), -(-inputs // group)
     weight = np.empty((len(matrices), tiles, depth * COLUMNS * group), number)
@@ -79,8 +80,7 @@ def _multiply(x: Any, count: int, product: Any, layer: int, out: Any) -> Any:
     number = product.types[0].dtype
     if isinstance(number, types.Float):
         return _multiply_floats
-    storage, zero = (np.uint8, ZERO) if number == types.int8 else (np.int16, 0)
-    group = 4 if number == types.int8 else 2
+    storage, zero, group = (np.uint8, ZERO, 4) if GROUP == 4 else (np.int16, 0, 2)
 
     def multiply_integers(x: Any, count: int, product: Any, layer: int, out: Any) -> None:
         depth, tiles, width = (product.inputs + group - 1) // group, product.weight.shape[1], product.bias.shape[1]
