@@ -84,6 +84,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
+    if options.text is None and "TRANSDUCE_DATA" not in os.environ:
+        raise SystemExit("set TRANSDUCE_DATA to the folder that has multi30k/, or give --text FILE")
     text = options.text or Path(os.environ["TRANSDUCE_DATA"]) / "multi30k" / "test_2016_flickr.en"
     lines = text.read_text("utf-8").splitlines()[: options.sentences]
     with tempfile.TemporaryDirectory() as folder:
