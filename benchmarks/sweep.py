@@ -2,9 +2,9 @@
 
     python benchmarks/sweep.py RECIPE VARIANTS --out runs/sweep [--first 2] [--minutes 8]
 
-A line of the file VARIANTS is a name and changes in the form of `--set`, without spaces in a change:
+A line of the file VARIANTS is a name and changes in the form of `--set`, with quotes as in a shell:
 
-    r-drop training.steps=9000 training.regulariser={kind:r_drop} model.dropout=0.2
+    r-drop training.steps=9000 'training.regulariser={kind: r_drop}' model.dropout=0.2
 
 A small model uses a part of a GPU only, so that sixteen trainings take little longer than four. The first variants
 begin alone until they have taken a step: torch compiles the model for them, and the others find it compiled. After
@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -35,14 +36,15 @@ class Variant(NamedTuple):
 
     def start(self, recipe: Path) -> "subprocess.Popen[bytes]":
         """Starts its training, which writes to a log beside the run."""
-        options = [part for change in self.changes for part in ("--set", change.replace(":", ": ").replace(",", ", "))]
+        options = [part for change in self.changes for part in ("--set", change)]
         with self.run.with_suffix(".log").open("ab") as log:
             command = [*COMMAND, "train", str(recipe), "--out", str(self.run), *options]
             return subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
     def has_begun(self) -> bool:
-        """Whether the metrics log has a record."""
-        return bool(self.records())
+        """Whether the metrics log has a record, or a part of one."""
+        log = self.run / "metrics.jsonl"
+        return log.exists() and log.stat().st_size > 0
 
     def records(self) -> list[dict[str, Any]]:
         """Returns the records of the metrics log."""
@@ -60,8 +62,8 @@ class Variant(NamedTuple):
 
 def read_variants(path: Path, out: Path) -> list[Variant]:
     """Reads the file of variants; empty lines and those that begin with # are left out."""
-    lines = [line.split() for line in path.read_text("utf-8").splitlines() if line and line[0] != "#"]
-    return [Variant(name, changes, out / name) for name, *changes in lines]
+    lines = [shlex.split(line, comments=True) for line in path.read_text("utf-8").splitlines()]
+    return [Variant(name, changes, out / name) for name, *changes in filter(None, lines)]
 
 
 def train(recipe: Path, variants: list[Variant], first: int, minutes: float) -> None:

@@ -11,6 +11,7 @@ import torch
 from models import spec_of, write_random_model
 
 from transduce.exchange import onnx_format
+from transduce.exchange.int8_rows import int8_rows
 from transduce.exchange.parity import compare, odd_sentences
 from transduce.model import TransformerModel
 from transduce.model_directory import Model
@@ -89,8 +90,13 @@ def test_half_and_int8_weights_are_smaller_and_nearly_equal(precision, suffix, s
     for name in ("encoder_model", "decoder_model_merged"):
         whole = (tmp_path / "float32" / "onnx" / f"{name}.onnx").stat().st_size
         assert (tmp_path / "onnx" / f"{name}{suffix}.onnx").stat().st_size < size * whole
+    if precision == "int8":  # beside the same weights in float32: an overflow of the products would stand out
+        for weight in model.module.parameters():
+            if weight.ndim == 2:
+                numbers, scales = int8_rows(weight.detach().numpy())
+                weight.data = torch.from_numpy(numbers * scales[:, None])
     result = parity(model, engine, LINES)
-    assert 1e-5 < result.mean < {"float16": 2e-3, "int8": 1e-1}[precision]
+    assert 1e-5 < result.mean < {"float16": 2e-3, "int8": 5e-2}[precision]
 
 
 def sessions(folder, precision="float32"):

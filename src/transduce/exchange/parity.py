@@ -27,7 +27,7 @@ class Tolerance(NamedTuple):
 TOLERANCES = {
     "float32": Tolerance(1e-4, 1e-5, 1e-2),
     "float16": Tolerance(None, 5e-3, 5e-2),
-    "int8": Tolerance(None, 1e-1, 2e-1),
+    "int8": Tolerance(None, 5e-2, 2e-1),
 }
 """By the precision of the exported weights."""
 

@@ -1,11 +1,16 @@
 """`python -m transduce.search` compiles the searches for this processor, before a first translation does."""
 
 import multiprocessing
+import sys
 from concurrent.futures import ProcessPoolExecutor
+from importlib.util import find_spec
 
 from transduce.search.ahead_of_time import compile_searches
 
 if __name__ == "__main__":
+    if find_spec("numba") is None:
+        print("transduce: searches are compiled by numba, which is missing: install transduce[int8]", file=sys.stderr)
+        sys.exit(2)
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as processes:
         for compiled in [processes.submit(compile_searches, int8=int8) for int8 in (False, True)]:
             compiled.result()

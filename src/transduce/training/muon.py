@@ -29,11 +29,13 @@ class Muon(Spec):
     """Muon (Jordan et al. 2024) for the matrices of linear maps, at the rates of Adam, with decay (Liu et al. 2025)."""
 
     kind: Literal["muon"] = "muon"
-    momentum: Decay = Field(default=0.95, description="Decay of the mean of a matrix's gradient.")
+    momentum: Decay = Field(default=0.95, description="Decay of a matrix's mean gradient.")
     scale: float = Field(
         default=0.2, gt=0, description="Root mean square of a matrix's update, in multiples of the rate."
     )
-    weight_decay: float = Field(default=0.1, ge=0, description="Decay of matrices a step, times the rate.")
+    weight_decay: float = Field(
+        default=0.1, ge=0, description="A step multiplies matrices by 1 − rate · `weight_decay`."
+    )
     adam: Adam = Field(default=Adam(), description="Adam for embeddings, biases and norms.")
 
 
