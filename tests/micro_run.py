@@ -4,6 +4,7 @@ import itertools
 import multiprocessing
 import os
 import random
+import runpy
 import signal
 import subprocess
 import sys
@@ -99,32 +100,76 @@ def transduce(*arguments: object, given: str | bytes = b"", **environment: str) 
 
 def forked(*arguments: object, moment: Moment | None = None, given: bytes = b"", **environment: str) -> Ended:
     """The same in a process that begins with everything imported, and may be sent a signal at a moment."""
+    (ended,) = _run_forked([environment], None, arguments, moment, given)
+    return ended
+
+
+def forked_together(processes: int, *arguments: object, script: Path | None = None) -> Ended:
+    """The same, or a Python script, in several processes with the variables that `torchrun` sets.
+
+    Returns the first code that is not 0, else 0, and the outputs one after the other.
+    """
+    environments: list[dict[str, str]] = [{}]
+    if processes > 1:
+        from torch.distributed import TCPStore
+
+        store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port), "TORCHELASTIC_USE_AGENT_STORE": "True"}
+        environments = [
+            {**shared, "WORLD_SIZE": str(processes), "RANK": str(rank), "LOCAL_RANK": str(rank)}
+            for rank in range(processes)
+        ]
+    codes, outs, errors = zip(*_run_forked(environments, script, arguments), strict=True)
+    return Ended(next(filter(None, codes), 0), "".join(outs), "".join(errors))
+
+
+def _run_forked(
+    environments: list[dict[str, str]],
+    script: Path | None,
+    arguments: tuple[object, ...],
+    moment: Moment | None = None,
+    given: bytes = b"",
+) -> list[Ended]:
+    """Runs one process for each environment, all at once."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "in").write_bytes(given)
-        values = ([*map(str, arguments)], folder, moment, environment)
-        process = context.Process(target=_command, args=values, daemon=True)
-        process.start()
+        folders, processes = [Path(name, str(number)) for number in range(len(environments))], []
+        for folder, environment in zip(folders, environments, strict=True):
+            folder.mkdir()
+            (folder / "in").write_bytes(given)
+            values = (script, [*map(str, arguments)], folder, moment, environment)
+            processes.append(context.Process(target=_command, args=values, daemon=True))
         try:
-            process.join(120)
-            assert process.exitcode is not None, "the process hangs"
+            for process in processes:
+                process.start()
+            for process in processes:
+                process.join(120)
+                assert process.exitcode is not None, "the process hangs"
         finally:
-            process.kill()
-            process.join()
-        return Ended(process.exitcode, (folder / "out").read_bytes().decode(), (folder / "error").read_text())
+            for process in processes:
+                process.kill()
+                process.join()
+        return [
+            Ended(process.exitcode, (folder / "out").read_bytes().decode(), (folder / "error").read_text())
+            for process, folder in zip(processes, folders, strict=True)
+        ]
 
 
-def _command(arguments: list[str], folder: Path, moment: Moment | None, environment: dict[str, str]) -> None:
+def _command(
+    script: Path | None, arguments: list[str], folder: Path, moment: Moment | None, environment: dict[str, str]
+) -> None:
     """What the process does."""
     os.environ |= environment
-    sys.argv = ["transduce", *arguments]
+    sys.argv = [str(script or "transduce"), *arguments]
     sys.stdin = (folder / "in").open()
     for number, name in ((1, "out"), (2, "error")):
         os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT), number)
     if moment is not None:
         _arm(moment)
+    if script is not None:
+        runpy.run_path(str(script), run_name="__main__")
+        return
     from transduce.commands import main
 
     main()

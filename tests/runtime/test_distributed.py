@@ -10,12 +10,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from micro_run import forked_together
 from transduce.runtime import distributed as together
 from transduce.runtime.distributed import PREPARE_TIMEOUT, REPLY_TIMEOUT, SINGLE_PROCESS, ProcessGroup
 from transduce.runtime.signals import OtherProcessError
@@ -86,28 +86,22 @@ def test_an_error_of_rank_zero_is_raised_on_all_processes(error, elsewhere, monk
 CHANGES = ["training.batch_tokens=2048", "training.micro_batches=4"]
 
 
-class Ended(NamedTuple):
-    code: int
-    out: str
-    error: str
+def arguments(recipe, out, *changes):
+    """The arguments of `transduce`."""
+    return ["train", recipe, "--out", out, "--device", "cpu", *(f"--set={change}" for change in (*CHANGES, *changes))]
 
 
-def started(processes, recipe, out, *changes, elastic=0):
-    """Starts `transduce train`, under `torchrun` where there are several processes."""
-    single = [sys.executable, "-m", "transduce"]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}", "--master-port=0"]
-    torchrun += [f"--max-restarts={elastic}", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "-m", "transduce"]
-    command = [*(single if processes == 1 else torchrun), "train", str(recipe), "--out", str(out), "--device", "cpu"]
-    command += [f"--set={change}" for change in (*CHANGES, *changes)]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
+def trained(processes, recipe, out, *changes):
+    """Runs `transduce train` in processes that find each other as those of `torchrun` do."""
+    return forked_together(processes, *arguments(recipe, out, *changes))
 
 
-def trained(*arguments, **options):
-    with started(*arguments, **options) as process:
-        out, error = process.communicate(timeout=120)
-    return Ended(process.returncode, out, error)
+def started_by_torchrun(recipe, out, *, restarts=0):
+    """Starts `torchrun` with two processes."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0"]
+    torchrun += [f"--max-restarts={restarts}", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "-m", "transduce"]
+    command = [*torchrun, *map(str, arguments(recipe, out))]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def weights(run):
@@ -157,7 +151,7 @@ def test_the_same_number_of_processes_is_bit_identical(runs, micro, tmp_path):
 
 
 def test_a_stopped_training_resumes_bit_identically(runs, micro, tmp_path):
-    with started(2, micro / "recipe.yaml", tmp_path / "run") as process:
+    with started_by_torchrun(micro / "recipe.yaml", tmp_path / "run") as process:
         for line in process.stderr:
             if line.startswith("step 6/12"):
                 process.send_signal(signal.SIGTERM)
@@ -197,7 +191,7 @@ def test_sharded_training_gives_the_same_model_and_resumes_bit_identically(runs,
 
 def test_a_restart_after_a_dead_process_is_bit_identical(runs, micro, tmp_path):
     """With `--max-restarts`, torchrun restarts all processes."""
-    with started(2, micro / "recipe.yaml", tmp_path / "run", elastic=1) as process:
+    with started_by_torchrun(micro / "recipe.yaml", tmp_path / "run", restarts=1) as process:
         for line in process.stderr:
             if line.startswith("step 8/12"):
                 break
@@ -233,19 +227,13 @@ def test_a_changed_recipe_is_reported_once(micro, runs, tmp_path):
 
 
 @functools.cache
-@functools.cache
 def probed(micro, processes, *arguments):
     """Runs `probe.py` in several processes and returns what it saves."""
     out = micro / f"probe-{processes}-{'-'.join(arguments)}.pt"
     store = micro / "together-1" / "training" / "store"
-    launcher = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}", "--master-port=0"]
-    launcher += ["--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0"]
-    command = [*(launcher if processes > 1 else [sys.executable]), str(Path(__file__).with_name("probe.py"))]
-    command += [str(micro / "recipe.yaml"), str(store), str(out), *arguments]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
-    assert done.returncode == 0, done.stderr
+    script = Path(__file__).with_name("probe.py")
+    ended = forked_together(processes, micro / "recipe.yaml", store, out, *arguments, script=script)
+    assert ended.code == 0, ended.error
     return torch.load(out)
 
 
@@ -312,13 +300,8 @@ main()
 def test_memory_that_one_process_lacks_in_a_validation_is_known_to_all(micro, tmp_path):
     """The other would wait half an hour for its results."""
     (tmp_path / "refused.py").write_text(REFUSED_ON_ONE)
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0"]
-    command += ["--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", str(tmp_path / "refused.py"), "train"]
-    command += [str(micro / "recipe.yaml"), "--out", str(tmp_path / "run"), "--device", "cpu"]
-    command += [f"--set={change}" for change in (*CHANGES, "training.steps=6")]
-    ended = subprocess.run(
-        command, capture_output=True, text=True, timeout=100, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stderr.count("could not validate: refused") == 1
-    assert "validation after step 6" in ended.stderr
+    given = arguments(micro / "recipe.yaml", tmp_path / "run", "training.steps=6")
+    ended = forked_together(2, *given, script=tmp_path / "refused.py")
+    assert ended.code == 0, ended.error
+    assert ended.error.count("could not validate: refused") == 1
+    assert "validation after step 6" in ended.error
