@@ -1,4 +1,4 @@
-"""What all tests share: shapes checked at every call, derandomised properties, one thread."""
+"""What all tests share: shapes checked where models are tested, derandomised properties, one thread."""
 
 import os
 import signal
@@ -19,19 +19,29 @@ os.environ.pop("TRANSDUCE_DEBUG", None)
 
 import pytest
 from hypothesis import HealthCheck, settings
-from jaxtyping import install_import_hook
+from jaxtyping import config, install_import_hook
 
 # As in a terminal, whatever runs the tests: output is buffered, and Ctrl-C is heard.
 os.environ.pop("PYTHONUNBUFFERED", None)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Every annotated shape of these packages is checked at run time in the tests; what numba compiles cannot be wrapped.
+# Every annotated shape of these packages can be checked at run time; what numba compiles cannot be wrapped.
 SOURCE = Path(__file__).parents[1] / "src"
 MODULES = [path for package in ("model", "search") for path in (SOURCE / "transduce" / package).rglob("*.py")]
 COMPILED = [path for path in MODULES if path.parent.name == "compiled" and path.stem != "stepper"]
 CHECKED = {*MODULES} - {*COMPILED, SOURCE / "transduce" / "search" / "compiled_beam.py"}
 NAMES = [".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in CHECKED if path.stem != "__init__"]
 install_import_hook(NAMES, "beartype.beartype")
+
+# The tests whose calls are checked: elsewhere checks would double the time, and find what these find.
+WITH_CHECKS = {Path(__file__).with_name(name) for name in ("model", "search", "training")}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Turns the checks of shapes on or off before the fixtures of a test compute anything."""
+    config.update("jaxtyping_disable", WITH_CHECKS.isdisjoint(item.path.parents))
+
 
 settings.register_profile(
     "tests", derandomize=True, max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]

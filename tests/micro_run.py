@@ -9,8 +9,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 import pytest
 
@@ -46,16 +48,6 @@ training:
   average: 2
 decoding: {beam: 2, extra_length: 4}
 """
-
-
-PRELOADED = [
-    "torch._dynamo",
-    "torch._inductor",
-    "tensorboard.compat.proto.event_pb2",
-    "transduce.trainer.trainer",
-    "transduce.model.compiled.calls",  # importing it tries whether numba's cache can be written
-    "transduce.search.compiled_beam",
-]
 
 
 class Ended(NamedTuple):
@@ -132,7 +124,9 @@ def _run_forked(
 ) -> list[Ended]:
     """Runs one process for each environment, all at once."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
+    context.set_forkserver_preload(["preloaded"])
+    with patch.dict(os.environ, PYTHONPATH=str(Path(__file__).parent)):
+        forkserver.ensure_running()
     with tempfile.TemporaryDirectory() as name:
         folders, processes = [Path(name, str(number)) for number in range(len(environments))], []
         for folder, environment in zip(folders, environments, strict=True):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from jaxtyping import TypeCheckError
 from torch import Tensor, nn
 from variants import BEGIN, VARIANTS, batch, build
 
@@ -34,6 +35,12 @@ def log_probabilities(model: TransformerModel, source: Tensor, visible: Tensor, 
 
 def close(actual: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
+
+
+def test_shapes_are_checked() -> None:
+    source, visible, target_in = batch()
+    with pytest.raises(TypeCheckError, match="visible"):
+        build(VARIANTS["text"])(source, visible[:, 1:], target_in)
 
 
 def test_variants_cover_the_unions() -> None:
@@ -149,7 +156,7 @@ def test_caches_grow_beyond_their_initial_capacity() -> None:
 @every_variant
 def test_a_long_search_drops_unused_slots(spec: Transformer) -> None:
     model, (source, visible, _) = build(spec), batch()
-    max_length = min(60, model.max_positions or 60)
+    max_length = min(32, model.max_positions or 32)
     generator = torch.Generator().manual_seed(8)
     state = model.start(source, visible, max_length)
     sentences, written = torch.arange(4), torch.full((4, 1), BEGIN)

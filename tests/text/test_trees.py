@@ -46,7 +46,7 @@ def test_a_written_tree_is_read_as_the_same(tree: Tree) -> None:
     assert parse_tree(format_tree(tree)) == tree
 
 
-@pytest.mark.parametrize("treebank", TREEBANKS)
+@pytest.mark.parametrize("treebank", ["ptb-sample", pytest.param("craft-treebank", marks=pytest.mark.slow)])
 def test_no_tree_of_a_treebank_is_lost_or_changed(treebank: str) -> None:
     if not (DATA / treebank).is_dir():
         pytest.skip(f"TRANSDUCE_DATA has no {treebank}")

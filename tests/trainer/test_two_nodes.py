@@ -55,6 +55,7 @@ def command(recipe, out, *launcher):
     return [sys.executable, "-m", "torch.distributed.run", *launcher], train
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(missing_requirement()), reason=missing_requirement())
 def test_a_link_that_is_cut_and_healed_changes_nothing(micro, tmp_path):
     variables = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -1,0 +1,18 @@
+"""What forked commands begin with: modules that take long to import, and the searches compiled."""
+
+import importlib
+
+from transduce.search.ahead_of_time import compile_searches
+
+MODULES = [
+    "tensorboard.compat.proto.event_pb2",
+    "tensorboard.summary.writer.event_file_writer",
+    "torch._dynamo",
+    "torch._inductor",
+    "transduce.trainer.trainer",
+]
+
+for module in MODULES:
+    importlib.import_module(module)
+for int8 in (False, True):
+    compile_searches(int8=int8)
