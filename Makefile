@@ -20,7 +20,7 @@ demo: $(READY)
 # Two processes of one thread each: the tests are many and small. Each would compile the searches.
 test: $(READY)
 	$(BIN)/python -m transduce.search
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not slow' -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not slow' -n 2 --dist loadfile --no-loadscope-reorder
 
 test-slow: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow

@@ -25,7 +25,7 @@ from transduce.measure import scores
 from transduce.model_directory import Model
 
 METRIC = "bleu"
-VALIDATION = "validation"
+MULTI30K = {"test": "test_2016_flickr", "validation": "val"}
 MARGINS = (3.0, 2.0, 1.5, 1.0, 0.7)
 MOST_LOSS = 0.1  # of BLEU, by the margin
 Task = dict[str, Any]
@@ -131,22 +131,23 @@ def least_margin(engine: Engine, base: Task, model: Model, validation: Text) -> 
     return least
 
 
-def read_texts(model: Model, captions: int, news: int) -> dict[str, Text]:
-    """Returns the first lines of both test sets, and the validation set."""
+def corpora() -> Path:
+    """Returns the folder of the corpora."""
     if "TRANSDUCE_DATA" not in os.environ:
         raise SystemExit("set TRANSDUCE_DATA to the folder that has multi30k/ and wmt14-en-de/ of `transduce fetch`")
-    folder = Path(os.environ["TRANSDUCE_DATA"])
-    newstest = "wmt14-en-de" if (folder / "wmt14-en-de").is_dir() else "newstest/en-de"
-    sets = {
-        "Multi30k test2016": (captions, "multi30k/test_2016_flickr.en", "multi30k/test_2016_flickr.de"),
-        VALIDATION: (None, "multi30k/val.en", "multi30k/val.de"),  # all: BLEU of 500 lines would be too uncertain
-        "newstest2014": (news, f"{newstest}/newstest2014.en", f"{newstest}/newstest2014.de"),
-    }
-    texts = {}
-    for name, (count, *paths) in sets.items():
-        source, target = ((folder / path).read_text("utf-8").splitlines()[:count] for path in paths)
-        texts[name] = Text(source, model.source.encode(source), target)
-    return texts
+    return Path(os.environ["TRANSDUCE_DATA"])
+
+
+def read_text(model: Model, source: Path, reference: Path, count: int | None) -> Text:
+    """Returns the first `count` lines of a test set; None: all."""
+    lines, references = (path.read_text("utf-8").splitlines()[:count] for path in (source, reference))
+    return Text(lines, model.source.encode(lines), references)
+
+
+def read_news(model: Model, count: int) -> Text:
+    """Returns the first `count` lines of newstest2014."""
+    folder = corpora() / ("wmt14-en-de" if (corpora() / "wmt14-en-de").is_dir() else "newstest/en-de")
+    return read_text(model, folder / "newstest2014.en", folder / "newstest2014.de", count)
 
 
 def ratio_table(rates: Mapping[str, tuple[float, float]]) -> str:
@@ -164,7 +165,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path, help="the model directory")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each engine")
-    parser.add_argument("--lines", type=int, default=300, help="lines of Multi30k's test2016")
+    parser.add_argument("--lines", type=int, default=300, help="lines of the test set")
+    for name, stem in MULTI30K.items():
+        files = f"its two files; Multi30k's {stem} if not given"
+        parser.add_argument(f"--{name}", type=Path, nargs=2, metavar=("SOURCE", "REFERENCE"), help=files)
     parser.add_argument("--cores", type=int, choices=CORES, default=2, help="cores of every engine")
     parser.add_argument("--news", type=int, default=100, help="lines of newstest2014, which are twice as long; 0: none")
     arguments = parser.parse_args()
@@ -173,11 +177,18 @@ def main() -> None:
     scratch = FOLDER / "work"
     scratch.mkdir(parents=True, exist_ok=True)
     print(f"{machine()}; {arguments.rounds} rounds, {arguments.lines} and {arguments.news} lines; peers with {TUNED}")
-    texts = read_texts(model, arguments.lines, arguments.news)
+    for name, stem in MULTI30K.items():
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, [corpora() / "multi30k" / f"{stem}.{language}" for language in ("en", "de")])
+    # All of the validation set: the BLEU of some hundred lines would be too uncertain.
+    validation = read_text(model, *arguments.validation, None)
+    texts = {arguments.test[0].stem: read_text(model, *arguments.test, arguments.lines)}
+    if arguments.news:
+        texts["newstest2014"] = read_news(model, arguments.news)
     engines = install_engines(arguments.cores)
     task = {"model": str(arguments.run.resolve()), "scratch": str(scratch), "length_penalty": 0.6}
-    margin = least_margin(engines["transduce int8"], task | {"beam": 4}, model, texts.pop(VALIDATION))
-    for (name, text), beam in product([item for item in texts.items() if item[1].lines], (4, 1)):
+    margin = least_margin(engines["transduce int8"], task | {"beam": 4}, model, validation)
+    for (name, text), beam in product(texts.items(), (4, 1)):
         base = task | {"beam": beam, "margin": margin, "lines": text.lines, "sentences": text.sentences}
         chosen = {
             label: (engine, fastest_settings(engine, base))

@@ -36,7 +36,10 @@ class ModelFiles:
         return ["<blank>", "<s>", "</s>"] + [f"w{number}" for number in range(3, self.config["vocabulary"]["target"])]
 
     def positions(self, length: int) -> np.ndarray:
-        """Returns the sinusoids of the positions, `[length, d_model]`, sine and cosine in turn."""
+        """Returns the vectors of positions, `[length, d_model]`: sine and cosine in turn, or the table of the model."""
+        if self.spec["positions"]["kind"] == "learned":
+            table: np.ndarray = self["source_embedding.positions.weight"][:length].numpy()
+            return table
         width = self.spec["d_model"]
         rates = np.exp(-math.log(10000.0) * np.arange(width // 2) * 2 / width)
         angles = np.arange(length)[:, None] * rates
@@ -110,6 +113,7 @@ def to_marian(directory: Path) -> Any:
     spec, heads = files.spec, files.spec["mixer"]["heads"]
     width, size = spec["d_model"], files.config["vocabulary"]["target"]
     order = torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
+    positions = torch.from_numpy(files.positions(1024))[:, order]
     model = MarianMTModel(
         MarianConfig(
             vocab_size=size,
@@ -123,7 +127,7 @@ def to_marian(directory: Path) -> Any:
             activation_function="relu",
             scale_embedding=True,
             dropout=0.0,
-            max_position_embeddings=1024,
+            max_position_embeddings=len(positions),
             pad_token_id=0,
             bos_token_id=1,
             eos_token_id=2,
@@ -136,7 +140,7 @@ def to_marian(directory: Path) -> Any:
     filled = {name: torch.zeros_like(tensor) for name, tensor in model.state_dict().items()}
     for name in filled:
         if "embed_positions" in name:
-            filled[name] = model.state_dict()[name]
+            filled[name] = positions
         elif "embed_tokens" in name or "shared" in name or name == "lm_head.weight":
             filled[name] = files["source_embedding.weight"][:, order]
     for side in ("encoder", "decoder"):

@@ -2,6 +2,7 @@
 
 import math
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,10 +40,15 @@ def train(
         bool,
         typer.Option("--dry-run", help="Measure some steps, print what the training would take, and keep nothing."),
     ] = False,
+    processes: Annotated[
+        int,
+        typer.Option(min=1, help="Processes that share each step: one for each GPU, or on a CPU with other work."),
+    ] = 1,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
     """Trains a recipe; the same command resumes a stopped training."""
+    from transduce.runtime.local_processes import local_processes
     from transduce.trainer.fine_tuning import load_training_recipe
     from transduce.trainer.trackers import TrackerChoice
     from transduce.trainer.train import TrainOptions, run_training
@@ -56,7 +62,8 @@ def train(
 
         print(dry_run_table(measure(loaded, out, options, say)))
         return
-    print_result(out, run_training(loaded, out, options, say))
+    with local_processes(processes, [sys.executable, "-m", "transduce", *sys.argv[1:]]):
+        print_result(out, run_training(loaded, out, options, say))
 
 
 def dry_run_table(measured: "DryRun") -> str:

@@ -14,10 +14,11 @@ from torch import Tensor, distributed
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
+from transduce.runtime.device import count_cores
 from transduce.runtime.out_of_memory import is_out_of_memory
 from transduce.runtime.signals import OtherProcessError
 
-__all__ = ["SINGLE_PROCESS", "ProcessGroup", "join_process_group", "restart_count"]
+__all__ = ["SINGLE_PROCESS", "ProcessGroup", "join_process_group", "restart_count", "share_of_cores"]
 
 Result = TypeVar("Result")
 
@@ -141,6 +142,12 @@ SINGLE_PROCESS = ProcessGroup()
 def restart_count() -> int:
     """Returns how often `torchrun` has restarted this command after a failure."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+
+
+def share_of_cores() -> int | None:
+    """Returns the threads of each process where several share this machine, one at least; None where none do."""
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return max(1, count_cores() // processes) if processes > 1 else None
 
 
 def join_process_group(device: torch.device) -> tuple[ProcessGroup, torch.device]:

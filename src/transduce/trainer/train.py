@@ -11,7 +11,7 @@ from transduce.corpus import prepare as prepare_corpus
 from transduce.model_directory import Model
 from transduce.recipe import Recipe
 from transduce.runtime.device import choose_device, count_cores, keep_freed_memory, training_numerics
-from transduce.runtime.distributed import ProcessGroup, join_process_group, restart_count
+from transduce.runtime.distributed import ProcessGroup, join_process_group, restart_count, share_of_cores
 from transduce.runtime.signals import Interrupted
 from transduce.storage.locks import exclusive_lock
 from transduce.text.term_marks import with_term_marks
@@ -116,7 +116,7 @@ def _train(recipe: Recipe, out: Path, options: TrainOptions, say: Say) -> Genera
     tests = FineTuningReport(recipe, out, own_device, speak)
     with contextlib.ExitStack() as stack:
         stack.push(partial(_close_group, group))
-        stack.enter_context(training_numerics(own_device, options.threads))
+        stack.enter_context(training_numerics(own_device, options.threads or share_of_cores()))
 
         def begin() -> None:
             _check_micro_batches(recipe, group.size)

@@ -1,0 +1,127 @@
+"""`--processes` starts the processes of a training and ends them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from micro_run import forked_together
+from transduce.runtime.distributed import share_of_cores
+from transduce.runtime.local_processes import local_processes
+from transduce.runtime.signals import Interrupted
+
+OTHER = [sys.executable, "-c", "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"]
+
+
+@pytest.fixture
+def variables():
+    """The variables that are set meanwhile, which must be gone afterwards."""
+    yield
+    assert not {"WORLD_SIZE", "LOCAL_WORLD_SIZE", "RANK", "MASTER_PORT"} & {*os.environ}
+
+
+def running(path):
+    """Waits until the other process has written its number into `path`; returns the number."""
+    while not path.exists() or not path.read_text():
+        time.sleep(0.01)
+    return int(path.read_text())
+
+
+def end_with(error, path, kill=False):
+    """Raises `error` while another process runs, which writes its number into `path` and may be killed before."""
+    with local_processes(2, [*OTHER, str(path)]):
+        number = running(path)
+        if kill:
+            os.kill(number, signal.SIGKILL)
+            time.sleep(0.2)
+        raise error
+
+
+def command(micro, out):
+    changes = ["--set=training.micro_batches=2", "--processes=2", "--threads=1"]
+    arguments = ["train", str(micro / "recipe.yaml"), "--out", str(out), "--device", "cpu", *changes]
+    return [sys.executable, "-m", "transduce", *arguments]
+
+
+@pytest.fixture(scope="module")
+def expected(micro):
+    """The weights of the training in two processes that are started otherwise."""
+    out = micro / "started-otherwise"
+    changes = "--device=cpu", "--set=training.micro_batches=2"
+    assert forked_together(2, "train", micro / "recipe.yaml", "--out", out, *changes).code == 0
+    return (out / "model.safetensors").read_bytes()
+
+
+def test_the_training_is_that_of_torchrun(micro, expected, tmp_path):
+    ended = subprocess.run(command(micro, tmp_path / "run"), capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("12 steps are done") == 1
+    assert ended.stderr.count("step 12/12") == 1
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == expected
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_all_processes_and_the_same_command_goes_on(micro, expected, tmp_path):
+    again = command(micro, tmp_path / "run")
+    with subprocess.Popen(again, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        for line in process.stderr:
+            if line.startswith("step 6/12"):
+                os.killpg(process.pid, signal.SIGINT)
+                break
+        rest = process.stderr.read()
+    assert process.returncode == 128 + signal.SIGINT, rest
+    assert rest.count("the same command goes on from there") == 1
+    assert subprocess.run(again).returncode == 0
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == expected
+
+
+@pytest.mark.parametrize("error", [ValueError("faulty"), OSError("full"), KeyboardInterrupt()])
+def test_an_error_ends_the_other_process(variables, tmp_path, error):
+    with pytest.raises(type(error)) as raised:
+        end_with(error, tmp_path / "number")
+    assert raised.value is error
+    assert_ended(tmp_path / "number")
+
+
+def test_a_process_that_goes_on_after_a_signal_is_ended(variables, tmp_path, monkeypatch):
+    monkeypatch.setattr("transduce.runtime.local_processes.PATIENCE", 0.2)
+    with pytest.raises(Interrupted):
+        end_with(Interrupted(signal.SIGTERM), tmp_path / "number")
+    assert_ended(tmp_path / "number")
+
+
+def assert_ended(path):
+    with pytest.raises(ProcessLookupError):
+        os.kill(running(path), 0)
+
+
+def test_the_death_of_another_process_has_a_message(variables, tmp_path):
+    """What this process notices is a closed connection."""
+    message = "process 1 of the training ended with code -9: start it again from the last checkpoint"
+    with pytest.raises(RuntimeError, match=message):
+        end_with(RuntimeError("Connection closed by peer"), tmp_path / "number", kill=True)
+
+
+def test_an_error_of_the_computation_stays_itself(variables, tmp_path):
+    with pytest.raises(RuntimeError, match="diverged"):
+        end_with(RuntimeError("diverged"), tmp_path / "number")
+
+
+def test_nothing_is_started_for_one_process(variables):
+    with local_processes(1, ["/nonexistent"]):
+        assert share_of_cores() is None
+
+
+def test_processes_share_the_cores(variables, monkeypatch):
+    monkeypatch.setattr("transduce.runtime.distributed.count_cores", lambda: 7)
+    with local_processes(3, [sys.executable, "-c", ""]):
+        assert share_of_cores() == 2
+
+
+def test_torchrun_starts_its_own_processes(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match="leave one of the two out"), local_processes(2, ["/nonexistent"]):
+        pass
