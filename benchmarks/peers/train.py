@@ -51,7 +51,7 @@ def measure_peer(system: System, settings: Mapping[str, str], seconds: float, lo
                 if deadline == float("inf"):
                     deadline = time.monotonic() + seconds
                 else:
-                    speeds.append(float(match[1]))
+                    speeds.append(float(match[1].replace(",", "")))
             if time.monotonic() > deadline and len(speeds) >= 3:
                 break
         process.kill()

@@ -15,7 +15,7 @@ from transduce.model.compiled.products import multiply
 from transduce.model.compiled.rows import FOLDS, Floats, best_of_row, log_softmax
 from transduce.model.compiled.weights import WeightsHandle
 
-READ_OUT_AT_ONCE = 16  # rows whose logits stay in a processor's cache
+READ_OUT_AT_ONCE = 64  # rows for which the embeddings are read from memory once
 
 
 @cached
@@ -56,7 +56,7 @@ def decode(
         for i in range(position.shape[0]):
             states[row, i] = position[i] + factor * weights.embedding.vectors[last[row], i]
     decode_tokens(states, sentences, written, memory, weights.decoder)
-    logits = np.empty((READ_OUT_AT_ONCE, weights.readout.bias.shape[1]), np.float32)
+    logits = np.empty((min(READ_OUT_AT_ONCE, states.shape[0]), weights.readout.bias.shape[1]), np.float32)
     maxima = np.empty((weights.tokens + FOLDS - 1) // FOLDS, np.float32)
     for at in range(0, states.shape[0], READ_OUT_AT_ONCE):
         count = min(READ_OUT_AT_ONCE, states.shape[0] - at)

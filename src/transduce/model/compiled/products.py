@@ -70,7 +70,8 @@ def pack(matrices: Sequence[Matrix], *, int8: bool) -> Product:
 def multiply(x: Any, count: int, product: Product, layer: int, out: Any) -> None:
     """Writes x Wᵀ + b of the first `count` rows of `x` to `out`; for compiled code.
 
-    In int8 each row of x has a scale, so that no row depends on another.
+    A tile of the matrix stays in the nearest cache for all rows, which should be some dozens: they stay in the next. In
+    int8 each row of x has a scale, so that no row depends on another.
     """
     raise NotImplementedError
 
@@ -82,33 +83,38 @@ def _multiply(x: Any, count: int, product: Any, layer: int, out: Any) -> Any:
         return _multiply_floats
     storage, zero, group = (np.uint8, ZERO, 4) if GROUP == 4 else (np.int16, 0, 2)
 
-    def multiply_integers(x: Any, count: int, product: Any, layer: int, out: Any) -> None:
+    def multiply_integers(x: Any, count: int, product: Any, layer: int, out: Any) -> Any:
         depth, tiles, width = (product.inputs + group - 1) // group, product.weight.shape[1], product.bias.shape[1]
-        rows, scales = np.empty((ROWS, depth * group), storage), np.empty(ROWS, np.float32)
-        for row in range(ROWS):
+        tile_size, rows = product.weight.shape[2], np.empty((count, depth * group), storage)
+        scales = np.empty(count + ROWS, np.float32)
+        for row in range(count):
             for place in range(product.inputs, depth * group):
                 rows[row, place] = zero
-        for at in range(0, count, ROWS):
-            height = min(ROWS, count - at)
-            for row in range(height):
-                scales[row] = quantise_row(x[at + row], product.inputs, rows[row], zero)
-            multiply_tiles(
-                rows, 0, rows.shape[1], height, scales,
-                product.weight, layer * tiles * product.weight.shape[2], product.weight.shape[2], tiles, depth,
-                product.start, product.scales, product.bias, layer * width, out, at * out.shape[1], out.shape[1],
-            )  # fmt: skip
+            scales[row] = quantise_row(x[row], product.inputs, rows[row], zero)
+        for tile in range(tiles):
+            column = tile * COLUMNS
+            for at in range(0, count, ROWS):
+                multiply_tile(
+                    rows, at * rows.shape[1], rows.shape[1], min(ROWS, count - at), scales[at:],
+                    product.weight, (layer * tiles + tile) * tile_size, depth,
+                    product.start, product.scales, product.bias, layer * width + column,
+                    out, at * out.shape[1] + column, out.shape[1],
+                )  # fmt: skip
 
     return multiply_integers
 
 
 def _multiply_floats(x: Any, count: int, product: Any, layer: int, out: Any) -> None:
-    tiles, width = product.weight.shape[1], product.bias.shape[1]
-    for at in range(0, count, ROWS):
-        multiply_tiles(
-            x, at * x.shape[1], x.shape[1], min(ROWS, count - at), product.scales,
-            product.weight, layer * tiles * product.weight.shape[2], product.weight.shape[2], tiles, product.inputs,
-            product.start, product.scales, product.bias, layer * width, out, at * out.shape[1], out.shape[1],
-        )  # fmt: skip
+    tiles, width, tile_size = product.weight.shape[1], product.bias.shape[1], product.weight.shape[2]
+    for tile in range(tiles):
+        column = tile * COLUMNS
+        for at in range(0, count, ROWS):
+            multiply_tile(
+                x, at * x.shape[1], x.shape[1], min(ROWS, count - at), product.scales,
+                product.weight, (layer * tiles + tile) * tile_size, product.inputs,
+                product.start, product.scales, product.bias, layer * width + column,
+                out, at * out.shape[1] + column, out.shape[1],
+            )  # fmt: skip
 
 
 @compiled
