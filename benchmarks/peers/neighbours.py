@@ -60,10 +60,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=2, help="turns of each system under each load")
     parser.add_argument("--seconds", type=float, default=25, help="seconds of a turn")
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS, help="peers to measure; all if not given")
     arguments = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))
     work = prepare_workload(FOLDER / "work")
-    configured = configure_systems(work, work.folder / "neighbours", NEVER)
+    configured = configure_systems(work, work.folder / "neighbours", NEVER) if arguments.peers else {}
     loads = {"nothing": cores[:0], "one on one core": cores[:1], "one on each core": cores}
     speeds: dict[tuple[str, str], list[float]] = {}
     print(f"{machine()}; peers: {', '.join(RELEASES[peer][0] for peer in ('eole', 'huggingface'))} with {TUNED}\n")
@@ -72,7 +73,7 @@ def main() -> None:
         systems = {
             "transduce, threads": train_command(Path(folder, "threads"), 1),
             "transduce, processes": train_command(Path(folder, "processes"), len(cores), "--processes", count),
-            **{name: configured[name] for name in PEERS},
+            **{name: configured[name] for name in arguments.peers},
         }
         alone = {"transduce, one thread": train_command(Path(folder, "one"), 1, "--threads", "1")}
         for number in range(1, arguments.rounds + 1):
