@@ -90,7 +90,7 @@ def install_engines(cores: int) -> dict[str, Engine]:
 
 def run_engine(engine: Engine, task: Task) -> dict[str, Any]:
     """Runs a task in a process, and returns its report."""
-    path = FOLDER / "work/task.json"
+    path = FOLDER / "translation/task.json"
     path.write_text(json.dumps(task), "utf-8")
     settings: Mapping[str, str] = {} if engine.script == "translate_transduce.py" else TUNED
     variables = environment(settings)
@@ -174,7 +174,7 @@ def main() -> None:
     arguments = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.cores])
     model = Model.read(arguments.run)
-    scratch = FOLDER / "work"
+    scratch = FOLDER / "translation"
     scratch.mkdir(parents=True, exist_ok=True)
     print(f"{machine()}; {arguments.rounds} rounds, {arguments.lines} and {arguments.news} lines; peers with {TUNED}")
     for name, stem in MULTI30K.items():
