@@ -67,7 +67,7 @@ def main() -> None:
     configured = configure_systems(work, work.folder / "neighbours", NEVER) if arguments.peers else {}
     loads = {"nothing": cores[:0], "one on one core": cores[:1], "one on each core": cores}
     speeds: dict[tuple[str, str], list[float]] = {}
-    print(f"{machine()}; peers: {', '.join(RELEASES[peer][0] for peer in ('eole', 'huggingface'))} with {TUNED}\n")
+    print(f"{machine()}; releases of the peers: {RELEASES}; settings of all: {TUNED}\n")
     with tempfile.TemporaryDirectory() as folder:
         count = str(len(cores))
         systems = {

@@ -30,17 +30,17 @@ def running(path):
     return int(path.read_text())
 
 
-def end_with(error, path, kill=False):
-    """Raises `error` while another process runs, which writes its number into `path` and may be killed before."""
-    with local_processes(2, [*OTHER, str(path)]):
-        number = running(path)
-        if kill:
+def end_with(error, path, other=(), kill=False):
+    """Raises `error` while another process runs, which writes its number into `path` and may have ended before."""
+    with local_processes(2, other or [*OTHER, str(path)]):
+        if other:
+            time.sleep(0.5)
+        elif (number := running(path)) and kill:
             os.kill(number, signal.SIGKILL)
-            time.sleep(0.2)
         raise error
 
 
-def command(micro, out):
+def train_command(micro, out):
     changes = ["--set=training.micro_batches=2", "--processes=2", "--threads=1"]
     arguments = ["train", str(micro / "recipe.yaml"), "--out", str(out), "--device", "cpu", *changes]
     return [sys.executable, "-m", "transduce", *arguments]
@@ -55,8 +55,8 @@ def expected(micro):
     return (out / "model.safetensors").read_bytes()
 
 
-def test_the_training_is_that_of_torchrun(micro, expected, tmp_path):
-    ended = subprocess.run(command(micro, tmp_path / "run"), capture_output=True, text=True)
+def test_the_training_is_that_of_processes_started_otherwise(micro, expected, tmp_path):
+    ended = subprocess.run(train_command(micro, tmp_path / "run"), capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("12 steps are done") == 1
     assert ended.stderr.count("step 12/12") == 1
@@ -65,7 +65,7 @@ def test_the_training_is_that_of_torchrun(micro, expected, tmp_path):
 
 @pytest.mark.slow
 def test_ctrl_c_stops_all_processes_and_the_same_command_goes_on(micro, expected, tmp_path):
-    again = command(micro, tmp_path / "run")
+    again = train_command(micro, tmp_path / "run")
     with subprocess.Popen(again, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         for line in process.stderr:
             if line.startswith("step 6/12"):
@@ -118,7 +118,37 @@ def test_nothing_is_started_for_one_process(variables):
 def test_processes_share_the_cores(variables, monkeypatch):
     monkeypatch.setattr("transduce.runtime.distributed.count_cores", lambda: 7)
     with local_processes(3, [sys.executable, "-c", ""]):
+        assert share_of_cores() is None, "the tests have set OMP_NUM_THREADS"
+        monkeypatch.delenv("OMP_NUM_THREADS")
         assert share_of_cores() == 2
+
+
+WAITING = """
+import sys, time
+from transduce.runtime import local_processes as module
+module.PATIENCE = 0.2
+with module.local_processes(2, [sys.executable, "-c", "import sys; sys.exit(2)"]):
+    time.sleep(600)
+"""
+
+
+def test_a_process_that_waits_for_one_that_failed_ends():
+    """A process that fails before it has joined closes no connection by which the first would notice."""
+    ended = subprocess.run([sys.executable, "-c", WAITING], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 1
+    assert ended.stderr.count("transduce: process 1 of the training ended with code 2") == 1
+
+
+def test_an_error_of_all_processes_is_told_as_it_is(variables, tmp_path):
+    """Such as a loss that is not finite: the other process has failed too, with code 1."""
+    with pytest.raises(RuntimeError, match="diverged"):
+        end_with(RuntimeError("diverged"), tmp_path, other=[sys.executable, "-c", "exit(1)"])
+
+
+def test_a_dry_run_is_of_one_process(micro, tmp_path, command):
+    code, _, error = command("train", micro / "recipe.yaml", "--out", tmp_path / "run", "--dry-run", "--processes", 2)
+    assert code == 2
+    assert "leave --processes out" in error
 
 
 def test_torchrun_starts_its_own_processes(monkeypatch):

@@ -58,6 +58,8 @@ def train(
         device, threads, restart, start_from, grow_vocabulary, report, TrackerChoice(csv, wandb, mlflow)
     )
     if dry_run:
+        if processes > 1:
+            raise ValueError("--dry-run measures a training in one process: leave --processes out")
         from transduce.trainer.dry_run import dry_run as measure
 
         print(dry_run_table(measure(loaded, out, options, say)))

@@ -145,9 +145,14 @@ def restart_count() -> int:
 
 
 def share_of_cores() -> int | None:
-    """Returns the threads of each process where several share this machine, one at least; None where none do."""
+    """Returns the threads of each process where several share this machine, one at least.
+
+    None where none do, or where OMP_NUM_THREADS, which `torchrun` sets too, has the number.
+    """
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    return max(1, count_cores() // processes) if processes > 1 else None
+    if processes == 1 or "OMP_NUM_THREADS" in os.environ:
+        return None
+    return max(1, count_cores() // processes)
 
 
 def join_process_group(device: torch.device) -> tuple[ProcessGroup, torch.device]:
@@ -161,7 +166,9 @@ def join_process_group(device: torch.device) -> tuple[ProcessGroup, torch.device
     if device.type == "cuda":
         number, count = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
         if number >= count:
-            raise ValueError(f"this node has {count} GPUs: give torchrun --nproc-per-node={count} or less")
+            raise ValueError(
+                f"this node has {count} GPUs: give --processes {count} or torchrun --nproc-per-node={count}, or less"
+            )
         device = torch.device("cuda", number)
         torch.cuda.set_device(device)
     # torchrun keeps its store over restarts, with the addresses of the processes that have died: hence the prefix.

@@ -3,14 +3,18 @@
 import contextlib
 import os
 import subprocess
+import sys
+import threading
 from collections.abc import Iterator, Sequence
 
 from transduce.runtime.signals import Interrupted
 
 __all__ = ["local_processes"]
 
-PATIENCE = 10  # seconds that the other processes have to end after the first
+PATIENCE = 10  # seconds that processes have to end after another has
 SIZE, STARTED_HERE = "WORLD_SIZE", "TRANSDUCE_PROCESSES"
+
+Processes = Sequence[subprocess.Popen[bytes]]
 
 
 @contextlib.contextmanager
@@ -18,7 +22,8 @@ def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
     """Starts `command` in `count - 1` more processes and makes this one the first; ends them with the context.
 
     They find each other as those of `torchrun` do. Does nothing for a count of 1 and in the processes that are started.
-    Raises ValueError under `torchrun`, and RuntimeError where another process has died.
+    Raises ValueError under `torchrun`, and RuntimeError where another process was killed. Ends this process where it
+    waits for one that has failed.
     """
     if count == 1 or STARTED_HERE in os.environ:
         yield
@@ -34,6 +39,8 @@ def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
     started = {**os.environ, STARTED_HERE: str(count)}
     others = [subprocess.Popen(command, env=started | place) for place in places[1:]]
     os.environ |= places[0]
+    ended = threading.Event()
+    threading.Thread(target=_watch, args=(others, ended), daemon=True).start()
     try:
         yield
         _wait_for(others)
@@ -41,22 +48,53 @@ def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
         _wait_for(others)
         raise
     except RuntimeError as error:
-        if died := [(rank, code) for rank, other in enumerate(others, 1) if (code := other.poll())]:
-            rank, code = died[0]
-            raise RuntimeError(
-                f"process {rank} of the training ended with code {code}: start it again from the last checkpoint"
-            ) from error
+        for rank, code in _failures(others, wait=1):
+            if code < 0:  # otherwise the error is that of all processes
+                raise RuntimeError(_message(rank, code)) from error
         raise
     finally:
-        for other in others:
-            other.kill()
-            other.wait()
+        ended.set()
+        _kill(others)
         for name in places[0]:
             del os.environ[name]
 
 
-def _wait_for(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+def _watch(others: Processes, ended: threading.Event) -> None:
+    """Ends this process where another has failed and this one goes on: it would wait for the other, for half an hour.
+
+    What is saved stays, as after any other end.
+    """
+    while not ended.wait(0.5):
+        if failure := next(_failures(others), None):
+            if ended.wait(PATIENCE):
+                return
+            _kill(others)
+            print(f"transduce: {_message(*failure)}", file=sys.stderr, flush=True)
+            os._exit(1)
+
+
+def _failures(others: Processes, wait: float = 0) -> Iterator[tuple[int, int]]:
+    """Yields rank and code of each process that has failed; from 128 on it was stopped by a signal."""
+    for rank, other in enumerate(others, 1):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = other.wait(wait)
+            if code and code < 128:
+                yield rank, code
+
+
+def _message(rank: int, code: int) -> str:
+    return f"process {rank} of the training ended with code {code}: start it again from the last checkpoint"
+
+
+def _wait_for(processes: Processes) -> None:
     """Waits until the processes have ended, `PATIENCE` seconds for each at most."""
     for process in processes:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(PATIENCE)
+
+
+def _kill(processes: Processes) -> None:
+    """Ends the processes that still run."""
+    for process in processes:
+        process.kill()
+        process.wait()

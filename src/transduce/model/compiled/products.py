@@ -70,8 +70,7 @@ def pack(matrices: Sequence[Matrix], *, int8: bool) -> Product:
 def multiply(x: Any, count: int, product: Product, layer: int, out: Any) -> None:
     """Writes x Wᵀ + b of the first `count` rows of `x` to `out`; for compiled code.
 
-    A tile of the matrix stays in the nearest cache for all rows, which should be some dozens: they stay in the next. In
-    int8 each row of x has a scale, so that no row depends on another.
+    In int8 each row of x has a scale, so that no row depends on another.
     """
     raise NotImplementedError
 
@@ -83,38 +82,29 @@ def _multiply(x: Any, count: int, product: Any, layer: int, out: Any) -> Any:
         return _multiply_floats
     storage, zero, group = (np.uint8, ZERO, 4) if GROUP == 4 else (np.int16, 0, 2)
 
-    def multiply_integers(x: Any, count: int, product: Any, layer: int, out: Any) -> Any:
+    def multiply_integers(x: Any, count: int, product: Any, layer: int, out: Any) -> None:
         depth, tiles, width = (product.inputs + group - 1) // group, product.weight.shape[1], product.bias.shape[1]
-        tile_size, rows = product.weight.shape[2], np.empty((count, depth * group), storage)
-        scales = np.empty(count + ROWS, np.float32)
+        rows, scales = np.empty((count, depth * group), storage), np.empty(count, np.float32)
         for row in range(count):
             for place in range(product.inputs, depth * group):
                 rows[row, place] = zero
             scales[row] = quantise_row(x[row], product.inputs, rows[row], zero)
-        for tile in range(tiles):
-            column = tile * COLUMNS
-            for at in range(0, count, ROWS):
-                multiply_tile(
-                    rows, at * rows.shape[1], rows.shape[1], min(ROWS, count - at), scales[at:],
-                    product.weight, (layer * tiles + tile) * tile_size, depth,
-                    product.start, product.scales, product.bias, layer * width + column,
-                    out, at * out.shape[1] + column, out.shape[1],
-                )  # fmt: skip
+        multiply_tiles(
+            rows, 0, rows.shape[1], count, scales,
+            product.weight, layer * tiles * product.weight.shape[2], product.weight.shape[2], tiles, depth,
+            product.start, product.scales, product.bias, layer * width, out, 0, out.shape[1],
+        )  # fmt: skip
 
     return multiply_integers
 
 
 def _multiply_floats(x: Any, count: int, product: Any, layer: int, out: Any) -> None:
-    tiles, width, tile_size = product.weight.shape[1], product.bias.shape[1], product.weight.shape[2]
-    for tile in range(tiles):
-        column = tile * COLUMNS
-        for at in range(0, count, ROWS):
-            multiply_tile(
-                x, at * x.shape[1], x.shape[1], min(ROWS, count - at), product.scales,
-                product.weight, (layer * tiles + tile) * tile_size, product.inputs,
-                product.start, product.scales, product.bias, layer * width + column,
-                out, at * out.shape[1] + column, out.shape[1],
-            )  # fmt: skip
+    tiles, width = product.weight.shape[1], product.bias.shape[1]
+    multiply_tiles(
+        x, 0, x.shape[1], count, product.scales,
+        product.weight, layer * tiles * product.weight.shape[2], product.weight.shape[2], tiles, product.inputs,
+        product.start, product.scales, product.bias, layer * width, out, 0, out.shape[1],
+    )  # fmt: skip
 
 
 @compiled
@@ -123,13 +113,16 @@ def multiply_tiles(
     weight: Any, weight_at: int, tile_size: int, tiles: int, depth: int,
     start: Any, scales: Any, bias: Any, first: int, out: Any, out_at: int, out_stride: int,
 ) -> None:  # fmt: skip
-    """Multiplies `rows` rows, at most `ROWS`, by `tiles` tiles side by side; arguments as those of `multiply_tile`.
+    """Multiplies `rows` rows by `tiles` tiles side by side; arguments as those of `multiply_tile`.
 
-    A tile has `tile_size` numbers; `first` is the place of its first output in `start`, `scales` and `bias`.
+    A tile has `tile_size` numbers; `first` is the place of its first output in `start`, `scales` and `bias`. It stays
+    in the nearest cache for all rows, which should be some dozens: they stay in the next.
     """
     for tile in range(tiles):
         column = tile * COLUMNS
-        multiply_tile(
-            x, x_at, stride, rows, row_scales, weight, weight_at + tile * tile_size, depth,
-            start, scales, bias, first + column, out, out_at + column, out_stride,
-        )  # fmt: skip
+        for at in range(0, rows, ROWS):
+            multiply_tile(
+                x, x_at + at * stride, stride, min(ROWS, rows - at), row_scales[at:],
+                weight, weight_at + tile * tile_size, depth, start, scales, bias, first + column,
+                out, out_at + at * out_stride + column, out_stride,
+            )  # fmt: skip
