@@ -20,7 +20,7 @@ RELEASES = {
     "joeynmt": ("joeynmt==2.3.0", "importlib_metadata"),
     "eole": ("eole==0.6.4", "aiohttp"),
     "huggingface": ("transformers[torch]==5.23.0",),
-    "ctranslate2": ("ctranslate2==4.8.5", "safetensors"),
+    "ctranslate2": ("ctranslate2==4.8.5",),
     "datasets": ("datasets==5.2.0", "tokenizers==0.23.3"),
 }
 

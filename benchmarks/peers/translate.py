@@ -1,7 +1,7 @@
 """Compares the speed of translation with the peers: `python benchmarks/peers/translate.py RUN [--cores 1]`.
 
-RUN is a model directory, trained far enough to end its sentences; each engine has its weights and the same cores, two
-if not given. The engines run in turn in one call. A peer has the fastest of its settings for each text and beam,
+RUN is a model directory, trained far enough to end its sentences; the peers translate with its exports. Each engine has
+the same cores, two if not given. The engines run in turn in one call. A peer has the fastest of its settings for each text and beam,
 measured on every third line; transduce the least margin that costs at most 0.1 BLEU in validation. The longest output
 has 50 tokens more than its source, and at the peers 50 more than the longest source: where many outputs are that long,
 compare tokens a second instead of sentences.
@@ -10,6 +10,7 @@ compare tokens a second instead of sentences.
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 from peers import FOLDER, INSIDE, TUNED, environment, machine, median_and_range, python_of, table
 from workload import ROOT
 
+from transduce.exchange.export import export
 from transduce.measure import scores
 from transduce.model_directory import Model
 
@@ -175,7 +177,10 @@ def main() -> None:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.cores])
     model = Model.read(arguments.run)
     scratch = FOLDER / "translation"
-    scratch.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    for peer in ("ctranslate2", "hugging-face"):
+        export(arguments.run, peer, scratch / peer, "float32", 0, print)
     print(f"{machine()}; {arguments.rounds} rounds, {arguments.lines} and {arguments.news} lines; peers with {TUNED}")
     for name, stem in MULTI30K.items():
         if getattr(arguments, name) is None:
@@ -186,7 +191,7 @@ def main() -> None:
     if arguments.news:
         texts["newstest2014"] = read_news(model, arguments.news)
     engines = install_engines(arguments.cores)
-    task = {"model": str(arguments.run.resolve()), "scratch": str(scratch), "length_penalty": 0.6}
+    task = {"model": str(arguments.run.resolve()), "exports": str(scratch), "length_penalty": 0.6}
     margin = least_margin(engines["transduce int8"], task | {"beam": 4}, model, validation)
     for (name, text), beam in product(texts.items(), (4, 1)):
         base = task | {"beam": beam, "margin": margin, "lines": text.lines, "sentences": text.sentences}

@@ -1,14 +1,14 @@
-"""Translates ids with Hugging Face's `generate`: `python translate_huggingface.py TASK.json`."""
+"""Translates ids with an exported model and Hugging Face's `generate`: `python translate_huggingface.py TASK.json`."""
 
 from pathlib import Path
 
 import torch
 import transformers
 from timed import Ids, read_task, report
-from weights import to_marian
+from transformers import AutoModelForSeq2SeqLM
 
 task = read_task()
-model = to_marian(Path(task["model"]))
+model = AutoModelForSeq2SeqLM.from_pretrained(Path(task["exports"]) / "hugging-face").eval()
 
 
 @torch.inference_mode()
@@ -28,7 +28,6 @@ def translate(sentences: Ids) -> Ids:
             length_penalty=task["length_penalty"],
             max_new_tokens=width + 50,
             do_sample=False,
-            bad_words_ids=[[0], [1]],
         )
         for number, row in zip(chosen, generated.tolist(), strict=True):
             outputs[number] = [token for token in row if token > 2]
