@@ -18,7 +18,7 @@ rows = pytest.importorskip("transduce.model.compiled.rows")
 
 from transduce.model import TransformerModel, Vocabulary  # noqa: E402
 from transduce.model.compiled.compilation import _forget_other_sources, compiled  # noqa: E402
-from transduce.model.compiled.instructions import instructions_of  # noqa: E402
+from transduce.model.compiled.instructions import INSTRUCTIONS, instructions_of  # noqa: E402
 from transduce.model.compiled.layers import ROWS_AT_ONCE  # noqa: E402
 from transduce.model.compiled.products import multiply, pack  # noqa: E402
 from transduce.model.compiled.stepper import CompiledStepper, SlotCache  # noqa: E402
@@ -27,6 +27,7 @@ from transduce.model.int8 import quantise  # noqa: E402
 from transduce.model.int8.quantise import LARGEST, largest_weight  # noqa: E402
 from transduce.settings import merged, validated  # noqa: E402
 
+HAS_VNNI = INSTRUCTIONS.multiply_add_bytes is not None
 PRECISIONS = [pytest.param(False, id="float32"), pytest.param(True, id="int8")]
 
 
@@ -53,11 +54,15 @@ def reference_product(states: Tensor, weight: Tensor, bias: Tensor | None, int8:
     if not int8:
         return functional.linear(states.double(), weight.double(), None if bias is None else bias.double())
 
-    def quantised(matrix: Tensor) -> tuple[Tensor, Tensor]:
-        scale = matrix.abs().amax(1, keepdim=True) / 127
+    def quantised(matrix: Tensor, largest: Tensor) -> tuple[Tensor, Tensor]:
+        scale = largest.unsqueeze(1) / 127
         return (matrix * (1 / scale)).round().double(), scale.double()
 
-    (x, x_scales), (w, w_scales) = quantised(states), quantised(weight)
+    largest = weight.abs().amax(1)
+    if not HAS_VNNI:
+        pairs = functional.pad(weight, (0, weight.shape[1] % 2)).unflatten(1, (-1, 2)).sum(2)
+        largest = torch.maximum(largest, pairs.abs().amax(1))
+    (x, x_scales), (w, w_scales) = quantised(states, states.abs().amax(1)), quantised(weight, largest)
     product = (x @ w.T) * x_scales * w_scales.T
     return product if bias is None else product + bias
 
@@ -81,6 +86,15 @@ def test_a_row_of_a_product_does_not_depend_on_its_companions(int8: bool) -> Non
     group = product_of(states, matrices, 0, int8)
     for count in (1, 2, 3, 5, 8):
         assert torch.equal(product_of(states[:count], matrices, 0, int8), group[:count])
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_largest_integers_do_not_overflow(sign: int) -> None:
+    """Without VNNI processors add the products of two bytes in 16 bits."""
+    states, weight = torch.ones(3, 70), torch.full((40, 70), float(sign))
+    product = product_of(states, [(weight, None)], 0, int8=True)
+    torch.testing.assert_close(product, torch.full((3, 40), 70.0 * sign), rtol=0.01, atol=0)
+    torch.testing.assert_close(product, reference_product(states, weight, None, int8=True).float())
 
 
 @pytest.mark.parametrize("int8", PRECISIONS)
@@ -194,7 +208,8 @@ def test_the_stepper_is_near_the_model(name: str, int8: bool) -> None:
     log_probabilities, state = stepper.step(target_in, stepper.start(source, visible, 9))
     assert state.length == 9
     assert log_probabilities.shape == exact.shape
-    assert float((log_probabilities - exact).abs().max()) < (0.2 if int8 else 1e-5)
+    of_int8 = 0.2 if HAS_VNNI else 0.3  # without it weights have up to a bit less
+    assert float((log_probabilities - exact).abs().max()) < (of_int8 if int8 else 1e-5)
     torch.testing.assert_close(log_probabilities.exp().sum(-1), torch.ones(4, 9))
     if int8:
         copied = quantise(model)

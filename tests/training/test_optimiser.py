@@ -1,6 +1,7 @@
 """Adam and Muon over one flat buffer against torch's over separate parameters."""
 
 import copy
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 from transduce.training import FlatAdam, flat_optimiser
-from transduce.training.muon import Muon, orthogonal
+from transduce.training.muon import FlatMuon, Muon, orthogonal
 from transduce.training.optimiser import Adam
 
 FINITE = torch.tensor(True)
@@ -91,6 +92,37 @@ def test_muon_is_torchs_muon_for_linear_maps_and_torchs_adam_for_all_else():
     for (name, parameter), expected in zip(mine.named_parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(parameter, expected, rtol=0, atol=2e-3, msg=name)
         assert not torch.equal(parameter, dict(Twice().named_parameters())[name])
+
+
+class OneOfSeveral(NamedTuple):
+    """The group of a process that exchanges its parts later, as the test does for all."""
+
+    rank: int
+    size: int
+    parts: list[torch.Tensor]
+
+    def exchange(self, parts):
+        self.parts[:] = parts
+
+
+@pytest.mark.parametrize("size", [2, 3], ids=["a matrix each", "more processes than matrices"])
+def test_processes_that_divide_the_matrices_make_the_step_of_one(size):
+    alone, models = Twice(), [Twice() for _ in range(size)]
+    trained(alone, spec=MUON)
+    groups = [OneOfSeveral(rank, size, []) for rank in range(size)]
+    optimisers = [FlatMuon(model, MUON, group) for model, group in zip(models, groups, strict=True)]
+    for step, tokens in enumerate(TOKENS, start=1):
+        for model, optimiser in zip(models, optimisers, strict=True):
+            optimiser.zero_gradient()
+            model(tokens).backward()
+            optimiser.update(0.01 * step, FINITE)
+        for group in groups:
+            for rank, part in enumerate(group.parts):
+                part.copy_(groups[rank].parts[rank])
+    for model in models:
+        for mine, expected in zip(model.parameters(), alone.parameters(), strict=True):
+            torch.testing.assert_close(mine, expected, rtol=1e-5, atol=1e-6)
+    assert sum(len(optimiser._matrices) for optimiser in optimisers) == 2
 
 
 @pytest.mark.parametrize("shape", [(3, 8, 24), (3, 24, 8), (1, 16, 16)])

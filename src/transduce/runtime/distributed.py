@@ -105,6 +105,17 @@ class ProcessGroup:
             for tensor in tensors:
                 distributed.broadcast(tensor, 0, group=self._group_of(tensor))
 
+    def exchange(self, parts: Iterable[Tensor]) -> None:
+        """Copies the part of each rank, which is the part at that place, to all processes, in place."""
+        if self.size > 1:
+            sent = [
+                distributed.broadcast(part, rank, group=self._group_of(part), async_op=True)
+                for rank, part in enumerate(parts)
+                if part.numel()
+            ]
+            for part_sent in sent:
+                part_sent.wait()
+
     def all_gather(self, items: Sequence[Result]) -> list[Result]:
         """Returns the items of all processes in their order, where rank r has items r, r + size, r + 2 · size, …."""
         if self.size == 1:

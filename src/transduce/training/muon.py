@@ -4,8 +4,8 @@ Adam scales each number of a gradient by itself. Muon takes the mean gradient of
 equal, so that rare directions count as much as frequent ones.
 """
 
-from collections.abc import Iterator
-from itertools import groupby
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby
 from typing import Literal, NamedTuple
 
 import torch
@@ -40,15 +40,22 @@ class Muon(Spec):
 
 
 class FlatMuon(FlatOptimiser):
-    """Muon over the matrices of `model`, which lie first in the buffer, and Adam over all else."""
+    """Muon over the matrices of `model`, which lie first in the buffer, and Adam over all else.
+
+    Each process updates its share of the matrices, whose momentum it alone keeps up to date.
+    """
 
     def __init__(self, model: nn.Module, spec: Muon, group: ProcessGroup = SINGLE_PROCESS) -> None:
         shapes = {name: parameter.shape for name, parameter in _matrices(model)}
-        super().__init__(model, group, sorted(shapes, key=lambda name: shapes[name]))
+        matrices = sorted(shapes, key=lambda name: shapes[name])
+        super().__init__(model, group, matrices)
         others = [part.start for name, part in self.layout.slices.items() if name not in shapes]
         end = min(others, default=self.layout.size)
         self._momentum = torch.zeros_like(self.vector[:end])
-        self._matrices = list(_equal_matrices(self.layout, end, spec, self.vector, self.gradient, self._momentum))
+        shares = _shares(self.layout, matrices, group.size)
+        self._parts = [_part(self.layout, share) for share in shares]
+        buffers = self.vector, self.gradient, self._momentum
+        self._matrices = list(_equal_matrices(self.layout, shares[group.rank], spec, *buffers))
         self._others = self.vector[end:]
         self._adam = adam_over(self._others, self.gradient[end:], spec.adam)
 
@@ -56,7 +63,13 @@ class FlatMuon(FlatOptimiser):
         """See `Optimiser.update`."""
         for matrices in self._matrices:
             matrices.update(rate, finite)
+        self._group.exchange(self.vector[part] for part in self._parts)
         adam_step(self._adam, rate, finite)
+
+    def state(self) -> dict[str, Tensor]:
+        """See `Optimiser.state`."""
+        self._group.exchange(self._momentum[part] for part in self._parts)
+        return super().state()
 
     def own_state(self) -> dict[str, Tensor]:
         """See `FlatOptimiser.own_state`."""
@@ -93,10 +106,24 @@ def _matrices(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
     yield from ((name, parameter) for name, parameter in model.named_parameters() if id(parameter) in linear)
 
 
-def _equal_matrices(layout: Layout, end: int, spec: Muon, *vectors: Tensor) -> Iterator[EqualMatrices]:
-    """Yields the matrices before `end` in vectors of all parameters, those of one shape together."""
-    names = [name for name, part in layout.slices.items() if part.start < end]
-    for shape, same in groupby(names, key=lambda name: layout.shapes[name]):
+def _shares(layout: Layout, matrices: Sequence[str], size: int) -> list[list[str]]:
+    """Divides matrices, in their order in the buffer, into `size` shares whose iterations take about equally long."""
+    shapes = [layout.shapes[name] for name in matrices]
+    work = [rows * columns * min(rows, columns) for rows, columns in shapes]
+    shares: list[list[str]] = [[] for _ in range(size)]
+    for name, done, own in zip(matrices, accumulate(work), work, strict=True):
+        shares[int((done - own / 2) / sum(work) * size)].append(name)
+    return shares
+
+
+def _part(layout: Layout, share: Sequence[str]) -> slice:
+    """Returns where a share lies in the buffer."""
+    return slice(layout.slices[share[0]].start, layout.slices[share[-1]].stop) if share else slice(0, 0)
+
+
+def _equal_matrices(layout: Layout, share: Sequence[str], spec: Muon, *vectors: Tensor) -> Iterator[EqualMatrices]:
+    """Yields the matrices of a share in vectors of all parameters, those of one shape together."""
+    for shape, same in groupby(share, key=lambda name: layout.shapes[name]):
         members = list(same)
         start, size = layout.slices[members[0]].start, shape.numel()
         stride = (layout.slices[members[-1]].start - start) // max(1, len(members) - 1) or size

@@ -163,7 +163,10 @@ class LineTranslator:
         self._check_ready()
 
         def translate(numbers: Sequence[int]) -> list[list[Translation] | str]:
-            return map_in_threads(search, numbers, torch.get_num_threads() if self._has_compiled_search else 1)
+            if not self._has_compiled_search:
+                return map_in_threads(search, numbers, 1)
+            tokens = sum(len(batch.sources[number]) + 1 for number in numbers)
+            return map_in_threads(search, numbers, torch.get_num_threads(), tokens)
 
         def search(numbers: Sequence[int], check: StopCheck) -> list[list[Translation] | str]:
             hypotheses = self._search(batch.select(numbers), method, lines_before, check)

@@ -11,14 +11,17 @@ __all__ = ["map_in_threads"]
 
 Result = TypeVar("Result")
 
+CACHED_TOKENS = 2048  # source positions of a search whose keys and values a processor's cache holds
+
 
 def map_in_threads(
-    work: Callable[[Sequence[int], StopCheck], list[Result]], numbers: Sequence[int], threads: int
+    work: Callable[[Sequence[int], StopCheck], list[Result]], numbers: Sequence[int], threads: int, tokens: int = 0
 ) -> list[Result]:
-    """Returns the results of `work` for the numbers, in order; each thread works on every `threads`-th number.
+    """Returns the results of `work` for the numbers, in order; `tokens` is the sum of their source positions.
 
-    `work` calls the check that it is given once a step. Raises the first exception of a thread, or the interruption of
-    the caller, after the other threads have stopped at a check.
+    `work` is called for a part, as many times in each thread, and calls the check that it is given once a step. Of n
+    parts each has every n-th number. Raises the first exception of a part, or the interruption of the caller, after the
+    other threads have stopped at a check.
     """
     threads, stop = min(threads, len(numbers)), threading.Event()
 
@@ -26,13 +29,17 @@ def map_in_threads(
         if stop.is_set():
             raise SearchStoppedError("the searches beside it were stopped")
 
+    count = min(len(numbers), max(1, -(-tokens // (CACHED_TOKENS * max(1, threads)))) * threads)
+    shares = [numbers[first::count] for first in range(count)]
     if threads < 2:
-        return work(numbers, check)
-    with ThreadPoolExecutor(threads) as pool:
-        shares = [pool.submit(work, numbers[first::threads], check) for first in range(threads)]
-        try:
-            results = [share.result() for share in shares]
-        except BaseException:
-            stop.set()
-            raise
-    return [results[place % threads][place // threads] for place in range(len(numbers))]
+        results = [work(share, check) for share in shares]
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            futures = [pool.submit(work, share, check) for share in shares]
+            try:
+                results = [future.result() for future in futures]
+            except BaseException:
+                stop.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    return [results[place % count][place // count] for place in range(len(numbers))]

@@ -20,14 +20,14 @@ _INT8, _INT16, _INT32, _INT64, _FLOAT = (ir.IntType(8), ir.IntType(16), ir.IntTy
 class Instructions(NamedTuple):
     """What a processor offers: `lanes` numbers of 32 bits in a vector, and registers for `rows` rows of a tile.
 
-    `multiply_add_bytes` multiplies unsigned bytes by signed ones and adds groups of four (VNNI); the other instruction
-    does so for pairs of 16-bit integers. Both are None where int8 has no such instruction.
+    `multiply_add_bytes` multiplies unsigned bytes by signed ones and adds groups of four (VNNI). Without it there are
+    two instructions: products of bytes added in pairs, to 16 bits, and these in pairs, to 32. None without either.
     """
 
     lanes: int
     rows: int
     multiply_add_bytes: str | None
-    multiply_add_pairs: str | None
+    add_in_pairs: tuple[str, str] | None
 
 
 def instructions_of(features: str) -> Instructions:
@@ -35,10 +35,10 @@ def instructions_of(features: str) -> Instructions:
     has = {feature[1:] for feature in features.split(",") if feature.startswith("+")}
     if "avx512f" in has and "avx512bw" in has:
         name = "llvm.x86.avx512.vpdpbusd.512" if "avx512vnni" in has else None
-        return Instructions(16, 8, name, "llvm.x86.avx512.pmaddw.d.512")
+        return Instructions(16, 8, name, ("llvm.x86.avx512.pmaddubs.w.512", "llvm.x86.avx512.pmaddw.d.512"))
     if "avx2" in has:
         name = "llvm.x86.avx512.vpdpbusd.256" if "avxvnni" in has else None
-        return Instructions(8, 6, name, "llvm.x86.avx2.pmadd.wd")
+        return Instructions(8, 6, name, ("llvm.x86.avx2.pmadd.ub.sw", "llvm.x86.avx2.pmadd.wd"))
     return Instructions(4, 8, None, None)
 
 
@@ -49,28 +49,20 @@ CACHE_LINE, AHEAD = 64, 4096  # bytes
 
 
 class _Tile:
-    """Writes LLVM's code for products of rows of floats, or of bytes or 16-bit integers with matrices of bytes."""
+    """Writes LLVM's code for products of rows of floats, or of bytes, with a matrix of the same."""
 
     def __init__(self, builder: Any, number: Any) -> None:
         self.builder = builder
         self.is_float = isinstance(number, types.Float)
         self.lane = _FLOAT if self.is_float else _INT32
         self.vector = ir.VectorType(self.lane, LANES)
-        self.group = {types.float32: 1, types.uint8: 4, types.int16: 2}[number]  # numbers of a row in a lane
+        self.group = 1 if self.is_float else 4  # numbers of a row in a lane
 
     def load(self, pointer: Any, vector: Any) -> Any:
         """Loads a vector from an address that need not be aligned."""
         loaded = self.builder.load(self.builder.bitcast(pointer, vector.as_pointer()))
         loaded.align = 1
         return loaded
-
-    def load_columns(self, pointer: Any) -> Any:
-        """Loads a group of numbers of each of `LANES` columns, widened to the integers of a row."""
-        if self.group != 2:
-            return self.load(pointer, self.vector)
-        count = LANES * self.group
-        bytes_of_columns = self.load(pointer, ir.VectorType(_INT8, count))
-        return self.builder.bitcast(self.builder.sext(bytes_of_columns, ir.VectorType(_INT16, count)), self.vector)
 
     def store(self, vector: Any, pointer: Any) -> None:
         """Stores a vector."""
@@ -80,7 +72,7 @@ class _Tile:
         """Has the processor fetch what the loop reads `AHEAD` bytes later: no cache holds large matrices."""
         place = self.builder.bitcast(self.builder.gep(columns, [at]), _INT8.as_pointer())
         reading, nearest_cache, data = _INT32(0), _INT32(3), _INT32(1)
-        for line in range(0, COLUMNS * self.group * (4 if self.is_float else 1), CACHE_LINE):
+        for line in range(0, COLUMNS * 4, CACHE_LINE):
             address = self.builder.gep(place, [_INT64(AHEAD + line)])
             self.call("llvm.prefetch.p0i8", ir.VoidType(), address, reading, nearest_cache, data)
 
@@ -100,13 +92,14 @@ class _Tile:
         """Returns the sums with a product of the row's number, or group of numbers, and those of the columns."""
         if self.is_float:
             return self.call(f"llvm.fmuladd.v{LANES}f32", self.vector, row, column, total)
-        if self.group == 4:
-            assert INSTRUCTIONS.multiply_add_bytes is not None
+        if INSTRUCTIONS.multiply_add_bytes:
             return self.call(INSTRUCTIONS.multiply_add_bytes, self.vector, total, row, column)
-        assert INSTRUCTIONS.multiply_add_pairs is not None
-        pairs = ir.VectorType(_INT16, LANES * self.group)
-        row, column = self.builder.bitcast(row, pairs), self.builder.bitcast(column, pairs)
-        return self.builder.add(total, self.call(INSTRUCTIONS.multiply_add_pairs, self.vector, row, column))
+        assert INSTRUCTIONS.add_in_pairs is not None
+        multiply, widen = INSTRUCTIONS.add_in_pairs
+        numbers, pairs = ir.VectorType(_INT8, 4 * LANES), ir.VectorType(_INT16, 2 * LANES)
+        products = self.call(multiply, pairs, *(self.builder.bitcast(vector, numbers) for vector in (row, column)))
+        ones = ir.Constant(pairs, [1] * 2 * LANES)
+        return self.builder.add(total, self.call(widen, self.vector, products, ones))
 
     def sums(self, rows: list[Any], columns: Any, first: list[Any], depth: Any) -> list[list[Any]]:
         """Writes the loop over the groups of a row, from `first` on; returns the sums, row by row."""
@@ -119,7 +112,7 @@ class _Tile:
         totals = [[builder.phi(self.vector) for _ in first] for _ in rows]
         at = builder.mul(index, _INT64(COLUMNS * self.group))
         loaded = [
-            self.load_columns(builder.gep(columns, [builder.add(at, _INT64(half * LANES * self.group))]))
+            self.load(builder.gep(columns, [builder.add(at, _INT64(half * LANES * self.group))]), self.vector)
             for half in range(len(first))
         ]
         self.prefetch(columns, at)

@@ -15,7 +15,7 @@ from transduce.model.compiled.rows import quantise_row
 
 LARGEST = 127  # of an int8 number
 ZERO = 128  # unsigned byte that stands for 0
-GROUP = 4 if INSTRUCTIONS.multiply_add_bytes else 2  # integers that an instruction multiplies and adds for each sum
+GROUP = 4  # bytes that are multiplied and added for each sum
 
 Matrix = tuple[Tensor, Tensor | None]  # weight [outputs inputs] and bias
 
@@ -41,7 +41,7 @@ class Product(NamedTuple):
 
 def has_int8() -> bool:
     """Returns whether this processor has an instruction for products in int8."""
-    return INSTRUCTIONS.multiply_add_pairs is not None
+    return INSTRUCTIONS.add_in_pairs is not None
 
 
 def pack(matrices: Sequence[Matrix], *, int8: bool) -> Product:
@@ -55,16 +55,29 @@ def pack(matrices: Sequence[Matrix], *, int8: bool) -> Product:
     for layer, (matrix, shift) in enumerate(matrices):
         numbers = matrix.detach().float().numpy()
         if int8:
-            scales[layer, :outputs] = np.maximum(np.abs(numbers).max(1), np.finfo(np.float32).tiny) / LARGEST
+            scales[layer, :outputs] = np.maximum(largest_weights(numbers), np.finfo(np.float32).tiny) / LARGEST
             numbers = np.rint(numbers / scales[layer, :outputs, None])
         padded = np.zeros((tiles * COLUMNS, depth * group), number)
         padded[:outputs, :inputs] = numbers
-        if group == 4:  # bytes are unsigned
+        if int8:
             start[layer] = -ZERO * padded.sum(1, dtype=np.int32)
         weight[layer] = padded.reshape(tiles, COLUMNS, depth, group).transpose(0, 2, 1, 3).reshape(tiles, -1)
         if shift is not None:
             bias[layer, :outputs] = shift.detach().float().numpy()
     return Product(weight, start, scales, bias, inputs)
+
+
+def largest_weights(matrix: NDArray[np.float32], *, in_pairs: bool | None = None) -> NDArray[np.float32]:
+    """Returns the weight of each row of a matrix that int8 stores as `LARGEST`.
+
+    Where the processor adds products in pairs, to 16 bits, it is at least each sum of a pair, so that none overflows:
+    two weights of one sign add up to 128 at most, and 255 · 128 is less than 2¹⁵.
+    """
+    largest: NDArray[np.float32] = np.abs(matrix).max(1)
+    if not INSTRUCTIONS.multiply_add_bytes if in_pairs is None else in_pairs:
+        pairs = np.pad(matrix, ((0, 0), (0, matrix.shape[1] % 2))).reshape(len(matrix), -1, 2)
+        largest = np.maximum(largest, np.abs(pairs.sum(2)).max(1))
+    return largest
 
 
 def multiply(x: Any, count: int, product: Product, layer: int, out: Any) -> None:
@@ -80,15 +93,14 @@ def _multiply(x: Any, count: int, product: Any, layer: int, out: Any) -> Any:
     number = product.types[0].dtype
     if isinstance(number, types.Float):
         return _multiply_floats
-    storage, zero, group = (np.uint8, ZERO, 4) if GROUP == 4 else (np.int16, 0, 2)
 
     def multiply_integers(x: Any, count: int, product: Any, layer: int, out: Any) -> None:
-        depth, tiles, width = (product.inputs + group - 1) // group, product.weight.shape[1], product.bias.shape[1]
-        rows, scales = np.empty((count, depth * group), storage), np.empty(count, np.float32)
+        depth, tiles, width = (product.inputs + GROUP - 1) // GROUP, product.weight.shape[1], product.bias.shape[1]
+        rows, scales = np.empty((count, depth * GROUP), np.uint8), np.empty(count, np.float32)
         for row in range(count):
-            for place in range(product.inputs, depth * group):
-                rows[row, place] = zero
-            scales[row] = quantise_row(x[row], product.inputs, rows[row], zero)
+            for place in range(product.inputs, depth * GROUP):
+                rows[row, place] = ZERO
+            scales[row] = quantise_row(x[row], product.inputs, rows[row], ZERO)
         multiply_tiles(
             rows, 0, rows.shape[1], count, scales,
             product.weight, layer * tiles * product.weight.shape[2], product.weight.shape[2], tiles, depth,

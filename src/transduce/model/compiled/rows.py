@@ -148,13 +148,15 @@ def best_of_row(logits: Floats, banned: Any, maxima: Floats, best: Floats, token
 @compiled
 def _maxima_of_folds(row: Floats, maxima: Floats) -> None:
     """Writes the maxima over the folds of a row, which are as long as `maxima`; the last fold may be shorter."""
-    width = maxima.shape[0]
+    width, tops, bits = maxima.shape[0], maxima.view(_int), row.view(_int)
     for place in range(width):
-        maxima[place] = row[place]
-    for first in range(width, row.shape[0], width):
-        fold = row[first : first + width]
+        tops[place] = _int(-0x7FFFFFFF)
+    for first in range(0, row.shape[0], width):
+        fold = bits[first : first + width]
         for place in range(fold.shape[0]):
-            maxima[place] = fold[place] if fold[place] > maxima[place] else maxima[place]
+            tops[place] = max(tops[place], _ordered(fold[place]))  # as integers, as in `maximum`
+    for place in range(width):
+        tops[place] = _ordered(tops[place])
 
 
 @compiled

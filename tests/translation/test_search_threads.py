@@ -1,0 +1,62 @@
+"""A batch in parts, for caches, and in threads: the same results in order, and one stop for all."""
+
+import threading
+
+import pytest
+
+from transduce.search import SearchStoppedError
+from transduce.translation.search_threads import CACHED_TOKENS, map_in_threads
+from transduce.translation.translator import Translator
+
+
+@pytest.mark.parametrize(
+    ("count", "threads", "tokens", "calls"),
+    [(7, 1, 2048, 1), (7, 1, 4097, 3), (7, 2, 2048, 2), (7, 2, 4097, 4), (2, 4, 9, 2), (2, 1, 20000, 2), (0, 2, 0, 0)],
+)
+def test_results_are_in_order(count, threads, tokens, calls):
+    shares, numbers = [], range(10, 10 + count)
+
+    def work(share, check):
+        check()
+        shares.append(list(share))
+        return [-number for number in share]
+
+    assert map_in_threads(work, numbers, threads, tokens) == [-number for number in numbers]
+    assert len(shares) == calls
+    assert sorted(number for share in shares for number in share) == list(numbers)
+
+
+def test_a_failure_stops_the_other_threads_and_begins_no_more_parts():
+    began, stopped = threading.Event(), []
+
+    def work(share, check):
+        if share[0] == 0:
+            began.wait(10)
+            raise ValueError("faulty")
+        began.set()
+        try:
+            while True:
+                check()
+        except SearchStoppedError:
+            stopped.append(share[0])
+            raise
+
+    with pytest.raises(ValueError, match="faulty"):
+        map_in_threads(work, range(8), threads=2, tokens=8 * CACHED_TOKENS)
+    assert set(stopped) <= {1, 2}, "the thread that failed may have begun the third part before all were stopped"
+    assert 1 in stopped
+
+
+def test_a_batch_that_no_cache_holds_is_searched_in_parts(fluent, monkeypatch):
+    translator, sizes = Translator.load(fluent), []
+    lines = ["the owl saw a mole", "cat dog"] * 40
+    search = Translator._search
+    monkeypatch.setattr(
+        Translator, "_search", lambda self, batch, *rest: sizes.append(len(batch.places)) or search(self, batch, *rest)
+    )
+    expected = translator.translate_lines(lines)
+    assert sizes == [80]
+    monkeypatch.setattr("transduce.translation.search_threads.CACHED_TOKENS", CACHED_TOKENS // 16)
+    assert translator.translate_lines(lines) == expected
+    assert len(sizes) > 3
+    assert max(sizes[1:]) - min(sizes[1:]) <= 1
