@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/ready
 CODE := src tests benchmarks docs/site docs/tour.ipynb
 
-.PHONY: setup demo test test-slow check bench docs clean
+.PHONY: setup demo compiled test test-slow check bench docs clean
 
 setup: $(READY)
 
@@ -17,9 +17,12 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/transduce demo --minutes 5.8
 
-# Two processes of one thread each: the tests are many and small. Each would compile the searches.
-test: $(READY)
+# The searches of CPUs, for this processor; each process of the tests would compile them.
+compiled: $(READY)
 	$(BIN)/python -m transduce.search
+
+# Two processes of one thread each: the tests are many and small.
+test: compiled
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not slow' -n 2 --dist loadfile --no-loadscope-reorder
 
 test-slow: $(READY)

@@ -40,7 +40,8 @@ WITH_CHECKS = {Path(__file__).with_name(name) for name in ("model", "search", "t
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     """Turns the checks of shapes on or off before the fixtures of a test compute anything."""
-    config.update("jaxtyping_disable", WITH_CHECKS.isdisjoint(item.path.parents))
+    is_checked = not WITH_CHECKS.isdisjoint(item.path.parents) and not item.get_closest_marker("no_shape_checks")
+    config.update("jaxtyping_disable", not is_checked)
 
 
 settings.register_profile(

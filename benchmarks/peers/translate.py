@@ -1,10 +1,11 @@
 """Compares the speed of translation with the peers: `python benchmarks/peers/translate.py RUN [--cores 1]`.
 
 RUN is a model directory, trained far enough to end its sentences; the peers translate with its exports. Each engine has
-the same cores, two if not given. The engines run in turn in one call. A peer has the fastest of its settings for each
-text and beam, measured on every third line; transduce the least margin that costs at most 0.1 BLEU in validation. The
-longest output has 50 tokens more than its source, and at the peers 50 more than the longest source: where many outputs
-are that long, compare tokens a second instead of sentences.
+the same cores, two if not given. The engines run in turn in one call; a turn translates the text twice, and is timed
+the second time. A peer has the fastest of its settings for each text and beam, measured on every third line; transduce
+the least margin that costs at most 0.1 BLEU in validation. The longest output has 50 tokens more than its source, and
+at the peers 50 more than the longest source: where many outputs are that long, compare tokens a second instead of
+sentences.
 """
 
 import argparse

@@ -138,6 +138,7 @@ def close(actual: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=0, atol=1e-11)
 
 
+@pytest.mark.no_shape_checks
 @every_member
 def test_a_token_changes_later_results_and_no_earlier_ones(spec):
     model, (source, visible, target_in) = build(spec), batch()
@@ -150,6 +151,7 @@ def test_a_token_changes_later_results_and_no_earlier_ones(spec):
         assert (actual[:, place] - expected[:, place]).abs().amax(-1).gt(1e-9).all()
 
 
+@pytest.mark.no_shape_checks
 @every_member
 def test_every_visible_source_token_changes_the_results(spec):
     model, (source, visible, target_in) = build(spec), batch()
@@ -206,6 +208,7 @@ WALK = [
 ]
 
 
+@pytest.mark.no_shape_checks
 @every_member
 def test_picked_rows_have_the_results_of_whole_sentences(spec):
     model, (source, visible, _) = build(spec), batch()
@@ -225,6 +228,7 @@ def test_picked_rows_have_the_results_of_whole_sentences(spec):
         close(result, log_probabilities(model, source[sentences], visible[sentences], written)[:, -new:])
 
 
+@pytest.mark.no_shape_checks
 @every_member
 def test_every_weight_has_a_gradient(spec):
     model, (source, visible, target_in) = build(spec).train(), batch()
@@ -243,6 +247,7 @@ def set_dropout(values: Any, probability: float) -> Any:
     return [set_dropout(part, probability) for part in values] if isinstance(values, list | tuple) else values
 
 
+@pytest.mark.no_shape_checks
 @every_member
 def test_dropout_has_the_probability_of_the_spec_and_is_active_in_training_only(spec):
     model = build(set_dropout(validated_member(spec).as_dictionary(), 0.5))

@@ -198,6 +198,7 @@ def test_sharded_training_gives_the_same_model_and_resumes_bit_identically(runs,
     assert_close(tmp_path / "alone", runs[1], 2e-5)
 
 
+@pytest.mark.slow
 def test_a_restart_after_a_dead_process_is_bit_identical(runs, micro, tmp_path):
     """With `--max-restarts`, torchrun restarts all processes."""
     with started_by_torchrun(micro / "recipe.yaml", tmp_path / "run", restarts=1) as process:

@@ -155,3 +155,31 @@ def test_torchrun_starts_its_own_processes(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ValueError, match="leave one of the two out"), local_processes(2, ["/nonexistent"]):
         pass
+
+
+KILLED = """
+import os, signal, sys, time
+from pathlib import Path
+from transduce.runtime.local_processes import local_processes
+number = Path(sys.argv[1])
+with local_processes(2, [sys.executable, *sys.argv]):
+    if os.environ["RANK"] == "1":
+        number.write_text(str(os.getpid()))
+        time.sleep(600)
+    while not number.exists():
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_process_ends_when_the_first_is_killed(tmp_path):
+    (tmp_path / "killed.py").write_text(KILLED)
+    ended = subprocess.run([sys.executable, tmp_path / "killed.py", tmp_path / "number"], timeout=60)
+    assert ended.returncode == -signal.SIGKILL
+    for _ in range(100):
+        try:
+            os.kill(running(tmp_path / "number"), 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    raise AssertionError("the other process still runs")

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 
 from transduce.runtime.signals import Interrupted
@@ -12,7 +13,7 @@ from transduce.runtime.signals import Interrupted
 __all__ = ["local_processes"]
 
 PATIENCE = 10  # seconds that processes have to end after another has
-SIZE, STARTED_HERE = "WORLD_SIZE", "TRANSDUCE_PROCESSES"
+SIZE, STARTED_HERE = "WORLD_SIZE", "TRANSDUCE_FIRST_PROCESS"
 
 Processes = Sequence[subprocess.Popen[bytes]]
 
@@ -21,11 +22,13 @@ Processes = Sequence[subprocess.Popen[bytes]]
 def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
     """Starts `command` in `count - 1` more processes and makes this one the first; ends them with the context.
 
-    They find each other as those of `torchrun` do. Does nothing for a count of 1 and in the processes that are started.
+    They find each other as those of `torchrun` do. A count of 1 starts none; those that are started end with the first.
     Raises ValueError under `torchrun`, and RuntimeError where another process was killed. Ends this process where it
     waits for one that has failed.
     """
-    if count == 1 or STARTED_HERE in os.environ:
+    if parent := os.environ.get(STARTED_HERE):
+        threading.Thread(target=_end_with_parent, args=(int(parent),), daemon=True).start()
+    if count == 1 or parent:
         yield
         return
     if SIZE in os.environ:
@@ -36,7 +39,7 @@ def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
     shared = {SIZE: str(count), "LOCAL_WORLD_SIZE": str(count), "TORCHELASTIC_USE_AGENT_STORE": "True"}
     shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port)}
     places = [{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
-    started = {**os.environ, STARTED_HERE: str(count)}
+    started = {**os.environ, STARTED_HERE: str(os.getpid())}
     others = [subprocess.Popen(command, env=started | place) for place in places[1:]]
     os.environ |= places[0]
     ended = threading.Event()
@@ -57,6 +60,13 @@ def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
         _kill(others)
         for name in places[0]:
             del os.environ[name]
+
+
+def _end_with_parent(parent: int) -> None:
+    """Ends this process when its parent, the first process, has been killed: it would wait for it, for half an hour."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
 
 
 def _watch(others: Processes, ended: threading.Event) -> None:
