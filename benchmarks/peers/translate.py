@@ -15,7 +15,7 @@ import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -78,10 +78,11 @@ ENGINES = {
 }
 
 
-def install_engines(cores: int) -> dict[str, Engine]:
-    """Installs all engines and returns them by name."""
+def install_engines(names: Sequence[str], cores: int) -> dict[str, Engine]:
+    """Installs the engines and returns them by name."""
     engines = {}
-    for name, (peer, script, choices) in ENGINES.items():
+    for name in names:
+        peer, script, choices = ENGINES[name]
         if peer == "ctranslate2":
             choices = [
                 {**choice, "inter_threads": workers, "intra_threads": threads}
@@ -173,6 +174,7 @@ def main() -> None:
         files = f"its two files; Multi30k's {stem} if not given"
         parser.add_argument(f"--{name}", type=Path, nargs=2, metavar=("SOURCE", "REFERENCE"), help=files)
     parser.add_argument("--cores", type=int, choices=CORES, default=2, help="cores of every engine")
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=[*ENGINES], help="all if not given")
     parser.add_argument("--news", type=int, default=100, help="lines of newstest2014, which are twice as long; 0: none")
     arguments = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.cores])
@@ -191,9 +193,10 @@ def main() -> None:
     texts = {arguments.test[0].stem: read_text(model, *arguments.test, arguments.lines)}
     if arguments.news:
         texts["newstest2014"] = read_news(model, arguments.news)
-    engines = install_engines(arguments.cores)
+    engines = install_engines(arguments.engines, arguments.cores)
     task = {"model": str(arguments.run.resolve()), "exports": str(scratch), "length_penalty": 0.6}
-    margin = least_margin(engines["transduce int8"], task | {"beam": 4}, model, validation)
+    with_margin = [engine for name, engine in engines.items() if name.endswith("margin")]
+    margin = least_margin(with_margin[0], task | {"beam": 4}, model, validation) if with_margin else None
     for (name, text), beam in product(texts.items(), (4, 1)):
         base = task | {"beam": beam, "margin": margin, "lines": text.lines, "sentences": text.sentences}
         chosen = {
