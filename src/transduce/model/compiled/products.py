@@ -67,14 +67,14 @@ def pack(matrices: Sequence[Matrix], *, int8: bool) -> Product:
     return Product(weight, start, scales, bias, inputs)
 
 
-def largest_weights(matrix: NDArray[np.float32], *, in_pairs: bool | None = None) -> NDArray[np.float32]:
+def largest_weights(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
     """Returns the weight of each row of a matrix that int8 stores as `LARGEST`.
 
     Where the processor adds products in pairs, to 16 bits, it is at least each sum of a pair, so that none overflows:
     two weights of one sign add up to 128 at most, and 255 · 128 is less than 2¹⁵.
     """
     largest: NDArray[np.float32] = np.abs(matrix).max(1)
-    if not INSTRUCTIONS.multiply_add_bytes if in_pairs is None else in_pairs:
+    if not INSTRUCTIONS.multiply_add_bytes:
         pairs = np.pad(matrix, ((0, 0), (0, matrix.shape[1] % 2))).reshape(len(matrix), -1, 2)
         largest = np.maximum(largest, np.abs(pairs.sum(2)).max(1))
     return largest
