@@ -36,9 +36,7 @@ def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
     from torch.distributed import TCPStore  # type: ignore[attr-defined]  # torch does not list it
 
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    shared = {SIZE: str(count), "LOCAL_WORLD_SIZE": str(count), "TORCHELASTIC_USE_AGENT_STORE": "True"}
-    shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port)}
-    places = [{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
+    places = _places(count, store.port)
     started = {**os.environ, STARTED_HERE: str(os.getpid())}
     others = [subprocess.Popen(command, env=started | place) for place in places[1:]]
     os.environ |= places[0]
@@ -60,6 +58,13 @@ def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
         _kill(others)
         for name in places[0]:
             del os.environ[name]
+
+
+def _places(count: int, port: int) -> list[dict[str, str]]:
+    """Returns the variables of each process, which `torchrun` would set."""
+    shared = {SIZE: str(count), "LOCAL_WORLD_SIZE": str(count), "TORCHELASTIC_USE_AGENT_STORE": "True"}
+    shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    return [{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
 
 
 def _end_with_parent(parent: int) -> None:
