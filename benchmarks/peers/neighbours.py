@@ -22,6 +22,13 @@ from train import NEVER, measure_peer, say
 from workload import RECIPE, prepare_workload
 
 PEERS = ("eole", "Hugging Face")
+LOOP = """
+import os, sys
+os.sched_setaffinity(0, [int(sys.argv[1])])
+parent = os.getppid()
+while os.getppid() == parent:  # it ends with a benchmark that is killed
+    pass
+"""
 CHANGES = (
     "model.dropout=0.3",
     "training.batch_tokens=4096",
@@ -45,8 +52,7 @@ def train_command(out: Path, micro_batches: int, *options: str) -> System:
 @contextlib.contextmanager
 def neighbours(cores: Sequence[int]) -> Iterator[None]:
     """Computes without end on each of the cores."""
-    loop = [sys.executable, "-c", "import os, sys\nos.sched_setaffinity(0, [int(sys.argv[1])])\nwhile True: pass"]
-    processes = [subprocess.Popen([*loop, str(core)]) for core in cores]
+    processes = [subprocess.Popen([sys.executable, "-c", LOOP, str(core)]) for core in cores]
     try:
         yield
     finally:
