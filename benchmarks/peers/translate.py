@@ -78,6 +78,9 @@ ENGINES = {
 }
 
 
+EXPORTS = {"ctranslate2": "ctranslate2", "huggingface": "hugging-face"}  # target of `transduce export` of each peer
+
+
 def install_engines(names: Sequence[str], cores: int) -> dict[str, Engine]:
     """Installs the engines and returns them by name."""
     engines = {}
@@ -182,8 +185,9 @@ def main() -> None:
     scratch = FOLDER / "translation"
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
-    for peer in ("ctranslate2", "hugging-face"):
-        export(arguments.run, peer, scratch / peer, "float32", 0, print)
+    for peer, target in EXPORTS.items():
+        if any(ENGINES[name][0] == peer for name in arguments.engines):
+            export(arguments.run, target, scratch / target, "float32", 0, print)
     print(f"{machine()}; {arguments.rounds} rounds, {arguments.lines} and {arguments.news} lines; peers with {TUNED}")
     for name, stem in MULTI30K.items():
         if getattr(arguments, name) is None:

@@ -208,7 +208,7 @@ def test_the_stepper_is_near_the_model(name: str, int8: bool) -> None:
     log_probabilities, state = stepper.step(target_in, stepper.start(source, visible, 9))
     assert state.length == 9
     assert log_probabilities.shape == exact.shape
-    of_int8 = 0.2 if HAS_VNNI else 0.3  # without it weights have up to a bit less
+    of_int8 = 0.2 if HAS_VNNI else 0.25  # without it weights have a little less than eight bits
     assert float((log_probabilities - exact).abs().max()) < (of_int8 if int8 else 1e-5)
     torch.testing.assert_close(log_probabilities.exp().sum(-1), torch.ones(4, 9))
     if int8:

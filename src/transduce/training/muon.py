@@ -110,9 +110,10 @@ def _shares(layout: Layout, matrices: Sequence[str], size: int) -> list[list[str
     """Divides matrices, in their order in the buffer, into `size` shares whose iterations take about equally long."""
     shapes = [layout.shapes[name] for name in matrices]
     work = [rows * columns * min(rows, columns) for rows, columns in shapes]
+    whole = sum(work)
     shares: list[list[str]] = [[] for _ in range(size)]
     for name, done, own in zip(matrices, accumulate(work), work, strict=True):
-        shares[int((done - own / 2) / sum(work) * size)].append(name)
+        shares[int((done - own / 2) / whole * size)].append(name)  # where the middle of its work lies
     return shares
 
 

@@ -19,9 +19,9 @@ def map_in_threads(
 ) -> list[Result]:
     """Returns the results of `work` for the numbers, in order; `tokens` is the sum of their source positions.
 
-    `work` is called for a part, as many times in each thread, and calls the check that it is given once a step. Of n
-    parts each has every n-th number. Raises the first exception of a part, or the interruption of the caller, after the
-    other threads have stopped at a check.
+    The numbers are divided into equally many parts a thread, of about `CACHED_TOKENS` positions at most; of n parts
+    each has every n-th number. `work` gets a part, and a check that it calls once a step. Raises the first exception
+    of a part, or the interruption of the caller, after the other threads have stopped at a check.
     """
     threads, stop = min(threads, len(numbers)), threading.Event()
 
