@@ -5,13 +5,12 @@ translate afterwards. All search greedily; transduce decodes the ids of all syst
 """
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,20 +55,56 @@ def train_transduce(folder: Path, minutes: float) -> Curve:
 def train_peer(name: str, system: System, work: Workload, folder: Path, minutes: float) -> Curve:
     """Trains a peer with tuned settings for `minutes` of its process, and returns the curve of its checkpoints."""
     began = time.time()
-    with (folder / f"{name}.log".replace(" ", "-")).open("w", encoding="utf-8") as log:
-        process = subprocess.Popen(system.command, env=environment(TUNED), stdout=log, stderr=subprocess.STDOUT)
+    checkpoints = train_checkpoints(name, system, folder, minutes)
+    return [
+        Point((path.stat().st_mtime - began) / 60, step, bleu(translate(system, path, work, folder), work))
+        for step, path in sorted(checkpoints.items())
+    ]
+
+
+def train_checkpoints(
+    name: str, system: System, folder: Path, minutes: float, settings: Mapping[str, str] = TUNED
+) -> dict[int, Path]:
+    """Trains a peer for `minutes` of its process, and returns its checkpoints by step."""
+    log_path = folder / f"{name}.log".replace(" ", "-")
+    with log_path.open("w", encoding="utf-8") as log:
+        process = subprocess.Popen(system.command, env=environment(settings), stdout=log, stderr=subprocess.STDOUT)
         try:
             process.wait(timeout=60 * minutes)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
         else:
-            raise SystemExit(f"{name} ended too early; its messages are in {log.name}")
-        checkpoints = _checkpoints(system, folder)
-        return [
-            Point((path.stat().st_mtime - began) / 60, step, _bleu(_translate(system, path, folder, log), work))
-            for step, path in sorted(checkpoints.items())
-        ]
+            raise SystemExit(f"{name} ended too early; its messages are in {log_path}")
+    return _checkpoints(system, folder)
+
+
+def translate(
+    system: System,
+    checkpoint: Path,
+    work: Workload,
+    folder: Path,
+    name: str = "validation",
+    options: Sequence[str] = (),
+) -> list[str]:
+    """Returns the translations of the corpus `name` by a checkpoint, which for JoeyNMT is itself a translation.
+
+    The search is greedy unless `options` of the peer's command say otherwise.
+    """
+    output = checkpoint
+    if system.translate:
+        output = folder / f"{name}.txt"
+        command = [*system.translate(checkpoint, work.folder / f"{name}.src", output), *options]
+        with (folder / "translate.log").open("w", encoding="utf-8") as log:
+            subprocess.run(command, check=True, env=environment(TUNED), stdout=log, stderr=subprocess.STDOUT)
+    ids = [parse_ids(line) for line in output.read_text("utf-8").splitlines()]
+    return work.prepared.target.decode(ids)
+
+
+def bleu(translations: list[str], work: Workload, name: str = "validation") -> float:
+    """Returns sacreBLEU of translations of the corpus `name`."""
+    references = read_lines(work.corpora[name].as_dictionary()["target"])
+    return float(scores(translations, [references])["bleu"].score)
 
 
 def load_curve(name: str, folder: Path, minutes: float) -> Curve | None:
@@ -122,21 +157,3 @@ def _checkpoints(system: System, folder: Path) -> dict[int, Path]:
     if system.translate and checkpoints:
         del checkpoints[max(checkpoints)]
     return checkpoints
-
-
-def _translate(system: System, checkpoint: Path, folder: Path, log: object) -> list[list[int]]:
-    """Returns the ids of the translations by a checkpoint, which are the checkpoint itself for JoeyNMT."""
-    output = checkpoint
-    if system.translate:
-        output = folder / "output.txt"
-        command = system.translate(checkpoint, output)
-        subprocess.run(command, check=True, env=environment(TUNED), stdout=log, stderr=subprocess.STDOUT)  # type: ignore[call-overload]
-    return [parse_ids(line) for line in output.read_text("utf-8").splitlines()]
-
-
-def _bleu(outputs: list[list[int]], work: Workload) -> float:
-    """Returns sacreBLEU of the decoded text."""
-    validation = work.recipe.data.validation
-    assert validation is not None
-    references = read_lines(os.path.expandvars(validation.as_dictionary()["target"]))
-    return float(scores(work.prepared.target.decode(outputs), [references])["bleu"].score)

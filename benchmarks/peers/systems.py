@@ -1,7 +1,6 @@
 """The toolkits that train: their configurations for `workload.py`, and their checkpoints.
 
-The model is Transformer-Tiny of Wu et al. 2021: 4,096 positions a step, dropout 0.3, label smoothing 0.1, Adam, a
-learning rate of 0.005 after 2,000 steps, and then the inverse square root.
+All train with label smoothing 0.1 and Adam; after its warm-up the learning rate falls as the inverse square root.
 """
 
 import json
@@ -15,7 +14,21 @@ from workload import Workload
 
 from transduce.corpus import Planner
 
-SHAPE = {"d_model": 128, "layers": 4, "heads": 4, "d_ff": 256, "dropout": 0.3}
+
+class Hyperparameters(NamedTuple):
+    """A model and its steps; the defaults are Transformer-Tiny of Wu et al. 2021."""
+
+    d_model: int = 128
+    layers: int = 4  # of the encoder, and of the decoder
+    heads: int = 4
+    d_ff: int = 256
+    dropout: float = 0.3
+    batch_tokens: int = 4096  # positions of a step
+    warmup: int = 2000  # steps until the highest learning rate
+    peak: float = 0.005  # that rate
+
+
+TINY = Hyperparameters()
 
 
 class System(NamedTuple):
@@ -24,42 +37,48 @@ class System(NamedTuple):
     command: list[str]
     speed: re.Pattern[str]
     checkpoint: str  # pattern of their paths in the toolkit's folder, with one group, the step
-    translate: Callable[[Path, Path], list[str]] | None  # (checkpoint, output) → the command that translates
+    translate: Callable[[Path, Path, Path], list[str]] | None  # (checkpoint, source, output) → a greedy search
 
 
-def configure_systems(work: Workload, folder: Path, every: int, precision: str = "float32") -> dict[str, System]:
+def configure_systems(
+    work: Workload,
+    folder: Path,
+    every: int,
+    precision: str = "float32",
+    hyperparameters: Hyperparameters = TINY,
+) -> dict[str, System]:
     """Returns each peer, configured to train on the workload and to save into `folder` every `every` steps.
 
     In bfloat16 returns only the peers that have it on a CPU.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    source = str(work.folder / "validation.src")
+    settings = work, folder, every, hyperparameters
     eole, huggingface = str(python_of("eole").parent / "eole"), str(python_of("huggingface"))
     peers = {
         "JoeyNMT": System(
-            [str(python_of("joeynmt")), "-m", "joeynmt", "train", str(_joeynmt(work, folder, every)), "--skip-test"],
+            [str(python_of("joeynmt")), "-m", "joeynmt", "train", str(_joeynmt(*settings)), "--skip-test"],
             re.compile(r"Tokens per Sec:\s+(\d+)"),
             r"joeynmt/(\d+)\.hyps",  # it translates the validation set itself
             None,
         ),
         "eole": System(
-            [eole, "train", "--config", str(_eole(work, folder, every, precision))],
+            [eole, "train", "--config", str(_eole(*settings, precision))],
             re.compile(r"/\s*(\d+) tok/s"),
             r"eole/step_(\d+)",
-            lambda checkpoint, output: [
-                *[eole, "predict", "--model_path", str(checkpoint), "--src", source, "--output", str(output)],
+            lambda checkpoint, source, output: [
+                *[eole, "predict", "--model_path", str(checkpoint), "--src", str(source), "--output", str(output)],
                 *["--beam_size", "1", "--batch_size", "4096", "--batch_type", "tokens"],
             ],
         ),
         "Hugging Face": System(
-            [huggingface, str(INSIDE / "train_huggingface.py"), str(_huggingface(work, folder, every, precision))],
+            [huggingface, str(INSIDE / "train_huggingface.py"), str(_huggingface(*settings, precision))],
             re.compile(r"([\d.]+) tokens a second"),
             r"huggingface/checkpoint-(\d+)",
-            lambda checkpoint, output: [
+            lambda checkpoint, source, output: [
                 huggingface,
                 str(INSIDE / "greedy_huggingface.py"),
                 str(checkpoint),
-                source,
+                str(source),
                 str(output),
             ],
         ),
@@ -69,19 +88,19 @@ def configure_systems(work: Workload, folder: Path, every: int, precision: str =
     return peers
 
 
-def _joeynmt(work: Workload, folder: Path, every: int) -> Path:
+def _joeynmt(work: Workload, folder: Path, every: int, settings: Hyperparameters) -> Path:
     """Writes the configuration of JoeyNMT."""
     side = {"level": "word", "lowercase": False, "max_length": 256, "tokenizer_type": "none"}
     side["voc_file"] = str(work.folder / "vocabulary.txt")
     stack = {
         "type": "transformer",
-        "num_layers": SHAPE["layers"],
-        "num_heads": SHAPE["heads"],
-        "hidden_size": SHAPE["d_model"],
-        "ff_size": SHAPE["d_ff"],
-        "dropout": SHAPE["dropout"],
+        "num_layers": settings.layers,
+        "num_heads": settings.heads,
+        "hidden_size": settings.d_model,
+        "ff_size": settings.d_ff,
+        "dropout": settings.dropout,
         "layer_norm": "post",
-        "embeddings": {"embedding_dim": SHAPE["d_model"], "scale": True, "dropout": SHAPE["dropout"]},
+        "embeddings": {"embedding_dim": settings.d_model, "scale": True, "dropout": settings.dropout},
     }
     return _write(
         folder / "joeynmt.yaml",
@@ -103,13 +122,13 @@ def _joeynmt(work: Workload, folder: Path, every: int) -> Path:
             "training": {
                 "optimizer": "adam",
                 "adam_betas": [0.9, 0.98],
-                "learning_rate": 0.005,
+                "learning_rate": settings.peak,
                 "learning_rate_min": 0.0001,
-                "learning_rate_warmup": 2000,
+                "learning_rate_warmup": settings.warmup,
                 "scheduling": "warmupinversesquareroot",
                 "label_smoothing": 0.1,
                 "normalization": "tokens",
-                "batch_size": 4096,
+                "batch_size": settings.batch_tokens,
                 "batch_type": "token",
                 "epochs": 1000,
                 "validation_freq": every,
@@ -128,16 +147,16 @@ def _joeynmt(work: Workload, folder: Path, every: int) -> Path:
     )
 
 
-def _eole(work: Workload, folder: Path, every: int, precision: str) -> Path:
+def _eole(work: Workload, folder: Path, every: int, settings: Hyperparameters, precision: str) -> Path:
     """Writes the configuration of eole."""
     vocabulary = folder / "eole.txt"
     words = (work.folder / "vocabulary.txt").read_text("utf-8")
     vocabulary.write_text(f"<unk>\n<blank>\n<s>\n</s>\n{words}", "utf-8")
     stack = {
-        "layers": SHAPE["layers"],
-        "hidden_size": SHAPE["d_model"],
-        "transformer_ff": SHAPE["d_ff"],
-        "heads": SHAPE["heads"],
+        "layers": settings.layers,
+        "hidden_size": settings.d_model,
+        "transformer_ff": settings.d_ff,
+        "heads": settings.heads,
     }
     return _write(
         folder / "eole.yaml",
@@ -164,14 +183,14 @@ def _eole(work: Workload, folder: Path, every: int, precision: str) -> Path:
                 **stack,
                 "encoder": {"encoder_type": "transformer", **stack},
                 "decoder": {"decoder_type": "transformer", **stack},
-                "embeddings": {"word_vec_size": SHAPE["d_model"], "position_encoding_type": "SinusoidalInterleaved"},
+                "embeddings": {"word_vec_size": settings.d_model, "position_encoding_type": "SinusoidalInterleaved"},
             },
             "training": {
                 "model_path": str(folder / "eole"),
                 "world_size": 0,
                 "gpu_ranks": [],
                 "batch_type": "tokens",
-                "batch_size": 4096,
+                "batch_size": settings.batch_tokens,
                 "normalization": "tokens",
                 "accum_count": [1],
                 "bucket_size": 30000,
@@ -179,12 +198,12 @@ def _eole(work: Workload, folder: Path, every: int, precision: str) -> Path:
                 "compute_dtype": {"float32": "fp32", "bfloat16": "bf16"}[precision],
                 "optim": "adam",
                 "adam_beta2": 0.98,
-                # Its `noam` is the paper's schedule, times this: 0.005 after 2,000 steps. Its `rsqrt` does not warm up.
-                "learning_rate": 0.005 * (SHAPE["d_model"] * 2000) ** 0.5,
-                "warmup_steps": 2000,
+                # Its `noam` is the paper's schedule, times this. Its `rsqrt` does not warm up.
+                "learning_rate": settings.peak * (settings.d_model * settings.warmup) ** 0.5,
+                "warmup_steps": settings.warmup,
                 "decay_method": "noam",
                 "param_init_method": "xavier_uniform",
-                "dropout": [SHAPE["dropout"]],
+                "dropout": [settings.dropout],
                 "attention_dropout": [0.0],
                 "label_smoothing": 0.1,
                 "max_grad_norm": 0.0,
@@ -196,9 +215,9 @@ def _eole(work: Workload, folder: Path, every: int, precision: str) -> Path:
     )
 
 
-def _huggingface(work: Workload, folder: Path, every: int, precision: str) -> Path:
+def _huggingface(work: Workload, folder: Path, every: int, settings: Hyperparameters, precision: str) -> Path:
     """Writes the task of `train_huggingface.py`. A batch has as many sentences as our steps have on average."""
-    planner = Planner(work.prepared.train, batch_tokens=4096, micro_batches=1, seed=1)
+    planner = Planner(work.prepared.train, batch_tokens=settings.batch_tokens, micro_batches=1, seed=1)
     return _write(
         folder / "huggingface.json",
         {
@@ -207,7 +226,7 @@ def _huggingface(work: Workload, folder: Path, every: int, precision: str) -> Pa
             "every": every,
             "bfloat16": precision == "bfloat16",
             "sentences_a_step": round(len(work.prepared.train) / planner.steps_per_epoch),
-            "shape": {**SHAPE, "vocabulary": work.prepared.source.size},
+            "settings": {**settings._asdict(), "vocabulary": work.prepared.source.size},
         },
     )
 

@@ -1,11 +1,12 @@
-"""The workload of every system: Multi30k as the same ids, written as words `w3 w4 …` that any toolkit reads."""
+"""The workload of every system: a corpus as the same ids, written as words `w3 w4 …` that any toolkit reads."""
 
 import os
 from pathlib import Path
 from typing import NamedTuple
 
-from transduce.corpus import Prepared
+from transduce.corpus import CorpusSpec, Prepared
 from transduce.recipe import Recipe, load
+from transduce.text.lines import read_lines
 from transduce.trainer.train import prepare
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -13,30 +14,35 @@ RECIPE = ROOT / "recipes/multi30k-en-de.yaml"
 
 
 class Workload(NamedTuple):
-    """A folder with both sides of `train` and `validation` and `vocabulary.txt`; their recipe and prepared corpus."""
+    """A folder with both sides of `train`, `validation` and each test set; their recipe and prepared corpus."""
 
     folder: Path
     recipe: Recipe
     prepared: Prepared
 
+    @property
+    def corpora(self) -> dict[str, CorpusSpec]:
+        """The validation set and the test sets by name."""
+        (validation,) = self.recipe.data.validations
+        return {"validation": validation, **self.recipe.data.test}
 
-def prepare_workload(folder: Path) -> Workload:
-    """Prepares the corpus of the recipe, and writes its ids for the peers."""
+
+def prepare_workload(folder: Path, recipe_path: Path = RECIPE) -> Workload:
+    """Prepares the corpora of a recipe, Multi30k's if not given, and writes their ids for the peers."""
     if "TRANSDUCE_DATA" not in os.environ:
-        raise SystemExit("set TRANSDUCE_DATA to the folder that has multi30k/")
-    recipe = load(RECIPE)
+        raise SystemExit("set TRANSDUCE_DATA to the folder that has the corpora, such as multi30k/")
+    recipe = load(recipe_path)
     prepared = prepare(recipe, folder, print)
     size = prepared.source.size
     (folder / "vocabulary.txt").write_text("".join(f"{word(number)}\n" for number in range(3, size)), "utf-8")
     store = prepared.train
     _write(folder / "train.src", [store.sentence("source", number).tolist() for number in range(len(store))])
     _write(folder / "train.trg", [store.sentence("target", number).tolist() for number in range(len(store))])
-    validation = recipe.data.validation
-    assert validation is not None
-    for side, subwords, name in (("src", prepared.source, "source"), ("trg", prepared.target, "target")):
-        lines = Path(validation.as_dictionary()[name]).read_text("utf-8").splitlines()
-        _write(folder / f"validation.{side}", subwords.encode(lines))
-    return Workload(folder, recipe, prepared)
+    work = Workload(folder, recipe, prepared)
+    for name, corpus in work.corpora.items():
+        for side, subwords, key in (("src", prepared.source, "source"), ("trg", prepared.target, "target")):
+            _write(folder / f"{name}.{side}", subwords.encode(read_lines(corpus.as_dictionary()[key])))
+    return work
 
 
 def word(number: int) -> str:

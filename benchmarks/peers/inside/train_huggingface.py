@@ -9,7 +9,7 @@ from timed import read_task
 from transformers import MarianConfig, MarianMTModel, Seq2SeqTrainer, Seq2SeqTrainingArguments
 
 task = read_task()
-shape = task["shape"]
+settings = task["settings"]
 
 
 def read_sentences(side: str) -> list[list[int]]:
@@ -46,17 +46,17 @@ class Trainer(Seq2SeqTrainer):  # type: ignore[misc]
 
 model = MarianMTModel(
     MarianConfig(
-        vocab_size=shape["vocabulary"],
-        d_model=shape["d_model"],
-        encoder_layers=shape["layers"],
-        decoder_layers=shape["layers"],
-        encoder_attention_heads=shape["heads"],
-        decoder_attention_heads=shape["heads"],
-        encoder_ffn_dim=shape["d_ff"],
-        decoder_ffn_dim=shape["d_ff"],
+        vocab_size=settings["vocabulary"],
+        d_model=settings["d_model"],
+        encoder_layers=settings["layers"],
+        decoder_layers=settings["layers"],
+        encoder_attention_heads=settings["heads"],
+        decoder_attention_heads=settings["heads"],
+        encoder_ffn_dim=settings["d_ff"],
+        decoder_ffn_dim=settings["d_ff"],
         activation_function="relu",
         scale_embedding=True,
-        dropout=shape["dropout"],
+        dropout=settings["dropout"],
         pad_token_id=0,
         bos_token_id=1,
         eos_token_id=2,
@@ -72,9 +72,9 @@ arguments = Seq2SeqTrainingArguments(
     max_steps=100_000,
     per_device_train_batch_size=task["sentences_a_step"],
     train_sampling_strategy="group_by_length",
-    learning_rate=0.005,
+    learning_rate=settings["peak"],
     lr_scheduler_type="inverse_sqrt",
-    warmup_steps=2000,
+    warmup_steps=settings["warmup"],
     adam_beta2=0.98,
     max_grad_norm=0.0,
     label_smoothing_factor=0.1,

@@ -54,18 +54,19 @@ def _text(suggestion: "Suggestion", given: dict[str, Any], minutes: float) -> st
     """Returns the recipe as YAML, below comments that say what it is based on."""
     from ruamel.yaml import YAML
 
+    score = suggestion.score
     lines = [
         f"Suggested for {suggestion.pairs:,} pairs and {minutes:g} minutes by probes of "
         f"{suggestion.probe_minutes:.3g} minutes on this machine:",
         "",
         *(f"  {row}" for row in _rows(suggestion)),
         "",
-        f"Expected: {suggestion.steps:,} steps, {suggestion.epochs:.1f} epochs; a validation above that of the probe.",
-        f"BLEU is {suggestion.best.result.signature}.",
+        f"Expected: {suggestion.steps:,} steps, {suggestion.epochs:.1f} epochs; a validation above that of the chosen "
+        "probe,",
+        f"{score.label} {score.score:.1f}, {score.signature}.",
     ]
-    memory = suggestion.best.result.peak_memory
-    if math.isfinite(memory):
-        lines.append(f"Peak memory of the probes: {memory / 2**20:,.0f} MiB.")
+    if math.isfinite(suggestion.peak_memory):
+        lines.append(f"Peak memory of the probes: {suggestion.peak_memory / 2**20:,.0f} MiB.")
     stream = io.StringIO()
     yaml = YAML(pure=True)
     yaml.width = 120
@@ -79,8 +80,8 @@ def _text(suggestion: "Suggestion", given: dict[str, Any], minutes: float) -> st
 def _rows(suggestion: "Suggestion") -> list[str]:
     """Returns the probes as lines of a table."""
     width = max(len(probed.candidate.name) for probed in suggestion.probes)
-    rows = [f"{'probe':{width}}  steps  loss   BLEU"]
-    for candidate, result in suggestion.probes:
-        chosen = "  chosen" if candidate is suggestion.best.candidate else ""
-        rows.append(f"{candidate.name:{width}}  {result.steps:5,}  {result.loss:.3f}  {result.score:4.1f}{chosen}")
+    rows = [f"{'probe':{width}}  steps  validation loss"]
+    for probed in suggestion.probes:
+        chosen = "  chosen" if probed is suggestion.best else ""
+        rows.append(f"{probed.candidate.name:{width}}  {probed.steps:5,}  {probed.loss:15.3f}{chosen}")
     return rows

@@ -1,59 +1,53 @@
 """A probe: a short training of a candidate, whose rate ends at zero, and its validation."""
 
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+
+import torch
 
 from transduce.corpus import Prepared
 from transduce.recipe import Recipe
-from transduce.runtime.device import choose_device, training_numerics
-from transduce.runtime.peak_memory import peak_memory
-from transduce.trainer.dry_run import Pace
+from transduce.trainer.dry_run import Pace, validation_seconds
 from transduce.trainer.trainer import Trainer
+from transduce.trainer.validation import ValidationScore
 
-__all__ = ["ProbeResult", "run_probe"]
+__all__ = ["Probe"]
 
 
-class ProbeResult(NamedTuple):
-    """What a probe has measured."""
+class Probe:
+    """A trained candidate, and what its training has shown."""
 
     steps: int
+    seconds_per_step: float
     loss: float  # of the validation, smoothed, in nats a token
-    score: float  # BLEU of the validation
-    signature: str
-    pace: Pace
-    steps_per_epoch: int
-    peak_memory: float  # bytes, of all probes so far
 
+    def __init__(
+        self, recipe: Recipe, prepared: Prepared, minutes: float, device: torch.device, say: Callable[[str], None]
+    ) -> None:
+        """Trains `recipe` for `minutes` in a temporary directory and computes the loss of the last weights."""
+        limits = {"minutes": minutes, "steps": None, "epochs": None, "patience": None, "validate_every": None}
+        training = recipe.training.model_copy(update={**limits, "average": None})
+        with tempfile.TemporaryDirectory() as folder:
+            probed = recipe.model_copy(update={"training": training})
+            self._trainer = Trainer(probed, Path(folder), prepared, device, lambda line: None)
+            records = [(record.step, record.seconds) for record in self._trainer.train()]
+        self.steps = records[-1][0]
+        self.seconds_per_step = sum(seconds for _, seconds in records) / self.steps
+        assert self._trainer.validation is not None
+        self.loss = self._trainer.validation(self._trainer.model, translate=False).loss
+        say(f"  {self.steps:,} steps, validation loss {self.loss:.3f}")
 
-def run_probe(
-    recipe: Recipe, prepared: Prepared, minutes: float, device: str, threads: int | None, say: Callable[[str], None]
-) -> ProbeResult:
-    """Trains `recipe` for `minutes` in a temporary directory and validates the last weights."""
-    limits = {"minutes": minutes, "steps": None, "epochs": None, "patience": None, "validate_every": None}
-    training = recipe.training.model_copy(update={**limits, "average": None})
-    chosen = choose_device(device)
-    with tempfile.TemporaryDirectory() as folder, training_numerics(chosen, threads):
-        probed = recipe.model_copy(update={"training": training})
-        trainer = Trainer(probed, Path(folder), prepared, chosen, lambda line: None)
-        assert trainer.validation is not None
-        seconds, steps = 0.0, 0
-        for record in trainer.train():
-            seconds, steps = seconds + record.seconds, record.step
-        began = time.monotonic()
-        result = trainer.validation(trainer.model)
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps in which the training reads every pair once."""
+        return self._trainer.planner.steps_per_epoch
+
+    def validate(self) -> tuple[Pace, ValidationScore]:
+        """Translates the validation set; returns the pace of a long training, and the score of this short one.
+
+        May take minutes: a model that has hardly been trained writes translations as long as it may.
+        """
+        seconds, result = validation_seconds(self._trainer)
         assert result.score is not None
-        pace = Pace(seconds / steps, time.monotonic() - began)
-        planner = trainer.planner
-    say(f"  {steps:,} steps, validation loss {result.loss:.3f}, {result.score.label} {result.score.score:.1f}")
-    return ProbeResult(
-        steps,
-        result.loss,
-        result.score.score,
-        result.score.signature,
-        pace,
-        planner.steps_per_epoch,
-        peak_memory(chosen),
-    )
+        return Pace(self.seconds_per_step, seconds), result.score

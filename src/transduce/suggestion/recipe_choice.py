@@ -1,4 +1,4 @@
-"""The suggestion: the candidate whose probe has the best validation, with what its training is expected to take."""
+"""The suggestion: the candidate whose probe has the least validation loss, with what its training should take."""
 
 import tempfile
 from collections.abc import Callable, Mapping
@@ -7,23 +7,26 @@ from typing import Any, NamedTuple
 
 from transduce.corpus import check_files, read_pairs
 from transduce.recipe import from_values
-from transduce.runtime.device import keep_freed_memory
+from transduce.runtime.device import choose_device, keep_freed_memory, training_numerics
+from transduce.runtime.peak_memory import peak_memory
 from transduce.settings import merged
 from transduce.suggestion.candidates import RecipeCandidate, candidates
-from transduce.suggestion.probe import ProbeResult, run_probe
-from transduce.trainer.dry_run import MAX_STEPS, whole_steps
+from transduce.suggestion.probe import Probe
+from transduce.trainer.dry_run import MAX_STEPS, Pace, whole_steps
 from transduce.trainer.train import prepare
+from transduce.trainer.validation import ValidationScore
 
-__all__ = ["Probed", "Suggestion", "rank", "suggest_recipe"]
+__all__ = ["Probed", "Suggestion", "suggest_recipe"]
 
 PROBE_SHARE = 1 / 15  # of the minutes: four minutes for an hour
 
 
 class Probed(NamedTuple):
-    """A candidate and its probe."""
+    """A candidate, the steps of its probe, and the validation loss after them."""
 
     candidate: RecipeCandidate
-    result: ProbeResult
+    steps: int
+    loss: float
 
 
 class Suggestion(NamedTuple):
@@ -34,6 +37,9 @@ class Suggestion(NamedTuple):
     probe_minutes: float
     probes: list[Probed]  # in their order
     best: Probed
+    score: ValidationScore  # of the best probe
+    peak_memory: float  # bytes, of all probes
+    pace: Pace
     steps: int  # that fit into the minutes
     epochs: float
 
@@ -65,23 +71,24 @@ def suggest_recipe(
     say(f"{pairs:,} pairs; {len(tried)} probes of {share:.3g} minutes")
     corpora = {"data": given["data"]}
     recipes = [from_values({**_limited(candidate.values, minutes), **corpora}, place=place) for candidate in tried]
+    chosen = choose_device(device)
     keep_freed_memory()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, training_numerics(chosen, threads):
         prepared = prepare(recipes[0], Path(folder), lambda line: None, threads=threads)
-        probes = []
+        probes: list[Probed] = []
         for candidate, each in zip(tried, recipes, strict=True):
             say(candidate.name)
-            probes.append(Probed(candidate, run_probe(each, prepared, share, device, threads, say)))
-    best = max(probes, key=lambda probed: rank(probed.result))
+            probe = Probe(each, prepared, share, chosen, say)
+            if all(probe.loss < other.loss for other in probes):
+                best_probe = probe  # the only one whose model stays in memory
+            probes.append(Probed(candidate, probe.steps, probe.loss))
+        pace, score = best_probe.validate()
+    best = min(probes, key=lambda probed: probed.loss)
     training = recipes[probes.index(best)].training
-    steps = min(best.result.pace.steps_within(training, 60 * minutes), training.steps or MAX_STEPS)
-    epochs = whole_steps(training, steps) / best.result.steps_per_epoch
-    return Suggestion(_limited(best.candidate.values, minutes), pairs, share, probes, best, steps, epochs)
-
-
-def rank(result: ProbeResult) -> tuple[float, float]:
-    """Returns what the best probe has most of: BLEU, and with equal BLEU the smallest loss."""
-    return result.score, -result.loss
+    steps = min(pace.steps_within(training, 60 * minutes), training.steps or MAX_STEPS)
+    epochs = whole_steps(training, steps) / best_probe.steps_per_epoch
+    values = _limited(best.candidate.values, minutes)
+    return Suggestion(values, pairs, share, probes, best, score, peak_memory(chosen), pace, steps, epochs)
 
 
 def _limited(values: Mapping[str, Any], minutes: float) -> dict[str, Any]:

@@ -22,9 +22,10 @@ from transduce.trainer.build import build_planner, count_steps
 from transduce.trainer.fine_tuning import plan_start
 from transduce.trainer.train import TrainOptions, prepare
 from transduce.trainer.trainer import Trainer
+from transduce.trainer.validation import ValidationResult
 from transduce.training import StepRecord, Training
 
-__all__ = ["DryRun", "dry_run"]
+__all__ = ["MAX_STEPS", "DryRun", "Pace", "dry_run", "validation_seconds", "whole_steps"]
 
 MAX_STEPS = 2**53  # that a recipe may ask for
 WARM_UP = 5  # steps that do not count
@@ -110,7 +111,7 @@ def _measure(trainer: Trainer, training: Training, base: Model | None) -> DryRun
     tokens_per_second = sum(step.tokens for step in records) / sum(step.seconds for step in records)
     planner = build_planner(trainer.prepared, training, trainer.precision.device, trainer.model)
     step_seconds = planner.tokens_per_epoch / planner.steps_per_epoch / tokens_per_second
-    pace = Pace(step_seconds, _validation_seconds(trainer))
+    pace = Pace(step_seconds, 0.0 if trainer.validation is None else validation_seconds(trainer)[0])
     limits = [count_steps(training, planner)]
     if training.minutes is not None:
         limits.append(pace.steps_within(training, 60 * training.minutes))
@@ -143,15 +144,14 @@ def _timed_steps(trainer: Trainer, base: Model | None) -> Iterator[StepRecord]:
                 return
 
 
-def _validation_seconds(trainer: Trainer) -> float:
-    """Returns the estimated duration of a validation; 0 without one.
+def validation_seconds(trainer: Trainer) -> tuple[float, ValidationResult]:
+    """Returns the estimated duration of a validation of a trained model, and the validation of `trainer`'s model.
 
     A model that has hardly been trained writes translations as long as it may. The time of translating is scaled to the
     length of the references, because a search takes a step for each token.
     """
     validation, model = trainer.validation, trainer.model
-    if validation is None:
-        return 0.0
+    assert validation is not None
     began = time.monotonic()
     validation(model, translate=False)
     loss_seconds = time.monotonic() - began
@@ -162,7 +162,7 @@ def _validation_seconds(trainer: Trainer) -> float:
     written, expected = (
         sum(len(line) + 1 for line in encode(side)) for side in (result.outputs, validation.corpus.target)
     )
-    return loss_seconds + search_seconds * min(1.0, expected / written)
+    return loss_seconds + search_seconds * min(1.0, expected / written), result
 
 
 def _byte_count(tensors: Mapping[str, Tensor]) -> int:
