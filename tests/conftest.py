@@ -29,7 +29,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 SOURCE = Path(__file__).parents[1] / "src"
 MODULES = [path for package in ("model", "search") for path in (SOURCE / "transduce" / package).rglob("*.py")]
 COMPILED = [path for path in MODULES if path.parent.name == "compiled" and path.stem != "stepper"]
-CHECKED = {*MODULES} - {*COMPILED, SOURCE / "transduce" / "search" / "compiled_beam.py"}
+CHECKED = {*MODULES} - {*COMPILED, *(SOURCE / "transduce" / "search").glob("compiled_*.py")}
 NAMES = [".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in CHECKED if path.stem != "__init__"]
 install_import_hook(NAMES, "beartype.beartype")
 

@@ -122,7 +122,8 @@ def test_empty_lines_stay_empty(translator):
 def test_one_line_in_is_one_line_out(translator, subwords, monkeypatch):
     tokens = subwords.encode(["a\nb\n\nc"])[0]
     monkeypatch.setattr(
-        "transduce.translation.line_translator.greedy_search", lambda stepper, problem: [Hypothesis(tokens, -1.0, -1.0)]
+        "transduce.translation.line_translator.greedy_search",
+        lambda stepper, problem, *, compiled: [Hypothesis(tokens, -1.0, -1.0)],
     )
     assert texts(translator.translate_lines(["x"], METHODS["greedy"])) == [["a b  c"]]
 

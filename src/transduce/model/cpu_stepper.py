@@ -17,8 +17,7 @@ def cpu_stepper(model: TranslationModel, *, int8: bool, report: Callable[[str], 
     """Returns a stepper for the model, which does not change; later changes of its weights are not followed.
 
     A Transformer in float32 whose parts have compiled code gets that code, where numba is installed. Otherwise the
-    stepper is the model, or its copy in int8. `report` is called with a message where numba is missing for int8, and
-    where it compiles.
+    stepper is the model, or its copy in int8. `report` is called with a message where numba is missing for int8.
     """
     if isinstance(model, TransformerModel) and is_covered(model):
         try:
@@ -27,7 +26,11 @@ def cpu_stepper(model: TranslationModel, *, int8: bool, report: Callable[[str], 
             if int8:
                 report("numba is missing, so int8 is slower than it could be: install transduce[int8]")
         else:
-            return _compiled(model, int8=int8, report=report)
+            from transduce.model.compiled.products import has_int8
+            from transduce.model.compiled.stepper import CompiledStepper
+
+            if has_int8() or not int8:
+                return CompiledStepper(model, int8=int8)
     return quantise(model) if int8 else model
 
 
@@ -47,18 +50,3 @@ def is_covered(model: TransformerModel) -> bool:
     # The parameters of a sharded model are of another type.
     is_float32 = type(weight.data) is torch.Tensor and weight.is_cpu and weight.dtype == torch.float32
     return dot_products and is_covered_network and is_float32 and model.next_word is None
-
-
-def _compiled(model: TransformerModel, *, int8: bool, report: Callable[[str], None]) -> Any:
-    """Returns the compiled stepper after a first step, which compiles; in int8 only where the processor has it."""
-    from transduce.model.compiled.compilation import report_compilation
-    from transduce.model.compiled.products import has_int8
-    from transduce.model.compiled.stepper import CompiledStepper
-
-    if int8 and not has_int8():
-        return quantise(model)
-    stepper, symbols = CompiledStepper(model, int8=int8), model.spec.symbols
-    source, begin = torch.tensor([[symbols.end]]), torch.tensor([[symbols.begin]])
-    with report_compilation(report), torch.inference_mode():
-        stepper.best(begin, stepper.start(source, torch.ones_like(source, dtype=torch.bool), 1), 1, ())
-    return stepper

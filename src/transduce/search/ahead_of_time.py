@@ -1,18 +1,35 @@
 """Compiling the searches before a translation needs them."""
 
+from collections.abc import Callable
+
 import torch
 
 from transduce.model.attention import Attention
-from transduce.model.cpu_stepper import cpu_stepper
+from transduce.model.cpu_stepper import cpu_stepper, is_compiled
 from transduce.model.feed_forward import FeedForward
 from transduce.model.transformer import Transformer
-from transduce.model.translation_model import Vocabulary
+from transduce.model.translation_model import Symbols, Vocabulary
 from transduce.search.beam import Decoding, beam_search
-from transduce.search.stepper import SearchProblem
+from transduce.search.stepper import SearchProblem, Stepper
+
+__all__ = ["compile_search", "compile_searches"]
+
+
+def compile_search(stepper: Stepper, symbols: Symbols, report: Callable[[str], None]) -> None:
+    """Searches for one token by a compiled stepper, or by several in one: compiles, or loads what is compiled.
+
+    `report` is called with a message where it compiles.
+    """
+    from transduce.model.compiled.compilation import report_compilation
+
+    source, banned = torch.tensor([[symbols.end]]), (symbols.pad, symbols.begin)
+    problem = SearchProblem(source, source >= 0, torch.tensor([1]), symbols.begin, symbols.end, banned)
+    with report_compilation(report), torch.inference_mode():
+        beam_search(stepper, problem, Decoding(), compiled=True)
 
 
 def compile_searches(*, int8: bool) -> None:
-    """Translates with a model of 8 tokens, which compiles, or loads what is compiled, in float32 or in int8."""
+    """Compiles, or loads what is compiled, in float32 or in int8, with a model of 8 tokens."""
     attention = Attention(heads=1, d_k=2, d_v=2)
     spec = Transformer(
         d_model=4,
@@ -23,8 +40,9 @@ def compile_searches(*, int8: bool) -> None:
         feed_forward=FeedForward(d_ff=4),
     )
     model = spec.build(Vocabulary(source=8, target=8)).eval()
-    source, symbols = torch.tensor([[3]]), spec.symbols
-    banned = symbols.pad, symbols.begin
-    problem = SearchProblem(source, source > 0, torch.tensor([1]), symbols.begin, symbols.end, banned)
-    with torch.inference_mode():
-        beam_search(cpu_stepper(model, int8=int8), problem, Decoding(), compiled=True)
+    stepper = cpu_stepper(model, int8=int8)
+    if is_compiled(stepper):
+        compile_search(stepper, spec.symbols, lambda message: None)
+        source = torch.tensor([[3]])
+        with torch.inference_mode():  # what a search around other steppers needs
+            stepper.step(source, stepper.start(source, source > 0, 1))

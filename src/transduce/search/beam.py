@@ -107,7 +107,7 @@ def beam_search(
     Sentences that are done leave the batch, and the stepper steps live hypotheses alone. `compiled` needs a CPU.
     """
     if compiled:
-        from transduce.search.compiled_beam import compiled_beam_search  # imports numba
+        from transduce.search.compiled_search import compiled_beam_search  # imports numba
 
         return compiled_beam_search(stepper, problem, decoding, n_best)
     results: list[list[Hypothesis]] = [[] for _ in problem.source]

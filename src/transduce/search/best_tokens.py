@@ -23,12 +23,8 @@ def best_tokens(
 ) -> BestTokens:
     """Appends `tokens` and returns the `count` most probable tokens after them, fewer where there are fewer.
 
-    A banned token has a log-probability of −∞, or is left out. A stepper that can find the best tokens without all
-    log-probabilities has a method `best` (`model.compiled.stepper.CompiledStepper.best`).
+    A banned token has a log-probability of −∞.
     """
-    best = getattr(stepper, "best", None)
-    if best is not None and tokens.shape[1] == 1:
-        return BestTokens(*best(tokens, state, count, banned))
     log_probabilities, state = stepper.step(tokens, state)
     log_probabilities = log_probabilities[:, -1]
     ban(log_probabilities, banned)

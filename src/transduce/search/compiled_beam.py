@@ -1,20 +1,16 @@
-"""Beam search on a CPU whose bookkeeping is compiled: the results of `beam.beam_search`, with less work a step.
+"""The bookkeeping of a beam search in compiled code, with the results of `beam.beam_search`.
 
 Hypotheses are not copied: every step records the token and the parent of each place, and the sequences are read back
 from the end. A place is one of `beam` places of a sentence, numbered through the batch.
 """
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from transduce.model.compiled.compilation import cached_exact, exact
-from transduce.search.beam import Decoding, Hypothesis
-from transduce.search.best_tokens import best_tokens
-from transduce.search.stepper import SearchProblem, Stepper
+from transduce.search.beam import Hypothesis
 
 
 class Beams(NamedTuple):
@@ -67,8 +63,15 @@ class SearchLimits(NamedTuple):
     """What ends hypotheses: bounds of tokens, the length penalties at the bounds, and the margin."""
 
     bounds: NDArray[np.int64]
+    penalties: NDArray[np.float64]  # of each length, from 1 on
     largest_penalties: NDArray[np.float32]
     margin: float
+
+    @classmethod
+    def of(cls, bounds: NDArray[np.int64], alpha: float, margin: float) -> "SearchLimits":
+        """Returns the limits for length penalties to the power of `alpha`."""
+        penalties = np.array([((5 + length) / 6) ** alpha for length in range(1, int(bounds.max()) + 1)])
+        return cls(bounds, penalties, (((5 + bounds) / 6) ** alpha).astype(np.float32), margin)
 
 
 LOWEST = np.float32(-3e38)
@@ -141,22 +144,22 @@ def _count_hopeful(beams: Beams, sentence: int, live: int, largest_penalty: floa
 
 
 @cached_exact
-def _advance(
-    beams: Beams, places: Any, best: Any, tokens: Any, end: int, length: int, penalty: float, limits: SearchLimits,
+def advance(
+    beams: Beams, places: Any, best: Any, tokens: Any, end: int, length: int, candidates: int, limits: SearchLimits,
     next_places: Any, next_rows: Any,
 ) -> int:  # fmt: skip
-    """Continues the hypotheses at `places`, a row each, by their best tokens [rows count].
+    """Continues the hypotheses at `places`, a row each, by their best tokens [rows count], to `length` tokens.
 
-    Writes the places of the live hypotheses and the rows that they continue, and returns their number.
+    Of each sentence the `candidates` most probable continuations are considered; with twice the beam, `beam` of them do
+    not end. Writes the places of the live hypotheses and the rows that they continue, and returns their number.
     """
-    beam = beams.live.shape[1]
-    # At most one continuation of each hypothesis ends, so that of twice the beam `beam` do not end.
-    totals, rows, choices = np.empty(2 * beam, np.float32), np.empty(2 * beam, np.int64), np.empty(2 * beam, np.int64)
-    row, written = 0, 0
+    beam, penalty = beams.live.shape[1], limits.penalties[length - 1]
+    totals, rows = np.empty(candidates, np.float32), np.empty(candidates, np.int64)
+    choices, row, written = np.empty(candidates, np.int64), 0, 0
     while row < places.shape[0]:
         sentence, live = places[row] // beam, 0
         row = _continuations(beams.live[sentence], places, row, best, totals, rows, choices)
-        for number in range(2 * beam):
+        for number in range(candidates):
             if totals[number] == -np.inf:
                 break
             parent, token = places[rows[number]], tokens[rows[number], choices[number]]
@@ -179,26 +182,3 @@ def _advance(
             beams.live[sentence, number] = -np.inf
         written += live
     return written
-
-
-def compiled_beam_search(
-    stepper: Stepper, problem: SearchProblem, decoding: Decoding, n_best: int = 1
-) -> list[list[Hypothesis]]:
-    """Returns the `n_best` hypotheses of each sentence, as `beam.beam_search`."""
-    beam, alpha, sentences = decoding.beam, decoding.length_penalty, len(problem.source)
-    bounds, margin = problem.bounds.numpy(), math.inf if decoding.margin is None else decoding.margin
-    limits = SearchLimits(bounds, (((5 + bounds) / 6) ** alpha).astype(np.float32), margin)
-    beams = Beams.start(sentences, beam, min(n_best, beam), problem.max_length)
-    places, (next_places, rows) = np.arange(sentences) * beam, np.empty((2, sentences * beam), np.int64)
-    last, state = np.full(sentences, problem.begin), stepper.start(problem.source, problem.visible, problem.max_length)
-    for length in range(1, problem.max_length + 1):
-        best = best_tokens(stepper, torch.from_numpy(last).unsqueeze(1), state, 2 * beam, problem.banned)
-        count = _advance(
-            beams, places, *map(np.ascontiguousarray, (best.log_probabilities, best.tokens)), problem.end, length,
-            ((5 + length) / 6) ** alpha, limits, next_places, rows,
-        )  # fmt: skip
-        if not count:
-            break
-        places, last = next_places[:count].copy(), beams.tokens[length - 1, next_places[:count]].astype(np.int64)
-        state = best.state.pick(torch.from_numpy(rows[:count]))
-    return [beams.hypotheses(sentence) for sentence in range(sentences)]

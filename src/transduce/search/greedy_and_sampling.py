@@ -26,11 +26,16 @@ class Sampling(Spec):
     top_p: float | None = Field(default=None, gt=0, le=1)
 
 
-def greedy_search(stepper: Stepper, problem: SearchProblem) -> list[Hypothesis]:
+def greedy_search(stepper: Stepper, problem: SearchProblem, *, compiled: bool = False) -> list[Hypothesis]:
     """Returns the hypothesis of each sentence that takes the most probable token at every step.
 
-    A beam search with a beam of 1 differs: it keeps a live hypothesis after one has ended.
+    A beam search with a beam of 1 differs: it keeps a live hypothesis after one has ended. `compiled` needs a CPU.
     """
+    if compiled:
+        from transduce.search.compiled_search import compiled_greedy_search, is_wholly_compiled  # imports numba
+
+        if is_wholly_compiled(stepper):
+            return compiled_greedy_search(stepper, problem)
 
     def choose(tokens: Tensor, state: Any, _sentences: Tensor, _step: int) -> BestTokens:
         return best_tokens(stepper, tokens, state, 1, problem.banned)

@@ -7,7 +7,6 @@ from typing import Any
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from transduce.search.best_tokens import BestTokens, best_tokens
 from transduce.search.stepper import Stepper, StepperState
 
 __all__ = ["SearchStoppedError", "StopCheck", "StoppableStepper", "stop_after"]
@@ -51,8 +50,3 @@ class StoppableStepper:
         """Returns the inner log-probabilities and state."""
         self.check()
         return self.inner.step(tokens, state)
-
-    def best(self, tokens: Int[Tensor, "rows 1"], state: Any, count: int, banned: tuple[int, ...]) -> BestTokens:
-        """Returns the most probable next tokens."""
-        self.check()
-        return best_tokens(self.inner, tokens, state, count, banned)

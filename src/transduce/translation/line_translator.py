@@ -30,6 +30,7 @@ from transduce.search import (
     pad_rows,
     sample,
 )
+from transduce.search.ahead_of_time import compile_search
 from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.token_vocabulary import TokenVocabulary, tags_of
 from transduce.translation.batching import SentenceBatch, sentence_batches
@@ -69,19 +70,20 @@ class LineTranslator:
         check_precision(precision)
         self.models, self.source, self.target, self.decoding = tuple(models), source, target, decoding
         self.precision, self.linearisation, self._forks = precision, linearisation, count_forks()
-        steppers: list[Stepper] = [
-            cpu_stepper(model, int8=precision == "int8", report=_log.warning) for model in models
-        ]
+        int8 = precision == "int8"
+        steppers: list[Stepper] = [cpu_stepper(model, int8=int8, report=_log.warning) for model in models]
         self._has_compiled_search = all(is_compiled(stepper) for stepper in steppers)
         self.stepper = steppers[0] if len(models) == 1 else Ensemble(steppers)
         self.symbols, self.device = models[0].spec.symbols, next(models[0].parameters()).device
+        if self._has_compiled_search:
+            compile_search(self.stepper, self.symbols, _log.warning)
         limits = [model.max_positions - 1 for model in models if model.max_positions is not None]
         self.max_line_tokens = min([*limits, MAX_LINE_TOKENS])  # of a source or a prefix, without the end symbol
         self.source_tags: tuple[int, ...] = ()
         self.target_language: str | None = None  # of a model of several directions
         self._tree_search = None if linearisation is None else TreeSearch(linearisation, target, self.device)
         # For the memory that a line needs; in int8 the attention weights of one row are in memory at a time.
-        self._attention_heads = 0 if precision == "int8" else count_heads(models)
+        self._attention_heads = 0 if int8 else count_heads(models)
 
     def with_source_tags(self, tags: Sequence[int], target_language: str | None = None) -> Self:
         """Returns a translator with the same models that puts the ids `tags` before each source."""
@@ -281,7 +283,7 @@ class LineTranslator:
             draws = torch.from_numpy(uniform_draws(method.seed, numbers, problem.max_length)).to(self.device)
             return [[hypothesis] for hypothesis in sample(stepper, problem, method.sampling, draws)]
         if method.greedy:
-            return [[hypothesis] for hypothesis in greedy_search(stepper, problem)]
+            return [[best] for best in greedy_search(stepper, problem, compiled=self._has_compiled_search)]
         if method.ranks_by_coverage:
             return beam_search_with_coverage(stepper, problem, method, self.models, len(self.source_tags))
         return beam_search(stepper, problem, method.decoding, method.n_best, compiled=self._has_compiled_search)

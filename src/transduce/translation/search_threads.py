@@ -3,6 +3,8 @@
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, pairwise
+from operator import itemgetter
 from typing import TypeVar
 
 from transduce.search import SearchStoppedError, StopCheck
@@ -19,19 +21,23 @@ def map_in_threads(
 ) -> list[Result]:
     """Returns the results of `work` for the numbers, in order; `tokens` is the sum of their source positions.
 
-    The numbers are divided into equally many parts a thread, of about `CACHED_TOKENS` positions at most; of n parts
-    each has every n-th number. `work` gets a part, and a check that it calls once a step. Raises the first exception
-    of a part, or the interruption of the caller, after the other threads have stopped at a check.
+    Numbers that are side by side, and whose sentences have similar lengths, make a group of about `CACHED_TOKENS`
+    positions a thread; each thread searches every n-th number of a group. `work` gets them, and a check that it calls
+    once a step. Raises the first exception of a part, or the interruption of the caller, after the other threads have
+    stopped at a check.
     """
-    threads, stop = min(threads, len(numbers)), threading.Event()
+    threads, stop = max(1, min(threads, len(numbers))), threading.Event()
 
     def check() -> None:
         if stop.is_set():
             raise SearchStoppedError("the searches beside it were stopped")
 
-    count = min(len(numbers), max(1, -(-tokens // (CACHED_TOKENS * max(1, threads)))) * threads)
-    shares = [numbers[first::count] for first in range(count)]
-    if threads < 2:
+    groups = max(1, -(-tokens // (CACHED_TOKENS * threads)))
+    bounds = [len(numbers) * group // groups for group in range(groups + 1)]
+    parts = [range(begin + thread, end, threads) for begin, end in pairwise(bounds) for thread in range(threads)]
+    parts = [part for part in parts if part]
+    shares = [[numbers[place] for place in part] for part in parts]
+    if threads == 1:
         results = [work(share, check) for share in shares]
     else:
         with ThreadPoolExecutor(threads) as pool:
@@ -42,4 +48,5 @@ def map_in_threads(
                 stop.set()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-    return [results[place % count][place // count] for place in range(len(numbers))]
+    ordered = sorted(zip(chain(*parts), chain(*results), strict=True), key=itemgetter(0))
+    return [result for _, result in ordered]

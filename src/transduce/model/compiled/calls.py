@@ -1,21 +1,10 @@
 """The compiled functions that Python calls: encoding sentences, and a step of their decoding."""
 
-import numpy as np
-
 from transduce.model.compiled.compilation import cached
-from transduce.model.compiled.layers import (
-    ROWS_AT_ONCE,
-    Indices,
-    Memory,
-    Written,
-    decode_tokens,
-    encode_sentences,
-)
-from transduce.model.compiled.products import multiply
-from transduce.model.compiled.rows import FOLDS, Floats, best_of_row, log_softmax
+from transduce.model.compiled.layers import ROWS_AT_ONCE, Indices, Memory, Written, encode_sentences
+from transduce.model.compiled.rows import Floats
+from transduce.model.compiled.steps import next_states, write_log_probabilities
 from transduce.model.compiled.weights import WeightsHandle
-
-READ_OUT_AT_ONCE = 64  # rows for which the embeddings are read from memory once
 
 
 @cached
@@ -41,28 +30,11 @@ def decode(
     memory: Memory,
     handle: WeightsHandle,
     log_probabilities: Floats,
-    banned: Indices,
-    best: Floats,
-    tokens: Indices,
 ) -> None:
-    """Steps by the token `last` of each row, and writes log-probabilities of all next tokens, or of the best.
+    """Steps by the token `last` of each row, the last one of `written`, and writes the log-probabilities of the next.
 
-    `position` is the encoding of the tokens' position. All are [rows vocabulary]; the best are [rows count], in order,
-    and not `banned`. What is not asked for has no columns.
+    They are [rows vocabulary]; `position` is the encoding of the tokens' position.
     """
-    weights, states = handle.weights, np.empty((last.shape[0], position.shape[0]), np.float32)
-    for row in range(last.shape[0]):
-        factor = np.float32(0) if last[row] == weights.embedding.blank else weights.embedding.scale
-        for i in range(position.shape[0]):
-            states[row, i] = position[i] + factor * weights.embedding.vectors[last[row], i]
-    decode_tokens(states, sentences, written, memory, weights.decoder)
-    logits = np.empty((min(READ_OUT_AT_ONCE, states.shape[0]), weights.readout.bias.shape[1]), np.float32)
-    maxima = np.empty((weights.tokens + FOLDS - 1) // FOLDS, np.float32)
-    for at in range(0, states.shape[0], READ_OUT_AT_ONCE):
-        count = min(READ_OUT_AT_ONCE, states.shape[0] - at)
-        multiply(states[at:], count, weights.readout, 0, logits)
-        for row in range(count):
-            if best.shape[1]:
-                best_of_row(logits[row, : weights.tokens], banned, maxima, best[at + row], tokens[at + row])
-            else:
-                log_softmax(logits[row, : weights.tokens], log_probabilities[at + row])
+    weights = handle.weights
+    states = next_states(last, position, sentences, written, memory, weights.embedding, weights.decoder)
+    write_log_probabilities(states, weights.readout, weights.tokens, log_probabilities)

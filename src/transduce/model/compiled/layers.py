@@ -251,8 +251,9 @@ def _attend_to_written(
     multiply(inputs, rows, attention.project, layer, projected)
     for row in range(rows):
         slots = written.slots[first + row, : written.length]
+        slot = np.uint64(slots[written.length - 1])
         for i in range(width):
-            cache[slots[written.length - 1], i] = projected[row, query_width + i]
+            cache[slot, np.uint64(i)] = projected[row, query_width + i]
         attend_to_slots(projected[row], heads, cache, slots, scores, attended[row])
     multiply(attended, rows, attention.join, layer, output)
     add_output(states, rows, output, norms, 3 * layer)

@@ -28,8 +28,8 @@ class SlotCache:
         self.used = 0
         self.key_values: NDArray[np.float32] = np.empty((layers, slots, width), np.float32)
 
-    def extend(self, slots: Slots, length: int) -> None:
-        """Assigns a new slot to each row for its token at `length`.
+    def make_room(self, slots: Slots, length: int) -> None:
+        """Makes at least one slot a row free for the tokens at `length`, the rows being those of `slots`.
 
         A full cache drops the slots that no row uses and renumbers the others, in `slots` too.
         """
@@ -44,8 +44,12 @@ class SlotCache:
             larger = np.empty((layers, 2 * (self.used + rows), width), np.float32)
             larger[:, : self.used] = self.key_values[:, used_slots]
             self.key_values = larger
-        slots[:, length] = np.arange(self.used, self.used + rows)
-        self.used += rows
+
+    def extend(self, slots: Slots, length: int) -> None:
+        """Assigns a new slot to each row for its token at `length`; see `make_room`."""
+        self.make_room(slots, length)
+        slots[:, length] = np.arange(self.used, self.used + len(slots))
+        self.used += len(slots)
 
 
 class CompiledState(NamedTuple):
@@ -99,47 +103,18 @@ class CompiledStepper:
         self, tokens: Int[Tensor, "rows new"], state: CompiledState
     ) -> tuple[Float[Tensor, "rows new vocabulary"], CompiledState]:
         """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
-        results, none = torch.empty(*tokens.shape, self.weights.tokens), np.empty((tokens.shape[0], 0), np.float32)
+        results = torch.empty(*tokens.shape, self.weights.tokens)
         for column in range(tokens.shape[1]):
-            log_probabilities = np.empty((tokens.shape[0], self.weights.tokens), np.float32)
-            _, state = self._decode(tokens.numpy()[:, column], state, log_probabilities, none)
+            length, slots = state.length, state.slots
+            if length == slots.shape[1]:
+                slots = np.concatenate([slots, np.empty_like(slots)], axis=1)
+            state.cache.extend(slots, length)
+            written = Written(state.cache.key_values, slots, length + 1)
+            last = np.ascontiguousarray(tokens.numpy()[:, column])
+            log_probabilities = np.empty((len(last), self.weights.tokens), np.float32)
+            decode(
+                last, state.positions[length], state.sentences, written, state.memory, self.handle, log_probabilities
+            )
             results[:, column] = torch.from_numpy(log_probabilities)
+            state = state._replace(slots=slots, length=length + 1)
         return results, state
-
-    def best(
-        self, tokens: Int[Tensor, "rows 1"], state: CompiledState, count: int, banned: tuple[int, ...]
-    ) -> tuple[Float[Tensor, "rows count"], Int[Tensor, "rows count"], CompiledState]:
-        """Returns the `count` most probable next tokens of each row without `banned`, and the state, as `step`."""
-        rows = tokens.shape[0]
-        best = np.empty((rows, min(count, self.weights.tokens - len(banned))), np.float32)
-        chosen, state = self._decode(tokens.numpy()[:, 0], state, np.empty((rows, 0), np.float32), best, banned)
-        return torch.from_numpy(best), torch.from_numpy(chosen), state
-
-    def _decode(
-        self,
-        tokens: Indices,
-        state: CompiledState,
-        log_probabilities: Floats,
-        best: Floats,
-        banned: tuple[int, ...] = (),
-    ) -> tuple[Indices, CompiledState]:
-        """Appends `tokens` and fills `log_probabilities` or `best`, as `decode`; returns the best tokens too."""
-        length, slots = state.length, state.slots
-        if length == slots.shape[1]:
-            slots = np.concatenate([slots, np.empty_like(slots)], axis=1)
-        state.cache.extend(slots, length)
-        written, chosen = Written(state.cache.key_values, slots, length + 1), np.empty(best.shape, np.int64)
-        last, excluded = np.ascontiguousarray(tokens), np.array(banned, np.int64)
-        decode(
-            last,
-            state.positions[length],
-            state.sentences,
-            written,
-            state.memory,
-            self.handle,
-            log_probabilities,
-            excluded,
-            best,
-            chosen,
-        )
-        return chosen, state._replace(slots=slots, length=length + 1)

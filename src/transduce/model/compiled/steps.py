@@ -1,0 +1,61 @@
+"""A step of decoding in compiled code: the states after the last token of each row, and what they say of the next."""
+
+from typing import Any
+
+import numpy as np
+
+from transduce.model.compiled.compilation import compiled
+from transduce.model.compiled.layers import Indices, Memory, Written, decode_tokens
+from transduce.model.compiled.products import Product, multiply
+from transduce.model.compiled.rows import FOLDS, Floats, best_of_row, log_softmax
+from transduce.model.compiled.weights import Decoder, TokenTable
+
+READ_OUT_AT_ONCE = 64  # rows for which the embeddings are read from memory once
+
+
+@compiled
+def next_states(
+    last: Indices,
+    position: Floats,
+    sentences: Indices,
+    written: Written,
+    memory: Memory,
+    embedding: TokenTable,
+    decoder: Decoder,
+) -> Floats:
+    """Returns the states after the token `last` of each row; `position` is the encoding of the tokens' position."""
+    states = np.empty((last.shape[0], position.shape[0]), np.float32)
+    for row in range(last.shape[0]):
+        factor = np.float32(0) if last[row] == embedding.blank else embedding.scale
+        for i in range(position.shape[0]):
+            states[row, i] = position[i] + factor * embedding.vectors[last[row], i]
+    decode_tokens(states, sentences, written, memory, decoder)
+    return states
+
+
+@compiled
+def write_log_probabilities(states: Floats, readout: Product, tokens: int, out: Floats) -> None:
+    """Writes the log-probabilities of all `tokens` tokens after each state [rows tokens]."""
+    logits = np.empty((min(READ_OUT_AT_ONCE, states.shape[0]), readout.bias.shape[1]), np.float32)
+    for at in range(0, states.shape[0], READ_OUT_AT_ONCE):
+        count = min(READ_OUT_AT_ONCE, states.shape[0] - at)
+        multiply(states[at:], count, readout, 0, logits)
+        for row in range(count):
+            log_softmax(logits[row, :tokens], out[at + row])
+
+
+@compiled
+def write_best_tokens(
+    states: Floats, readout: Product, tokens: int, banned: Any, best: Floats, best_tokens: Indices
+) -> None:
+    """Writes the most probable tokens after each state that are not `banned`, best first, and their log-probabilities.
+
+    Both are [rows count]; the model has `tokens` tokens.
+    """
+    logits = np.empty((min(READ_OUT_AT_ONCE, states.shape[0]), readout.bias.shape[1]), np.float32)
+    maxima = np.empty((tokens + FOLDS - 1) // FOLDS, np.float32)
+    for at in range(0, states.shape[0], READ_OUT_AT_ONCE):
+        count = min(READ_OUT_AT_ONCE, states.shape[0] - at)
+        multiply(states[at:], count, readout, 0, logits)
+        for row in range(count):
+            best_of_row(logits[row, :tokens], banned, maxima, best[at + row], best_tokens[at + row])

@@ -1,0 +1,143 @@
+"""Beam search and greedy search on a CPU in compiled code: the results of `beam_search` and `greedy_search`.
+
+A compiled stepper and the bookkeeping take several steps in one call, without Python's lock. Around another stepper
+only the bookkeeping of the beam is compiled.
+"""
+
+import math
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from transduce.model.compiled.compilation import cached_exact
+from transduce.model.compiled.layers import Indices, Memory, Slots, Written
+from transduce.model.compiled.rows import Floats
+from transduce.model.compiled.stepper import CompiledStepper
+from transduce.model.compiled.steps import next_states, write_best_tokens
+from transduce.model.compiled.weights import WeightsHandle
+from transduce.search.beam import Decoding, Hypothesis
+from transduce.search.best_tokens import best_tokens
+from transduce.search.compiled_beam import Beams, SearchLimits, advance
+from transduce.search.stepper import SearchProblem, Stepper
+from transduce.search.stop_check import StopCheck, StoppableStepper
+
+__all__ = ["compiled_beam_search", "compiled_greedy_search", "is_wholly_compiled"]
+
+MOST_STEPS, SECONDS = 16, 0.02  # of one call: between two calls a search can be stopped
+
+
+class LiveRows(NamedTuple):
+    """The live hypotheses, a row each: place, last token, and the slots of all tokens [rows max_length]."""
+
+    places: Indices
+    last: Indices
+    slots: Slots
+
+
+def is_wholly_compiled(stepper: Stepper) -> bool:
+    """Returns whether a stepper is a compiled one, alone or with a check that stops it."""
+    return isinstance(stepper.inner if isinstance(stepper, StoppableStepper) else stepper, CompiledStepper)
+
+
+def compiled_beam_search(
+    stepper: Stepper, problem: SearchProblem, decoding: Decoding, n_best: int = 1
+) -> list[list[Hypothesis]]:
+    """Returns the `n_best` hypotheses of each sentence, as `beam.beam_search`."""
+    beam, sentences = decoding.beam, len(problem.source)
+    beams = Beams.start(sentences, beam, min(n_best, beam), problem.max_length)
+    margin = math.inf if decoding.margin is None else decoding.margin
+    limits = SearchLimits.of(problem.bounds.numpy(), decoding.length_penalty, margin)
+    search = _search_compiled if is_wholly_compiled(stepper) else _search_by_steps
+    # At most one continuation of each hypothesis ends, so that of twice the beam `beam` do not end.
+    search(stepper, problem, beams, limits, 2 * beam)
+    return [beams.hypotheses(sentence) for sentence in range(sentences)]
+
+
+def compiled_greedy_search(stepper: Stepper, problem: SearchProblem) -> list[Hypothesis]:
+    """Returns the hypothesis of each sentence, as `greedy_search`; `stepper` must be wholly compiled.
+
+    It is a beam of one that considers one continuation: where that ends, no hypothesis is left.
+    """
+    sentences = len(problem.source)
+    beams = Beams.start(sentences, 1, 1, problem.max_length)
+    _search_compiled(stepper, problem, beams, SearchLimits.of(problem.bounds.numpy(), 0.0, math.inf), 1)
+    return [beams.hypotheses(sentence)[0] for sentence in range(sentences)]
+
+
+def _search_by_steps(stepper: Any, problem: SearchProblem, beams: Beams, limits: SearchLimits, candidates: int) -> None:
+    """Searches with any stepper."""
+    sentences, beam = beams.live.shape
+    places, (next_places, rows) = np.arange(sentences) * beam, np.empty((2, sentences * beam), np.int64)
+    last, state = np.full(sentences, problem.begin), stepper.start(problem.source, problem.visible, problem.max_length)
+    for length in range(1, problem.max_length + 1):
+        best = best_tokens(stepper, torch.from_numpy(last).unsqueeze(1), state, candidates, problem.banned)
+        count = advance(
+            beams, places, *map(np.ascontiguousarray, (best.log_probabilities, best.tokens)), problem.end, length,
+            candidates, limits, next_places, rows,
+        )  # fmt: skip
+        if not count:
+            break
+        places, last = next_places[:count].copy(), beams.tokens[length - 1, next_places[:count]].astype(np.int64)
+        state = best.state.pick(torch.from_numpy(rows[:count]))
+
+
+def _search_compiled(stepper: Any, problem: SearchProblem, beams: Beams, limits: SearchLimits, candidates: int) -> None:
+    """Searches with a compiled stepper, some steps at a time."""
+    check: StopCheck = getattr(stepper, "check", lambda: None)
+    sentences, beam = beams.live.shape
+    most = sentences * beam
+    rows = LiveRows(np.empty(most, np.int64), np.empty(most, np.int64), np.empty((most, problem.max_length), np.int32))
+    rows.places[:sentences], rows.last[:sentences] = np.arange(sentences) * beam, problem.begin
+    compiled: CompiledStepper = getattr(stepper, "inner", stepper)
+    state = stepper.start(problem.source, problem.visible, problem.max_length)
+    cache, banned = state.cache, np.array(problem.banned, np.int64)
+    count, length, steps = sentences, 0, 1
+    while count and length < problem.max_length:
+        check()
+        began, before = time.perf_counter(), length
+        cache.make_room(rows.slots[:count], length)
+        count, length, cache.used = _take_steps(
+            beams, rows, count, length, min(steps, problem.max_length - length), cache.key_values, cache.used,
+            state.positions, state.memory, compiled.handle, banned, problem.end, candidates, limits,
+        )  # fmt: skip
+        step_seconds = (time.perf_counter() - began) / (length - before)
+        steps = max(1, min(MOST_STEPS, int(SECONDS / step_seconds)))
+
+
+@cached_exact
+def _take_steps(
+    beams: Beams, rows: LiveRows, count: int, length: int, steps: int, key_values: Floats, used: int,
+    positions: Floats, memory: Memory, handle: WeightsHandle, banned: Indices, end: int, candidates: int,
+    limits: SearchLimits,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Takes `steps` steps, fewer where the cache is full or no hypothesis is live.
+
+    `count` rows are live and have `length` tokens; `used` slots are taken. Returns the three numbers after the steps.
+    """
+    weights, beam, most = handle.weights, beams.live.shape[1], rows.places.shape[0]
+    width = min(candidates, weights.tokens - banned.shape[0])
+    best, tokens = np.empty((most, width), np.float32), np.empty((most, width), np.int64)
+    next_places, next_rows, sentences = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
+    next_slots = np.empty(rows.slots.shape, np.int32)
+    for _ in range(steps):
+        if count == 0 or used + count > key_values.shape[1]:
+            break
+        for row in range(count):
+            rows.slots[row, length], sentences[row] = used + row, rows.places[row] // beam
+        written = Written(key_values, rows.slots[:count], length + 1)
+        states = next_states(
+            rows.last[:count], positions[length], sentences[:count], written, memory, weights.embedding, weights.decoder
+        )
+        write_best_tokens(states, weights.readout, weights.tokens, banned, best, tokens)
+        used, length = used + count, length + 1
+        count = advance(
+            beams, rows.places[:count], best, tokens, end, length, candidates, limits, next_places, next_rows
+        )
+        for row in range(count):
+            next_slots[row, :length] = rows.slots[next_rows[row], :length]
+        for row in range(count):
+            rows.places[row], rows.last[row] = next_places[row], beams.tokens[length - 1, next_places[row]]
+            rows.slots[row, :length] = next_slots[row, :length]
+    return count, length, used

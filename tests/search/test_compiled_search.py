@@ -1,0 +1,90 @@
+"""The searches that a compiled stepper takes several steps at a time: the results of the searches in torch."""
+
+import copy
+import random
+
+import pytest
+import torch
+from toys import small_model, toy_problem
+
+compiled_search = pytest.importorskip("transduce.search.compiled_search")
+
+from transduce.model import TransformerModel  # noqa: E402
+from transduce.model.compiled.stepper import CompiledStepper  # noqa: E402
+from transduce.search import (  # noqa: E402
+    Decoding,
+    Hypothesis,
+    SearchProblem,
+    SearchStoppedError,
+    StoppableStepper,
+    beam_search,
+    greedy_search,
+)
+
+
+@pytest.fixture(params=[{}, {"norm": "pre"}], ids=["post-norm", "pre-norm"], scope="module")
+def model(request: pytest.FixtureRequest) -> TransformerModel:
+    return copy.deepcopy(small_model(3, **request.param)).float().requires_grad_(False)
+
+
+@pytest.fixture(scope="module")
+def stepper(model: TransformerModel) -> CompiledStepper:
+    return CompiledStepper(model, int8=False)
+
+
+def long_problem(seed: int) -> SearchProblem:
+    """Returns a problem whose caches fill up several times, and whose sentences end one after another."""
+    draws = random.Random(seed)
+    return toy_problem([draws.randint(1, 70) for _ in range(draws.randint(1, 7))])
+
+
+def assert_near(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
+    assert [each.tokens for each in found] == [each.tokens for each in expected]
+    for hypothesis, exact in zip(found, expected, strict=True):
+        assert hypothesis.log_probability == pytest.approx(exact.log_probability, abs=1e-4)
+        assert hypothesis.score == pytest.approx(exact.score, abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_beam_search_has_the_results_of_torch(model: TransformerModel, stepper: CompiledStepper, seed: int) -> None:
+    decoding = Decoding(beam=random.Random(seed).choice([1, 2, 5]), margin=[None, 3.0][seed % 2])
+    problem = long_problem(seed)
+    found = beam_search(stepper, problem, decoding, n_best=3, compiled=True)
+    for best, expected in zip(found, beam_search(model, problem, decoding, n_best=3), strict=True):
+        assert_near(best, expected)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_greedy_search_has_the_results_of_torch(model: TransformerModel, stepper: CompiledStepper, seed: int) -> None:
+    problem = long_problem(seed)
+    assert_near(greedy_search(stepper, problem, compiled=True), greedy_search(model, problem))
+
+
+@pytest.mark.parametrize("steps", [1, 3, 100])
+def test_results_do_not_depend_on_the_steps_of_a_call(
+    stepper: CompiledStepper, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, decoding = long_problem(5), Decoding(beam=4)
+    expected = beam_search(stepper, problem, decoding, compiled=True)
+    monkeypatch.setattr(compiled_search, "MOST_STEPS", steps)
+    monkeypatch.setattr(compiled_search, "SECONDS", 10.0)
+    assert beam_search(stepper, problem, decoding, compiled=True) == expected
+
+
+def test_a_search_stops_between_two_calls(stepper: CompiledStepper, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def check() -> None:
+        calls.append(None)
+        if len(calls) == 5:
+            raise SearchStoppedError("nobody waits for the result")
+
+    monkeypatch.setattr(compiled_search, "MOST_STEPS", 1)
+    for search in (
+        lambda: beam_search(StoppableStepper(stepper, check), toy_problem([40, 40]), Decoding(), compiled=True),
+        lambda: greedy_search(StoppableStepper(stepper, check), toy_problem([40, 40]), compiled=True),
+    ):
+        calls.clear()
+        with pytest.raises(SearchStoppedError, match="nobody waits"), torch.inference_mode():
+            search()
+        assert len(calls) == 5
