@@ -20,6 +20,7 @@ PAIRS = 5_000
 TRAINING = {
     "steps": None,  # the minutes end it
     "batch_tokens": 1024,
+    "optimiser": {"kind": "adam"},
     "schedule": {"kind": "inverse_square_root", "warmup": 1000, "peak": 0.002},
     "validate_every": 500,
     "save_every": 50,

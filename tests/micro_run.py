@@ -38,6 +38,7 @@ model:
 training:
   steps: 12
   batch_tokens: 512
+  optimiser: {kind: adam}
   precision: float32  # the same on every machine
   micro_batches: 2
   schedule: {kind: inverse_square_root, warmup: 4, peak: 0.03}  # all validations have BLEU 0: the average is published

@@ -68,6 +68,7 @@ def measure_transduce(work: Workload, seconds: float, precision: str) -> dict[st
     command += ["--data", f"{corpus['source']},{corpus['target']}", "--steps", str(max(20, int(2 * seconds)))]
     for change in (
         "training.batch_tokens=4096",
+        "training.optimiser={kind: adam}",
         f"training.precision={precision}",
         "subwords.size=10000",
         "model.dropout=0.3",

@@ -4,7 +4,8 @@
 
 - `suggested` is the recipe that `transduce suggest --minutes` writes.
 - `earlier` is the recipe that `recipes/own-data.yaml` had before there was `suggest`.
-- `eole` trains the model of the suggested recipe on its subwords, with its tokens a step, warm-up and highest rate.
+- `eole` trains the model of the suggested recipe on its subwords, with its tokens a step, warm-up and highest rate;
+  `eole-lower-rate` has two fifths of that rate.
 
 One training a core runs at a time, each with one thread. All search with a beam of 4 and the length penalty of 0.6.
 The weights are the last ones, or what the recipe publishes. The same command goes on where it stopped.
@@ -33,14 +34,21 @@ from transduce.text.lines import read_lines
 
 COMMAND = [sys.executable, "-m", "transduce"]
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-SYSTEMS = ("suggested", "earlier", "eole")
+SYSTEMS = ("suggested", "earlier", "eole", "eole-lower-rate")
+LOWER = 0.4
 EVERY = 50  # steps between two checkpoints of eole
 EOLE_SEARCH = ["--beam_size", "4", "--length_penalty", "wu", "--alpha", "0.6"]
 HELD_OUT = 1000  # pairs of a set that a corpus does not have
 EARLIER: dict[str, Any] = {
     "subwords": {"kind": "bpe", "size": 8000},
     "model": {"preset": "tiny", "dropout": 0.2},
-    "training": {"steps": None, "patience": 10, "batch_tokens": 4096},
+    "training": {
+        "steps": None,
+        "patience": 10,
+        "batch_tokens": 4096,
+        "optimiser": {"kind": "adam"},
+        "schedule": {"kind": "inverse_square_root", "warmup": 2000, "peak": 5e-3},
+    },
 }
 
 
@@ -119,8 +127,8 @@ def train(name: str, system: str, out: Path, minutes: float) -> None:
     output = folder / f"{system}.txt"
     if output.exists():
         return
-    if system == "eole":
-        output.write_text("".join(f"{line}\n" for line in train_eole(folder, minutes)), "utf-8")
+    if system.startswith("eole"):
+        output.write_text("".join(f"{line}\n" for line in train_eole(folder, system, minutes)), "utf-8")
         return
     log = folder / f"{system}.log"
     transduce("train", folder / f"{system}.yaml", "--out", folder / system, "--threads", 1, log=log)
@@ -128,15 +136,18 @@ def train(name: str, system: str, out: Path, minutes: float) -> None:
     transduce("translate", folder / system, corpus_path(folder, "source"), *options, log=log)
 
 
-def train_eole(folder: Path, minutes: float) -> list[str]:
+def train_eole(folder: Path, name: str, minutes: float) -> list[str]:
     """Trains eole, and returns the translations of the test set by its last checkpoint."""
-    place = folder / "eole"
+    place = folder / name
     place.mkdir(exist_ok=True)
     work = prepare_workload(place / "work", folder / "suggested.yaml")
-    system = configure_systems(work, place, EVERY, hyperparameters=hyperparameters(work.recipe))["eole"]
-    checkpoints = train_checkpoints("eole", system, place, minutes, {**TUNED, **ONE_THREAD})
-    print(f"{folder.name}: eole's last checkpoint is of step {max(checkpoints):,}", file=sys.stderr)
-    return translate(system, checkpoints[max(checkpoints)], work, place, "test", EOLE_SEARCH)
+    settings = hyperparameters(work.recipe)
+    if name == "eole-lower-rate":
+        settings = settings._replace(peak=LOWER * settings.peak)
+    eole = configure_systems(work, place, EVERY, hyperparameters=settings)["eole"]
+    checkpoints = train_checkpoints("eole", eole, place, minutes, {**TUNED, **ONE_THREAD})
+    print(f"{folder.name}: the last checkpoint of {name} is of step {max(checkpoints):,}", file=sys.stderr)
+    return translate(eole, checkpoints[max(checkpoints)], work, place, "test", EOLE_SEARCH)
 
 
 def hyperparameters(recipe: Recipe) -> Hyperparameters:

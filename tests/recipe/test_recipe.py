@@ -96,7 +96,7 @@ def test_changes_are_yaml_and_may_be_nested(write_recipe):
         "training.schedule={kind: inverse_square_root, peak: 5e-3}",
         "training.schedule.warmup=70",
         "training.average=null",
-        "training.optimiser.betas=[0.9, 0.99]",
+        "training.optimiser={kind: adam, betas: [0.9, 0.99]}",
         "training.save_every=10 min",
         "data.source_language=no",
         "model.preset=tiny",
@@ -134,11 +134,11 @@ def test_a_preset_and_changes_to_it(write_recipe):
     assert (recipe.model.dropout, recipe.model.d_model, recipe.model.positions.max_positions) == (0.2, 128, 512)
     assert (recipe.model.mixer.heads, recipe.model.mixer.d_k, recipe.model.cross.heads) == (2, 32, 4)
     # The recipe's training settings are merged over those of the preset.
-    assert (recipe.training.schedule.peak, recipe.training.batch_tokens) == (5e-3, 4096)
+    assert (recipe.training.schedule.peak, recipe.training.batch_tokens) == (5e-3, 2048)
     recipe = load(
         write_recipe("model: {preset: tiny}\ntraining: {batch_tokens: 900, schedule: {kind: paper, warmup: 9}}\n")
     )
-    assert (recipe.training.batch_tokens, recipe.training.schedule.warmup, recipe.training.steps) == (900, 9, 8000)
+    assert (recipe.training.batch_tokens, recipe.training.schedule.warmup, recipe.training.steps) == (900, 9, 16_000)
 
 
 def test_a_test_set_cannot_hide_the_validation_corpus(write_recipe):

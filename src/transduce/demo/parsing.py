@@ -29,6 +29,7 @@ RECIPE: Values = {
     "training": {
         "steps": None,
         "batch_tokens": 2048,
+        "optimiser": {"kind": "adam"},
         "schedule": {"kind": "inverse_square_root", "warmup": 100, "peak": 0.003},
         "label_smoothing": 0.0,
         "validate_every": None,

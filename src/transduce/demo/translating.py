@@ -31,6 +31,7 @@ RECIPE: Values = {
     "training": {
         "steps": None,
         "batch_tokens": 1024,
+        "optimiser": {"kind": "adam"},
         "schedule": {"kind": "inverse_square_root", "warmup": 200, "peak": 0.003},
         "label_smoothing": 0.0,
         "validate_every": None,

@@ -72,17 +72,20 @@ TINY = _varied(
         "initialisation": "normal",  # learns from the first steps on, where `glorot` does not (docs/decisions/0015)
     },
     {
-        "batch_tokens": 4096,
-        "steps": 8000,
-        "schedule": {"kind": "inverse_square_root", "warmup": 2000, "peak": 5e-3},
+        "batch_tokens": 2048,
+        "steps": 16_000,
+        "optimiser": {"kind": "muon"},
+        "schedule": {"kind": "linear", "warmup": 1000, "peak": 5e-3},
         "average": 10,
     },
 )
 
+_ADAM = {"batch_tokens": 4096, "steps": 20_000, "optimiser": {"kind": "adam"}}
+
 SMALL = _varied(
     TINY,
     {"d_model": 256, **_attention(heads=4, d_k=64, d_v=64), "feed_forward": {"d_ff": 1024}, "dropout": 0.1},
-    {"steps": 20_000, "schedule": {"kind": "inverse_square_root", "warmup": 2000, "peak": 2e-3}},
+    {**_ADAM, "schedule": {"kind": "inverse_square_root", "warmup": 2000, "peak": 2e-3}},
 )
 
 # A decoder layer computes once for each target token of each hypothesis, an encoder layer once for the sentence.
@@ -96,7 +99,7 @@ FAST = _varied(
         "feed_forward": {"d_ff": 1024},
         "dropout": 0.1,  # a teacher's translations vary less than people's
     },
-    {"steps": 20_000, "schedule": {"kind": "inverse_square_root", "warmup": 1000, "peak": 2e-3}},
+    {**_ADAM, "schedule": {"kind": "inverse_square_root", "warmup": 1000, "peak": 2e-3}},
 )
 
 

@@ -42,7 +42,6 @@ model: {preset: tiny, dropout: 0.2}
 training:
   steps: null
   minutes: 60
-  batch_tokens: 4096
   patience: 10
 decoding: {beam: 4, length_penalty: 0.6}
 """

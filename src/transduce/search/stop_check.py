@@ -12,7 +12,7 @@ from transduce.search.stepper import Stepper, StepperState
 __all__ = ["SearchStoppedError", "StopCheck", "StoppableStepper", "stop_after"]
 
 StopCheck = Callable[[], None]
-"""Raises SearchStoppedError where a search must stop; called before each step."""
+"""Raises SearchStoppedError where a search must stop; called before each step, or before some steps of a few ms."""
 
 
 class SearchStoppedError(RuntimeError):

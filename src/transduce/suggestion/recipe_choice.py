@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from transduce.corpus import check_files, read_pairs
-from transduce.recipe import from_values
+from transduce.recipe import Recipe, from_values
 from transduce.runtime.device import choose_device, keep_freed_memory, training_numerics
 from transduce.runtime.peak_memory import peak_memory
 from transduce.settings import merged
@@ -58,14 +58,7 @@ def suggest_recipe(
 
     Raises ValueError with `place` where `given` is no recipe, has no validation set or is of trees.
     """
-    recipe = from_values(given, place=place, warn=say)
-    if recipe.data.validation is None or recipe.data.tree_linearisation is not None:
-        raise ValueError(
-            f"{place}: a suggestion is chosen by the BLEU of a validation set: name translations in `data.validation`; "
-            "`transduce split` takes a validation set out of a corpus"
-        )
-    check_files(recipe.data)
-    pairs = sum(1 for corpus in recipe.data.train for _ in read_pairs(corpus))
+    pairs = _count_pairs(from_values(given, place=place, warn=say), place)
     tried = candidates(pairs, {section: value for section, value in given.items() if section != "data"})
     share = probe_minutes or minutes * PROBE_SHARE
     say(f"{pairs:,} pairs; {len(tried)} probes of {share:.3g} minutes")
@@ -89,6 +82,17 @@ def suggest_recipe(
     epochs = whole_steps(training, steps) / best_probe.steps_per_epoch
     values = _limited(best.candidate.values, minutes)
     return Suggestion(values, pairs, share, probes, best, score, peak_memory(chosen), pace, steps, epochs)
+
+
+def _count_pairs(recipe: Recipe, place: str) -> int:
+    """Returns the number of pairs to train on; raises ValueError where the recipe lets nothing be suggested."""
+    if recipe.data.validation is None or recipe.data.tree_linearisation is not None:
+        raise ValueError(
+            f"{place}: a suggestion is chosen by the loss of a validation set: name translations in `data.validation`; "
+            "`transduce split` takes a validation set out of a corpus"
+        )
+    check_files(recipe.data)
+    return sum(1 for corpus in recipe.data.train for _ in read_pairs(corpus))
 
 
 def _limited(values: Mapping[str, Any], minutes: float) -> dict[str, Any]:

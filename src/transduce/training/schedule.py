@@ -54,7 +54,7 @@ class EndingSchedule(Spec):
     A warm-up of more than half of the steps is shortened to half of them.
     """
 
-    warmup: int = Field(default=4000, ge=1, description="Steps until the highest rate, at most half of all steps.")
+    warmup: int = Field(default=4000, ge=1, description="Steps until the highest rate, at most half of all.")
     peak: float = Field(default=5e-4, gt=0, description="Highest rate.")
 
     def rate(self, step: int, d_model: int, total_steps: int | None) -> float:

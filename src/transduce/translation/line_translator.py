@@ -137,9 +137,7 @@ class LineTranslator:
             )
             before += len(window)
         if remaining is not None and (surplus := len(list(remaining))):
-            raise ValueError(
-                f"there are {before + surplus:,} prefixes for {before:,} texts: give one prefix a text, or none"
-            )
+            raise ValueError(f"there are {before + surplus:,} prefixes for {before:,} texts: give one a text, or none")
 
     def translate_batch(
         self, batch: SentenceBatch, method: SearchMethod, lines_before: int = 0

@@ -23,7 +23,7 @@ def map_in_threads(
 
     Numbers that are side by side, and whose sentences have similar lengths, make a group of about `CACHED_TOKENS`
     positions a thread; each thread searches every n-th number of a group. `work` gets them, and a check that it calls
-    once a step. Raises the first exception of a part, or the interruption of the caller, after the other threads have
+    between steps. Raises the first exception of a part, or the interruption of the caller, after the other threads have
     stopped at a check.
     """
     threads, stop = max(1, min(threads, len(numbers))), threading.Event()
