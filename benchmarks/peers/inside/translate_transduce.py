@@ -7,12 +7,12 @@ from pathlib import Path
 import torch
 from timed import read_task
 
-from transduce.runtime.device import keep_freed_memory
+from transduce.runtime.device import set_up_device
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
 
 task = read_task()
-keep_freed_memory()
+set_up_device("cpu")
 translator = Translator.load(Path(task["model"]), precision=task["precision"])
 changes = {"beam": task["beam"], "length_penalty": task["length_penalty"], "margin": task["margin"]}
 decoding = translator.decoding.model_copy(update=changes)
