@@ -81,6 +81,7 @@ def test_a_file_outside_that_changes_is_noticed(tmp_path):
     assert list_files(tmp_path) != before
 
 
+@pytest.mark.slow
 def test_tries_run(tmp_path):
     ended = subprocess.run(
         [sys.executable, BENCHMARKS / "structure.py", "--tries=5"],

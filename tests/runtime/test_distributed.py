@@ -185,6 +185,7 @@ def test_muon_whose_matrices_two_processes_divide_resumes_in_one(micro, tmp_path
 SHARDED = "training.parallel=sharded"
 
 
+@pytest.mark.slow
 def test_sharded_training_gives_the_same_model_and_resumes_bit_identically(runs, micro, tmp_path):
     """Three processes share four micro-batches a step; one process resumes their checkpoint without shards."""
     assert trained(3, micro / "recipe.yaml", tmp_path / "whole", SHARDED).code == 0
