@@ -10,6 +10,7 @@ from toys import small_model, toy_problem
 compiled_search = pytest.importorskip("transduce.search.compiled_search")
 
 from transduce.model import TransformerModel  # noqa: E402
+from transduce.model.compiled.products import has_int8  # noqa: E402
 from transduce.model.compiled.stepper import CompiledStepper  # noqa: E402
 from transduce.search import (  # noqa: E402
     Decoding,
@@ -58,6 +59,30 @@ def test_a_beam_search_has_the_results_of_torch(model: TransformerModel, stepper
 def test_a_greedy_search_has_the_results_of_torch(model: TransformerModel, stepper: CompiledStepper, seed: int) -> None:
     problem = long_problem(seed)
     assert_near(greedy_search(stepper, problem, compiled=True), greedy_search(model, problem))
+
+
+class Wrapped:
+    """A stepper around a compiled one, which is searched step by step."""
+
+    def __init__(self, inner: CompiledStepper) -> None:
+        self.start, self.step = inner.start, inner.step
+
+
+@pytest.mark.parametrize("int8", [False, True], ids=["float32", "int8"])
+def test_the_best_tokens_are_those_of_all_log_probabilities(model: TransformerModel, int8: bool) -> None:
+    """Bit by bit: several steps a call choose what is chosen among the log-probabilities of a step."""
+    if int8 and not has_int8():
+        pytest.skip("this processor has no products in int8")
+    stepper = CompiledStepper(model, int8=int8)
+    for seed in range(6):
+        problem, decoding = long_problem(seed), Decoding(beam=3)
+        whole, by_steps = (beam_search(each, problem, decoding, compiled=True) for each in (stepper, Wrapped(stepper)))
+        assert whole == by_steps
+        for found, expected in zip(
+            greedy_search(stepper, problem, compiled=True), greedy_search(Wrapped(stepper), problem), strict=True
+        ):
+            assert found.tokens == expected.tokens
+            assert found.log_probability == pytest.approx(expected.log_probability, abs=1e-4)
 
 
 @pytest.mark.parametrize("steps", [1, 3, 100])

@@ -6,6 +6,7 @@ from micro_run import RECIPE, forked
 from transduce.recipe import load, read_values
 from transduce.suggestion import suggest_recipe
 from transduce.suggestion.candidates import RecipeCandidate
+from transduce.suggestion.probe import Probe
 
 LIMITS = "  steps: 12\n"
 
@@ -36,6 +37,13 @@ def test_the_least_loss_is_chosen_and_what_is_given_stays(recipe, monkeypatch):
             for name, peak in rates.items()
         ]
 
+    class Kept(Probe):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            kept.append(self)
+
+    kept = []
+    monkeypatch.setattr("transduce.suggestion.recipe_choice.Probe", Kept)
     monkeypatch.setattr("transduce.suggestion.recipe_choice.candidates", two)
     result = suggest_recipe(
         read_values(recipe), 1.0, place="x", say=silent, probe_minutes=0.05, device="cpu", threads=1
@@ -47,7 +55,7 @@ def test_the_least_loss_is_chosen_and_what_is_given_stays(recipe, monkeypatch):
     assert result.best.loss < result.probes[0].loss
     pace = result.pace
     assert result.steps * pace.step <= 60 < (result.steps + 1) * (pace.step + pace.validation)
-    assert result.epochs > 0
+    assert result.epochs == pytest.approx(result.steps / kept[1].steps_per_epoch)
 
 
 def test_the_command_writes_a_recipe_that_trains(micro, recipe, tmp_path):

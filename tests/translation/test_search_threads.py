@@ -26,6 +26,16 @@ def test_results_are_in_order(count, threads, tokens, calls):
     assert sorted(number for share in shares for number in share) == list(numbers)
 
 
+def test_sentences_of_a_part_are_near_each_other_and_threads_share_each_group():
+    """The numbers of a batch are in the order of the lengths of their sentences."""
+    shares = []
+    work = lambda share, check: shares.append(list(share)) or [None for _ in share]  # noqa: E731
+    map_in_threads(work, range(8), 1, 2 * CACHED_TOKENS)
+    map_in_threads(work, range(8), 2, 4 * CACHED_TOKENS)
+    assert shares[:2] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert sorted(shares[2:]) == [[0, 2], [1, 3], [4, 6], [5, 7]]
+
+
 def test_a_failure_stops_the_other_threads_and_begins_no_more_parts():
     began, stopped = threading.Event(), []
 

@@ -64,7 +64,7 @@ def set_up_device(name: str, threads: int | None = None) -> torch.device:
     """Sets up this process for computing, and returns the device of a name; for commands.
 
     Sets threads and memory, and has Python's garbage collector leave out the objects that are there: a collection of
-    all generations would walk the 200,000 of torch, which takes a fifth of a second.
+    all generations would walk the 190,000 of torch, for more than a tenth of a second.
     """
     set_threads(threads)
     keep_freed_memory()

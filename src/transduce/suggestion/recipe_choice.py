@@ -72,11 +72,11 @@ def suggest_recipe(
         for candidate, each in zip(tried, recipes, strict=True):
             say(candidate.name)
             probe = Probe(each, prepared, share, chosen, say)
-            if all(probe.loss < other.loss for other in probes):
-                best_probe = probe  # the only one whose model stays in memory
             probes.append(Probed(candidate, probe.steps, probe.loss))
+            best = min(probes, key=lambda probed: probed.loss)
+            if best is probes[-1]:
+                best_probe = probe  # the only one whose model stays in memory
         pace, score = best_probe.validate()
-    best = min(probes, key=lambda probed: probed.loss)
     training = recipes[probes.index(best)].training
     steps = min(pace.steps_within(training, 60 * minutes), training.steps or MAX_STEPS)
     epochs = whole_steps(training, steps) / best_probe.steps_per_epoch
