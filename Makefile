@@ -7,11 +7,12 @@ CODE := src tests benchmarks docs/site docs/tour.ipynb
 
 .PHONY: setup demo compiled test test-slow check bench docs clean
 
+# Python compiles what a command imports; pip would compile all modules of all packages, for a minute.
 setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,check,int8,parsing,languages,ctranslate2,hugging-face,onnx,sentencepiece,japanese,korean,documents,serve]'
+	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[test,check,int8,parsing,languages,ctranslate2,hugging-face,onnx,sentencepiece,japanese,korean,documents,serve]'
 	touch $(READY)
 
 demo: $(READY)
@@ -21,9 +22,9 @@ demo: $(READY)
 compiled: $(READY)
 	$(BIN)/python -m transduce.search
 
-# Two processes of one thread each: the tests are many and small.
+# Three processes of one thread each for two cores: the tests are many and small, and some wait.
 test: compiled
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not slow' -n 2 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not slow' -n 3 --dist loadfile --no-loadscope-reorder
 
 test-slow: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow
@@ -44,7 +45,7 @@ docs: .venv/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 .venv/docs: $(READY)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	touch .venv/docs
 
 clean:

@@ -524,6 +524,22 @@ def test_a_full_disk_where_the_log_goes_does_not_stop_a_training(micro, trained,
     assert weights(tmp_path / "run") == weights(trained)
 
 
+def test_a_training_on_a_cpu_never_imports_the_compiler(micro, tmp_path):
+    """It takes three seconds."""
+    program = f"""
+import sys
+from pathlib import Path
+from transduce.recipe import load
+from transduce.trainer.train import run_training
+for kind in ("adam", "muon"):
+    changes = ["training.steps=4", "training.optimiser={{kind: " + kind + "}}"]
+    recipe = load(Path({str(micro / "recipe.yaml")!r}), changes)
+    run_training(recipe, Path({str(tmp_path)!r}) / kind)
+sys.exit("torch._dynamo" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", program], stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+
 def test_verify_names_damage_in_checkpoints_too(copied):
     assert forked("verify", copied).code == 0
     (copied / "training" / "step-00000008" / "state.json").write_text("{}")

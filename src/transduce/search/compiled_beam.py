@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.model.compiled.compilation import cached_exact, exact
+from transduce.model.compiled.compilation import FIRST_INDEX, cached_exact, exact
 from transduce.search.beam import Hypothesis
 
 
@@ -155,7 +155,7 @@ def advance(
     """
     beam, penalty = beams.live.shape[1], limits.penalties[length - 1]
     totals, rows = np.empty(candidates, np.float32), np.empty(candidates, np.int64)
-    choices, row, written = np.empty(candidates, np.int64), 0, 0
+    choices, row, written = np.empty(candidates, np.int64), FIRST_INDEX, 0
     while row < places.shape[0]:
         sentence, live = places[row] // beam, 0
         row = _continuations(beams.live[sentence], places, row, best, totals, rows, choices)

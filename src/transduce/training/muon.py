@@ -17,7 +17,7 @@ from transduce.runtime.device import has_fast_bfloat16
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.settings import Spec
 from transduce.training.layout import Layout
-from transduce.training.optimiser import Adam, Decay, FlatAdam, FlatOptimiser, adam_over, adam_step
+from transduce.training.optimiser import Adam, Decay, FlatAdam, FlatOptimiser, FusedAdam
 
 __all__ = ["FlatMuon", "Muon", "flat_optimiser", "orthogonal"]
 
@@ -56,15 +56,15 @@ class FlatMuon(FlatOptimiser):
         self._parts = [_part(self.layout, share) for share in shares]
         buffers = self.vector, self.gradient, self._momentum
         self._matrices = list(_equal_matrices(self.layout, shares[group.rank], spec, *buffers))
-        self._others = self.vector[end:]
-        self._adam = adam_over(self._others, self.gradient[end:], spec.adam)
+        self._gradients_of_others = self.gradient[end:]
+        self._adam = FusedAdam([self.vector[end:]], spec.adam)
 
     def update(self, rate: float, finite: Bool[Tensor, ""]) -> None:
         """See `Optimiser.update`."""
         for matrices in self._matrices:
             matrices.update(rate, finite)
         self._group.exchange(self.vector[part] for part in self._parts)
-        adam_step(self._adam, rate, finite)
+        self._adam.update([self._gradients_of_others], rate, finite)
 
     def state(self) -> dict[str, Tensor]:
         """See `Optimiser.state`."""
@@ -73,7 +73,7 @@ class FlatMuon(FlatOptimiser):
 
     def own_state(self) -> dict[str, Tensor]:
         """See `FlatOptimiser.own_state`."""
-        return {**self._adam.state[self._others], "momentum": self._momentum}
+        return {**self._adam.state[0], "momentum": self._momentum}
 
 
 def flat_optimiser(model: nn.Module, spec: Adam | Muon, group: ProcessGroup = SINGLE_PROCESS) -> FlatOptimiser:

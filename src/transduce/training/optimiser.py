@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor, nn
+from torch.optim.adam import adam
 
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.settings import Spec
@@ -152,29 +153,38 @@ class FlatAdam(FlatOptimiser):
 
     def __init__(self, model: nn.Module, spec: Adam, group: ProcessGroup = SINGLE_PROCESS) -> None:
         super().__init__(model, group)
-        self._adam = adam_over(self.vector, self.gradient, spec)
+        self._adam = FusedAdam([self.vector], spec)
 
     def update(self, rate: float, finite: Bool[Tensor, ""]) -> None:
         """See `Optimiser.update`."""
-        adam_step(self._adam, rate, finite)
+        self._adam.update([self.gradient], rate, finite)
 
     def own_state(self) -> dict[str, Tensor]:
         """See `FlatOptimiser.own_state`."""
-        return dict(self._adam.state[self.vector])
+        return self._adam.state[0]
 
 
-def adam_over(vector: Float[Tensor, " size"], gradient: Float[Tensor, " size"], spec: Adam) -> torch.optim.Adam:
-    """Returns torch's Adam over one vector; its moments are allocated, so that a check of memory counts them."""
-    vector.grad = gradient
-    adam = torch.optim.Adam([vector], betas=spec.betas, eps=spec.epsilon, fused=True)
-    moments = {name: torch.zeros_like(vector) for name in MOMENTS}
-    adam.state[vector] = {"step": torch.zeros((), device=vector.device), **moments}
-    return adam
+class FusedAdam:
+    """Torch's fused Adam over some tensors, each with its state: the step and the moments.
 
+    The class `torch.optim.Adam` does the same, and imports torch's compiler for it, which takes three seconds.
+    """
 
-def adam_step(adam: torch.optim.Adam, rate: float, finite: Bool[Tensor, ""]) -> None:
-    """Takes one step of Adam at `rate`, none where the gradient is not `finite`; needs no device synchronisation."""
-    adam.param_groups[0]["lr"] = rate
-    # The fused kernel skips the step where this is 1; torch's gradient scaler sets it too.
-    adam.found_inf = (~finite).float()  # type: ignore[attr-defined]
-    adam.step()
+    def __init__(self, tensors: Sequence[Tensor], spec: Adam) -> None:
+        self._tensors, self._spec = list(tensors), spec
+        # Allocated before the first step, so that a check of memory counts the moments.
+        self.state = [
+            {"step": torch.zeros((), device=tensor.device), **{name: torch.zeros_like(tensor) for name in MOMENTS}}
+            for tensor in tensors
+        ]
+
+    @torch.no_grad()
+    def update(self, gradients: Sequence[Tensor], rate: float, finite: Bool[Tensor, ""]) -> None:
+        """Takes one step at `rate`, none where a gradient is not `finite`; needs no device synchronisation."""
+        steps, means, squares = ([state[name] for state in self.state] for name in ("step", *MOMENTS))
+        beta1, beta2 = self._spec.betas
+        adam(
+            self._tensors, list(gradients), means, squares, [], steps, lr=rate, beta1=beta1, beta2=beta2,
+            eps=self._spec.epsilon, weight_decay=0.0, amsgrad=False, maximize=False, fused=True,
+            found_inf=(~finite).float(),  # the kernel skips the step where this is 1
+        )  # fmt: skip

@@ -17,7 +17,7 @@ from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 from transduce.runtime.distributed import ProcessGroup
 from transduce.training.layout import Layout, check_shapes
 from transduce.training.objective import LabelSmoothing
-from transduce.training.optimiser import MOMENTS, Adam, adam_step
+from transduce.training.optimiser import MOMENTS, Adam, FusedAdam
 
 FIRST_DIMENSION = [Shard(0)]
 
@@ -36,11 +36,9 @@ class ShardedAdam:
         self._parameters: dict[str, DTensor] = dict(objective.model.named_parameters())  # type: ignore[arg-type]
         self._shards = {name: _local(parameter) for name, parameter in self._parameters.items()}
         # A parameter with fewer rows than there are processes has an empty shard in some of them.
-        self._non_empty = [shard for shard in self._shards.values() if shard.numel()]
-        self._adam = torch.optim.Adam(self._non_empty, betas=spec.betas, eps=spec.epsilon, fused=True)
-        for shard in self._non_empty:  # allocated before the first update, so that a check of memory counts the moments
-            moments = {name: torch.zeros_like(shard) for name in MOMENTS}
-            self._adam.state[shard] = {"step": torch.zeros((), device=device), **moments}
+        self._non_empty = [name for name, shard in self._shards.items() if shard.numel()]
+        self._adam = FusedAdam([self._shards[name] for name in self._non_empty], spec)
+        self._states = dict(zip(self._non_empty, self._adam.state, strict=True))
 
     def zero_gradient(self) -> None:
         """See `Optimiser.zero_gradient`."""
@@ -66,9 +64,7 @@ class ShardedAdam:
     def update(self, rate: float, finite: Bool[Tensor, ""]) -> None:
         """See `Optimiser.update`."""
         gradients = self._gradients()
-        for name, shard in self._shards.items():
-            shard.grad = gradients[name]
-        adam_step(self._adam, rate, finite)
+        self._adam.update([gradients[name] for name in self._non_empty], rate, finite)
 
     def weights(self) -> dict[str, Tensor]:
         """See `Optimiser.weights`; one parameter at a time is whole on the device."""
@@ -81,11 +77,11 @@ class ShardedAdam:
         for moment in MOMENTS:
             views = self.layout.views(state[moment]) if is_rank_zero else {}
             for name, shard in self._shards.items():
-                whole = self._gather(name, self._adam.state[shard][moment] if shard.numel() else shard)
+                whole = self._gather(name, self._states[name][moment] if name in self._states else shard)
                 if is_rank_zero:
                     views[name].copy_(whole)
         if is_rank_zero:
-            state["step"].copy_(self._adam.state[self._non_empty[0]]["step"])
+            state["step"].copy_(self._adam.state[0]["step"])
         return state
 
     def check_state(self, state: Mapping[str, Tensor]) -> None:
@@ -105,13 +101,13 @@ class ShardedAdam:
             state = self._empty_state()
         count = state["step"].to(self._device, copy=True)
         self._group.broadcast(count)
-        for shard in self._non_empty:
-            self._adam.state[shard] = {"step": count.clone()}
+        for own in self._adam.state:
+            own["step"].copy_(count)
         for moment in MOMENTS:
             for name, view in self.layout.views(state[moment]).items():
                 loaded = self._scatter(name, view if self._group.is_rank_zero else None)
-                if loaded.numel():
-                    self._adam.state[self._shards[name]][moment] = loaded.clone()
+                if name in self._states:
+                    self._states[name][moment].copy_(loaded)
 
     @property
     def _state_shapes(self) -> dict[str, torch.Size]:

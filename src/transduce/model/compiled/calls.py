@@ -1,6 +1,6 @@
 """The compiled functions that Python calls: encoding sentences, and a step of their decoding."""
 
-from transduce.model.compiled.compilation import cached
+from transduce.model.compiled.compilation import FIRST_INDEX, cached
 from transduce.model.compiled.layers import ROWS_AT_ONCE, Indices, Memory, Written, encode_sentences
 from transduce.model.compiled.rows import Floats
 from transduce.model.compiled.steps import next_states, write_log_probabilities
@@ -10,7 +10,7 @@ from transduce.model.compiled.weights import WeightsHandle
 @cached
 def encode(states: Floats, starts: Indices, ends: Indices, handle: WeightsHandle, memory: Memory) -> None:
     """Encodes sentences whose embedded tokens are `states`, one after another, some rows at a time."""
-    weights, first = handle.weights, 0
+    weights, first = handle.weights, FIRST_INDEX
     while first < ends.shape[0]:
         last = first + 1
         while last < ends.shape[0] and ends[last] - starts[first] <= ROWS_AT_ONCE:

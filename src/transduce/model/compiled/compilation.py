@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numba import njit
 
 MESSAGE = "compiling for this processor: half a minute, at the first use on a machine only"
@@ -18,6 +19,7 @@ _FINITE = {"nnan", "ninf", "nsz", "arcp", "contract", "afn"}
 inlined = njit(fastmath=_FINITE, error_model="numpy", inline="always")
 summed = njit(fastmath=_FINITE | {"reassoc"}, error_model="numpy", nogil=True)
 compiled = njit(fastmath=_FINITE, error_model="numpy", nogil=True)
+FIRST_INDEX = np.int64(0)  # as an argument; a literal 0 is another type, for which numba compiles a function again
 exact = njit(error_model="numpy", nogil=True)  # for numbers that may be infinite
 
 

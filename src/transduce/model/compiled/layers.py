@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.model.compiled.compilation import compiled, summed
+from transduce.model.compiled.compilation import FIRST_INDEX, compiled, inlined, summed
 from transduce.model.compiled.instructions import COLUMNS, ROWS
 from transduce.model.compiled.products import multiply, multiply_tiles
 from transduce.model.compiled.rows import Floats, normalise, softmax
@@ -131,14 +131,14 @@ def attend(
             multiply_tiles(
                 queries, at * queries.shape[1] + head * heads.d_k, queries.shape[1], rows, zeros,
                 keys, head * keys.shape[1] * keys.shape[2], keys.shape[2], keys.shape[1], heads.d_k,
-                starts, zeros, zeros, 0, scores, 0, scores.shape[1],
+                starts, zeros, zeros, FIRST_INDEX, scores, FIRST_INDEX, scores.shape[1],
             )  # fmt: skip
             for row in range(rows):
                 softmax(scores[row], length, heads.scale)
             multiply_tiles(
-                scores, 0, scores.shape[1], rows, zeros,
+                scores, FIRST_INDEX, scores.shape[1], rows, zeros,
                 values, head * values.shape[1] * values.shape[2], values.shape[2], values.shape[1], length,
-                starts, zeros, zeros, 0, mixed, 0, mixed.shape[1],
+                starts, zeros, zeros, FIRST_INDEX, mixed, FIRST_INDEX, mixed.shape[1],
             )  # fmt: skip
             for row in range(rows):
                 for i in range(heads.d_v):
@@ -172,7 +172,7 @@ def attend_to_slots(query: Floats, heads: Heads, key_values: Floats, slots: Slot
                 summed_values[i] += weight * key_values[slot, np.uint64(value_at + i)]
 
 
-@compiled
+@inlined
 def _encode_layer(states: Floats, before: int, starts: Indices, ends: Indices, encoder: Encoder, layer: int) -> None:
     """Applies a layer to some sentences; their places in `states` are `starts` and `ends` minus `before`."""
     attention, heads, rows = encoder.attention, encoder.attention.heads, states.shape[0]
@@ -206,7 +206,7 @@ def last_norm(states: Floats, norms: Norms) -> None:
             normalise(states[row], norms.gains[number], norms.shifts[number], norms.epsilon, states[row])
 
 
-@compiled
+@inlined
 def encode_sentences(
     tokens: Floats,
     starts: Indices,
@@ -232,7 +232,7 @@ def encode_sentences(
         multiply(states, rows, cross.key_value, layer, key_values)
         for sentence in range(starts.shape[0]):
             at, length = starts[sentence] - before, ends[sentence] - starts[sentence]
-            store_keys(key_values[at:], 0, length, heads.d_k, memory.keys[layer, first + sentence])
+            store_keys(key_values[at:], FIRST_INDEX, length, heads.d_k, memory.keys[layer, first + sentence])
             store_values(key_values[at:], key_width, length, heads.d_v, memory.values[layer, first + sentence])
 
 
@@ -271,7 +271,7 @@ def _attend_to_memory(
     output = np.empty((rows, cross.join.bias.shape[1]), np.float32)
     sublayer_input(states, rows, norms, 3 * layer + 1, inputs)
     multiply(inputs, rows, cross.project, layer, queries)
-    first = 0
+    first = FIRST_INDEX
     while first < rows:  # rows of a sentence are side by side
         sentence, last = sentences[first], first + 1
         while last < rows and sentences[last] == sentence:
@@ -283,7 +283,7 @@ def _attend_to_memory(
     add_output(states, rows, output, norms, 3 * layer + 1)
 
 
-@compiled
+@inlined
 def decode_tokens(states: Floats, sentences: Indices, written: Written, memory: Memory, decoder: Decoder) -> None:
     """Applies the decoder's layers to one new token of each row, the last of `written`; rows have their `sentences`."""
     rows = states.shape[0]

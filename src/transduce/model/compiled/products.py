@@ -9,7 +9,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 from torch import Tensor
 
-from transduce.model.compiled.compilation import compiled
+from transduce.model.compiled.compilation import FIRST_INDEX, compiled
 from transduce.model.compiled.instructions import COLUMNS, INSTRUCTIONS, ROWS, multiply_tile
 from transduce.model.compiled.rows import quantise_row
 
@@ -102,9 +102,9 @@ def _multiply(x: Any, count: int, product: Any, layer: int, out: Any) -> Any:
                 rows[row, place] = ZERO
             scales[row] = quantise_row(x[row], product.inputs, rows[row], ZERO)
         multiply_tiles(
-            rows, 0, rows.shape[1], count, scales,
+            rows, FIRST_INDEX, rows.shape[1], count, scales,
             product.weight, layer * tiles * product.weight.shape[2], product.weight.shape[2], tiles, depth,
-            product.start, product.scales, product.bias, layer * width, out, 0, out.shape[1],
+            product.start, product.scales, product.bias, layer * width, out, FIRST_INDEX, out.shape[1],
         )  # fmt: skip
 
     return multiply_integers
@@ -113,9 +113,9 @@ def _multiply(x: Any, count: int, product: Any, layer: int, out: Any) -> Any:
 def _multiply_floats(x: Any, count: int, product: Any, layer: int, out: Any) -> None:
     tiles, width = product.weight.shape[1], product.bias.shape[1]
     multiply_tiles(
-        x, 0, x.shape[1], count, product.scales,
+        x, FIRST_INDEX, x.shape[1], count, product.scales,
         product.weight, layer * tiles * product.weight.shape[2], product.weight.shape[2], tiles, product.inputs,
-        product.start, product.scales, product.bias, layer * width, out, 0, out.shape[1],
+        product.start, product.scales, product.bias, layer * width, out, FIRST_INDEX, out.shape[1],
     )  # fmt: skip
 
 
