@@ -22,9 +22,9 @@ demo: $(READY)
 compiled: $(READY)
 	$(BIN)/python -m transduce.search
 
-# Three processes of one thread each for two cores: the tests are many and small, and some wait.
+# Two processes of one thread each: the tests are many and small.
 test: compiled
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not slow' -n 3 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not slow' -n 2 --dist loadfile --no-loadscope-reorder
 
 test-slow: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow

@@ -1,14 +1,18 @@
 """A training that takes a second: its corpus, its recipe, and processes that run `transduce` and may be killed."""
 
+import contextlib
 import itertools
 import multiprocessing
 import os
+import pty
 import random
 import runpy
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Sequence
 from multiprocessing import forkserver
 from pathlib import Path
 from typing import NamedTuple
@@ -116,14 +120,34 @@ def forked_together(processes: int, *arguments: object, script: Path | None = No
     return Ended(next(filter(None, codes), 0), "".join(outs), "".join(errors))
 
 
+def forked_on_terminal(script: Path, *arguments: object, **environment: str) -> str:
+    """All that a Python script prints on a terminal, forked as `forked` is."""
+    terminal, stream = pty.openpty()
+    printed: list[bytes] = []
+
+    def collect() -> None:
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while content := os.read(terminal, 100_000):
+                printed.append(content)
+
+    reader = threading.Thread(target=collect)
+    reader.start()
+    _run_forked([environment], script, arguments, terminal=os.ttyname(stream))
+    os.close(stream)
+    reader.join(60)
+    os.close(terminal)
+    return b"".join(printed).decode()
+
+
 def _run_forked(
     environments: list[dict[str, str]],
     script: Path | None,
     arguments: tuple[object, ...],
     moment: Moment | None = None,
     given: bytes = b"",
+    terminal: str | None = None,
 ) -> list[Ended]:
-    """Runs one process for each environment, all at once."""
+    """Runs one process for each environment, all at once; with `terminal`, nothing is given or returned."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["preloaded"])
     with patch.dict(os.environ, PYTHONPATH=str(Path(__file__).parent)):
@@ -133,8 +157,9 @@ def _run_forked(
         for folder, environment in zip(folders, environments, strict=True):
             folder.mkdir()
             (folder / "in").write_bytes(given)
-            values = (script, [*map(str, arguments)], folder, moment, environment)
-            processes.append(context.Process(target=_command, args=values, daemon=True))
+            streams = tuple(str(folder / name) for name in ("in", "out", "error"))
+            values = (script, [*map(str, arguments)], streams if terminal is None else (terminal,) * 3, moment)
+            processes.append(context.Process(target=_command, args=(*values, environment), daemon=True))
         try:
             for process in processes:
                 process.start()
@@ -146,24 +171,34 @@ def _run_forked(
                 process.kill()
                 process.join()
         return [
-            Ended(process.exitcode, (folder / "out").read_bytes().decode(), (folder / "error").read_text())
+            Ended(process.exitcode, *("" if terminal else (folder / n).read_bytes().decode() for n in ("out", "error")))
             for process, folder in zip(processes, folders, strict=True)
         ]
 
 
 def _command(
-    script: Path | None, arguments: list[str], folder: Path, moment: Moment | None, environment: dict[str, str]
+    script: Path | None,
+    arguments: list[str],
+    streams: Sequence[str],
+    moment: Moment | None,
+    environment: dict[str, str],
 ) -> None:
-    """What the process does."""
+    """What the process does; `streams` are the paths of standard input, output and error."""
     os.environ |= environment
     sys.argv = [str(script or "transduce"), *arguments]
-    sys.stdin = (folder / "in").open()
-    for number, name in ((1, "out"), (2, "error")):
-        os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT), number)
+    sys.stdin = os.fdopen(os.open(streams[0], os.O_RDONLY | os.O_NOCTTY))
+    for number in (1, 2):
+        os.dup2(os.open(streams[number], os.O_WRONLY | os.O_CREAT | os.O_NOCTTY), number)
+    if os.isatty(1):
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", buffering=1, closefd=False) for number in (1, 2))
     if moment is not None:
         _arm(moment)
     if script is not None:
-        runpy.run_path(str(script), run_name="__main__")
+        try:
+            runpy.run_path(str(script), run_name="__main__")
+        except Exception:
+            sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+            sys.exit(1)
         return
     from transduce.commands import main
 

@@ -1,16 +1,10 @@
 """Escape sequences in recipes, names, texts and answers of servers never reach a terminal."""
 
-import contextlib
-import os
-import pty
 import re
-import subprocess
-import sys
-import threading
 
 import pytest
 
-from micro_run import write_corpus
+from micro_run import forked_on_terminal, write_corpus
 
 HOSTILE = "a\x1b]0;title\x07b\x1b[2Jc\rd\u202ee"
 VISIBLE = "a\\x1b]0;title\\x07b\\x1b[2Jc\\x0dd\\u202ee"
@@ -28,26 +22,16 @@ finally:
 """
 
 
-def on_terminal(*arguments: object, before: str = "", after: str = "pass", **environment: str) -> str:
-    """Everything that a command prints on a terminal."""
-    terminal, stream = pty.openpty()
-    printed: list[bytes] = []
+@pytest.fixture
+def on_terminal(tmp_path):
+    """Returns a function: all that a command prints on a terminal."""
 
-    def collect() -> None:
-        with contextlib.suppress(OSError):  # the end of a terminal
-            while content := os.read(terminal, 100_000):
-                printed.append(content)
+    def run(*arguments: object, before: str = "", after: str = "pass", **environment: str) -> str:
+        script = tmp_path / "command.py"
+        script.write_text(COMMANDS.format(before=before, after=after), "utf-8")
+        return forked_on_terminal(script, HOSTILE, *arguments, TERM="xterm", COLUMNS="400", **environment)
 
-    reader = threading.Thread(target=collect)
-    reader.start()
-    code = COMMANDS.format(before=before, after=after)
-    command = [sys.executable, "-c", code, HOSTILE, *map(str, arguments)]
-    values = {**os.environ, "TERM": "xterm", "COLUMNS": "400", **environment}
-    with subprocess.Popen(command, env=values, stdin=stream, stdout=stream, stderr=stream):
-        os.close(stream)
-    reader.join(60)
-    os.close(terminal)
-    return b"".join(printed).decode()
+    return run
 
 
 def assert_harmless(printed: str) -> None:
@@ -79,17 +63,17 @@ summary.summarise_model = fail
         (("info", "base"), "", "raise LookupError(hostile)"),  # an uncaught exception's traceback
     ],
 )
-def test_messages(arguments, before, after):
+def test_messages(on_terminal, arguments, before, after):
     assert_harmless(on_terminal(*arguments, before=before, after=after, TRANSDUCE_DEBUG="1"))
 
 
-def test_a_key_of_a_recipe(micro, tmp_path):
+def test_a_key_of_a_recipe(on_terminal, micro, tmp_path):
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text((micro / "recipe.yaml").read_text() + f'"{VISIBLE}": 1\n')  # YAML has the same escapes
     assert_harmless(on_terminal("info", recipe))
 
 
-def test_examples_of_a_validation(micro, tmp_path):
+def test_examples_of_a_validation(on_terminal, micro, tmp_path):
     folder = tmp_path / HOSTILE
     folder.mkdir()
     for name, count in (("train", 300), ("validation", 7), ("test", 5)):
@@ -102,11 +86,11 @@ def test_examples_of_a_validation(micro, tmp_path):
     assert_harmless(on_terminal(*arguments))
 
 
-def test_a_sentence_to_draw(fluent, tmp_path):
+def test_a_sentence_to_draw(on_terminal, fluent, tmp_path):
     assert_harmless(on_terminal("draw", fluent, HOSTILE, "--out", tmp_path / f"{HOSTILE}.html"))
 
 
-def test_the_reason_of_a_mirror(tmp_path):
+def test_the_reason_of_a_mirror(on_terminal, tmp_path):
     before = """
 import io, urllib.error, transduce.fetch.download as download
 def answer(request, **_):
@@ -116,7 +100,7 @@ download.urlopen = answer
     assert_harmless(on_terminal("fetch", "multi30k", "--out", tmp_path, before=before))
 
 
-def test_the_bars_of_a_display():
+def test_the_bars_of_a_display(on_terminal):
     before = """
 from transduce.commands.console import progress_on_terminal, say
 from transduce.runtime.progress import track

@@ -1,6 +1,5 @@
 """The command line on a terminal: help, completion, --overwrite, control characters, progress bars, log records."""
 
-import contextlib
 import json
 import os
 import pty
@@ -9,7 +8,7 @@ import sys
 
 import pytest
 
-from micro_run import forked
+from micro_run import forked, forked_on_terminal
 from transduce.commands import main
 from transduce.commands.console import aligned_table, escape_control_characters
 from transduce.commands.output import check_writable
@@ -108,22 +107,15 @@ print("end")
 
 
 def test_a_training_on_a_terminal_has_a_bar(micro, tmp_path):
-    code = """
+    script = tmp_path / "command.py"
+    script.write_text("""
 from transduce.commands import bars, main
 bars.FIRST_SECONDS = bars.REFRESH_SECONDS = -1
 main()
-"""
+""")
     command = ["train", micro / "recipe.yaml", "--out", tmp_path / "run"]
-    terminal, stream = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150"}
-    printed = b""
-    with subprocess.Popen([sys.executable, "-c", code, *command], env=environment, stderr=stream) as process:
-        os.close(stream)
-        with contextlib.suppress(OSError):  # the end of a terminal
-            while content := os.read(terminal, 100_000):
-                printed += content
-        assert process.wait(60) == 0
-    for text in (b"encoding", b"training", b"12/12", b"tokens/s", b"translating", b"validating"):
+    printed = forked_on_terminal(script, *command, TERM="xterm", COLUMNS="150")
+    for text in ("encoding", "training", "12/12", "tokens/s", "translating", "validating"):
         assert text in printed
 
 

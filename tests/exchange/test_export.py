@@ -162,6 +162,7 @@ def test_int8_weights_are_small_and_close(fluent, tmp_path):
     assert sizes["int8"] < sizes["float32"]
 
 
+@pytest.mark.slow
 def test_the_example_of_the_card_runs_without_this_package(tmp_path):
     directory = write_random_model(tmp_path / "run", spec_of(SEPARATE))
     export(directory, "hugging-face", tmp_path / "out", "float32", 0, lambda line: None)

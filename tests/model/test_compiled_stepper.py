@@ -112,7 +112,7 @@ IS_X86 = platform.machine() in ("x86_64", "AMD64")
     ("processor", "features", "lanes"),
     [
         pytest.param("x86-64-v3", "+avx2,+fma", 8, id="avx2"),
-        pytest.param("x86-64-v2", "+sse4.2", 4, id="sse"),
+        pytest.param("x86-64-v2", "+sse4.2", 4, id="sse", marks=pytest.mark.slow),
     ],
 )
 def test_products_with_the_instructions_of_older_processors(processor: str, features: str, lanes: int) -> None:

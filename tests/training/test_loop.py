@@ -163,6 +163,7 @@ def store(tmp_path_factory):
     return prepare(data, Bpe(size=265), folder / "store", threads=1, say=lambda line: None).train
 
 
+@pytest.mark.no_shape_checks
 @given(k=st.integers(1, 6), n=st.integers(1, 7), micro_batches=st.integers(1, 3), clip=st.sampled_from([None, 0.5]))
 def test_a_resumed_training_is_bit_identical(store, tmp_path_factory, k, n, micro_batches, clip):
     """An epoch has 2 to 5 steps here, so that some of the trainings cross its end."""
