@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from transduce.model.compiled.attention import Slots
 from transduce.model.compiled.compilation import cached_exact
-from transduce.model.compiled.layers import Indices, Memory, Slots, Written
+from transduce.model.compiled.layers import Indices, Memory, Written
 from transduce.model.compiled.rows import Floats
 from transduce.model.compiled.stepper import CompiledStepper
 from transduce.model.compiled.steps import next_states, write_best_tokens

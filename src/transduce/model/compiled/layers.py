@@ -5,10 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.model.compiled.compilation import FIRST_INDEX, compiled, inlined, summed
-from transduce.model.compiled.instructions import COLUMNS, ROWS
-from transduce.model.compiled.products import multiply, multiply_tiles
-from transduce.model.compiled.rows import Floats, normalise, softmax
+from transduce.model.compiled.attention import Slots, attend, attend_to_slots, scratch_for, store_keys, store_values
+from transduce.model.compiled.compilation import FIRST_INDEX, compiled, inlined
+from transduce.model.compiled.instructions import COLUMNS
+from transduce.model.compiled.products import multiply
+from transduce.model.compiled.rows import Floats, normalise
 from transduce.model.compiled.weights import (
     CrossAttentionProducts,
     Decoder,
@@ -22,7 +23,6 @@ from transduce.model.compiled.weights import (
 ROWS_AT_ONCE = 64  # rows whose states between two products stay in a processor's cache
 
 Indices = NDArray[np.int64]
-Slots = NDArray[np.int32]
 
 
 class Memory(NamedTuple):
@@ -93,85 +93,6 @@ def feed_forward(states: Floats, count: int, network: Network, layer: int, norms
     add_output(states, count, output, norms, number)
 
 
-@compiled
-def store_keys(rows: Floats, at: int, count: int, d_k: int, keys: Floats) -> None:
-    """Stores the keys of `count` rows, features `at` and on, in tiles [heads tiles d_k·COLUMNS] of `COLUMNS` tokens."""
-    for head in range(keys.shape[0]):
-        for t in range(keys.shape[1] * COLUMNS):
-            for i in range(d_k):
-                key = rows[t, at + head * d_k + i] if t < count else np.float32(0)
-                keys[head, t // COLUMNS, i * COLUMNS + t % COLUMNS] = key
-
-
-@compiled
-def store_values(rows: Floats, at: int, count: int, d_v: int, values: Floats) -> None:
-    """Stores the values of `count` rows, features `at` and on, in tiles [heads tiles source·COLUMNS] of features."""
-    for head in range(values.shape[0]):
-        for t in range(count):
-            for i in range(values.shape[1] * COLUMNS):
-                value = rows[t, at + head * d_v + i] if i < d_v else np.float32(0)
-                values[head, i // COLUMNS, t * COLUMNS + i % COLUMNS] = value
-
-
-@compiled
-def attend(
-    queries: Floats, first: int, count: int, heads: Heads, keys: Floats, values: Floats, length: int, out: Floats
-) -> None:
-    """Computes equation 1 for `count` rows from `first` on, which attend to the same `length` tokens.
-
-    A row begins with the queries of all heads.
-    """
-    scores = np.empty((ROWS, keys.shape[1] * COLUMNS), np.float32)
-    mixed = np.empty((ROWS, values.shape[1] * COLUMNS), np.float32)
-    columns = max(keys.shape[1], values.shape[1]) * COLUMNS
-    starts, zeros = np.zeros((1, columns), np.int32), np.zeros((1, columns), np.float32)
-    for at in range(first, first + count, ROWS):
-        rows = min(ROWS, first + count - at)
-        for head in range(heads.heads):
-            multiply_tiles(
-                queries, at * queries.shape[1] + head * heads.d_k, queries.shape[1], rows, zeros,
-                keys, head * keys.shape[1] * keys.shape[2], keys.shape[2], keys.shape[1], heads.d_k,
-                starts, zeros, zeros, FIRST_INDEX, scores, FIRST_INDEX, scores.shape[1],
-            )  # fmt: skip
-            for row in range(rows):
-                softmax(scores[row], length, heads.scale)
-            multiply_tiles(
-                scores, FIRST_INDEX, scores.shape[1], rows, zeros,
-                values, head * values.shape[1] * values.shape[2], values.shape[2], values.shape[1], length,
-                starts, zeros, zeros, FIRST_INDEX, mixed, FIRST_INDEX, mixed.shape[1],
-            )  # fmt: skip
-            for row in range(rows):
-                for i in range(heads.d_v):
-                    out[at + row, head * heads.d_v + i] = mixed[row, i]
-
-
-@summed
-def _dot(query: Floats, keys: Floats, slot: np.uint64, at: int) -> np.float32:
-    total = np.float32(0)
-    for i in range(query.shape[0]):
-        total += query[i] * keys[slot, np.uint64(at + i)]
-    return total
-
-
-@compiled
-def attend_to_slots(query: Floats, heads: Heads, key_values: Floats, slots: Slots, scores: Floats, out: Floats) -> None:
-    """Computes equation 1 for all heads of a query row; a slot has the keys, then the values of all heads."""
-    length = slots.shape[0]
-    for i in range(heads.heads * heads.d_v):
-        out[i] = 0
-    for head in range(heads.heads):
-        at, value_at = head * heads.d_k, heads.heads * heads.d_k + head * heads.d_v
-        part = query[at : at + heads.d_k]
-        for t in range(length):
-            scores[t] = _dot(part, key_values, np.uint64(slots[t]), at)
-        softmax(scores, length, heads.scale)
-        summed_values = out[head * heads.d_v : (head + 1) * heads.d_v]
-        for t in range(length):
-            weight, slot = scores[t], np.uint64(slots[t])
-            for i in range(heads.d_v):
-                summed_values[i] += weight * key_values[slot, np.uint64(value_at + i)]
-
-
 @inlined
 def _encode_layer(states: Floats, before: int, starts: Indices, ends: Indices, encoder: Encoder, layer: int) -> None:
     """Applies a layer to some sentences; their places in `states` are `starts` and `ends` minus `before`."""
@@ -185,13 +106,14 @@ def _encode_layer(states: Floats, before: int, starts: Indices, ends: Indices, e
     output = np.empty((rows, attention.join.bias.shape[1]), np.float32)
     keys = np.empty((heads.heads, (longest + COLUMNS - 1) // COLUMNS, heads.d_k * COLUMNS), np.float32)
     values = np.empty((heads.heads, (heads.d_v + COLUMNS - 1) // COLUMNS, longest * COLUMNS), np.float32)
+    scratch = scratch_for(keys, values)
     sublayer_input(states, rows, encoder.norms, 2 * layer, inputs)
     multiply(inputs, rows, attention.project, layer, projected)
     for sentence in range(starts.shape[0]):
         first, length = starts[sentence] - before, ends[sentence] - starts[sentence]
         store_keys(projected[first:], key_at, length, heads.d_k, keys)
         store_values(projected[first:], value_at, length, heads.d_v, values)
-        attend(projected, first, length, heads, keys, values, length, attended)
+        attend(projected, first, length, heads, keys, values, length, scratch, attended)
     multiply(attended, rows, attention.join, layer, output)
     add_output(states, rows, output, encoder.norms, 2 * layer)
     feed_forward(states, rows, encoder.network, layer, encoder.norms, 2 * layer + 1)
@@ -271,13 +193,13 @@ def _attend_to_memory(
     output = np.empty((rows, cross.join.bias.shape[1]), np.float32)
     sublayer_input(states, rows, norms, 3 * layer + 1, inputs)
     multiply(inputs, rows, cross.project, layer, queries)
-    first = FIRST_INDEX
+    scratch, first = scratch_for(memory.keys[layer, 0], memory.values[layer, 0]), FIRST_INDEX
     while first < rows:  # rows of a sentence are side by side
         sentence, last = sentences[first], first + 1
         while last < rows and sentences[last] == sentence:
             last += 1
         keys, values = memory.keys[layer, sentence], memory.values[layer, sentence]
-        attend(queries, first, last - first, heads, keys, values, memory.lengths[sentence], attended)
+        attend(queries, first, last - first, heads, keys, values, memory.lengths[sentence], scratch, attended)
         first = last
     multiply(attended, rows, cross.join, layer, output)
     add_output(states, rows, output, norms, 3 * layer + 1)
