@@ -36,9 +36,9 @@ class ShardedAdam:
         self._parameters: dict[str, DTensor] = dict(objective.model.named_parameters())  # type: ignore[arg-type]
         self._shards = {name: _local(parameter) for name, parameter in self._parameters.items()}
         # A parameter with fewer rows than there are processes has an empty shard in some of them.
-        self._non_empty = [name for name, shard in self._shards.items() if shard.numel()]
-        self._adam = FusedAdam([self._shards[name] for name in self._non_empty], spec)
-        self._states = dict(zip(self._non_empty, self._adam.state, strict=True))
+        non_empty = {name: shard for name, shard in self._shards.items() if shard.numel()}
+        self._adam = FusedAdam([*non_empty.values()], spec)
+        self._states = dict(zip(non_empty, self._adam.state, strict=True))
 
     def zero_gradient(self) -> None:
         """See `Optimiser.zero_gradient`."""
@@ -64,7 +64,7 @@ class ShardedAdam:
     def update(self, rate: float, finite: Bool[Tensor, ""]) -> None:
         """See `Optimiser.update`."""
         gradients = self._gradients()
-        self._adam.update([gradients[name] for name in self._non_empty], rate, finite)
+        self._adam.update([gradients[name] for name in self._states], rate, finite)
 
     def weights(self) -> dict[str, Tensor]:
         """See `Optimiser.weights`; one parameter at a time is whole on the device."""
