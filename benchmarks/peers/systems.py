@@ -5,6 +5,7 @@ All train with label smoothing 0.1 and Adam; after its warm-up the learning rate
 
 import json
 import re
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,7 +54,7 @@ def configure_systems(
     """
     folder.mkdir(parents=True, exist_ok=True)
     settings = work, folder, every, hyperparameters
-    eole, huggingface = str(python_of("eole").parent / "eole"), str(python_of("huggingface"))
+    eole = str(python_of("eole").parent / "eole")
     peers = {
         "JoeyNMT": System(
             [str(python_of("joeynmt")), "-m", "joeynmt", "train", str(_joeynmt(*settings)), "--skip-test"],
@@ -70,22 +71,32 @@ def configure_systems(
                 *["--beam_size", "1", "--batch_size", "4096", "--batch_type", "tokens"],
             ],
         ),
-        "Hugging Face": System(
-            [huggingface, str(INSIDE / "train_huggingface.py"), str(_huggingface(*settings, precision))],
-            re.compile(r"([\d.]+) tokens a second"),
-            r"huggingface/checkpoint-(\d+)",
-            lambda checkpoint, source, output: [
-                huggingface,
-                str(INSIDE / "greedy_huggingface.py"),
-                str(checkpoint),
-                str(source),
-                str(output),
-            ],
-        ),
+        "Hugging Face": configure_huggingface(*settings, precision),
     }
     if precision != "float32":
         del peers["JoeyNMT"]
     return peers
+
+
+def configure_huggingface(
+    work: Workload, folder: Path, every: int, hyperparameters: Hyperparameters, precision: str, device: str = "cpu"
+) -> System:
+    """Returns Hugging Face's library, of its own environment on a CPU and of this one on a GPU."""
+    folder.mkdir(parents=True, exist_ok=True)
+    python = str(python_of("huggingface")) if device == "cpu" else sys.executable
+    task = _huggingface(work, folder, every, hyperparameters, precision, device)
+    return System(
+        [python, str(INSIDE / "train_huggingface.py"), str(task)],
+        re.compile(r"([\d.]+) tokens a second"),
+        r"huggingface/checkpoint-(\d+)",
+        lambda checkpoint, source, output: [
+            python,
+            str(INSIDE / "greedy_huggingface.py"),
+            str(checkpoint),
+            str(source),
+            str(output),
+        ],
+    )
 
 
 def _joeynmt(work: Workload, folder: Path, every: int, settings: Hyperparameters) -> Path:
@@ -215,7 +226,9 @@ def _eole(work: Workload, folder: Path, every: int, settings: Hyperparameters, p
     )
 
 
-def _huggingface(work: Workload, folder: Path, every: int, settings: Hyperparameters, precision: str) -> Path:
+def _huggingface(
+    work: Workload, folder: Path, every: int, settings: Hyperparameters, precision: str, device: str
+) -> Path:
     """Writes the task of `train_huggingface.py`. A batch has as many sentences as our steps have on average."""
     planner = Planner(work.prepared.train, batch_tokens=settings.batch_tokens, micro_batches=1, seed=1)
     return _write(
@@ -224,6 +237,7 @@ def _huggingface(work: Workload, folder: Path, every: int, settings: Hyperparame
             "folder": str(work.folder),
             "scratch": str(folder / "huggingface"),
             "every": every,
+            "device": device,
             "bfloat16": precision == "bfloat16",
             "sentences_a_step": round(len(work.prepared.train) / planner.steps_per_epoch),
             "settings": {**settings._asdict(), "vocabulary": work.prepared.source.size},

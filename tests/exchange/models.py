@@ -38,8 +38,11 @@ def spec_of(*changes: dict[str, Any]) -> Transformer:
     return validated(Transformer, values, place="a test")
 
 
-def write_random_model(directory: Path, spec: Transformer, seed: int = 1) -> Path:
-    """Writes a model directory with noisy weights; with separate embeddings the sides have different vocabularies."""
+def write_random_model(directory: Path, spec: Transformer, seed: int = 1, end: float = 0.0) -> Path:
+    """Writes a model directory with noisy weights; with separate embeddings the sides have different vocabularies.
+
+    `end` raises the logit of the end symbol, with one embedding for both sides and the norm last.
+    """
     source = target = Subwords.learn(TEXT, Bpe(size=300))
     if spec.embeddings == "separate":
         target = Subwords.learn(TEXT[2:4], Bpe(size=281))
@@ -49,6 +52,10 @@ def write_random_model(directory: Path, spec: Transformer, seed: int = 1) -> Pat
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.2)
+        if end:
+            embedding = module.get_parameter("source_embedding.weight")[spec.symbols.end]
+            bias = module.get_parameter(f"decoder.{spec.decoder_layers - 1}.around_feed_forward.norm.bias")
+            bias += end * embedding / embedding.square().sum()
     config = Config(
         model=spec,
         vocabulary=vocabulary,

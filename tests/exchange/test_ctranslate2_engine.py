@@ -96,6 +96,20 @@ def test_a_translation_does_not_depend_on_its_companions(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("options", [["--greedy"], ["--beam", "2", "--n-best", "2"]])
+def test_a_line_with_text_has_a_translation_though_the_model_would_rather_end(options, text, tmp_path, command):
+    run = write_random_model(tmp_path / "run", spec_of(), end=10.0)
+    arguments = ["translate", run, text, "--scores", *options]
+    code, ours, _ = command(*arguments)
+    other, theirs, error = command(*arguments, *ENGINE)
+    assert (code, other) == (0, 0), error
+    lines = text.read_text().splitlines()
+    for mine, one in zip(table(ours), table(theirs), strict=True):
+        assert mine[:2] == one[:2]
+        assert mine[2:] == pytest.approx(one[2:], abs=2e-4)
+        assert bool(mine[1]) == bool(lines[int(mine[0]) - 1])
+
+
 def test_a_run_is_converted_once_and_again_after_training_on(run, text, command):
     shutil.rmtree(run / CONVERSIONS, ignore_errors=True)
     _, _, first = command("translate", run, text, *ENGINE)

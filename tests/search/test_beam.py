@@ -39,6 +39,16 @@ def test_the_100_best_of_a_wide_beam_are_those_of_exhaustive_search(
         assert_same(results[sentence], expected)
 
 
+@pytest.mark.parametrize("beam", [2, 100])
+def test_tokens_that_are_banned_first_may_follow(beam: int) -> None:
+    """The end symbol is most probable everywhere; of 7 translations within 3 tokens all but the empty one remain."""
+    stepper, problem = Hashed(5, seed=7, end=4.0), toy_problem([3, 3])._replace(banned_first=(END,))
+    for sentence, best in enumerate(beam_search(stepper, problem, Decoding(beam=beam), n_best=beam)):
+        expected = [found for found in exhaustive(table_of(stepper, problem, sentence), 3, 0.6) if found.tokens]
+        assert len(expected) == 2 + 4
+        assert_same(best, expected[:beam])
+
+
 @given(
     seed=st.integers(0, 2**20),
     vocabulary=st.integers(4, 6),

@@ -47,7 +47,8 @@ def test_the_results_are_those_of_the_search_in_torch(seed: int) -> None:
     source = torch.arange(sentences).unsqueeze(1) + 100 * seed
     bounds = torch.tensor([draws.randint(1, 9) for _ in range(sentences)])
     banned = draws.choice([(0,), (), (0, 3)])
-    problem = SearchProblem(source, torch.ones_like(source, dtype=torch.bool), bounds, BEGIN, end, banned)
+    first = draws.choice([(), (end,), (end, 4)])
+    problem = SearchProblem(source, torch.ones_like(source, dtype=torch.bool), bounds, BEGIN, end, banned, first)
     decoding = Decoding(
         beam=draws.choice([1, 2, 4, 7]),
         length_penalty=draws.choice([0, 0.6, 1.5]),

@@ -5,7 +5,7 @@ import random
 
 import pytest
 import torch
-from toys import small_model, toy_problem
+from toys import END, small_model, toy_problem
 
 compiled_search = pytest.importorskip("transduce.search.compiled_search")
 
@@ -36,7 +36,8 @@ def stepper(model: TransformerModel) -> CompiledStepper:
 def long_problem(seed: int) -> SearchProblem:
     """Returns a problem whose caches fill up several times, and whose sentences end one after another."""
     draws = random.Random(seed)
-    return toy_problem([draws.randint(1, 70) for _ in range(draws.randint(1, 7))])
+    problem = toy_problem([draws.randint(1, 70) for _ in range(draws.randint(1, 7))])
+    return problem._replace(banned_first=draws.choice([(), (END,), (END, 4)]))
 
 
 def assert_near(found: list[Hypothesis], expected: list[Hypothesis]) -> None:

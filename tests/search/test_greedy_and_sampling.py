@@ -51,6 +51,14 @@ def test_greedy_search_is_no_beam_of_one() -> None:
     assert beam_search(stepper, problem, Decoding(beam=1, length_penalty=1.0))[0][0].tokens == [3]
 
 
+def test_no_translation_is_empty_where_the_end_symbol_is_banned_first() -> None:
+    stepper, problem = Hashed(6, end=8.0), toy_problem([9] * 50)._replace(banned_first=(END,))
+    drawn = sample(stepper, problem, Sampling(), torch.rand(50, 9, generator=torch.Generator().manual_seed(1)))
+    for hypothesis in (*greedy_search(stepper, problem), *drawn):
+        assert hypothesis.tokens
+    assert sum(len(hypothesis.tokens) == 1 for hypothesis in drawn) > 40  # the second token is the end symbol
+
+
 def expected_distribution(row: list[float], sampling: Sampling) -> dict[int, float]:
     """Computes the distribution by hand: bans, temperature, top_k, top_p, normalisation."""
     weights = {token: math.exp(value / sampling.temperature) for token, value in enumerate(row) if token not in BANNED}

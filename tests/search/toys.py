@@ -114,7 +114,7 @@ def subproblem(problem: SearchProblem, sentences: Sequence[int]) -> SearchProble
     """Returns the problem of these sentences, in this order."""
     numbers = list(sentences)
     parts = (problem.source[numbers], problem.visible[numbers], problem.bounds[numbers])
-    return SearchProblem(*parts, problem.begin, problem.end, problem.banned)
+    return problem._replace(**dict(zip(("source", "visible", "bounds"), parts, strict=True)))
 
 
 def table_of(stepper: Stepper, problem: SearchProblem, sentence: int) -> Table:

@@ -119,6 +119,26 @@ def test_empty_lines_stay_empty(translator):
     assert [best[0] for best in translations if not best[0].tokens] == [("", 0.0, 0.0, [])] * 3
 
 
+class Silent:
+    """A stepper around a stepper that finds the end symbol most probable everywhere."""
+
+    def __init__(self, inner, end):
+        self.inner, self.start, self.end = inner, inner.start, end
+
+    def step(self, tokens, state):
+        log_probabilities, state = self.inner.step(tokens, state)
+        log_probabilities[:, :, self.end] = 0
+        return log_probabilities, state
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_a_line_with_text_has_a_translation_though_the_model_would_rather_end(fluent, method):
+    translator = Translator.load(fluent)
+    translator.stepper = Silent(translator.stepper, translator.symbols.end)
+    for line, (best, *_) in zip(LINES, translator.translate_lines(LINES, method), strict=True):
+        assert bool(best.tokens) == bool(line.strip()), line
+
+
 def test_one_line_in_is_one_line_out(translator, subwords, monkeypatch):
     tokens = subwords.encode(["a\nb\n\nc"])[0]
     monkeypatch.setattr(

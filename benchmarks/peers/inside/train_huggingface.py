@@ -67,7 +67,7 @@ sides = zip(read_sentences("src"), read_sentences("trg"), strict=True)
 pairs = [{"input_ids": source, "labels": target} for source, target in sides]
 arguments = Seq2SeqTrainingArguments(
     output_dir=task["scratch"],
-    use_cpu=True,
+    use_cpu=task["device"] == "cpu",
     bf16=task["bfloat16"],
     max_steps=100_000,
     per_device_train_batch_size=task["sentences_a_step"],
@@ -81,6 +81,6 @@ arguments = Seq2SeqTrainingArguments(
     save_steps=task["every"],
     report_to=[],
     disable_tqdm=True,
-    dataloader_pin_memory=False,
+    dataloader_pin_memory=task["device"] != "cpu",
 )
 Trainer(model=model, args=arguments, train_dataset=pairs, data_collator=collate).train()

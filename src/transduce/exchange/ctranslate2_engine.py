@@ -72,7 +72,7 @@ class CTranslate2Translator(LineTranslator):
             beam_size=1,
             max_batch_size=PAIRS_AT_ONCE,
             max_decoding_length=max(bounds),
-            min_decoding_length=0,
+            min_decoding_length=1,
             max_input_length=0,
         )
         tokens = (self._tokens(result.hypotheses[0]) for result in results)
@@ -91,12 +91,19 @@ class CTranslate2Translator(LineTranslator):
         bounds = batch.most_tokens(len(self.source_tags), method.decoding.extra_length, self.max_line_tokens + 1)
         translated = self._translate(batch, method, max(bounds))
         for place, bound in enumerate(bounds):
-            if any(len(hypothesis.tokens) > bound for hypothesis in translated[place]):
-                (translated[place],) = self._translate(batch.select([place]), method, bound)
+            lengths = [len(hypothesis.tokens) for hypothesis in translated[place]]
+            if max(lengths) > bound or not min(lengths):
+                (translated[place],) = self._translate(batch.select([place]), method, bound, not min(lengths))
         return [hypotheses[: method.n_best] for hypotheses in translated]
 
-    def _translate(self, batch: SentenceBatch, method: SearchMethod, bound: int) -> list[list[Hypothesis]]:
-        """Returns the hypotheses of each sentence; of CTranslate2's the best by our length penalty come first."""
+    def _translate(
+        self, batch: SentenceBatch, method: SearchMethod, bound: int, bans_empty: bool = False
+    ) -> list[list[Hypothesis]]:
+        """Returns the hypotheses of each sentence; of CTranslate2's the best by our length penalty come first.
+
+        Where it bans empty translations, CTranslate2 divides the other probabilities by their sum, so that they are
+        scored again.
+        """
         sources, prefixes = _strings(batch.sources, self.source), _strings(batch.prefixes, self.target)
         width, alpha = method.width, method.decoding.length_penalty
         results = self._engine.translate_batch(
@@ -106,7 +113,7 @@ class CTranslate2Translator(LineTranslator):
             num_hypotheses=width,
             length_penalty=alpha,
             max_decoding_length=bound,
-            min_decoding_length=0,
+            min_decoding_length=int(bans_empty),
             max_input_length=0,
             return_scores=True,
             return_end_token=True,
@@ -117,7 +124,7 @@ class CTranslate2Translator(LineTranslator):
             log_probabilities = [
                 score * len(tokens) ** alpha for tokens, score in zip(result.hypotheses, result.scores, strict=True)
             ]
-            if any(prefixes):
+            if any(prefixes) or bans_empty:
                 log_probabilities = self._score_hypotheses(source, result.hypotheses)
             divisors = [length_penalty(len(tokens), alpha) if width > 1 else 1.0 for tokens in result.hypotheses]
             hypotheses = [

@@ -56,12 +56,16 @@ def hugging_face_config(model: "Model") -> dict[str, Any]:
 
 
 def generation_config(model: "Model") -> dict[str, Any]:
-    """Returns the content of `generation_config.json`: the search of the model, with the nearest length penalty."""
+    """Returns the content of `generation_config.json`: the search of the model, with the nearest length penalty.
+
+    As in the model's own search, a translation has at least one token.
+    """
     symbols, decoding = model.config.model.symbols, model.config.decoding
     return {
         "num_beams": decoding.beam,
         "length_penalty": length_power(decoding.length_penalty),
         "max_length": min(512, len(position_tables(model)[0])),
+        "min_new_tokens": 1,
         "suppress_tokens": sorted({symbols.pad, symbols.begin} - {symbols.end}),
         **_symbol_ids(symbols),
     }

@@ -120,7 +120,7 @@ def beam_search(
     for length in range(1, max_length + 1):
         last = live.tokens[:, :, -1].flatten()[places].unsqueeze(1)
         count = 2 * decoding.beam  # at most one continuation of each hypothesis ends, so that `beam` do not end
-        best = best_tokens(stepper, last, state, count, problem.banned)
+        best = best_tokens(stepper, last, state, count, problem.banned_at(length - 1))
         state, candidates = best.state, _expand(live, places, best, problem.end, count)
         live, rows, finished = _advance(candidates, finished, problem.end, decoding, length)
         live, finished = _end_at_bound(live, finished, bounds <= length, decoding, length)

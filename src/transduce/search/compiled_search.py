@@ -73,7 +73,8 @@ def _search_by_steps(stepper: Any, problem: SearchProblem, beams: Beams, limits:
     places, (next_places, rows) = np.arange(sentences) * beam, np.empty((2, sentences * beam), np.int64)
     last, state = np.full(sentences, problem.begin), stepper.start(problem.source, problem.visible, problem.max_length)
     for length in range(1, problem.max_length + 1):
-        best = best_tokens(stepper, torch.from_numpy(last).unsqueeze(1), state, candidates, problem.banned)
+        banned = problem.banned_at(length - 1)
+        best = best_tokens(stepper, torch.from_numpy(last).unsqueeze(1), state, candidates, banned)
         count = advance(
             beams, places, *map(np.ascontiguousarray, (best.log_probabilities, best.tokens)), problem.end, length,
             candidates, limits, next_places, rows,
@@ -93,12 +94,12 @@ def _search_compiled(stepper: Any, problem: SearchProblem, beams: Beams, limits:
     rows.places[:sentences], rows.last[:sentences] = np.arange(sentences) * beam, problem.begin
     compiled: CompiledStepper = getattr(stepper, "inner", stepper)
     state = stepper.start(problem.source, problem.visible, problem.max_length)
-    cache, banned = state.cache, np.array(problem.banned, np.int64)
-    count, length, steps = sentences, 0, 1
+    cache, count, length, steps = state.cache, sentences, 0, 1  # one step at first, because it bans other tokens
     while count and length < problem.max_length:
         check()
         began, before = time.perf_counter(), length
         cache.make_room(rows.slots[:count], length)
+        banned = np.array(problem.banned_at(length), np.int64)
         count, length, cache.used = _take_steps(
             beams, rows, count, length, min(steps, problem.max_length - length), cache.key_values, cache.used,
             state.positions, state.memory, compiled.handle, banned, problem.end, candidates, limits,

@@ -37,8 +37,8 @@ def greedy_search(stepper: Stepper, problem: SearchProblem, *, compiled: bool = 
         if is_wholly_compiled(stepper):
             return compiled_greedy_search(stepper, problem)
 
-    def choose(tokens: Tensor, state: Any, _sentences: Tensor, _step: int) -> BestTokens:
-        return best_tokens(stepper, tokens, state, 1, problem.banned)
+    def choose(tokens: Tensor, state: Any, _sentences: Tensor, step: int) -> BestTokens:
+        return best_tokens(stepper, tokens, state, 1, problem.banned_at(step))
 
     return _follow(stepper, problem, choose)
 
@@ -54,7 +54,7 @@ def sample(
     def choose(tokens: Tensor, state: Any, sentences: Tensor, step: int) -> BestTokens:
         log_probabilities, state = stepper.step(tokens, state)
         log_probabilities = log_probabilities[:, -1]
-        ban(log_probabilities, problem.banned)
+        ban(log_probabilities, problem.banned_at(step))
         chosen = _draw(log_probabilities, sampling, draws[sentences, step]).unsqueeze(1)
         return BestTokens(log_probabilities.gather(1, chosen), chosen, state)
 

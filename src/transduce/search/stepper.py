@@ -50,11 +50,16 @@ class SearchProblem(NamedTuple):
     begin: int
     end: int
     banned: tuple[int, ...]  # ids that are never chosen, such as padding
+    banned_first: tuple[int, ...] = ()  # further ids that are not chosen as the first token
 
     @property
     def max_length(self) -> int:
         """The largest bound."""
         return int(self.bounds.max())
+
+    def banned_at(self, place: int) -> tuple[int, ...]:
+        """Returns the ids that are not chosen as token number `place`, counted from 0."""
+        return self.banned if place else (*self.banned, *self.banned_first)
 
 
 def pad_rows(

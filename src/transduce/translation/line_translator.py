@@ -293,7 +293,7 @@ class LineTranslator:
         extra, limit = method.decoding.extra_length, self.max_line_tokens + 1
         bounds = torch.tensor(batch.most_tokens(len(self.source_tags), extra, limit), device=self.device)
         banned = {pad, begin, *tags_of(self.target).values()} - {end}
-        return SearchProblem(source, source != pad, bounds, begin, end, tuple(sorted(banned)))
+        return SearchProblem(source, source != pad, bounds, begin, end, tuple(sorted(banned)), banned_first=(end,))
 
     def _rectangle(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Returns rows of ids padded to the longest, on the device of the models."""
