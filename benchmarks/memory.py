@@ -108,7 +108,8 @@ def draw(samples: list[Sample], unit: str, out: Path) -> None:
     matplotlib.rcParams["svg.hashsalt"] = "memory"
     figure, panel = pyplot.subplots(figsize=(5, 3), layout="constrained")
     panel.plot([sample.done for sample in samples], [sample.megabytes for sample in samples], color="#1f5f8b")
-    panel.set(xlabel=unit, ylabel="resident memory, MB", ylim=(0, None))
+    greatest = max(sample.megabytes for sample in samples)
+    panel.set(xlabel=unit, ylabel="resident memory, MB", xlim=(0, None), ylim=(0, 1.2 * greatest))
     panel.grid(alpha=0.3)
     figure.savefig(out, metadata={"Date": None})
 

@@ -3,7 +3,7 @@
 import pytest
 
 from transduce.recipe import from_values
-from transduce.suggestion.candidates import candidates, subword_count
+from transduce.suggestion.candidates import candidates, r_drop_pays, subword_count, with_r_drop
 
 DATA = {"train": {"tsv": "/none.tsv"}}
 
@@ -56,3 +56,18 @@ def test_what_is_given_stays_and_is_not_varied():
     assert only.values["training"]["batch_tokens"] == 777
     assert {candidate.values["training"]["schedule"]["peak"] for candidate in more} <= {2e-3}
     assert len(candidates(29_000, {"training": {"batch_tokens": 777, "schedule": {"kind": "constant"}}})) == 2
+
+
+def test_r_drop_is_for_small_corpora_that_are_read_often():
+    assert r_drop_pays(29_000, 9000, 37.2)
+    assert not r_drop_pays(29_000, 8000, 37.2)
+    assert not r_drop_pays(29_000, 9000, 20.0)
+    assert not r_drop_pays(4_500_000, 100_000, 50.0)
+
+
+def test_with_r_drop_what_is_given_stays():
+    first = candidates(29_000, {})[0].values
+    changed = with_r_drop(first, {})
+    assert differences(first, {**changed, "training": {**first["training"]}}) == {("model", "dropout")}
+    assert changed["training"] == {**first["training"], "regulariser": {"kind": "r_drop"}}
+    assert with_r_drop(first, {"model": {"dropout": 0.25}})["model"]["dropout"] == 0.25

@@ -7,6 +7,8 @@ from transduce.recipe import load, read_values
 from transduce.suggestion import suggest_recipe
 from transduce.suggestion.candidates import RecipeCandidate
 from transduce.suggestion.probe import Probe
+from transduce.trainer.dry_run import Pace
+from transduce.trainer.validation import ValidationScore
 
 LIMITS = "  steps: 12\n"
 
@@ -56,6 +58,39 @@ def test_the_least_loss_is_chosen_and_what_is_given_stays(recipe, monkeypatch):
     pace = result.pace
     assert result.steps * pace.step <= 60 < (result.steps + 1) * (pace.step + pace.validation)
     assert result.epochs == pytest.approx(result.steps / kept[1].steps_per_epoch)
+
+
+class Instant:
+    """In the place of a probe: a step takes 10 ms, an epoch 100 steps."""
+
+    steps, seconds_per_step, loss, steps_per_epoch = 10, 0.01, 1.0, 100
+
+    def __init__(self, *arguments):
+        pass
+
+    def validate(self):
+        return Pace(0.01, 0.0), ValidationScore("bleu", 1.0, "signature")
+
+
+@pytest.mark.parametrize(
+    ("minutes", "given", "added"),
+    [
+        (3.29, {}, {}),
+        (3.31, {}, {"regulariser": {"kind": "r_drop"}}),
+        (3.31, {"regulariser": None}, {}),
+        (3.31, {"regulariser": {"kind": "r_drop", "strength": 3}}, {}),
+    ],
+)
+def test_a_long_training_of_a_small_corpus_gets_r_drop(recipe, monkeypatch, minutes, given, added):
+    """9,000 steps of 22 ms take 3.3 minutes."""
+    monkeypatch.setattr("transduce.suggestion.recipe_choice.Probe", Instant)
+    values = read_values(recipe)
+    values["training"].update(given)
+    result = suggest_recipe(values, minutes, place="x", say=silent, device="cpu", threads=1)
+    assert result.adds_r_drop == bool(added)
+    assert result.values["training"] == {**values["training"], "minutes": minutes, "steps": None} | given | added
+    assert result.steps == int(60 * minutes / (0.022 if added else 0.01))
+    assert result.epochs == pytest.approx(result.steps / 100)
 
 
 def test_the_command_writes_a_recipe_that_trains(micro, recipe, tmp_path):

@@ -9,9 +9,13 @@ from typing import Any, NamedTuple
 
 from transduce.settings import merged
 
-__all__ = ["RecipeCandidate", "Values", "candidates", "subword_count"]
+__all__ = ["R_DROP_COST", "RecipeCandidate", "Values", "candidates", "r_drop_pays", "subword_count", "with_r_drop"]
 
 Values = dict[str, Any]
+
+# R-Drop passed a training without it after 9,000 steps, 37 epochs, of Multi30k's 29,000 pairs; before, it did not.
+R_DROP_PAIRS, R_DROP_STEPS, R_DROP_EPOCHS = 200_000, 9000, 35
+R_DROP_COST = 2.2  # the time of its step, times that of a step without it
 
 LINEAR = {"kind": "linear", "warmup": 1000, "peak": 5e-3}
 
@@ -56,6 +60,18 @@ def candidates(pairs: int, given: Mapping[str, Any]) -> list[RecipeCandidate]:
         values = merged(_values(size, batch_tokens, pairs), given)
         found.setdefault(repr(values), RecipeCandidate(name, values))
     return list(found.values())
+
+
+def r_drop_pays(pairs: int, steps: int, epochs: float) -> bool:
+    """Returns whether a training of this length with R-Drop should be better than one of the same time without it."""
+    return pairs < R_DROP_PAIRS and steps >= R_DROP_STEPS and epochs >= R_DROP_EPOCHS
+
+
+def with_r_drop(values: Values, given: Mapping[str, Any]) -> Values:
+    """Returns a candidate with R-Drop and the dropout that is best beside it; every value of `given` stands."""
+    changes = {"model": {"dropout": 0.1}, "training": {"regulariser": {"kind": "r_drop"}}}
+    changed: Values = merged(merged(values, changes), given)
+    return changed
 
 
 def _variants(pairs: int) -> Iterator[tuple[str, ModelSize, int]]:

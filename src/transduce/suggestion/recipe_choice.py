@@ -1,7 +1,7 @@
 """The suggestion: the candidate whose probe has the least validation loss, with what its training should take."""
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,11 +10,12 @@ from transduce.recipe import Recipe, from_values
 from transduce.runtime.device import choose_device, keep_freed_memory, training_numerics
 from transduce.runtime.peak_memory import peak_memory
 from transduce.settings import merged
-from transduce.suggestion.candidates import RecipeCandidate, candidates
+from transduce.suggestion.candidates import R_DROP_COST, RecipeCandidate, candidates, r_drop_pays, with_r_drop
 from transduce.suggestion.probe import Probe
 from transduce.trainer.dry_run import MAX_STEPS, Pace, whole_steps
 from transduce.trainer.train import prepare
 from transduce.trainer.validation import ValidationScore
+from transduce.training import Training
 
 __all__ = ["Probed", "Suggestion", "suggest_recipe"]
 
@@ -39,6 +40,7 @@ class Suggestion(NamedTuple):
     best: Probed
     score: ValidationScore  # of the best probe
     peak_memory: float  # bytes, of all probes
+    adds_r_drop: bool  # to what the best probe had
     pace: Pace
     steps: int  # that fit into the minutes
     epochs: float
@@ -59,7 +61,8 @@ def suggest_recipe(
     Raises ValueError with `place` where `given` is no recipe, has no validation set or is of trees.
     """
     pairs = _count_pairs(from_values(given, place=place, warn=say), place)
-    tried = candidates(pairs, {section: value for section, value in given.items() if section != "data"})
+    fixed = {section: value for section, value in given.items() if section != "data"}
+    tried = candidates(pairs, fixed)
     share = probe_minutes or minutes * PROBE_SHARE
     say(f"{pairs:,} pairs; {len(tried)} probes of {share:.3g} minutes")
     corpora = {"data": given["data"]}
@@ -68,20 +71,43 @@ def suggest_recipe(
     keep_freed_memory()
     with tempfile.TemporaryDirectory() as folder, training_numerics(chosen, threads):
         prepared = prepare(recipes[0], Path(folder), lambda line: None, threads=threads)
-        probes: list[Probed] = []
-        for candidate, each in zip(tried, recipes, strict=True):
-            say(candidate.name)
-            probe = Probe(each, prepared, share, chosen, say)
-            probes.append(Probed(candidate, probe.steps, probe.loss))
-            best = min(probes, key=lambda probed: probed.loss)
-            if best is probes[-1]:
-                best_probe = probe  # the only one whose model stays in memory
-        pace, score = best_probe.validate()
-    training = recipes[probes.index(best)].training
+        probes, best, probe = _probe_all(
+            tried, recipes, lambda recipe: Probe(recipe, prepared, share, chosen, say), say
+        )
+        pace, score = probe.validate()
+    training, values = recipes[probes.index(best)].training, best.candidate.values
+    slower = pace._replace(step=R_DROP_COST * pace.step)
+    adds_r_drop = "regulariser" not in fixed.get("training", {}) and r_drop_pays(
+        pairs, *_length(slower, training, minutes, probe)
+    )
+    if adds_r_drop:
+        values, pace = with_r_drop(values, fixed), slower
+    length = _length(pace, training, minutes, probe)
+    values, memory = _limited(values, minutes), peak_memory(chosen)
+    return Suggestion(values, pairs, share, probes, best, score, memory, adds_r_drop, pace, *length)
+
+
+def _probe_all(
+    tried: Sequence[RecipeCandidate],
+    recipes: Sequence[Recipe],
+    probe_of: Callable[[Recipe], Probe],
+    say: Callable[[str], None],
+) -> tuple[list[Probed], Probed, Probe]:
+    """Returns what all probes have shown, and the best with its training, whose model alone stays in memory."""
+    probes: list[Probed] = []
+    for candidate, recipe in zip(tried, recipes, strict=True):
+        say(candidate.name)
+        probe = probe_of(recipe)
+        probes.append(Probed(candidate, probe.steps, probe.loss))
+        if min(probes, key=lambda probed: probed.loss) is probes[-1]:
+            best, best_probe = probes[-1], probe
+    return probes, best, best_probe
+
+
+def _length(pace: Pace, training: Training, minutes: float, probe: Probe) -> tuple[int, float]:
+    """Returns the steps and epochs of a training that fit into the minutes."""
     steps = min(pace.steps_within(training, 60 * minutes), training.steps or MAX_STEPS)
-    epochs = whole_steps(training, steps) / best_probe.steps_per_epoch
-    values = _limited(best.candidate.values, minutes)
-    return Suggestion(values, pairs, share, probes, best, score, peak_memory(chosen), pace, steps, epochs)
+    return steps, whole_steps(training, steps) / probe.steps_per_epoch
 
 
 def _count_pairs(recipe: Recipe, place: str) -> int:
