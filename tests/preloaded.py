@@ -1,5 +1,6 @@
 """What forked commands begin with: modules that take long to import, and the searches compiled."""
 
+import gc
 import importlib
 
 from transduce.search.ahead_of_time import compile_searches
@@ -16,3 +17,7 @@ for module in MODULES:
     importlib.import_module(module)
 for int8 in (False, True):
     compile_searches(int8=int8)
+
+# A child would look through all this at its first collection, and so copy its pages.
+gc.collect()
+gc.freeze()

@@ -79,7 +79,7 @@ def test_preparing_starts_no_more_processes_than_cores(micro, tmp_path, monkeypa
     assert processes == [3, 1, 3]
 
 
-@pytest.mark.parametrize("length", [247, 250, 255, 256])
+@pytest.mark.parametrize("length", [247, *(pytest.param(length, marks=pytest.mark.slow) for length in (250, 255)), 256])
 def test_a_name_that_is_too_long_is_refused_before_the_work(fluent, micro, tmp_path, length):
     (tmp_path / "text").write_text("ant bee\n")
     out = tmp_path / ("x" * (length - 5) + ".html")

@@ -58,7 +58,7 @@ def test_a_terminal_is_prompted(fluent):
         assert process.wait(60) == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_finished_lines_are_kept_when_stopped(fluent, tmp_path, number):
     out, partial = tmp_path / "out", tmp_path / "out.partial"
     with start(fluent, "--out", out, stderr=subprocess.PIPE) as process:

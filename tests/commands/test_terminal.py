@@ -38,16 +38,13 @@ def test_control_characters_are_escaped():
 
 
 def test_control_characters_are_escaped_only_on_a_terminal(tmp_path):
-    run = tmp_path / "a\x1b]0;title\x07"
-    command = [sys.executable, "-m", "transduce", "embedded", "--split=test", "--count=1", f"--out={run}"]
-    piped = subprocess.run(command, capture_output=True, timeout=60)
-    assert b"\x1b]0;title\x07" in piped.stdout
-    terminal, stream = pty.openpty()
-    with subprocess.Popen(command, stdout=stream, stderr=stream) as process:
-        process.wait(60)
-    printed = os.read(terminal, 10_000)
-    assert b"\x1b" not in printed
-    assert b"\\x1b]0;title\\x07" in printed
+    arguments = "embedded", "--split=test", "--count=1", f"--out={tmp_path}/a\x1b]0;title\x07"
+    assert "\x1b]0;title\x07" in forked(*arguments).out
+    script = tmp_path / "script.py"
+    script.write_text("from transduce.commands import main\nmain()\n")
+    printed = forked_on_terminal(script, *arguments)
+    assert "\x1b" not in printed
+    assert "\\x1b]0;title\\x07" in printed
 
 
 def test_an_output_file_is_overwritten_only_on_request(fluent, micro, tmp_path):

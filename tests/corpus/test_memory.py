@@ -30,6 +30,7 @@ def peak(folder: Path, pairs: int) -> int:
     return int(kibibytes)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
     # The pairs as text or as lists of ids would take 12 MB and more; so would their distinct words.
     # The library's own cache of words is full after 10,000.

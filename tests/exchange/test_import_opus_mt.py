@@ -177,7 +177,7 @@ def test_the_run_is_exported_with_its_bias_and_its_subwords(opus: tuple[Path, Pa
     assert parity["tokens"] > 100
 
 
-@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.parametrize("separate", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_the_export_back_has_the_original_tensors(tmp_path: Path, separate: bool) -> None:
     foreign = write_opus_mt(tmp_path / "opus", separate=separate)
     import_model(tmp_path / "opus", tmp_path / "run", say=lambda line: None)

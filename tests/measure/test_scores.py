@@ -78,6 +78,7 @@ def test_long_text_equals_the_oracle_and_is_case_sensitive():
     assert measured["bleu-lowercased-tokenised"].score == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_eight_systems_have_their_published_bleu():
     """To the last digit of the scores that mteval-v13a published, and of those of 13a on these files."""
     folder = Path(os.environ.get("TRANSDUCE_DATA", ""), "bleu-reference")

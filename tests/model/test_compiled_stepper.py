@@ -107,6 +107,7 @@ def test_a_row_of_zeros_gives_the_bias(int8: bool) -> None:
 IS_X86 = platform.machine() in ("x86_64", "AMD64")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not IS_X86, reason="the instructions are those of x86 processors")
 @pytest.mark.parametrize(
     ("processor", "features", "lanes"),

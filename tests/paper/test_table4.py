@@ -54,6 +54,7 @@ def make(data, *rows, seeds=1):
     return EXPERIMENTS["table4"](options), messages
 
 
+@pytest.mark.slow
 def test_every_row_is_trained_and_printed_beside_the_papers(data):
     result, _ = make(data)
     lines = result.text.splitlines()

@@ -150,6 +150,7 @@ def test_the_same_number_of_processes_is_bit_identical(runs, micro, tmp_path):
     assert weights(tmp_path / "again") == weights(runs[2])
 
 
+@pytest.mark.slow
 def test_a_stopped_training_resumes_bit_identically(runs, micro, tmp_path):
     with started_by_torchrun(micro / "recipe.yaml", tmp_path / "run") as process:
         for line in process.stderr:

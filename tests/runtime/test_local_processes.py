@@ -55,6 +55,7 @@ def expected(micro):
     return (out / "model.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_training_is_that_of_processes_started_otherwise(micro, expected, tmp_path):
     ended = subprocess.run(train_command(micro, tmp_path / "run"), capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr

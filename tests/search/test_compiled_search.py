@@ -23,6 +23,9 @@ from transduce.search import (  # noqa: E402
 )
 
 
+pytestmark = pytest.mark.no_shape_checks
+
+
 @pytest.fixture(params=[{}, {"norm": "pre"}], ids=["post-norm", "pre-norm"], scope="module")
 def model(request: pytest.FixtureRequest) -> TransformerModel:
     return copy.deepcopy(small_model(3, **request.param)).float().requires_grad_(False)

@@ -134,6 +134,7 @@ def test_allowed_symbols_keep_their_log_probability() -> None:
     assert best.log_probability == pytest.approx(forced_score(unconstrained, problem, 0, best.tokens), abs=1e-9)
 
 
+@pytest.mark.no_shape_checks
 @pytest.mark.parametrize("linearisation", KINDS, ids=repr)
 def test_rows_of_dead_hypotheses_do_no_harm(linearisation: TopDown | InOrder, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a GPU such rows are stepped until the next check, with any tokens."""

@@ -192,6 +192,7 @@ assert pickle.loads(received.getvalue()) == (3, None)
 """
 
 
+@pytest.mark.slow
 def test_every_module_can_be_imported_without_what_windows_lacks(tmp_path: Path) -> None:
     program = [sys.executable, "-c", MISSING, str(tmp_path)]
     ended = subprocess.run(program, capture_output=True, text=True, timeout=100, check=False)

@@ -111,7 +111,9 @@ SCHEDULES = [
 ]
 
 
-@pytest.mark.parametrize("changes", SCHEDULES)
+@pytest.mark.parametrize(
+    "changes", [SCHEDULES[2], *(pytest.param(changes, marks=pytest.mark.slow) for changes in SCHEDULES[:2])]
+)
 def test_a_run_that_is_killed_ends_bit_identical(micro, tmp_path, changes):
     def run(out, moment=None):
         options = [f"--set={change}" for change in changes]

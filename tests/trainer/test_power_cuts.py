@@ -126,7 +126,7 @@ def evenly_spaced(states, count):
     return [states[round(place * (len(states) - 1) / (count - 1))] for place in range(count)]
 
 
-@pytest.mark.parametrize("metadata", ["kept", "lost"])
+@pytest.mark.parametrize("metadata", [pytest.param("kept", marks=pytest.mark.slow), "lost"])
 def test_eight_power_cuts(recipe, trained, recorded, tmp_path, metadata):
     states = getattr(recorded, metadata)
     assert len(states) > 25

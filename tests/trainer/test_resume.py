@@ -70,7 +70,7 @@ def assert_as_if_never_killed(micro, trained, out, moments):
     assert files(out).keys() == files(trained).keys()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_killed_several_times(micro, trained, tmp_path, seed):
     drawn = random.Random(seed)
     moments = [Moment(drawn.randint(1, 90)) for _ in range(3)]

@@ -245,7 +245,7 @@ else:
     ("threads", "precision", "said"),
     [
         (1, "float32", "translated"),
-        (2, "float32", "start processes by multiprocessing's spawn"),
+        pytest.param(2, "float32", "start processes by multiprocessing's spawn", marks=pytest.mark.slow),
         (1, "int8", "start processes by multiprocessing's spawn"),
     ],
 )
