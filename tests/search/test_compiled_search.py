@@ -22,7 +22,6 @@ from transduce.search import (  # noqa: E402
     greedy_search,
 )
 
-
 pytestmark = pytest.mark.no_shape_checks
 
 
