@@ -93,6 +93,7 @@ def searches(translator: Translator) -> dict[str, SearchMethod]:
 def draw(points: list[Point], signature: str, path: Path) -> None:
     """Draws BLEU against sentences a second, a colour a model and a marker a precision and search."""
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator
 
     plt.rcParams["svg.hashsalt"] = "front"
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
@@ -109,6 +110,7 @@ def draw(points: list[Point], signature: str, path: Path) -> None:
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     axes.grid(visible=True, which="both", alpha=0.3)
     axes.set_xscale("log")
+    axes.xaxis.set_minor_locator(LogLocator(subs=(2, 5)))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.xaxis.set_minor_formatter("{x:,.0f}")
     axes.margins(0.2)

@@ -97,7 +97,7 @@ def test_a_translation_does_not_depend_on_its_companions(tmp_path):
 
 
 @pytest.mark.parametrize("options", [["--greedy"], ["--beam", "2", "--n-best", "2"]])
-def test_a_line_with_text_has_a_translation_though_the_model_would_rather_end(options, text, tmp_path, command):
+def test_a_line_with_text_has_a_token_though_the_model_would_rather_end(options, text, tmp_path, command):
     run = write_random_model(tmp_path / "run", spec_of(), end=10.0)
     arguments = ["translate", run, text, "--scores", *options]
     code, ours, _ = command(*arguments)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from models import SEPARATE, UNEQUAL, spec_of, write_random_model
 
-from transduce.exchange import ctranslate2_format, hugging_face_format, marian_format
+from transduce.exchange import ctranslate2_format, hugging_face_format, marian_format, onnx_format
 from transduce.exchange.export import export
 from transduce.model_directory import Model
 from transduce.translation.translator import Translator
@@ -125,6 +125,18 @@ def test_the_command_writes_the_comparison(target, fluent, tmp_path, command):
     assert parity["greatest_difference"] < 3e-5
     assert (parity["sentences"], parity["left_out"]) == (9 + 7 if run is fluent else 9, 1)
     assert all(difference["reason"] for difference in parity["text_differences"])
+
+
+@pytest.mark.parametrize("target", ["ctranslate2", "hugging-face", "onnx"])
+def test_a_model_that_would_rather_end_writes_the_same_elsewhere(target, tmp_path):
+    run, texts = write_random_model(tmp_path / "run", spec_of(), end=10.0), ["cat", "a dog and a bird sing"]
+    export(run, target, tmp_path / "out", "float32", 0, print)
+    parity = json.loads((tmp_path / "out" / "parity.json").read_text())
+    assert parity["text_differences"] == []
+    engine = {"ctranslate2": ctranslate2_format, "hugging-face": hugging_face_format, "onnx": onnx_format}[target]
+    translated = engine.open_engine(tmp_path / "out", Model.read(run)).translate(texts, [9, 9])
+    assert translated == [each.text for each in Translator.load(run).translate(texts, greedy=True)]
+    assert all(translated)
 
 
 def test_a_wrong_export_is_refused_and_leaves_nothing(fluent, tmp_path, command, monkeypatch):

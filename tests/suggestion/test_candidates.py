@@ -59,10 +59,12 @@ def test_what_is_given_stays_and_is_not_varied():
 
 
 def test_r_drop_is_for_small_corpora_that_are_read_often():
-    assert r_drop_pays(29_000, 9000, 37.2)
-    assert not r_drop_pays(29_000, 8000, 37.2)
-    assert not r_drop_pays(29_000, 9000, 20.0)
-    assert not r_drop_pays(4_500_000, 100_000, 50.0)
+    assert r_drop_pays(29_000, 2048, 9000, 37.2)
+    assert not r_drop_pays(29_000, 1024, 9000, 37.2)
+    assert not r_drop_pays(29_000, {"start": 2048, "end": 4096, "steps": 100}, 9000, 37.2)
+    assert not r_drop_pays(29_000, 2048, 8000, 37.2)
+    assert not r_drop_pays(29_000, 2048, 9000, 20.0)
+    assert not r_drop_pays(4_500_000, 2048, 100_000, 50.0)
 
 
 def test_with_r_drop_what_is_given_stays():

@@ -68,6 +68,9 @@ class Instant:
     def __init__(self, *arguments):
         pass
 
+    def most_steps(self, training):
+        return training.steps or 100 * (training.epochs or 10**7)
+
     def validate(self):
         return Pace(0.01, 0.0), ValidationScore("bleu", 1.0, "signature")
 
@@ -79,17 +82,21 @@ class Instant:
         (3.31, {}, {"regulariser": {"kind": "r_drop"}}),
         (3.31, {"regulariser": None}, {}),
         (3.31, {"regulariser": {"kind": "r_drop", "strength": 3}}, {}),
+        (3.31, {"batch_tokens": 1024}, {}),
+        (9.0, {"minutes": 3.0}, {}),
+        (9.0, {"epochs": 80}, {}),
     ],
 )
 def test_a_long_training_of_a_small_corpus_gets_r_drop(recipe, monkeypatch, minutes, given, added):
     """9,000 steps of 22 ms take 3.3 minutes."""
     monkeypatch.setattr("transduce.suggestion.recipe_choice.Probe", Instant)
     values = read_values(recipe)
-    values["training"].update(given)
+    values["training"].update({"batch_tokens": 2048, **given})
     result = suggest_recipe(values, minutes, place="x", say=silent, device="cpu", threads=1)
     assert result.adds_r_drop == bool(added)
-    assert result.values["training"] == {**values["training"], "minutes": minutes, "steps": None} | given | added
-    assert result.steps == int(60 * minutes / (0.022 if added else 0.01))
+    assert result.values["training"] == {"minutes": minutes, "steps": None} | values["training"] | added
+    fit = int(60 * given.get("minutes", minutes) / (0.022 if added else 0.01))
+    assert result.steps == min(fit, 100 * given.get("epochs", 10**9))
     assert result.epochs == pytest.approx(result.steps / 100)
 
 

@@ -132,7 +132,7 @@ class Silent:
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
-def test_a_line_with_text_has_a_translation_though_the_model_would_rather_end(fluent, method):
+def test_a_line_with_text_has_a_token_though_the_model_would_rather_end(fluent, method):
     translator = Translator.load(fluent)
     translator.stepper = Silent(translator.stepper, translator.symbols.end)
     for line, (best, *_) in zip(LINES, translator.translate_lines(LINES, method), strict=True):

@@ -85,15 +85,18 @@ class CTranslate2Translator(LineTranslator):
         """Translates a batch.
 
         CTranslate2 has one bound for all sentences. A sentence that goes beyond its own is translated again, alone, so
-        that its translation does not depend on its companions.
+        that its translation does not depend on its companions; so is one with empty hypotheses among its `n_best`.
         """
         check_method(method)
         bounds = batch.most_tokens(len(self.source_tags), method.decoding.extra_length, self.max_line_tokens + 1)
         translated = self._translate(batch, method, max(bounds))
         for place, bound in enumerate(bounds):
-            lengths = [len(hypothesis.tokens) for hypothesis in translated[place]]
-            if max(lengths) > bound or not min(lengths):
-                (translated[place],) = self._translate(batch.select([place]), method, bound, not min(lengths))
+            wanted = min(method.n_best, len(translated[place]))
+            translated[place] = [hypothesis for hypothesis in translated[place] if hypothesis.tokens]
+            is_too_long = any(len(hypothesis.tokens) > bound for hypothesis in translated[place])
+            if is_too_long or len(translated[place]) < wanted:
+                has_prefix = bool(batch.prefixes[place])
+                (translated[place],) = self._translate(batch.select([place]), method, bound, not has_prefix)
         return [hypotheses[: method.n_best] for hypotheses in translated]
 
     def _translate(

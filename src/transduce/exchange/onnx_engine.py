@@ -68,12 +68,17 @@ class OnnxEngine:
         return texts
 
     def _search(self, source: Tokens, bounds: Tokens) -> list[list[int]]:
-        """Returns the greedy translation of each row, tokens after its bound or its end symbol left out."""
+        """Returns the greedy translation of each row, tokens after its bound or its end symbol left out.
+
+        As in the model's own search, a translation has at least one token.
+        """
         state, tokens = self._start(source), [np.full(len(source), self._begin)]
         has_ended = np.zeros(len(source), bool)
         while not has_ended.all():
             logits, state = self._decode(tokens[-1][:, None], state)
             logits[:, :, [token for token in (self._pad, self._begin) if token != self._end]] = -np.inf
+            if len(tokens) == 1:
+                logits[:, :, self._end] = -np.inf
             tokens.append(logits[:, -1].argmax(-1))
             has_ended |= (tokens[-1] == self._end) | (len(tokens) > bounds)
         rows = np.stack(tokens[1:], axis=1).tolist()

@@ -8,9 +8,11 @@ import torch
 
 from transduce.corpus import Prepared
 from transduce.recipe import Recipe
-from transduce.trainer.dry_run import Pace, validation_seconds
+from transduce.trainer.build import count_steps
+from transduce.trainer.dry_run import MAX_STEPS, Pace, validation_seconds
 from transduce.trainer.trainer import Trainer
 from transduce.trainer.validation import ValidationScore
+from transduce.training import Training
 
 __all__ = ["Probe"]
 
@@ -42,6 +44,10 @@ class Probe:
     def steps_per_epoch(self) -> int:
         """Steps in which the training reads every pair once."""
         return self._trainer.planner.steps_per_epoch
+
+    def most_steps(self, training: Training) -> int:
+        """Returns the most steps that a recipe lets its training take, whatever the minutes."""
+        return min(MAX_STEPS, count_steps(training, self._trainer.planner) or MAX_STEPS)
 
     def validate(self) -> tuple[Pace, ValidationScore]:
         """Translates the validation set; returns the pace of a long training, and the score of this short one.

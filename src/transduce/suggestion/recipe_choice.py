@@ -12,7 +12,7 @@ from transduce.runtime.peak_memory import peak_memory
 from transduce.settings import merged
 from transduce.suggestion.candidates import R_DROP_COST, RecipeCandidate, candidates, r_drop_pays, with_r_drop
 from transduce.suggestion.probe import Probe
-from transduce.trainer.dry_run import MAX_STEPS, Pace, whole_steps
+from transduce.trainer.dry_run import Pace, whole_steps
 from transduce.trainer.train import prepare
 from transduce.trainer.validation import ValidationScore
 from transduce.training import Training
@@ -78,7 +78,7 @@ def suggest_recipe(
     training, values = recipes[probes.index(best)].training, best.candidate.values
     slower = pace._replace(step=R_DROP_COST * pace.step)
     adds_r_drop = "regulariser" not in fixed.get("training", {}) and r_drop_pays(
-        pairs, *_length(slower, training, minutes, probe)
+        pairs, training.batch_tokens, *_length(slower, training, minutes, probe)
     )
     if adds_r_drop:
         values, pace = with_r_drop(values, fixed), slower
@@ -105,8 +105,8 @@ def _probe_all(
 
 
 def _length(pace: Pace, training: Training, minutes: float, probe: Probe) -> tuple[int, float]:
-    """Returns the steps and epochs of a training that fit into the minutes."""
-    steps = min(pace.steps_within(training, 60 * minutes), training.steps or MAX_STEPS)
+    """Returns the steps and epochs of a training, by the limits of its recipe or else by `minutes`."""
+    steps = min(pace.steps_within(training, 60 * (training.minutes or minutes)), probe.most_steps(training))
     return steps, whole_steps(training, steps) / probe.steps_per_epoch
 
 

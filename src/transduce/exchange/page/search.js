@@ -33,6 +33,12 @@ function topTokens(numbers, count) {
   return best;
 }
 
+/** Makes the logits of tokens −∞ that may not stand at a place, counted from 0: a translation has at least one token. */
+function ban(logits, { banned, end }, place) {
+  for (const token of banned) logits[token] = -Infinity;
+  if (place === 0) logits[end] = -Infinity;
+}
+
 /**
  * Returns the tokens of a translation, without the end symbol.
  *
@@ -47,7 +53,7 @@ async function greedySearch(stepper, problem, breathe) {
   const tokens = [];
   while (tokens.length < problem.bound && (await breathe())) {
     const [logits] = await stepper.step([tokens.at(-1) ?? problem.begin]);
-    for (const token of problem.banned) logits[token] = -Infinity;
+    ban(logits, problem, tokens.length);
     const token = largest(logits);
     if (token === problem.end) break;
     tokens.push(token);
@@ -80,7 +86,7 @@ function expand(live, logits, problem) {
   const count = 2 * problem.beam; // at most one continuation of each hypothesis ends
   const candidates = live.flatMap(({ tokens, total }, row) => {
     const normaliser = logSum(logits[row]);
-    for (const token of problem.banned) logits[row][token] = -Infinity;
+    ban(logits[row], problem, tokens.length);
     return topTokens(logits[row], count).map(([token, logit]) => ({ tokens: [...tokens, token], total: total + logit - normaliser, row }));
   });
   return candidates.sort((left, right) => right.total - left.total).slice(0, count);
