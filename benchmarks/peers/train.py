@@ -27,7 +27,7 @@ from workload import Workload, prepare_workload
 from transduce.runtime.device import has_fast_bfloat16
 
 NEVER = 1_000_000  # steps
-# On a processor without bfloat16 products, bfloat16 is not measured: a step of it takes a minute.
+# On a processor without bfloat16 products, bfloat16 is not measured: a step takes over ten seconds.
 HAS_BFLOAT16 = has_fast_bfloat16(torch.device("cpu"))
 PRECISIONS = ("bfloat16", "float32") if HAS_BFLOAT16 else ("float32",)
 KINDS = [("as shipped", SHIPPED, "float32"), ("tuned", TUNED, "float32"), ("tuned, bfloat16", TUNED, "bfloat16")]
