@@ -3,7 +3,7 @@
 import pytest
 
 from transduce.recipe import from_values
-from transduce.suggestion.candidates import candidates, r_drop_pays, subword_count, with_r_drop
+from transduce.suggestion.candidates import candidates, may_have_r_drop, r_drop_pays, subword_count, with_r_drop
 
 DATA = {"train": {"tsv": "/none.tsv"}}
 
@@ -65,6 +65,13 @@ def test_r_drop_is_for_small_corpora_that_are_read_often():
     assert not r_drop_pays(29_000, 2048, 8000, 37.2)
     assert not r_drop_pays(29_000, 2048, 9000, 20.0)
     assert not r_drop_pays(4_500_000, 2048, 100_000, 50.0)
+
+
+def test_r_drop_is_added_where_the_recipe_leaves_it_open_and_has_dropout():
+    assert may_have_r_drop({})
+    assert may_have_r_drop({"model": {"dropout": 0.2}, "training": {"steps": 5}})
+    assert not may_have_r_drop({"training": {"regulariser": None}})
+    assert not may_have_r_drop({"model": {"dropout": 0}})
 
 
 def test_with_r_drop_what_is_given_stays():

@@ -66,7 +66,7 @@ def _text(suggestion: "Suggestion", given: dict[str, Any], minutes: float) -> st
         f"{score.label} {score.score:.1f}, {score.signature}.",
     ]
     if suggestion.adds_r_drop:
-        lines.append("R-Drop was added for so many epochs; the probes had none. It takes up to twice their memory.")
+        lines.append("The training has R-Drop, because it is long enough for it; it needs more memory than the probes.")
     if math.isfinite(suggestion.peak_memory):
         lines.append(f"Peak memory of the probes: {suggestion.peak_memory / 2**20:,.0f} MiB.")
     stream = io.StringIO()

@@ -9,7 +9,16 @@ from typing import Any, NamedTuple
 
 from transduce.settings import merged
 
-__all__ = ["R_DROP_COST", "RecipeCandidate", "Values", "candidates", "r_drop_pays", "subword_count", "with_r_drop"]
+__all__ = [
+    "R_DROP_COST",
+    "RecipeCandidate",
+    "Values",
+    "candidates",
+    "may_have_r_drop",
+    "r_drop_pays",
+    "subword_count",
+    "with_r_drop",
+]
 
 Values = dict[str, Any]
 
@@ -61,6 +70,11 @@ def candidates(pairs: int, given: Mapping[str, Any]) -> list[RecipeCandidate]:
         values = merged(_values(size, batch_tokens, pairs), given)
         found.setdefault(repr(values), RecipeCandidate(name, values))
     return list(found.values())
+
+
+def may_have_r_drop(given: Mapping[str, Any]) -> bool:
+    """Returns whether R-Drop may be added to a recipe: it sets no regulariser, and does not switch dropout off."""
+    return "regulariser" not in given.get("training", {}) and given.get("model", {}).get("dropout") != 0
 
 
 def r_drop_pays(pairs: int, batch_tokens: object, steps: int, epochs: float) -> bool:

@@ -10,7 +10,14 @@ from transduce.recipe import Recipe, from_values
 from transduce.runtime.device import choose_device, keep_freed_memory, training_numerics
 from transduce.runtime.peak_memory import peak_memory
 from transduce.settings import merged
-from transduce.suggestion.candidates import R_DROP_COST, RecipeCandidate, candidates, r_drop_pays, with_r_drop
+from transduce.suggestion.candidates import (
+    R_DROP_COST,
+    RecipeCandidate,
+    candidates,
+    may_have_r_drop,
+    r_drop_pays,
+    with_r_drop,
+)
 from transduce.suggestion.probe import Probe
 from transduce.trainer.dry_run import Pace, whole_steps
 from transduce.trainer.train import prepare
@@ -77,7 +84,7 @@ def suggest_recipe(
         pace, score = probe.validate()
     training, values = recipes[probes.index(best)].training, best.candidate.values
     slower = pace._replace(step=R_DROP_COST * pace.step)
-    adds_r_drop = "regulariser" not in fixed.get("training", {}) and r_drop_pays(
+    adds_r_drop = may_have_r_drop(fixed) and r_drop_pays(
         pairs, training.batch_tokens, *_length(slower, training, minutes, probe)
     )
     if adds_r_drop:
