@@ -14,7 +14,7 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
 FROM python:3.11-slim
 COPY --from=build /opt/transduce /opt/transduce
 RUN useradd --system --uid 10001 --no-create-home --home-dir /tmp --shell /usr/sbin/nologin transduce
-# /tmp is the one folder that the server writes into: parts of uploaded documents, and numba's cache with --precision int8.
+# /tmp is the one folder that the server writes into: parts of uploaded documents, and numba's cache.
 ENV PATH=/opt/transduce/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 HOME=/tmp NUMBA_CACHE_DIR=/tmp/numba
 USER 10001
 EXPOSE 5000
