@@ -211,6 +211,13 @@ def test_other_options_are_never_mixed_in(job, text, tmp_path, first, change, fa
     assert out.read_bytes() == before
 
 
+@pytest.mark.parametrize("options", [{"no_repeat_ngram": 3}, {"coverage_penalty": 0.2}])
+def test_an_option_that_is_left_out_again_is_another(job, text, tmp_path, options):
+    bulk(job._replace(method=method_with(**options)), text, tmp_path / "out")
+    with pytest.raises(ValueError, match=f"already exists, of another {next(iter(options))}; move it away"):
+        bulk(job, text, tmp_path / "out")
+
+
 def test_the_origin_has_everything_that_a_translation_depends_on(job):
     methods = [METHOD, METHOD._replace(n_best=2), METHOD._replace(greedy=True)]
     methods += [

@@ -25,7 +25,7 @@ METHOD = SearchMethod(Decoding(beam=2, extra_length=4))
 @pytest.fixture(scope="module")
 def ray():
     """Ray, where it is installed; tests without this fixture do not need it."""
-    return pytest.importorskip("ray", reason="Ray is not installed: `pip install 'ray[data]'`")
+    return pytest.importorskip("ray", reason="Ray is not installed: `pip install 'transduce[ray]'`")
 
 
 @pytest.fixture(scope="module")

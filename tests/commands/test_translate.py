@@ -18,7 +18,9 @@ def text(tmp_path_factory):
 def test_loops_are_named_on_standard_error(fluent, text, tmp_path, command):
     (tmp_path / "prefixes").write_text("aha aha aha aha aha\n\nfox fox fox fox fox\n")
     code, _, error = command("translate", fluent, text, "--prefix", tmp_path / "prefixes")
-    message = "2 translations repeat a piece again and again (the first: line 1); --no-repeat-ngram 4 breaks such loops"
+    message = (
+        "2 translations repeat the same text again and again (the first: line 1); --no-repeat-ngram 4 breaks such loops"
+    )
     assert (code, message in error) == (0, True), error
     code, _, error = command("translate", fluent, text)
     assert (code, "again and again" in error) == (0, False), error

@@ -24,6 +24,7 @@ from transformers import FSMTConfig, FSMTForConditionalGeneration
 
 from transduce.exchange.import_model import import_model
 from transduce.model_directory import Model
+from transduce.translation.alignment import words_of_subwords
 from transduce.translation.translator import Translator
 
 SENTENCES = [ENGLISH[5], "the cat", "a bee likes the owl, 你", f"{ENGLISH[70]} {ENGLISH[3]}"]
@@ -209,6 +210,15 @@ def test_decoding_undoes_encoding(run: tuple[Path, Merges]) -> None:
     assert [piece for piece in shown if piece.startswith("▁n")]
     with pytest.raises(ValueError, match="half a surrogate pair"):
         model.source.encode(["a", "b \ud800"])
+
+
+def test_the_words_of_subwords_are_those_between_spaces(run: tuple[Path, Merges]) -> None:
+    """Moses makes two tokens of "newt," and three of "well-known"."""
+    source = Model.read(run[0]).source
+    for line in (*ENGLISH, "the newt, the newt.", "a well-known cat's & newt"):
+        (tokens,) = source.encode([line])
+        places = words_of_subwords(source.readable_subwords(tokens))
+        assert max(places.values()) + 1 == len(source.decode([tokens])[0].split()), line
 
 
 def test_the_run_translates_and_draws(run: tuple[Path, Merges]) -> None:

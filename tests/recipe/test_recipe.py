@@ -188,6 +188,7 @@ def test_a_dump_loads_as_the_same_recipe(write_recipe, tmp_path, monkeypatch):
         ("model: []\n", ["model", "preset"]),
         ("model: false\n", ["model", "preset"]),
         ("subwords: {kind: bpe, size: 10}\n", ["`subwords.size`", "10"]),
+        ("model: {dropout: 0}\ntraining: {regulariser: {kind: r_drop}}\n", ["two passes", "set `model.dropout`"]),
     ],
 )
 def test_a_message_names_the_key_and_the_remedy(write_recipe, text, parts):

@@ -3,7 +3,14 @@
 import pytest
 
 from transduce.recipe import from_values
-from transduce.suggestion.candidates import candidates, may_have_r_drop, r_drop_pays, subword_count, with_r_drop
+from transduce.suggestion.candidates import (
+    candidates,
+    may_have_r_drop,
+    r_drop_pays,
+    subword_count,
+    with_checkpoints,
+    with_r_drop,
+)
 
 DATA = {"train": {"tsv": "/none.tsv"}}
 
@@ -51,11 +58,26 @@ def test_every_candidate_is_a_recipe(pairs):
 
 def test_what_is_given_stays_and_is_not_varied():
     given = {"model": {"preset": "small", "dropout": 0.17}, "training": {"batch_tokens": 777}}
-    (only, *more) = candidates(29_000, given)
+    (only,) = candidates(29_000, given)
     assert only.values["model"] == {"preset": "small", "dropout": 0.17}
     assert only.values["training"]["batch_tokens"] == 777
-    assert {candidate.values["training"]["schedule"]["peak"] for candidate in more} <= {2e-3}
     assert len(candidates(29_000, {"training": {"batch_tokens": 777, "schedule": {"kind": "constant"}}})) == 2
+
+
+@pytest.mark.parametrize(("preset", "peak"), [("tiny", 5e-3), ("small", 2e-3), ("base", 7e-4)])
+def test_the_tokens_of_a_step_alone_differ_where_the_model_is_given(preset, peak):
+    found = candidates(29_000, {"model": {"preset": preset}})
+    assert [candidate.name for candidate in found] == [
+        f"{preset}, {size:,} tokens a step" for size in (2048, 1024, 4096)
+    ]
+    assert {candidate.values["training"]["schedule"]["peak"] for candidate in found} == {peak}
+
+
+def test_a_short_training_validates_and_saves_a_few_times():
+    values = {"training": {"batch_tokens": 2048}}
+    assert with_checkpoints(values, 4000, {}) == values
+    short = with_checkpoints(values, 300, {"training": {"save_every": 7}})
+    assert short["training"] == {"batch_tokens": 2048, "validate_every": 75, "save_every": 7}
 
 
 def test_r_drop_is_for_small_corpora_that_are_read_often():

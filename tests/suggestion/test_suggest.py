@@ -60,6 +60,21 @@ def test_the_least_loss_is_chosen_and_what_is_given_stays(recipe, monkeypatch):
     assert result.epochs == pytest.approx(result.steps / kept[1].steps_per_epoch)
 
 
+def test_a_candidate_that_cannot_be_trained_is_left_out(recipe, monkeypatch):
+    class Refused(Instant):
+        def __init__(self, tried, *arguments):
+            if tried.training.max_batch_tokens == 1024:
+                raise ValueError("training.batch_tokens: the longest pair takes 2,000")
+
+    lines, values = [], read_values(recipe)
+    values["training"].pop("batch_tokens")
+    monkeypatch.setattr("transduce.suggestion.recipe_choice.Probe", Refused)
+    result = suggest_recipe(values, 1.0, place="x", say=lines.append, device="cpu", threads=1)
+    assert [probed.candidate.values["training"]["batch_tokens"] for probed in result.probes] == [2048, 4096]
+    assert "  left out: training.batch_tokens: the longest pair takes 2,000" in lines
+    assert any("--probe-minutes gives them more time" in line for line in lines)
+
+
 class Instant:
     """In the place of a probe: a step takes 10 ms, an epoch 100 steps."""
 

@@ -34,6 +34,15 @@ def test_a_loaded_checkpoint_is_bit_identical(tmp_path):
     assert are_equal(checkpoints.weights(3), saved.weights)
 
 
+def test_a_checkpoint_whose_replacement_was_interrupted_is_put_back(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(checkpoint_of(3))
+    (tmp_path / "step-00000003").rename(tmp_path / "replaced-00000003")
+    assert checkpoints.load_newest(print).step == 3
+    checkpoints.save(checkpoint_of(3))
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000003"]
+
+
 def test_only_the_newest_checkpoints_stay(tmp_path):
     checkpoints = Checkpoints(tmp_path, keep=3)
     for step in (9, 10, 11, 99, 100):

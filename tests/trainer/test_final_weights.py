@@ -96,7 +96,8 @@ def test_a_finished_run_is_not_compared_again(trained_with, tmp_path):
 def test_a_run_that_dies_before_the_choice_is_recorded_chooses_the_same(trained_with, tmp_path, last, average, chosen):
     trained_with((2.0, 30.0), (1.9, 25.0), (1.0, last), (3.0, average))
     record = tmp_path / "training" / "selection.json"
-    assert json.loads(record.read_text()) == {"step": 7, "weights": chosen.as_dictionary()}
+    read = json.loads(record.read_text())
+    assert (read["step"], read["weights"], read["score"]) == (7, chosen.as_dictionary(), max(last, average, 30.0))
     record.unlink()
     again = () if chosen is AVERAGED else ((1.0, last), (3.0, average))
     assert trained_with(*again) == chosen
@@ -106,6 +107,23 @@ def test_more_steps_are_compared_anew(trained_with):
     trained_with((2.0, 30.0), (1.9, 25.0), (1.0, 29.0), (3.0, 28.0))
     weights = trained_with((1.0, 26.0), (3.0, 33.0), changes=["training.steps=8"])
     assert weights == Weights(kind="averaged", steps=(4, 8))
+
+
+def test_a_training_that_goes_on_replaces_its_weights_by_better_ones_only(trained_with, tmp_path):
+    trained_with((2.0, 30.0), (1.9, 25.0), (1.0, 29.0), (3.0, 33.0))
+    first = (tmp_path / "model.safetensors").read_bytes()
+    # Better than the best that was validated, at step 3, and worse than the average that was published.
+    weights = trained_with((1.0, 32.0), (3.0, 31.0), changes=["training.steps=9"])
+    assert weights == AVERAGED
+    assert (tmp_path / "model.safetensors").read_bytes() == first
+    assert trained_with((1.0, 34.0), (3.0, 31.0), changes=["training.steps=12"]) == Weights(kind="best", steps=(12,))
+
+
+@pytest.mark.parametrize(("last", "chosen"), [(31.0, LAST), (29.0, BEST)])
+def test_without_an_average_the_last_weights_are_measured_too(trained_with, last, chosen):
+    change = ["training.average=null"]
+    assert trained_with((2.0, 30.0), (1.9, 25.0), (1.0, last), changes=change) == chosen
+    assert trained_with(changes=change) == chosen
 
 
 def test_an_average_that_cannot_be_measured_is_not_published(trained_with):

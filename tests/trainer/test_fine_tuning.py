@@ -174,6 +174,37 @@ def test_a_fine_tuning_without_a_checkpoint_begins_with_its_model_again(trained,
     assert tokenizers[0] == tokenizers[1]
 
 
+def test_a_fine_tuning_that_published_before_its_first_checkpoint_begins_with_its_model_again(
+    trained, domain, fluent, tmp_path
+):
+    changes = ["training.epochs=1", "training.save_every=100", "training.validate_every=1"]
+    changes += [f"data.validation={{source: {domain}/test.en, target: {domain}/test.de}}"]
+    recipe = recipe_for(domain, tmp_path, *changes, start_from=trained)
+    steps = train(recipe, tmp_path, device="cpu", threads=1, start_from=trained, report=False, say=silent)
+    next(steps), next(steps)
+    steps.close()
+    assert (tmp_path / "model.safetensors").exists()
+    assert not any((tmp_path / "training").glob("step-*"))
+    with pytest.raises(ValueError, match=r"is not the model with which .* was begun"):
+        tune(domain, tmp_path, fluent, *changes)
+    tune(domain, tmp_path, None, *changes)
+    tokenizers = [(run / "tokenizer.json").read_bytes() for run in (tmp_path, trained)]
+    assert tokenizers[0] == tokenizers[1]
+
+
+def test_a_deleted_token_store_is_made_again_with_the_subwords_of_the_first_model(tuned, domain, tmp_path):
+    run = shutil.copytree(tuned, tmp_path / "run")
+    shutil.rmtree(run / "training" / "store")
+    lines = []
+    tune(domain, run, say=lines.append)
+    assert any("is finished" in line for line in lines)
+
+
+def test_a_restart_does_not_move_the_model_of_its_beginning(trained, domain, tmp_path, command):
+    code, _, error = command("train", domain / "domain.yaml", "--out", trained, "--from", trained, "--restart")
+    assert (code, "train into another directory" in error) == (2, True)
+
+
 def test_a_resumed_fine_tuning_has_the_same_recipe_and_growth(trained, tuned, domain):
     with pytest.raises(ValueError, match=r"begun with another recipe: `training.seed` was 1 and is 2"):
         tune(domain, tuned, trained, "training.seed=2")

@@ -51,6 +51,13 @@ def test_the_first_steps_after_a_start_do_not_count():
     assert planned == first + int(0.98 * (600 - seconds) / 0.5)
 
 
+def test_few_long_steps_are_planned_too():
+    """Each takes a 15th of the time."""
+    plans, state = plans_of(lambda step: 40.0)
+    assert plans[0][1] in (13, 14, 15)
+    assert "the rate has reached zero" in state.end_reason(Training(schedule=LINEAR, minutes=10.0))
+
+
 def test_a_machine_that_slows_down_is_planned_again_and_stopped_by_the_minutes():
     plans, state = plans_of(lambda step: 1.0 if step < 200 else 2.0)
     assert plans == [(60, 589), (250, 250 + int(0.98 * (600 - 301) * 190 / 241))]

@@ -381,6 +381,25 @@ def test_without_its_training_folder_a_model_is_not_trained_over(micro, copied):
     assert files(copied) == before
 
 
+def test_without_its_checkpoints_a_model_is_not_trained_over(micro, copied):
+    for path in (copied / "training").glob("step-*"):
+        shutil.rmtree(path)
+    before = files(copied)
+    ended = train(micro, copied)
+    assert (ended.code, "whose checkpoints are gone" in ended.error) == (2, True), ended.error
+    assert files(copied) == before
+
+
+def test_a_pending_validation_may_have_lost_its_corpus(micro, copied):
+    newest = max((copied / "training").glob("step-*"))
+    state = json.loads((newest / "state.json").read_text())
+    (newest / "state.json").write_text(json.dumps({**state, "validation_pending": True}))
+    manifest = json.loads((newest / "manifest.json").read_text())
+    (newest / "manifest.json").write_text(json.dumps(manifest | checksums_of_files([newest / "state.json"])))
+    ended = train(micro, copied, "training.steps=13", "data.validation=null")
+    assert (ended.code, "13 steps are done" in ended.out) == (0, True), ended.error
+
+
 def test_a_folder_that_is_no_run_is_left_unchanged(micro, tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
     ended = train(micro, tmp_path)

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from transduce.model_directory import fingerprint
 from transduce.text.names import Names
 from transduce.trainer import training_text
 from transduce.translation import confidence
@@ -69,15 +70,18 @@ def test_a_missing_name_is_a_reason_for_doubt(calibration):
     assert calibration.assess("Anna 5", translation("zeile 5", 0.8)).doubts == ()
 
 
-def test_files_of_earlier_versions_have_no_names(calibration, tmp_path):
-    calibration.write(tmp_path)
-    assert "names" not in json.loads((tmp_path / "confidence.json").read_text())
-    assert Calibration.read(tmp_path) == calibration
+def test_files_of_earlier_versions_have_no_names_and_no_model(calibration, fluent, tmp_path):
+    run = shutil.copytree(fluent, tmp_path / "run")
     with_names = Calibration.fit(
         SOURCES, TRANSLATIONS, REFERENCES, names=Names(known=("Anna",), ordinary=("a", "line"))
     )
-    with_names.write(tmp_path)
-    assert Calibration.read(tmp_path) == with_names
+    for fitted in (calibration, with_names):
+        fitted.write(run)
+        values = json.loads((run / "confidence.json").read_text())
+        assert values.pop("model") == fingerprint(run)
+        assert ("names" in values) == (fitted is with_names)
+        (run / "confidence.json").write_text(json.dumps(values))
+        assert Calibration.read(run) == fitted
 
 
 def test_too_few_lines_are_refused():
@@ -88,7 +92,7 @@ def test_too_few_lines_are_refused():
             measure(*(side[: least - 1] for side in (SOURCES, TRANSLATIONS, REFERENCES)))
 
 
-def test_the_commands(fluent, tmp_path, command, monkeypatch):
+def test_the_commands(fluent, trained, tmp_path, command, monkeypatch):
     run = shutil.copytree(fluent, tmp_path / "run")
     code, _, error = command("calibrate", run)
     assert (code, "are too few to calibrate: give 40 or more" in error) == (2, True), error
@@ -127,12 +131,16 @@ def test_the_commands(fluent, tmp_path, command, monkeypatch):
     def read_pairs(corpus):
         raise ValueError("the file has moved")
 
-    monkeypatch.setattr(training_text, "read_pairs", read_pairs)
+    monkeypatch.setattr(training_text, "read_byte_pairs", read_pairs)
     code, _, error = command("calibrate", run)
     assert (code, "the training text cannot be read, so that no names are known: the file has moved" in error) == (
         0,
         True,
     ), error
+    other = shutil.copytree(trained, tmp_path / "other")
+    shutil.copy(run / "confidence.json", other)
+    code, _, error = command("translate", other, tmp_path / "in.txt", "--confidence")
+    assert (code, "was made for other weights than" in error) == (2, True), error
     (run / "confidence.json").write_text("{}")
     code, _, error = command("translate", run, tmp_path / "in.txt", "--confidence")
     assert (code, "confidence.json" in error) == (2, True), error

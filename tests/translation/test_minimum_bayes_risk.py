@@ -4,7 +4,7 @@ import pytest
 from sacrebleu.metrics.chrf import CHRF
 
 from transduce.search import Sampling
-from transduce.translation.minimum_bayes_risk import MinimumBayesRisk
+from transduce.translation.minimum_bayes_risk import MinimumBayesRisk, _seed_of
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
 
@@ -37,7 +37,8 @@ def test_the_best_of_the_n_best_by_expected_chrf(translator):
 def test_the_best_of_samples_that_differ_by_their_seeds(translator):
     method = SearchMethod(translator.decoding, sampling=Sampling(temperature=1.5), seed=7)
     chosen = MinimumBayesRisk(translator, 6).translate_lines(LINES, method, lines_before=3)
-    seeds = range(7, 13)
+    seeds = [_seed_of(7, number) for number in range(6)]
+    assert not {_seed_of(8, number) for number in range(6)} & set(seeds)
     samples = [translator.translate_lines(LINES, method._replace(seed=seed), lines_before=3) for seed in seeds]
     assert len({sample[2][0].text for sample in samples}) > 2
     for place in range(len(LINES)):

@@ -83,8 +83,8 @@ class FinishedShards:
             raise ValueError(f"{text.out} already exists; {remedy}")
         if damage := find_damage(text.out.parent, {text.out.name: record}):
             raise ValueError(f"{text.out.parent / damage[0]}; {remedy}")
-        origin = self._origin(text)
-        if different := [name for name in origin if origin[name] != record["origin"].get(name)]:
+        origin, before = self._origin(text), record["origin"]  # an option that is not set is in neither
+        if different := [name for name in {**origin, **before} if origin.get(name) != before.get(name)]:
             raise ValueError(f"{text.out} already exists, of another {', another '.join(different)}; {remedy}")
         return True
 

@@ -48,7 +48,7 @@ class TranslationJob(NamedTuple):
 
     def load(self) -> Translator:
         """Loads the models on their device; sets the threads of this process."""
-        device = set_up_device(self.device, self.threads)
+        device = set_up_device(self.device, self.threads, self.precision)
         translator = Translator.load(*self.runs, device=str(device), precision=self.precision, **self.request._asdict())
         self.output_format.check(translator)
         return translator

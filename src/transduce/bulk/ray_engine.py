@@ -156,7 +156,7 @@ def _connected(say: Callable[[str], None]) -> Iterator[Any]:
         import ray
         import ray.data
     except ImportError:
-        raise ValueError("--engine ray needs Ray: `pip install 'ray[data]'`; or use --engine local") from None
+        raise ValueError("--engine ray needs Ray: `pip install 'transduce[ray]'`; or use --engine local") from None
     address = os.environ.get("RAY_ADDRESS", "local")
     say("Ray starts on this machine" if address == "local" else f"Ray at {address}")
     sigterm_handler = signal.getsignal(signal.SIGTERM)

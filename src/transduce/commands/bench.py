@@ -71,7 +71,7 @@ def bench(
     """Measures the speed of training steps, or of translating with a trained model."""
     from transduce.runtime.device import set_up_device
 
-    chosen = set_up_device(device, threads)
+    chosen = set_up_device(device, threads, precision and precision.value)
     request = {"to": to, "source_language": source_language, "tag": tag}
     if work == Work.TRAIN:
         refuse_options({"--to": to, "--from": source_language, "--tag": tag}, "is for translating")

@@ -45,7 +45,7 @@ def calibrate(
         raise ValueError(f"{run} parses and does not translate: confidence is for translations")
     corpus = named_test_set(run, test)
     text = read_parallel_text(corpus)
-    chosen, request = str(set_up_device(device, threads)), request_for_corpus(config, corpus)
+    chosen, request = str(set_up_device(device, threads, precision.value)), request_for_corpus(config, corpus)
     translator = Translator.load(run, device=chosen, precision=precision.value, **request._asdict())
     best = [translations[0] for translations in translator.translate_lines(text.source)]
     reliability = measure_reliability(text.source, best, text.target)

@@ -50,6 +50,7 @@ def distil(
     """Translates text with a teacher and trains a student on it; the same command resumes both."""
     from transduce.bulk.job import TranslationJob
     from transduce.commands.translate import read_config
+    from transduce.corpus import check_files
     from transduce.recipe.distillation import choose_direction, read_teacher_recipe, student_recipe
     from transduce.trainer.run_directory import check_is_run_or_empty
     from transduce.trainer.train import TrainOptions, run_training
@@ -63,6 +64,7 @@ def distil(
     pairs = (pairs or out.absolute().with_name(f"{out.name}.pairs.tsv")).absolute()
     recipe = student_recipe(teacher_recipe, direction, pairs, preset, change)
     check_is_run_or_empty(out)
+    check_files(recipe.data.model_copy(update={"train": ()}))  # those of training are made first
     method = search_method_of_options(config.decoding, 1, beam=beam, length_penalty=length_penalty, greedy=greedy)
     job = TranslationJob.of(
         teacher,

@@ -68,7 +68,7 @@ def evaluate(
     from transduce.translation.source_request import SourceRequest, request_for_corpus, target_language_of
     from transduce.translation.translator import Translator
 
-    chosen = set_up_device(device, threads)
+    chosen = set_up_device(device, threads, precision.value)
     configs = [Model.read_config(directory) for directory in run]
     method = search_method(configs[0].decoding, margin=margin)
     # What is measured is read and checked now, and not after hours of translating.

@@ -64,7 +64,8 @@ def parse(
     check_writable(out, overwrite=overwrite)
     check_no_partial(out, overwrite=overwrite)
     split_words = str.split if tokenised else split_treebank_words()
-    parser = Parser.load(*runs, device=str(set_up_device(device, threads)), precision=precision.value, tag=tag)
+    chosen = str(set_up_device(device, threads, precision.value))
+    parser = Parser.load(*runs, device=chosen, precision=precision.value, tag=tag)
 
     def parse_lines(lines: list[str], lines_before: int) -> list[str]:
         parses = parser.parse(

@@ -62,7 +62,7 @@ def serve(
     api_keys = ApiKeys.read(keys) if keys else ApiKeys()
     metrics = Metrics()
     with raise_on_signals():
-        device_name = str(set_up_device(device, threads))
+        device_name = str(set_up_device(device, threads, precision.value))
         models = load_models(run, metrics, device=device_name, precision=precision.value, tag=tag)
         address = Address(host, port, trusted_proxy or ())
         serve_forever(models, metrics, address, limits, api_keys, version=__version__, logs_texts=log_texts)

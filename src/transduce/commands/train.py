@@ -62,13 +62,14 @@ def train(
             raise ValueError("--dry-run measures a training in one process: leave --processes out")
         from transduce.trainer.dry_run import dry_run as measure
 
-        print(dry_run_table(measure(loaded, out, options, say)))
+        has_patience = loaded.training.patience is not None
+        print(dry_run_table(measure(loaded, out, options, say), has_patience=has_patience))
         return
     with local_processes(processes, [sys.executable, "-m", "transduce", *sys.argv[1:]]):
         print_result(out, run_training(loaded, out, options, say))
 
 
-def dry_run_table(measured: "DryRun") -> str:
+def dry_run_table(measured: "DryRun", *, has_patience: bool) -> str:
     """Returns what a training takes as a table."""
     pace, unit = measured.pace, 2**20
     rows = [
@@ -79,7 +80,8 @@ def dry_run_table(measured: "DryRun") -> str:
         ("a validation", f"about {pace.validation:.0f} s" if pace.validation else "none"),
     ]
     if measured.seconds is None:
-        rows.append(("the training", "until a validation is no better, `training.patience` times"))
+        end = "a validation is no better, `training.patience` times" if has_patience else "you stop it"
+        rows.append(("the training", f"until {end}"))
     else:
         rows.append(("the training", f"{measured.steps:,} steps, {measured.epochs:,.1f} epochs, at most"))
         rows.append(("", f"about {measured.seconds / 60:,.0f} minutes on this machine"))

@@ -216,7 +216,7 @@ def _load_translator(
         if tags.note:
             say(f"note: {tags.note}")
         return exported.with_source_tags(tags.ids, tags.target_language)
-    chosen = str(set_up_device(device, threads))
+    chosen = str(set_up_device(device, threads, _or_float32(precision)))
     translator = Translator.load(*runs, device=chosen, precision=_or_float32(precision), **request._asdict())
     check_coverage(translator.models, method)
     return translator

@@ -126,4 +126,7 @@ def translate_windows(
         )
     if loops:
         subject = "1 translation repeats" if len(loops) == 1 else f"{len(loops):,} translations repeat"
-        say(f"{subject} a piece again and again (the first: line {loops[0]:,}); --no-repeat-ngram 4 breaks such loops")
+        say(
+            f"{subject} the same text again and again (the first: line {loops[0]:,}); "
+            "--no-repeat-ngram 4 breaks such loops"
+        )

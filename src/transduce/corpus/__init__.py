@@ -23,7 +23,7 @@ from transduce.corpus.learning import check_tags, tag_ids
 from transduce.corpus.micro_batch import MicroBatch, PlannedStep, Position
 from transduce.corpus.mixture import pairs_of_directions
 from transduce.corpus.planner import Planner, micro_batches_per_step
-from transduce.corpus.readers import read_byte_lines, read_gold_treebank, read_pairs, read_treebank
+from transduce.corpus.readers import read_byte_lines, read_byte_pairs, read_gold_treebank, read_pairs, read_treebank
 from transduce.corpus.splitting import PARTS, CorpusSplit, near_duplicate_groups, split_groups
 from transduce.corpus.store import Prepared, open_store, prepare, verify_store
 from transduce.corpus.store_description import subwords_files
@@ -71,6 +71,7 @@ __all__ = [
     "pairs_of_directions",
     "prepare",
     "read_byte_lines",
+    "read_byte_pairs",
     "read_gold_treebank",
     "read_held_out",
     "read_pairs",

@@ -23,7 +23,7 @@ def load_table(name: str, config: str | None, split: str, *, revision: str | Non
     try:
         datasets = importlib.import_module("datasets")
     except ImportError:
-        raise ValueError(f"{needed_by} needs the package `datasets`: `pip install datasets`") from None
+        raise ValueError(f"{needed_by} needs the package `datasets`: `pip install 'transduce[hub]'`") from None
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
     try:

@@ -179,6 +179,8 @@ def _difference(translator: Translator, line: str, ours: str, theirs: str) -> Te
     gap = abs(float(scores[0][first] - scores[1][first]))
     reason = f"the two tokens at place {first + 1} have log-probabilities that differ by {gap:.1e}"
     loss = max(0.0, float(scores[0].mean() - scores[1].mean()))
+    if not theirs.strip():
+        reason, gap = "the engine ends before the first token, which transduce never does", 0.0
     return TextDifference(line, ours, theirs, loss, reason if gap <= 2 * greatest else None)
 
 

@@ -63,6 +63,7 @@ def student_recipe(
                 "validation": [values(corpus) for corpus in data.validations if is_kept(corpus)] or None,
                 "test": {name: values(corpus) for name, corpus in data.test.items() if is_kept(corpus)},
                 "longest": data.longest,
+                "ratio": data.ratio,
             },
             "subwords": teacher.subwords.as_dictionary(),
             "model": {"preset": preset, **own_sides},

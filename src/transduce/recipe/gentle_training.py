@@ -33,7 +33,7 @@ DEFAULTS = {
 PATIENCE = 10
 """`training.patience` for fine-tuning, where the recipe validates."""
 
-INHERITED = ("optimiser", "label_smoothing", "label_smoothing_over", "clip", "precision", "validate_by")
+INHERITED = ("optimiser", "label_smoothing", "label_smoothing_over", "clip", "precision")
 """Keys of `training` that a fine-tuning takes from the model's recipe."""
 
 

@@ -107,6 +107,24 @@ class Recipe(Spec):
             raise ValueError("`training.patience` counts validations: name a corpus in `data.validation`")
         return self
 
+    @model_validator(mode="after")
+    def _check_regulariser(self) -> "Recipe":
+        """Raises ValueError for R-Drop without dropout, whose two passes would be equal."""
+        if self.training.regulariser is not None and not _has_dropout(self.model.as_dictionary()):
+            raise ValueError(
+                "`training.regulariser: {kind: r_drop}` compares two passes that differ by dropout alone, and the "
+                "model has none: set `model.dropout`, or leave the regulariser out"
+            )
+        return self
+
+
+def _has_dropout(settings: Mapping[str, Any]) -> bool:
+    """Returns whether any part of a model has dropout."""
+    return any(
+        _has_dropout(value) if isinstance(value, Mapping) else key == "dropout" and value > 0
+        for key, value in settings.items()
+    )
+
 
 def _warn_on_stderr(line: str) -> None:
     print(line, file=sys.stderr)

@@ -42,7 +42,6 @@ model: {preset: tiny, dropout: 0.2}
 training:
   steps: null
   minutes: 60
-  patience: 10
 decoding: {beam: 4, length_penalty: 0.6}
 """
 
@@ -84,14 +83,14 @@ in [recipes/](../recipes).
 - With `transduce train --from RUN`, the settings of RUN take the place of the preset, and `data.keep_old: WEIGHT`
   mixes in its training corpora ([fine-tuning](guides/fine-tuning.md)).
 - Training pairs that are not UTF-8, contain NUL or have an empty side are dropped and counted. In validation and
-  test sets a line that is not UTF-8 or is longer than 10,000 tokens raises an error.
+  test sets a line that is not UTF-8, and a test line of more than 4,096 tokens, raise an error.
 - Text files may be gzipped. Lines end at `\\n`; a `\\r` before it is dropped. A file is read several times, so it
   cannot be a pipe.
 - Corpora of several directions make one model of several: each source gets a tag for its target language, then the
   `tag` of its corpus ([several directions](guides/several-directions.md)).
 - Of a TMX unit, the first variant in each language is used, or the first variant of a region of the language
   (`en-GB` for `en`). Inline codes are removed.
-- A Hugging Face data set needs `pip install datasets`; its rows have a column `translation`, or one column a
+- A Hugging Face data set needs the extra `hub`; its rows have a column `translation`, or one column a
   language.
 - Subwords are learnt from at most 100,000 training pairs, over bytes ([decision
   7](decisions/0007-subwords-over-bytes.md)).

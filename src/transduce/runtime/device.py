@@ -60,8 +60,8 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def set_up_device(name: str, threads: int | None = None) -> torch.device:
-    """Sets up this process for computing, and returns the device of a name; for commands.
+def set_up_device(name: str, threads: int | None = None, precision: str | None = None) -> torch.device:
+    """Sets up this process for computing, and returns the device of a name; for commands. For int8 `auto` is the CPU.
 
     Sets threads and memory, and has Python's garbage collector leave out the objects that are there: a collection of
     all generations would walk the 190,000 of torch, for more than a tenth of a second.
@@ -69,7 +69,7 @@ def set_up_device(name: str, threads: int | None = None) -> torch.device:
     set_threads(threads)
     keep_freed_memory()
     gc.freeze()
-    return choose_device(name)
+    return choose_device("cpu" if name == "auto" and precision == "int8" else name)
 
 
 def has_fast_bfloat16(device: torch.device) -> bool:

@@ -17,6 +17,7 @@ __all__ = [
     "may_have_r_drop",
     "r_drop_pays",
     "subword_count",
+    "with_checkpoints",
     "with_r_drop",
 ]
 
@@ -26,6 +27,9 @@ Values = dict[str, Any]
 # 3,000 with it were not better than 6,000 without, nor were smaller steps with it.
 R_DROP_PAIRS, R_DROP_BATCH, R_DROP_STEPS, R_DROP_EPOCHS = 200_000, 2048, 9000, 35
 R_DROP_COST = 2.2  # the time of its step, times that of a step without it
+
+# Steps between validations, and between checkpoints, if a recipe has no others; parts of a training with fewer steps.
+USUAL_STEPS, SHORT_PARTS = 500, 4
 
 LINEAR = {"kind": "linear", "warmup": 1000, "peak": 5e-3}
 
@@ -66,7 +70,7 @@ def candidates(pairs: int, given: Mapping[str, Any]) -> list[RecipeCandidate]:
     Every value of `given` stands in all of them. Candidates that would then be equal are returned once.
     """
     found: dict[str, RecipeCandidate] = {}
-    for name, size, batch_tokens in _variants(pairs):
+    for name, size, batch_tokens in _variants(pairs, given.get("model", {}).get("preset")):
         values = merged(_values(size, batch_tokens, pairs), given)
         found.setdefault(repr(values), RecipeCandidate(name, values))
     return list(found.values())
@@ -90,15 +94,25 @@ def with_r_drop(values: Values, given: Mapping[str, Any]) -> Values:
     return changed
 
 
-def _variants(pairs: int) -> Iterator[tuple[str, ModelSize, int]]:
-    """Yields a name, a size and the tokens of a step."""
+def with_checkpoints(values: Values, steps: int, given: Mapping[str, Any]) -> Values:
+    """Returns a candidate that also validates and saves where its training of `steps` has few of the usual steps."""
+    every = max(1, steps // SHORT_PARTS)
+    if every >= USUAL_STEPS:
+        return values
+    changed: Values = merged(merged(values, {"training": {"validate_every": every, "save_every": every}}), given)
+    return changed
+
+
+def _variants(pairs: int, preset: str | None) -> Iterator[tuple[str, ModelSize, int]]:
+    """Yields a name, a size and the tokens of a step; only the tokens differ where the recipe names a `preset`."""
     number = next(number for number, size in enumerate(SIZES) if pairs < size.pairs)
-    size = SIZES[number]
-    for batch_tokens in (size.batch_tokens, size.batch_tokens // 2, size.batch_tokens * 2):
-        yield f"{size.preset}, {batch_tokens:,} tokens a step", size, batch_tokens
+    size, tokens = SIZES[number], SIZES[number].batch_tokens
+    named = next((size for size in SIZES if size.preset == preset), size)
+    for batch_tokens in (tokens, tokens // 2, tokens * 2):
+        yield f"{preset or size.preset}, {batch_tokens:,} tokens a step", named, batch_tokens
     for other in (number + 1, number - 1):
-        if 0 <= other < len(SIZES):
-            yield f"{SIZES[other].preset}, {size.batch_tokens:,} tokens a step", SIZES[other], size.batch_tokens
+        if preset is None and 0 <= other < len(SIZES):
+            yield f"{SIZES[other].preset}, {tokens:,} tokens a step", SIZES[other], tokens
 
 
 def _values(size: ModelSize, batch_tokens: int, pairs: int) -> Values:

@@ -29,7 +29,8 @@ class Probe:
     ) -> None:
         """Trains `recipe` for `minutes` in a temporary directory and computes the loss of the last weights."""
         limits = {"minutes": minutes, "steps": None, "epochs": None, "patience": None, "validate_every": None}
-        training = recipe.training.model_copy(update={**limits, "average": None})
+        saving = {"save_every": MAX_STEPS, "keep": 1, "average": None}  # once, at the end
+        training = recipe.training.model_copy(update={**limits, **saving})
         with tempfile.TemporaryDirectory() as folder:
             probed = recipe.model_copy(update={"training": training})
             self._trainer = Trainer(probed, Path(folder), prepared, device, lambda line: None)

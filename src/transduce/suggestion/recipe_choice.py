@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from transduce.corpus import check_files, read_pairs
+from transduce.corpus import check_files, read_byte_pairs
 from transduce.recipe import Recipe, from_values
 from transduce.runtime.device import choose_device, keep_freed_memory, training_numerics
 from transduce.runtime.peak_memory import peak_memory
@@ -16,6 +16,7 @@ from transduce.suggestion.candidates import (
     candidates,
     may_have_r_drop,
     r_drop_pays,
+    with_checkpoints,
     with_r_drop,
 )
 from transduce.suggestion.probe import Probe
@@ -27,6 +28,7 @@ from transduce.training import Training
 __all__ = ["Probed", "Suggestion", "suggest_recipe"]
 
 PROBE_SHARE = 1 / 15  # of the minutes: four minutes for an hour
+FEW_STEPS = 50  # of a probe, whose loss is hardly that of a trained model
 
 
 class Probed(NamedTuple):
@@ -68,7 +70,7 @@ def suggest_recipe(
     Raises ValueError with `place` where `given` is no recipe, has no validation set or is of trees.
     """
     pairs = _count_pairs(from_values(given, place=place, warn=say), place)
-    fixed = {section: value for section, value in given.items() if section != "data"}
+    fixed = {section: value for section, value in given.items() if section != "data" and value is not None}
     tried = candidates(pairs, fixed)
     share = probe_minutes or minutes * PROBE_SHARE
     say(f"{pairs:,} pairs; {len(tried)} probes of {share:.3g} minutes")
@@ -77,12 +79,12 @@ def suggest_recipe(
     chosen = choose_device(device)
     keep_freed_memory()
     with tempfile.TemporaryDirectory() as folder, training_numerics(chosen, threads):
-        prepared = prepare(recipes[0], Path(folder), lambda line: None, threads=threads)
+        prepared = prepare(recipes[0], Path(folder), say, threads=threads)
         probes, best, probe = _probe_all(
             tried, recipes, lambda recipe: Probe(recipe, prepared, share, chosen, say), say
         )
         pace, score = probe.validate()
-    training, values = recipes[probes.index(best)].training, best.candidate.values
+    training, values = recipes[tried.index(best.candidate)].training, best.candidate.values
     slower = pace._replace(step=R_DROP_COST * pace.step)
     adds_r_drop = may_have_r_drop(fixed) and r_drop_pays(
         pairs, training.batch_tokens, *_length(slower, training, minutes, probe)
@@ -90,7 +92,7 @@ def suggest_recipe(
     if adds_r_drop:
         values, pace = with_r_drop(values, fixed), slower
     length = _length(pace, training, minutes, probe)
-    values, memory = _limited(values, minutes), peak_memory(chosen)
+    values, memory = _limited(with_checkpoints(values, length[0], fixed), minutes), peak_memory(chosen)
     return Suggestion(values, pairs, share, probes, best, score, memory, adds_r_drop, pace, *length)
 
 
@@ -100,14 +102,25 @@ def _probe_all(
     probe_of: Callable[[Recipe], Probe],
     say: Callable[[str], None],
 ) -> tuple[list[Probed], Probed, Probe]:
-    """Returns what all probes have shown, and the best with its training, whose model alone stays in memory."""
+    """Returns what all probes have shown, and the best with its training, whose model alone stays in memory.
+
+    A candidate that cannot be trained, such as for lack of memory, is left out; raises its error where none can.
+    """
     probes: list[Probed] = []
     for candidate, recipe in zip(tried, recipes, strict=True):
         say(candidate.name)
-        probe = probe_of(recipe)
+        try:
+            probe = probe_of(recipe)
+        except (ValueError, RuntimeError) as error:
+            if candidate is tried[-1] and not probes:
+                raise
+            say(f"  left out: {error}")
+            continue
         probes.append(Probed(candidate, probe.steps, probe.loss))
         if min(probes, key=lambda probed: probed.loss) is probes[-1]:
             best, best_probe = probes[-1], probe
+    if best.steps < FEW_STEPS:
+        say(f"warning: {best.steps} steps tell candidates hardly apart: --probe-minutes gives them more time")
     return probes, best, best_probe
 
 
@@ -125,7 +138,7 @@ def _count_pairs(recipe: Recipe, place: str) -> int:
             "`transduce split` takes a validation set out of a corpus"
         )
     check_files(recipe.data)
-    return sum(1 for corpus in recipe.data.train for _ in read_pairs(corpus))
+    return sum(1 for corpus in recipe.data.train for _ in read_byte_pairs(corpus))
 
 
 def _limited(values: Mapping[str, Any], minutes: float) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Subwords of fairseq's models: words of the Moses tokeniser, split by BPE as subword-nmt and fastBPE write it."""
 
+import html
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -67,13 +68,22 @@ class MosesBpe(ImportedSubwords):
         return [self._detokenise((line + " ").replace(f"{CONTINUED} ", "").split(), return_str=True) for line in joined]
 
     def readable_subwords(self, ids: Iterable[int]) -> list[str]:
-        """Returns each id as readable text: "▁" where a word begins, "</s>" for the end."""
-        readable, begins_word = [], True
+        """Returns each id as readable text: "▁" where a word of the text begins, "</s>" for the end.
+
+        A word is what stands between spaces: several tokens of Moses, such as "world" and ",", may make one.
+        """
+        ids = list(ids)
+        (text,) = self.decode([ids])
+        readable, begins_token, place = [], True, 0
         for token in ids:
             subword = self.readable_token(token)
-            mark = "▁" if begins_word and token > END else ""
-            readable.append(mark + subword.removesuffix(CONTINUED))
-            begins_word = not subword.endswith(CONTINUED)
+            letters = html.unescape(subword.removesuffix(CONTINUED)).replace("@-@", "-")  # as Moses writes them
+            begins_word = begins_token and token > END
+            if token > END and (found := text.find(letters, place)) >= 0 and not text[place:found].strip():
+                begins_word = begins_word and (found > place or place == 0)
+                place = found + len(letters)
+            readable.append("▁" * begins_word + subword.removesuffix(CONTINUED))
+            begins_token = not subword.endswith(CONTINUED)
         return readable
 
     @cached_property

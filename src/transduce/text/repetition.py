@@ -11,7 +11,7 @@ MIN_CHARACTERS = 8  # of the repetitions together, so that "1000000" and "zzzz" 
 
 
 def is_loop(output: str, source: str) -> bool:
-    """Returns whether `output` has a piece four times in a row, and `source` has none."""
+    """Returns whether `output` has the same text four times in a row, and `source` does not."""
     return _repeats(output) and not _repeats(source)
 
 

@@ -89,7 +89,7 @@ class Checkpoints:
 
     def _put_in_place(self, written: Path, step: int) -> None:
         """Renames a written checkpoint and reads it back; an earlier one of the same step stays where that fails."""
-        path, earlier = self._path(step), self._unused_path(f"deleting-{step:08d}")
+        path, earlier = self._path(step), self._unused_path(f"replaced-{step:08d}")
         if path.exists():
             path.rename(earlier)
         try:
@@ -103,7 +103,16 @@ class Checkpoints:
             if earlier.exists():
                 earlier.rename(path)
             raise
+        if earlier.exists():
+            earlier.rename(self._unused_path(f"deleting-{step:08d}"))
         self._delete_unfinished()
+
+    def restore_replaced(self) -> None:
+        """Puts back a checkpoint whose replacement, of the same step, was interrupted before it was in its place."""
+        for replaced in self.directory.glob("replaced-*"):
+            number = replaced.name.removeprefix("replaced-")
+            path = self.directory / f"step-{number}"
+            replaced.rename(self._unused_path(f"deleting-{number}") if path.exists() else path)
 
     def load(self, step: int) -> Checkpoint:
         """Reads the checkpoint of `step`; raises DamagedError where it is damaged."""
@@ -123,6 +132,7 @@ class Checkpoints:
         Warns of newer, damaged checkpoints and renames them, so that they no longer belong to the run. Raises
         DamagedError where all checkpoints are damaged, and OSError where the newest cannot be read.
         """
+        self.restore_replaced()
         newest = None
         for step in reversed(self.steps()):
             try:

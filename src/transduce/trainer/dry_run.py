@@ -66,7 +66,7 @@ class DryRun(NamedTuple):
     steps_per_epoch: int
     tokens_per_second: float  # target tokens, without validations
     pace: Pace
-    steps: int | None  # at most; None where only `patience` ends the training
+    steps: int | None  # at most; None where only `patience` or a signal ends the training
     epochs: float | None
     seconds: float | None  # with validations
     peak_memory: float  # bytes, as in `runtime.peak_memory`

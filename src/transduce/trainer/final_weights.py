@@ -39,7 +39,7 @@ class FinalWeights:
     def publish(self, state: TrainingState) -> Weights:
         """Publishes the selected weights and returns which they are."""
         selected = self.selection.select(state, self.log.say)
-        if selected.kind == "best":
+        if selected.kind == "best" and not self.selection.is_unmeasured(state):
             return self.selection.read_published()  # published by their validation already
         if selected.kind == "last":
             self.selection.publish(selected, self.optimiser.weights(), None)
@@ -50,24 +50,29 @@ class FinalWeights:
             self.log.log_event(state.step, comparison(candidates, chosen, self.settings.validate_by))
         if chosen.weights is not None:
             self.selection.publish(chosen.which, chosen.weights, chosen.result)
-        if len(candidates) > 1:
-            self.selection.record_choice(state, chosen.which)
+        self.selection.record_choice(state, chosen.which, chosen.score)
         return chosen.which
 
-    def _candidates(self, state: TrainingState, averaged: Weights) -> list[Candidate]:
-        """Returns the average, and, where the training validated, the best and the last weights; measures what is new.
+    def _candidates(self, state: TrainingState, selected: Weights) -> list[Candidate]:
+        """Returns the selected weights, and what else a validation may prefer; measures what is new.
 
-        The last weights are the best, or worse than those, where the last step was validated.
+        That is, where the training validated, the best and the last weights, and what an earlier end of it chose. The
+        last weights are the best, or worse than those, where the last step was validated.
         """
         best, last = Weights(kind="best", steps=(state.best_step or 0,)), Weights(kind="last", steps=(state.step,))
-        others = []
-        if state.best is not None and self.selection.has_published(best):
-            others.append(Candidate(best, state.best))
+        candidates = []
+        if (earlier := self.selection.published_choice()) is not None and earlier.score is not None:
+            candidates.append(Candidate(earlier.weights, earlier.score))
+        elif state.best is not None and self.selection.has_published(best):
+            candidates.append(Candidate(best, state.best))
         every = self.settings.validate_every
-        if state.best is not None and averaged.steps != last.steps and (every is None or state.step % every):
-            others.append(self._measured(state, last, "last weights:"))
-        self.optimiser.load_weights(self.selection.average(averaged))
-        return [self._measured(state, averaged, f"average of {len(averaged.steps)} checkpoints:"), *others]
+        if state.best is not None and selected.steps != last.steps and (every is None or state.step % every):
+            candidates.append(self._measured(state, last, "last weights:"))
+        if selected.kind == "averaged":
+            self.optimiser.load_weights(self.selection.average(selected))
+            title = f"average of {len(selected.steps)} checkpoints:"
+            candidates.insert(0, self._measured(state, selected, title))
+        return candidates or [Candidate(self.selection.read_published(), math.nan)]
 
     def _measured(self, state: TrainingState, which: Weights, title: str) -> Candidate:
         """Returns the optimiser's weights with the result of their validation."""

@@ -15,7 +15,7 @@ from transduce.runtime.distributed import restart_count
 from transduce.settings import Spec, parse_json, validated
 from transduce.storage.atomic import atomic_write_text
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
-from transduce.trainer.run_directory import FINE_TUNING, check_can_go_on, has_saved
+from transduce.trainer.run_directory import FINE_TUNING, check_can_go_on, has_checkpoint, has_saved
 from transduce.trainer.validation import ValidationScore
 
 __all__ = ["FineTuning", "NamedScore", "Start", "load_training_recipe", "plan_start"]
@@ -109,8 +109,9 @@ def plan_start(
                 f"--grow-vocabulary {grow_vocabulary}: {out} was begun with {before or 'none'}; leave it out, or train "
                 "into another directory"
             )
-        # A run with a checkpoint needs nothing more of its first model, which may be gone.
-        return Start(record, None if any((out / "training").glob("step-*")) else start_from)
+        # A run with a checkpoint needs its first model, which may be gone, only where the token store was deleted.
+        is_complete = has_checkpoint(out) and (record is None or (out / "training" / "store").exists())
+        return Start(record, None if is_complete else _first_model(out, record, start_from))
     if start_from is None and record is not None:
         start_from, grow_vocabulary = Path(record.start.directory), grow_vocabulary or record.grow_vocabulary
     if start_from is None:
@@ -125,12 +126,30 @@ def plan_start(
     return Start(record if record and record.replaced(before=()) == new else new, start_from)
 
 
+def _first_model(out: Path, record: FineTuning | None, start_from: Path | None) -> Path | None:
+    """Returns the model with which a run without a checkpoint begins again; None where it began with none.
+
+    Raises ValueError where `start_from` is another model.
+    """
+    if record is None:
+        return start_from
+    directory = start_from or Path(record.start.directory)
+    if fingerprint(directory) != record.base:
+        raise ValueError(
+            f"{directory} is not the model with which {out} was begun: name that model with --from, or begin anew with "
+            "--restart (what is there is kept)"
+        )
+    return directory
+
+
 def _earlier(out: Path, start_from: Path | None, *, restart: bool) -> tuple[FineTuning | None, bool]:
     """Returns the record of the run in `out`, and whether the run has saved anything; a restart sees neither.
 
-    Raises ValueError where a restart of a fine-tuning would forget its first model, and where a run cannot go on.
+    Raises ValueError where a restart of a fine-tuning would forget or move its first model, or a run cannot go on.
     """
     if restart and restart_count() == 0:
+        if start_from is not None and start_from.resolve() == out.resolve():
+            raise ValueError(f"--restart moves {out} aside, which --from names: train into another directory")
         if start_from is None and (out / "training" / FINE_TUNING).exists():
             raise ValueError(
                 f"--restart: {out} began with another model: name the model again with --from; to begin without one, "

@@ -12,7 +12,7 @@ __all__ = ["HorizonPlanner"]
 
 PLANS = (0.1, 0.5)  # shares of the minutes after which the steps are planned, and planned again
 MIN_WINDOW = 0.05  # share of the minutes over which a pace is measured, at least
-WARM_UP = 10  # steps after each start that do not count: a model may be compiled in them
+WARM_UP, LONGEST_WARM_UP = 10, 0.2  # steps after each start, a share of the minutes: a model may be compiled in them
 PLANNED_TIME = 0.98  # share of the time left that is planned: the rate is to reach zero before the minutes are over
 
 
@@ -24,6 +24,7 @@ class HorizonPlanner:
         self._steps = 0  # since the start
         self._work = 0.0  # whole steps whose pace is measured
         self._begin = 0.0  # seconds of training before them
+        self._start: float | None = None  # seconds of training after the first step of this start
 
     def total_steps(self, state: TrainingState) -> int | None:
         """Returns the number of steps of the training as far as it is known; None where only minutes limit it."""
@@ -36,7 +37,9 @@ class HorizonPlanner:
         if minutes is None or not isinstance(self._settings.schedule, EndingSchedule):
             return None
         self._steps += 1
-        if self._steps <= WARM_UP:
+        if self._start is None:
+            self._start = state.elapsed
+        if self._steps <= WARM_UP and state.elapsed - self._start < LONGEST_WARM_UP * 60 * minutes:
             self._begin = state.elapsed
             return None
         ramp = self._planner.ramp

@@ -6,11 +6,19 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from transduce.model_directory import RECIPE, has_model, recipe_was_edited, write_recipe
+from transduce.model_directory import RECIPE, Model, has_model, recipe_was_edited, write_recipe
 from transduce.recipe import LARGEST, Recipe, dump, read_resolved_recipe, without_training_paths
 from transduce.storage.atomic import atomic_write_text
 
-__all__ = ["FINE_TUNING", "begin_run", "check_can_go_on", "check_is_run_or_empty", "has_saved", "move_aside"]
+__all__ = [
+    "FINE_TUNING",
+    "begin_run",
+    "check_can_go_on",
+    "check_is_run_or_empty",
+    "has_checkpoint",
+    "has_saved",
+    "move_aside",
+]
 
 # Keys of each section that may change when a run is resumed.
 CHANGEABLE = {
@@ -112,17 +120,40 @@ def _check_can_resume(recipe: Recipe, out: Path) -> None:
 
 
 def check_can_go_on(out: Path) -> None:
-    """Raises ValueError where `out` holds a model without the folder `training` that the training needs."""
-    if has_model(out) and not (out / "training").exists():
+    """Raises ValueError where `out` holds a model whose training cannot go on, because its checkpoints are gone."""
+    if not has_model(out):
+        return
+    gone = "checkpoints are" if _lacks_checkpoints(out) else ""
+    if not (out / "training").exists():
+        gone = "`training` folder is"
+    if gone:
         raise ValueError(
-            f"{out} holds a model whose `training` folder is gone, so that it cannot go on. Train into another "
-            "directory, or begin anew with --restart (what is there is kept)"
+            f"{out} holds a model whose {gone} gone, so that it cannot go on. Train into another directory, or begin "
+            "anew with --restart (what is there is kept)"
         )
+
+
+def _lacks_checkpoints(out: Path) -> bool:
+    """Returns whether a run has no checkpoint, and did not publish its model before the first was due."""
+    if has_checkpoint(out):
+        return False
+    try:
+        weights = Model.read_config(out).weights
+        training = read_resolved_recipe(out / RECIPE, lambda difference: None).training
+    except ValueError:
+        return False  # damaged, which others report
+    is_early = training.save_steps is None or max(weights.steps, default=0) < training.save_steps
+    return weights.kind != "best" or not is_early
 
 
 def has_saved(out: Path) -> bool:
     """Returns whether a run has saved a model or a checkpoint."""
-    return has_model(out) or any((out / "training").glob("step-*"))
+    return has_model(out) or has_checkpoint(out)
+
+
+def has_checkpoint(out: Path) -> bool:
+    """Returns whether a run has saved a checkpoint, be it one whose replacement was interrupted."""
+    return any(any((out / "training").glob(name)) for name in ("step-*", "replaced-*"))
 
 
 def _differences(before: Any, now: Any, path: tuple[str, ...] = ()) -> Iterator[str]:

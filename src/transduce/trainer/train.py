@@ -17,7 +17,7 @@ from transduce.storage.locks import exclusive_lock
 from transduce.text.term_marks import with_term_marks
 from transduce.trainer.fine_tuning import plan_start
 from transduce.trainer.fine_tuning_report import FineTuningReport
-from transduce.trainer.run_directory import begin_run, check_is_run_or_empty, move_aside
+from transduce.trainer.run_directory import begin_run, check_is_run_or_empty, has_checkpoint, move_aside
 from transduce.trainer.trackers import NO_TRACKERS, TrackerChoice, start_trackers
 from transduce.trainer.trainer import Trainer, TrainResult
 from transduce.training import StepRecord
@@ -66,7 +66,7 @@ def prepare(
         say=say,
         existing_subwords=with_term_marks(subwords) if subwords and recipe.data.terms else subwords,
         growth=growth,
-        in_use=any((out / "training").glob("step-*")),
+        in_use=has_checkpoint(out),
     )
 
 

@@ -95,10 +95,10 @@ class Trainer:
         checkpoints = Checkpoints(out / "training", settings.checkpoints_to_keep, settings.save_steps, say)
         self.checkpointer = Checkpointer(checkpoints, settings, self.optimiser, self.precision, group)
         self.publisher = ModelPublisher(recipe, out, prepared)
-        self.selection = ModelSelection(settings, checkpoints, self.publisher, group)
         self.environment = describe_training(
             prepared, device, self.precision.name, settings, self.validation, self.optimiser, group
         )
+        self.selection = ModelSelection(settings, checkpoints, self.publisher, group, self.environment.scored_by)
 
     def train(self, start_from: Model | None = None) -> Generator[StepRecord, None, TrainResult]:
         """Yields a record a step until steps, minutes or patience are used up; returns the result."""
@@ -123,8 +123,8 @@ class Trainer:
     def _begin(self, start_from: Model | None) -> TrainingState:
         """Loads the newest checkpoint or the initial weights into the model, and returns the state."""
         state = self.checkpointer.resume(self.environment, self.say)
-        if state is not None:
-            return state
+        if state is not None:  # a recipe may have lost its validation meanwhile
+            return state._replace(validation_pending=state.validation_pending and self._validates)
         if start_from is not None:
             self._load_weights_of(start_from)
         elif self.group.size > 1:  # a process whose random numbers differ would train another model
@@ -221,15 +221,22 @@ class Trainer:
         return state._replace(step=step, skips=skips)
 
     def _validation_is_due(self, state: TrainingState) -> bool:
-        every = self.settings.validate_every if self.validation is not None else None
-        return every is not None and state.step % every == 0
+        every = self.settings.validate_every
+        return self._validates and every is not None and state.step % every == 0
+
+    @property
+    def _validates(self) -> bool:
+        """Whether the recipe validates during the training."""
+        return self.validation is not None and self.settings.validate_every is not None
 
     def _validate(self, state: TrainingState, clock: TrainingClock) -> TrainingState:
         """Validates, and publishes the weights where they are the best so far; returns the state afterwards."""
         self.metrics_log.report()
         result = self._measure(state)
-        best = None if result is None else self.selection.improved_score(state, result)
-        if best is not None:
+        if result is None:
+            return state._replace(validation_pending=False)
+        best = self.selection.improved_score(state, result)
+        if best is not None and self.selection.is_better_than_published(best):
             weights = Weights(kind="best", steps=(state.step,))
             if not self._try_to_publish(weights, self.optimiser.weights(), result):
                 return state._replace(validation_pending=False)
@@ -277,7 +284,7 @@ class Trainer:
         weights = self.optimiser.weights()
         self.group.check_equal(weights.values(), f"the weights of the processes differ after step {state.step}")
         state = self.checkpointer.save(state, weights, self.environment, self.metrics_log, is_due=is_due)
-        if self.validation is None or self.settings.validate_every is None:
+        if not self._validates:
             self._try_to_publish(Weights(kind="last", steps=(state.step,)), weights)
         return state
 

@@ -1,10 +1,11 @@
 """The training text of a run, as text."""
 
+import contextlib
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from transduce.corpus import CorpusSpec, DataSpec, read_pairs
+from transduce.corpus import CorpusSpec, DataSpec, read_byte_pairs
 from transduce.model_directory import RECIPE
 from transduce.recipe import read_yaml
 from transduce.settings import validated
@@ -23,4 +24,6 @@ def training_pairs(run: Path, corpus: CorpusSpec) -> Iterator[tuple[str, str]]:
     direction = data.direction_of(corpus)
     corpora = [one for one in data.train if data.direction_of(one).is_same(direction)]
     for one in corpora:
-        yield from islice(read_pairs(one), MAX_PAIRS // len(corpora))
+        for source, target in islice(read_byte_pairs(one), MAX_PAIRS // len(corpora)):
+            with contextlib.suppress(UnicodeDecodeError):  # the training drops such a pair
+                yield source.decode(), target.decode()

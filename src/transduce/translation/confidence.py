@@ -16,6 +16,7 @@ from pydantic import Field
 from sacrebleu.metrics.chrf import CHRF
 
 from transduce.measure.calibration import ReliabilityCurve, fit_isotonic, reliability_curve
+from transduce.model_directory import fingerprint
 from transduce.settings import GrownSpec, Spec, parse_json, validated
 from transduce.storage.atomic import atomic_write_text
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
@@ -51,9 +52,10 @@ class Reliability(Spec):
 class Calibration(GrownSpec):
     """The content of `confidence.json`: what was found on a validation set, besides its identity."""
 
-    later_keys: ClassVar[frozenset[str]] = frozenset({"names", "reliability"})
+    later_keys: ClassVar[frozenset[str]] = frozenset({"model", "names", "reliability"})
 
     version: Literal[1] = 1
+    model: str | None = None  # the fingerprint of the model directory; None in files of earlier versions
     sentences: int = Field(ge=1)
     scores: tuple[float, ...]  # knots of an isotonic regression, rising
     qualities: tuple[float, ...]  # chrF / 100 at each knot
@@ -94,15 +96,25 @@ class Calibration(GrownSpec):
 
     @classmethod
     def read(cls, run: Path) -> Self:
-        """Reads the calibration of a model directory; raises ValueError where there is none, or it is damaged."""
+        """Reads the calibration of a model directory.
+
+        Raises ValueError where there is none, where it is damaged, and where it was made for other weights.
+        """
         path = run / CONFIDENCE
         if not path.exists():
             raise ValueError(f"{run} has no {CONFIDENCE}: make it with `transduce calibrate {run}`")
-        return validated(cls, parse_json(read_regular_file(path, MAX_JSON_BYTES), place=str(path)), place=str(path))
+        read = validated(cls, parse_json(read_regular_file(path, MAX_JSON_BYTES), place=str(path)), place=str(path))
+        if read.model not in (None, fingerprint(run)):
+            raise ValueError(
+                f"{path} was made for other weights than {run} has now: make it again with "
+                f"`transduce calibrate {run}`, or delete it"
+            )
+        return read
 
     def write(self, run: Path) -> None:
-        """Writes `confidence.json` into a model directory."""
-        atomic_write_text(run / CONFIDENCE, self.model_dump_json(indent=2) + "\n")
+        """Writes `confidence.json` into a model directory, for the weights that it has."""
+        written = self.model_copy(update={"model": fingerprint(run)})
+        atomic_write_text(run / CONFIDENCE, written.model_dump_json(indent=2) + "\n")
 
     def assess(self, source: str, translation: Translation) -> Assessment:
         """Returns the confidence in a translation and the reasons for doubt."""

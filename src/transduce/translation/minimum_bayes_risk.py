@@ -4,6 +4,7 @@ The expected utility of a candidate is its mean chrF with each candidate as the 
 samples of the model). The candidates are samples, or the n best of a beam.
 """
 
+import hashlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -57,9 +58,15 @@ class MinimumBayesRisk:
         if method.greedy:
             raise ValueError("--mbr chooses among several translations, and greedy search has one: leave --greedy out")
         if method.sampling is not None:
-            return [method._replace(seed=(method.seed + number) % 2**63) for number in range(self.candidates)]
+            return [method._replace(seed=_seed_of(method.seed, number)) for number in range(self.candidates)]
         beam = max(method.decoding.beam, self.candidates)
         return [method._replace(decoding=method.decoding.model_copy(update={"beam": beam}), n_best=self.candidates)]
+
+
+def _seed_of(seed: int, number: int) -> int:
+    """Returns the seed of a sample: a hash, so that neighbouring seeds share no sample."""
+    digest = hashlib.blake2b(f"{seed} {number}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
 
 
 def _choose(candidates: Sequence[Translation]) -> Translation:

@@ -102,7 +102,10 @@ def _word_probabilities(translator: LineTranslator, source: str, best: Translati
     sums = [0.0] * (max(places.values()) + 1)
     for place, word in places.items():
         sums[word] += float(scores[place])
-    return [[word, math.exp(total)] for word, total in zip(WORD.findall(best.text), sums, strict=True)]
+    words = WORD.findall(best.text)
+    if len(words) != len(sums):
+        return []  # an imported model's unknown token may hide where words begin
+    return [[word, math.exp(total)] for word, total in zip(words, sums, strict=True)]
 
 
 def _cell(text: str) -> str:
