@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from transduce.commands import app
+from transduce.commands import app, main
 
 WORDS = "ant bee {0} cat"
 
@@ -90,3 +90,13 @@ def test_what_is_refused(
     assert (code, out) == (2, "")
     assert message in error
     assert not (tmp_path / "new.docx").exists()
+
+
+def test_a_closed_standard_input_is_named(
+    fluent: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(SystemExit) as leaving:
+        main(["translate", str(fluent), "--format", "html"])
+    assert leaving.value.code == 2
+    assert "standard input is closed; name a file" in capsys.readouterr().err

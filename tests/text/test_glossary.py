@@ -52,6 +52,12 @@ def test_terms_are_whole_words_and_the_longest_wins() -> None:
     assert found(glossary, "it is IT") == [("IT", ("EDV",))]
 
 
+def test_a_term_whose_capitals_differ_hides_no_shorter_term() -> None:
+    glossary = Glossary({"Apple Pie": ("Apple Pie",), "apple": ("Apfel",)})
+    assert found(glossary, "I eat apple pie.") == [("apple", ("Apfel",))]
+    assert found(glossary, "an Apple Pie, an APPLE") == [("Apple Pie", ("Apple Pie",)), ("APPLE", ("Apfel",))]
+
+
 def test_scripts_without_spaces_need_no_word_boundary() -> None:
     glossary = Glossary({"犬": ("dog",)})
     assert found(glossary, "黒い犬がいる") == [("犬", ("dog",))]

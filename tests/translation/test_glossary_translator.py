@@ -6,6 +6,7 @@ from micro_run import WORDS
 from transduce.search import Sampling
 from transduce.text.glossary import Glossary
 from transduce.translation.glossary_translator import GlossaryTranslator
+from transduce.translation.line_lengths import LineTooLargeError
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
 
@@ -58,6 +59,21 @@ def test_a_term_that_fits_no_more_is_counted_as_missing(translator, monkeypatch)
     with_terms = GlossaryTranslator(translator, Glossary({"dog": ("x" * 40,)}))
     assert texts(with_terms.translate_lines(["dog"])) == texts(translator.translate_lines(["dog"]))
     assert (with_terms.honoured, with_terms.terms) == (0, 1)
+
+
+@pytest.mark.parametrize("work", ["_attention_weights", "_search"])
+def test_a_line_that_does_not_fit_into_memory_is_named(translator, monkeypatch, work):
+    done = getattr(Translator, work)
+
+    def short(self, *arguments):
+        if work == "_search" and not any(arguments[0].prefixes):
+            return done(self, *arguments)
+        raise MemoryError
+
+    monkeypatch.setattr(Translator, work, short)
+    with_terms = GlossaryTranslator(translator, Glossary({"dog": ("Köter",)}))
+    with pytest.raises(LineTooLargeError, match=r"line 12 has .* for the memory here; split the line"):
+        with_terms.translate_lines(["cat owl", "cat dog owl"], lines_before=10)
 
 
 def test_many_random_lines_are_honoured(translator):

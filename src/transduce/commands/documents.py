@@ -148,14 +148,15 @@ def translate_source(
 def open_document(
     text: Path | None, kind: TextFormat, out: Path | None, languages: "DocumentLanguages", *, replace: bool
 ) -> "Document":
-    """Reads a document; raises ValueError, which names the file, where it cannot be read or written."""
+    """Reads a document; raises ValueError, which names the file, or OSError where it cannot be read or written."""
+    from transduce.text.lines import standard_input
     from transduce.translation.documents.formats import MAX_DOCUMENT_BYTES, read_document
 
     if kind is TextFormat.DOCX and out is None:
         raise ValueError("a DOCX is no text for standard output: name the translation with --out")
     name = "standard input" if text is None or str(text) == "-" else str(text)
     if name == "standard input":
-        content = sys.stdin.buffer.read(MAX_DOCUMENT_BYTES + 1)
+        content = standard_input().read(MAX_DOCUMENT_BYTES + 1)
     else:
         assert text is not None
         with text.open("rb") as file:

@@ -38,7 +38,7 @@ class Glossary:
             raise ValueError("the glossary has no term: write lines of source, tab and target")
         self.targets = targets
         by_length = sorted(targets, key=len, reverse=True)
-        self._terms = re.compile("|".join(map(_whole_words, by_length)), re.IGNORECASE)
+        self._terms = re.compile("|".join(map(_occurrences, by_length)))
         self._in_small_letters = {term: term for term in by_length if term.islower()}
         self.is_spaced = not any(UNSPACED.match(target[-1]) for row in targets.values() for target in row)
         """Whether the translations are in a script with spaces between words."""
@@ -108,3 +108,8 @@ def _whole_words(term: str) -> str:
     """Returns a pattern for the term that no letter continues, in scripts with spaces between words."""
     before, after = (letter.isalnum() and not UNSPACED.match(letter) for letter in (term[0], term[-1]))
     return ("(?<!\\w)" if before else "") + re.escape(term) + ("(?!\\w)" if after else "")
+
+
+def _occurrences(term: str) -> str:
+    """Returns a pattern for the term in a line: a term in small letters in any case, any other as it is written."""
+    return f"(?i:{_whole_words(term)})" if term.islower() else _whole_words(term)

@@ -17,6 +17,7 @@ __all__ = [
     "read_lines",
     "read_texts",
     "refuse_markup",
+    "standard_input",
 ]
 
 MAX_LINE_BYTES = 1 << 26
@@ -34,7 +35,7 @@ def read_lines(path: str) -> list[str]:
     XML markup.
     """
     if path == "-":
-        return _read_lines(_standard_input(), "standard input")
+        return _read_lines(standard_input(), "standard input")
     with Path(path).open("rb") as file:
         return _read_lines(file, path)
 
@@ -79,7 +80,7 @@ def decode_lines(content: bytes, name: str, lines_before: int = 0) -> list[str]:
     return lines
 
 
-def _standard_input() -> BinaryIO:
+def standard_input() -> BinaryIO:
     """Returns standard input. Raises OSError where it is closed."""
     if sys.stdin is None:
         raise OSError("standard input is closed; name a file, or write the text into a pipe")

@@ -15,12 +15,14 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from transduce.runtime.progress import track
 from transduce.text.glossary import Glossary, Occurrence, capitalise
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.alignment import subword_weights
+from transduce.translation.line_lengths import LineTooLargeError
 from transduce.translation.line_translator import BATCH_TOKENS
 from transduce.translation.marking_translator import MarkingTranslator
-from transduce.translation.results import Translation
+from transduce.translation.results import EMPTY, Translation
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
 
@@ -40,7 +42,7 @@ class Draft(NamedTuple):
 class Attempt(NamedTuple):
     """A beginning to force on the translation of a line."""
 
-    place: int  # of the line
+    place: int  # of the line in the whole text
     line: str
     prefix: str
     replaced: int | None  # the token of the draft in whose place the term stands, which should not follow it
@@ -96,7 +98,7 @@ class GlossaryTranslator:
         found = map(self.glossary.find, lines)
         drafts = {
             place: self._draft(line, terms, best[0])
-            for place, (line, terms, best) in enumerate(zip(lines, found, free, strict=True))
+            for place, (line, terms, best) in enumerate(zip(lines, found, free, strict=True), lines_before)
             if terms
         }
         if self.marking:
@@ -114,7 +116,7 @@ class GlossaryTranslator:
         self.terms += sum(len(draft.terms) for draft in drafts.values())
         self.honoured += sum(len(draft.terms) for draft in drafts.values()) - _count_missing(drafts)
         self.forced += lacking - _count_missing(drafts)
-        return [[drafts[place].translation] if place in drafts else best for place, best in enumerate(free)]
+        return [[drafts[place].translation] if place in drafts else row for place, row in enumerate(free, lines_before)]
 
     def _draft(self, line: str, terms: list[Occurrence], translation: Translation, prefix: str = "") -> Draft:
         return Draft(line, terms, translation, self.glossary.missing(translation.text, terms), prefix)
@@ -147,16 +149,27 @@ class GlossaryTranslator:
         """
 
         def search(chosen: list[Attempt], without: int | None = None) -> dict[Attempt, Translation]:
-            sources, prefixes = [one.line for one in chosen], [one.prefix for one in chosen]
-            forced = method._replace(may_follow=self._may_follow(without))
-            best = self.translator.translate_lines(sources, forced, prefixes=prefixes, batch_tokens=batch_tokens)
-            return {attempt: translations[0] for attempt, translations in zip(chosen, best, strict=True)}
+            return self._search(chosen, method._replace(may_follow=self._may_follow(without)), batch_tokens)
 
         results = search(attempts)
         repeating = sorted((one for one in attempts if self._repeats(one, results[one])), key=attrgetter("replaced"))
         for replaced, group in groupby(repeating, key=attrgetter("replaced")):
             results |= search(list(group), without=replaced)
         return results
+
+    def _search(self, attempts: list[Attempt], method: SearchMethod, batch_tokens: int) -> dict[Attempt, Translation]:
+        """Returns the translation that each attempt leads to; raises LineTooLargeError, which names the line."""
+        sources, prefixes = [one.line for one in attempts], [one.prefix for one in attempts]
+        translations = [EMPTY for _ in attempts]
+        with track("translating", len(attempts)) as progress:
+            for batch in self.translator.batches(sources, method, prefixes, batch_tokens):
+                n_best_lists = self.translator.translate_by_halves(batch, method)
+                for number, best in zip(batch.places, n_best_lists, strict=True):
+                    if isinstance(best, str):
+                        raise LineTooLargeError(attempts[number].place + 1, best)
+                    translations[number] = best[0]
+                progress.advance(len(batch.places))
+        return dict(zip(attempts, translations, strict=True))
 
     def _best_drafts(self, drafts: dict[int, Draft], results: dict[Attempt, Translation]) -> dict[int, Draft]:
         """Returns the draft of the best attempt of each line."""
@@ -182,7 +195,7 @@ class GlossaryTranslator:
     def _attempts(self, place: int, draft: Draft) -> list[Attempt]:
         """Returns the beginning of the output with the first missing term, for each of its alternatives."""
         text = draft.translation.text
-        position, occurrence = min(zip(self._places(draft), draft.missing, strict=True), key=lambda one: one[0])
+        position, occurrence = min(zip(self._places(place, draft), draft.missing, strict=True), key=lambda one: one[0])
         kept = text[:position].rstrip() if text.startswith(draft.prefix) else draft.prefix
         has_space = text[len(kept) : position].isspace() or position <= len(draft.prefix)
         space = " " if kept and has_space and self.glossary.is_spaced else ""
@@ -194,10 +207,16 @@ class GlossaryTranslator:
         replaced = next((token for token, (start, end) in spans if start <= position < end), None)
         return [Attempt(place, draft.line, f"{kept}{space}{target}", replaced) for target in targets]
 
-    def _places(self, draft: Draft) -> list[int]:
-        """Returns the character of the output at which each missing term belongs, after the forced prefix."""
+    def _places(self, place: int, draft: Draft) -> list[int]:
+        """Returns the character of the output at which each missing term belongs, after the forced prefix.
+
+        Raises LineTooLargeError, which names the line, where its attention weights do not fit into memory.
+        """
         text, tokens = draft.translation.text, draft.translation.tokens
-        explanation = self.translator.explain(draft.line, tokens)
+        try:
+            explanation = self.translator.explain(draft.line, tokens)
+        except LineTooLargeError as error:
+            raise LineTooLargeError(place + 1, error.fault) from None
         weights = subword_weights(explanation)
         (encoded,) = self.translator.source.encode([draft.line])
         source, target = _spans(self.translator.source, encoded), _spans(self.translator.target, tokens)
@@ -205,8 +224,8 @@ class GlossaryTranslator:
         for occurrence in draft.missing:
             columns = [n for n, (start, end) in enumerate(source) if start < occurrence.end and occurrence.start < end]
             row = int(weights[: len(target), columns].sum(1).argmax()) if len(target) else 0
-            place = target[row][0] if target else 0
-            places.append(max(self._word_start(text, place), len(draft.prefix)))
+            character = target[row][0] if target else 0
+            places.append(max(self._word_start(text, character), len(draft.prefix)))
         return places
 
     def _word_start(self, text: str, place: int) -> int:

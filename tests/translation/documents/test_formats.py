@@ -6,13 +6,12 @@ from pathlib import PurePath
 
 import pytest
 from fake_translator import reversing, same
+from small_documents import LANGUAGES, docx, translated, translated_docx
 
-from transduce.translation.documents.docx import MAX_BYTES
 from transduce.translation.documents.format_names import TextFormat
 from transduce.translation.documents.formats import format_by_content, format_by_name, read_document
 from transduce.translation.documents.languages import DocumentLanguages
 
-LANGUAGES = DocumentLanguages("en", "de")
 XLIFF = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<xliff xmlns="urn:oasis:names:tc:xliff:document:1.2" version="1.2">\n'
     ' <file original="a" source-language="en" datatype="x"{more}>\n  <body>\n{units}  </body>\n </file>\n</xliff>\n'
@@ -25,13 +24,6 @@ TMX = (
     '<?xml version="1.0"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4"><header srclang="en"/><body>\n'
     "{units}</body></tmx>\n"
 )
-
-
-def translated(kind: str, source: str, *, replace: bool = False, languages: DocumentLanguages = LANGUAGES) -> str:
-    from transduce.translation.documents.translate_document import translate_units
-
-    document = read_document(source.encode(), TextFormat(kind), languages, replace=replace)
-    return document.write(translate_units(document.units, reversing()).contents).decode()
 
 
 def unit(source: str, *, target: str = "", attributes: str = "") -> str:
@@ -179,30 +171,16 @@ def test_srt_keeps_times_and_wraps_again() -> None:
     )
 
 
-def docx(body: str) -> bytes:
-    output = io.BytesIO()
-    with zipfile.ZipFile(output, "w") as archive:
-        namespace = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
-        archive.writestr("word/document.xml", f'<w:document xmlns:w="{namespace}"><w:body>{body}</w:body></w:document>')
-    return output.getvalue()
-
-
 def test_docx_moves_formatting_and_keeps_fields() -> None:
-    from transduce.translation.documents.translate_document import translate_units
-
     field = (
         '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>PAGE</w:instrText></w:r>'
         '<w:r><w:fldChar w:fldCharType="end"/></w:r>'
     )
-    source = docx(
+    run = '<w:r><w:t xml:space="preserve">{}</w:t></w:r>'.format
+    assert translated_docx(
         '<w:p><w:pPr><w:jc/></w:pPr><w:r><w:t xml:space="preserve">One </w:t></w:r><w:r><w:rPr><w:b/></w:rPr>'
         f"<w:t>two</w:t></w:r><w:proofErr/><w:r><w:t> thr</w:t></w:r><w:r><w:t>ee {{0}}</w:t></w:r>{field}</w:p>"
-    )
-    document = read_document(source, TextFormat.DOCX, LANGUAGES)
-    output = document.write(translate_units(document.units, reversing()).contents)
-    text = zipfile.ZipFile(io.BytesIO(output)).read("word/document.xml").decode()
-    run = '<w:r><w:t xml:space="preserve">{}</w:t></w:r>'.format
-    assert text.split("<w:body>")[1].split("</w:body>")[0] == (
+    ) == (
         f'<w:p><w:pPr><w:jc/></w:pPr>{run("THREE ")}<w:r><w:rPr><w:b/></w:rPr><w:t xml:space="preserve">TWO</w:t></w:r>'
         f"{run(' ONE {0}')}{field}</w:p>"
     )
@@ -214,14 +192,6 @@ def test_a_docx_without_changes_is_the_same_text() -> None:
     document = read_document(docx("<w:p><w:r><w:t>One two.</w:t></w:r></w:p>"), TextFormat.DOCX, LANGUAGES)
     output = document.write(translate_units(document.units, same()).contents)
     assert b"<w:t>One two.</w:t>" in zipfile.ZipFile(io.BytesIO(output)).read("word/document.xml")
-
-
-def large_docx() -> bytes:
-    output = io.BytesIO()
-    with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("word/document.xml", "w") as file:
-        for _ in range(MAX_BYTES // (1 << 24) + 1):
-            file.write(b" " * (1 << 24))
-    return output.getvalue()
 
 
 LAUGHS = '<!DOCTYPE tmx [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]>'
@@ -251,7 +221,6 @@ LAUGHS = '<!DOCTYPE tmx [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]>'
         ("srt", b"hello", "not SRT"),
         ("docx", b"PK\x03\x04hello", "damaged DOCX"),
         ("docx", docx("<w:p>"), "damaged XML"),
-        ("docx", large_docx(), "the DOCX unpacks to"),
     ],
 )
 def test_what_is_refused(kind: str, content: bytes, message: str) -> None:

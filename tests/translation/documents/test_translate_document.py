@@ -1,8 +1,13 @@
 """Sentences, tags and placeholders of units, whatever the format."""
 
+import io
+from base64 import b64encode
+
 import pytest
 from fake_translator import result, reverse, reversing, same, words_of
 
+from transduce.text.sentence_pieces import SentencePieceContent, SentencePieces
+from transduce.translation.documents.language_codes import codes_of
 from transduce.translation.documents.sentences import SentenceSplitter
 from transduce.translation.documents.translate_document import SentenceTranslator, translate_units
 from transduce.translation.documents.units import ClosingTag, Content, InlineCode, OpeningTag, Unit
@@ -21,6 +26,7 @@ def translated(*content: object, wraps: bool = False, translator: SentenceTransl
         (("Hello ", A, "big", B, " world."), ("WORLD ", A, "BIG", B, " HELLO.")),
         (("Click ", A, "here", B, ", now."), ("NOW ", A, "HERE", B, ", CLICK.")),
         ((A, "All of it. And more.", B), (A, "IT OF ALL. MORE AND.", B)),
+        (("One", InlineCode(1, is_break=True), C, "two"), ("ONE", InlineCode(1, is_break=True), C, "TWO")),
         (("One ", A, "two. Three", B, " four."), ("ONE ", A, "TWO. THREE", B, " FOUR.")),
         (("Hello ", C, "world."), (C, "WORLD HELLO.")),
         (("Press ", C, "."), ("PRESS ", C, ".")),
@@ -112,3 +118,46 @@ def test_placeholders_are_not_in_the_text_that_a_model_reads() -> None:
     )
     translated("Hi {name}, see %(a)s and `x = 1`; mail a.b@c.de.", translator=translator)
     assert seen == ["Hi, see and; mail."]
+
+
+BIG = OpeningTag(3), "BIG", ClosingTag(3)
+CODED = [
+    ((">>fra<< One cat. Two dogs.",), [">>fra<< One cat.", ">>fra<< Two dogs."], ("CAT ONE. DOGS TWO.",)),
+    ((">>fra<< One.\n>>deu<< Two.",), [">>fra<< One.", ">>deu<< Two."], ("ONE.\nTWO.",)),
+    (
+        (A, " >>fra<<", B, " Hi ", OpeningTag(3), "big", ClosingTag(3), " one."),
+        [">>fra<< Hi big one."],
+        (A, " ", B, " ONE ", *BIG, " HI."),
+    ),
+    ((">>fra<<",), [], ()),
+    ((">>xyz<< One.",), [">>xyz<< One."], ("ONE >>XYZ<<.",)),
+]
+
+
+@pytest.mark.parametrize(("content", "sources", "expected"), CODED)
+def test_each_sentence_has_the_code_of_its_unit(content: Content, sources: list[str], expected: Content) -> None:
+    seen: list[str] = []
+
+    def translate(lines: list[str]) -> list:
+        seen.extend(lines)
+        return [result(reverse(line.removeprefix(">>fra<< ").removeprefix(">>deu<< "))) for line in lines]
+
+    def align(source: str, best: object) -> list[tuple[int, int]]:
+        words = len(source.split())  # the code is one of them
+        return [(words - 1 - n, n) for n in range(words - 1)]
+
+    translator = reversing()._replace(translate=translate, align=align, codes={">>fra<<", ">>deu<<"})
+    (output,) = translate_units([Unit(content)], translator).contents
+    assert seen == sources
+    assert output == expected
+
+
+def test_the_codes_of_an_imported_model_are_those_of_its_vocabulary() -> None:
+    sentencepiece = pytest.importorskip("sentencepiece")
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["one cat", "two dogs"]), model_writer=model, vocab_size=14, minloglevel=2
+    )
+    pieces = ("<unk>", ">>fra<<", ">>", "▁one")
+    content = SentencePieceContent(unknown=3, subwords=pieces, model=b64encode(model.getvalue()).decode())
+    assert codes_of(SentencePieces(content)) == {">>fra<<"}

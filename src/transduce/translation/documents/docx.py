@@ -18,7 +18,12 @@ __all__ = ["DocxDocument"]
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 MAX_BYTES = 1 << 28  # of all files of the archive together
 MAX_FILES = 10_000
+# Of the files that are parsed. Their trees then have some 1.3 GB at most: an attribute of 5 bytes, ` a=""`, takes 216
+# in a tree, and an element of 4 bytes, `<a/>`, takes 120. Each element of a paragraph takes 470 bytes more, so 1 GB.
+MAX_XML_BYTES = 1 << 25
+MAX_TAGS = 1 << 21  # references to entities included
 _PARTS = ("document", "header", "footer", "footnotes", "endnotes")
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those of Word; zipfile bounds the memory of no other
 
 
 class DocxDocument:
@@ -32,15 +37,16 @@ class DocxDocument:
         self._trees: dict[str, etree._ElementTree] = {}
         if "word/document.xml" not in {entry.filename for entry, _ in self._files}:
             raise ValueError("not DOCX: the archive has no word/document.xml; choose another --format")
-        for entry, part in self._files:
-            folder, _, name = entry.filename.rpartition("/")
-            if folder == "word" and name.startswith(_PARTS) and name.endswith(".xml"):
-                self._read(entry.filename, part)
+        parts = {entry.filename: part for entry, part in self._files if _is_parsed(entry)}
+        if (tags := sum(part.count(b"<") + part.count(b"&") for part in parts.values())) > MAX_TAGS:
+            raise ValueError(f"the DOCX has {tags:,} tags, more than {MAX_TAGS:,}; split the document")
+        for name, part in parts.items():
+            self._read(name, part)
 
     def _read(self, name: str, part: bytes) -> None:
         """Collects the paragraphs of a file of the archive."""
         self._trees[name] = parse_xml(part, "DOCX")
-        for paragraph in list(self._trees[name].iter(f"{W}p")):
+        for paragraph in self._trees[name].iter(f"{W}p"):
             content = read_paragraph(paragraph)
             if has_letters(plain(content.paired.content)):
                 self.units.append(Unit(content.paired.content))
@@ -66,16 +72,47 @@ class DocxDocument:
         return output.getvalue()
 
 
+def _is_parsed(entry: zipfile.ZipInfo) -> bool:
+    """Returns whether a file of the archive has text to translate."""
+    folder, _, name = entry.filename.rpartition("/")
+    return folder == "word" and name.startswith(_PARTS) and name.endswith(".xml")
+
+
 def _read_archive(content: bytes) -> list[tuple[zipfile.ZipInfo, bytes]]:
     """Returns the files of an archive; raises ValueError where it is damaged, encrypted or too large."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = archive.infolist()
-            size = sum(entry.file_size for entry in entries)  # no more is read, whatever an entry holds
-            if size > MAX_BYTES or len(entries) > MAX_FILES:
-                raise ValueError(f"the DOCX unpacks to {size:,} bytes in {len(entries):,} files, more than is read")
-            if len({entry.filename for entry in entries}) < len(entries):
-                raise ValueError("damaged DOCX: two files of the archive have one name")
-            return [(entry, archive.read(entry)) for entry in entries]
+            _check_entries(entries)
+            return [(entry, _read_file(archive, entry)) for entry in entries]
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
         raise ValueError(f"damaged DOCX: {error}; save it again") from None
+
+
+def _check_entries(entries: Sequence[zipfile.ZipInfo]) -> None:
+    """Raises ValueError for files that are too large, too many, of one name, or compressed by another method."""
+    size, parsed_size = (sum(entry.file_size for entry in some) for some in (entries, filter(_is_parsed, entries)))
+    if size > MAX_BYTES or len(entries) > MAX_FILES:
+        raise ValueError(
+            f"the DOCX unpacks to {size:,} bytes in {len(entries):,} files, more than {MAX_BYTES:,} bytes or "
+            f"{MAX_FILES:,} files; split the document"
+        )
+    if parsed_size > MAX_XML_BYTES:
+        raise ValueError(
+            f"the DOCX unpacks to {parsed_size:,} bytes of text with its markup, more than {MAX_XML_BYTES:,}; "
+            "split the document"
+        )
+    if len({entry.filename for entry in entries}) < len(entries):
+        raise ValueError("damaged DOCX: two files of the archive have one name; save it again")
+    for entry in entries:
+        if entry.compress_type not in _METHODS:
+            raise ValueError(
+                f"damaged DOCX: {entry.filename} is compressed by method {entry.compress_type} of ZIP, which Word "
+                "does not write; save the document again"
+            )
+
+
+def _read_file(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    """Returns the content of a file of an archive, at most of the size that the archive says."""
+    with archive.open(entry) as file:
+        return file.read(entry.file_size)  # without a size zipfile unpacks up to 1 GiB before it cuts

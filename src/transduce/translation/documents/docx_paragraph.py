@@ -108,12 +108,12 @@ def _grouped_fields(
     field: list[FormattedText | FoundTag[list[RunPart | _Element]]] = []
     depth = 0
     for item in items:
-        depth += {"begin": 1, "end": -1}.get(_field_mark(item), 0)
-        if depth <= 0 and not field:
+        depth = max(0, depth + {"begin": 1, "end": -1}.get(_field_mark(item), 0))  # an end may lack its beginning
+        if depth == 0 and not field:
             yield item
             continue
         field.append(item)
-        if depth <= 0:
+        if depth == 0:
             yield from _as_code(field)
             field = []
     yield from field

@@ -34,24 +34,28 @@ class FlatText(NamedTuple):
 
 
 def flatten(unit: Unit) -> FlatText:
-    """Takes markers out of a unit. A code leaves one space between words, and none before punctuation."""
+    """Takes markers out of a unit.
+
+    A code leaves one space between words, and none before punctuation; a break leaves the white space as it is.
+    """
     items = _split_items(unit)
     text, markers = "", list[Marker]()
-    after_code = False
+    after_code = after_break = False
     for place, item in enumerate(items):
         if not isinstance(item, str):
             marker = Marker(len(text), item)
             if marker.is_code:
                 after_code = True
+                after_break = after_break or (isinstance(item, InlineCode) and item.is_break)
                 marker = Marker(len(text), item, _space_beside(items, place, -1), _space_beside(items, place, 1))
             markers.append(marker)
             continue
-        if after_code:
+        if after_code and not after_break:
             text, item = _joined(text, item, markers)
-        elif unit.wraps and text.endswith(" ") and item.startswith(" "):
+        elif unit.wraps and not after_break and text.endswith(" ") and item.startswith(" "):
             item = item[1:]
         text += item
-        after_code = after_code and not item
+        after_code, after_break = after_code and not item, after_break and not item
     return FlatText(text, tuple(markers))
 
 

@@ -20,6 +20,14 @@ _EMPTY_INLINE = {"img", "wbr", "input"}
 _VOID = {"area", "base", "br", "col", "embed", "hr", "link", "meta", "param", "source", "track", *_EMPTY_INLINE}
 _INLINE_PROTECTED = {"code", "kbd", "samp", "var", "math", "svg", "object", "audio", "video", "canvas"}
 _PROTECTED = {"script", "style", "pre", "textarea", "template", "iframe"}
+# Elements whose beginning or end is the end of a paragraph: HTML allows to omit `</p>` before them.
+_ENDS_OF_PARAGRAPH_NAMES = (
+    "address article aside blockquote body caption center dd details dialog dir div dl dt fieldset figcaption figure "
+    "footer form h1 h2 h3 h4 h5 h6 header hgroup hr html li main menu nav ol p pre search section summary table tbody "
+    "td tfoot th thead tr ul"
+)
+_ENDS_OF_PARAGRAPHS = frozenset(_ENDS_OF_PARAGRAPH_NAMES.split())
+_LISTS = {"ul", "ol", "menu"}
 _ATTRIBUTE = re.compile(r"\s(?P<name>[^\s=>\"'/]+)\s*=\s*(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|[^\s\"'>]+)")
 _TRANSLATED_ATTRIBUTES = {"alt", "title"}
 _NOT_TRANSLATED = re.compile(
@@ -75,7 +83,7 @@ class _UnitCollector(HTMLParser):
         self.document = document
         self.items: list[str | FoundTag[Raw]] = []  # of the unit so far
         self.raw: Raw = []  # of the same
-        self.protected: list[str] = []  # elements that are open, from the outermost that is not translated
+        self.protected: list[str] = []  # open elements of the name of the outermost that is not translated; lists too
         self.protected_raw, self.protected_is_inline = "", False
         self.events: list[tuple[int, str, str]] = []  # place, kind, name
 
@@ -108,8 +116,8 @@ class _UnitCollector(HTMLParser):
         self._note("open", tag)
 
     def handle_startendtag(self, tag: str, attrs: object) -> None:
-        """Records an empty tag; HTML takes `<p/>` for an opening tag."""
-        self._note("open", tag)
+        """Records an empty tag."""
+        self._note("empty", tag)
 
     def handle_endtag(self, tag: str) -> None:
         """Records a closing tag."""
@@ -152,13 +160,17 @@ class _UnitCollector(HTMLParser):
         elif kind == "comment":
             self._add_tag("code", "", [raw])
         elif (
-            kind == "open"
+            kind in ("open", "empty")
             and name not in _VOID
             and (name in _PROTECTED or name in _INLINE_PROTECTED or _NOT_TRANSLATED.search(raw))
         ):
             self.protected, self.protected_raw = [name], raw
             self.protected_is_inline = name in _INLINE_PROTECTED or name in _INLINE
-        elif kind in ("open", "close") and name in _INLINE:
+            # XHTML and SVG end the element here. In text/html a browser ends it at its end tag, but where that is
+            # missing all text after the element would stay untranslated.
+            if kind == "empty":
+                self._end_protected()
+        elif name in _INLINE:
             self._add_tag("close" if kind == "close" else "open", name, self._tag(raw))
         elif name in _EMPTY_INLINE:
             self._add_tag("code", "", self._tag(raw))
@@ -180,14 +192,30 @@ class _UnitCollector(HTMLParser):
             self.items.append(html.unescape(raw))
 
     def _add_protected(self, raw: str, kind: str, name: str) -> None:
-        """Adds a token to the element that is not translated."""
+        """Adds a token to the element that is not translated, or ends an element whose end tag is omitted."""
+        if self._ends_without_tag(kind, name):
+            self._end_protected()
+            self._add(raw, kind, name)
+            return
         self.protected_raw += raw
-        if kind == "open" and name == self.protected[0] and name not in _VOID:
+        element = self.protected[0]
+        if element == "li" and name in _LISTS:
+            name = "ul"
+        if name != element and (element, name) != ("li", "ul"):
+            return
+        if kind == "open":
             self.protected.append(name)
-        elif kind == "close" and name == self.protected[0]:
-            self.protected.pop()
+        elif kind == "close":
+            while self.protected.pop() != name:  # the end of a list ends its items
+                pass
             if not self.protected:
                 self._end_protected()
+
+    def _ends_without_tag(self, kind: str, name: str) -> bool:
+        """Returns whether a tag ends the paragraph or the item of a list that is not translated before the tag."""
+        if self.protected[0] == "p":
+            return name in _ENDS_OF_PARAGRAPHS and (kind, name) != ("close", "p")
+        return self.protected == ["li"] and (name in _LISTS if kind == "close" else name == "li")
 
     def _end_protected(self) -> None:
         """Adds the element that is not translated: as a code within text, else as it is."""

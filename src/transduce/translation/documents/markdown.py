@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from transduce.translation.documents.markdown_inline import InlineReader, UnreadableInlineError, escape_inline
 from transduce.translation.documents.missing_library import import_library
 from transduce.translation.documents.paired_tags import PairedContent, pair_tags
-from transduce.translation.documents.units import Content, Unit, has_letters, plain
+from transduce.translation.documents.units import Content, InlineCode, Unit, has_letters, plain
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -20,10 +20,14 @@ _FRONT_MATTER = re.compile(
 
 
 class InlinePlace(NamedTuple):
-    """A run of inline Markdown in a file: the offset of each of its lines, and their lengths."""
+    """A run of inline Markdown in a file: the offsets of its lines, their lengths, and what is between the lines.
+
+    A line end may be followed by the mark of a quote, or by indentation.
+    """
 
     starts: tuple[int, ...]
     lengths: tuple[int, ...]
+    between: tuple[str, ...]
 
 
 class MarkdownDocument:
@@ -75,7 +79,7 @@ class MarkdownDocument:
     def _add(self, token: "Token", place: InlinePlace) -> bool:
         """Adds a unit for an inline token, if it has letters; returns whether its Markdown is understood."""
         try:
-            paired = pair_tags(InlineReader(token.content).read(token.children or []))
+            paired = pair_tags(InlineReader(token.content, place.between).read(token.children or []))
         except UnreadableInlineError:
             return False
         if has_letters(plain(paired.content)):
@@ -87,22 +91,24 @@ class MarkdownDocument:
 
 def _find(content: str, lines: Sequence[str], starts: Sequence[int], first: int, column: int) -> InlinePlace | None:
     """Returns where the lines of `content` stand in the lines of a file from `first` on; None where they do not."""
-    places, lengths = [], []
+    places, lengths, between = list[int](), list[int](), list[str]()
     for number, part in enumerate(content.split("\n"), start=first):
         found = lines[number].find(part, column if number == first else 0) if number < len(lines) else -1
         if found < 0:
             return None
+        if number > first:
+            end = places[-1] + lengths[-1] - starts[number - 1]
+            between.append(f"{lines[number - 1][end:]}\n{lines[number][:found]}")
         places.append(starts[number] + found)
         lengths.append(len(part))
-    return InlinePlace(tuple(places), tuple(lengths))
+    return InlinePlace(tuple(places), tuple(lengths), tuple(between))
 
 
 def _markup(paired: PairedContent[str], content: Content) -> str:
     """Returns the Markdown of a content."""
     parts = []
-    for number, item in enumerate(content):
-        if isinstance(item, str):
-            parts.append(escape_inline(item, is_first=number == 0))
-        else:
-            parts.append(paired.payloads[item])
+    begins_line = True
+    for item in content:
+        parts.append(escape_inline(item, begins_line=begins_line) if isinstance(item, str) else paired.payloads[item])
+        begins_line = isinstance(item, InlineCode) and item.is_break
     return "".join(parts)

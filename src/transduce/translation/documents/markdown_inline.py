@@ -2,6 +2,7 @@
 
 import html
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from transduce.translation.documents.paired_tags import FoundTag
@@ -28,8 +29,10 @@ class UnreadableInlineError(Exception):
 class InlineReader:
     """Follows the tokens of markdown-it through the text that they were read from."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, line_ends: Sequence[str]) -> None:
+        """Takes inline Markdown, and what the file has in the place of each of its line ends."""
         self.text, self.place = text, 0
+        self._line_ends = dict(zip((match.start() for match in re.finditer("\n", text)), line_ends, strict=True))
         self.items: list[str | FoundTag[str]] = []
 
     def read(self, tokens: "list[Token]") -> list[str | FoundTag[str]]:
@@ -91,7 +94,7 @@ class InlineReader:
         start = self.place
         self._match(_IMAGE_LABEL)
         self._match(_LINK_END)
-        self.items.append(FoundTag("code", "", self.text[start : self.place]))
+        self.items.append(FoundTag("code", "", self._raw(start)))
 
     def _text(self, content: str) -> None:
         """Passes over `content`, which may be escaped in the text."""
@@ -114,26 +117,30 @@ class InlineReader:
         else:
             raise UnreadableInlineError
 
+    def _raw(self, start: int) -> str:
+        """Returns the text from `start` on as it stands in the file."""
+        return "".join(self._line_ends.get(place, self.text[place]) for place in range(start, self.place))
+
     def _literal(self, raw: str) -> str:
-        """Passes over `raw`."""
+        """Passes over `raw`, and returns it as it stands in the file."""
         if not self.text.startswith(raw, self.place):
             raise UnreadableInlineError
         self.place += len(raw)
-        return raw
+        return self._raw(self.place - len(raw))
 
     def _match(self, pattern: re.Pattern[str]) -> str:
-        """Passes over what `pattern` matches."""
+        """Passes over what `pattern` matches, and returns it as it stands in the file."""
         match = pattern.match(self.text, self.place)
         if match is None:
             raise UnreadableInlineError
         self.place = match.end()
-        return match.group()
+        return self._raw(match.start())
 
 
-def escape_inline(text: str, *, is_first: bool) -> str:
-    """Returns text such that Markdown reads it as text; `is_first` for the beginning of a block."""
+def escape_inline(text: str, *, begins_line: bool) -> str:
+    """Returns text such that Markdown reads it as text; no text that `begins_line` begins a block."""
     escaped = _SPECIAL.sub(lambda match: "\\" + match.group(), text)
-    if is_first:
+    if begins_line:
         escaped = _BLOCK_START.sub(
             lambda match: match[1] + ("\\" + match[2] if match[2] else f"{match[3]}\\{match[4]}"), escaped
         )

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable, Sequence
 
 from transduce.translation.alignment import aligned_words
+from transduce.translation.documents.language_codes import codes_of
 from transduce.translation.documents.translate_document import MAX_SENTENCE_TOKENS, SentenceTranslator
 from transduce.translation.line_translator import LineTranslator
 from transduce.translation.results import Translation
@@ -30,9 +31,10 @@ def sentence_translator(
     def count_tokens(sentences: Sequence[str]) -> list[int]:
         return [len(tokens) for tokens in translator.source.encode(list(sentences))]
 
-    longest = min(MAX_SENTENCE_TOKENS, translator.max_line_tokens - len(translator.source_tags))
+    codes = codes_of(translator.source)
+    longest = min(MAX_SENTENCE_TOKENS, translator.max_line_tokens - len(translator.source_tags) - bool(codes))
     align = functools.partial(_align, translator) if _has_alignments(translator) else None
-    return SentenceTranslator(translate, align, count_tokens, source_language, target_language, longest)
+    return SentenceTranslator(translate, align, count_tokens, source_language, target_language, longest, codes)
 
 
 def _has_alignments(translator: LineTranslator) -> bool:

@@ -1,5 +1,6 @@
 """SubRip subtitles: numbers and times stay, the text of a cue is wrapped again."""
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -28,8 +29,7 @@ class SrtDocument:
 
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
         self._encode = encode
-        self._line_end = "\r\n" if "\r\n" in text else "\n"
-        self._lines = text.split(self._line_end)
+        self._lines = text.split("\n")  # each with its own carriage return: some files have them at some lines
         self.units: list[Unit] = []
         self.notes: list[str] = []
         self._texts: list[CueText] = []
@@ -38,16 +38,21 @@ class SrtDocument:
             raise ValueError(
                 "not SRT: no line has times such as 00:00:01,000 --> 00:00:02,500; choose another --format"
             )
-        for number in times:
-            self._read_cue(number + 1)
+        for number, following in itertools.pairwise([*times, len(self._lines)]):
+            self._read_cue(number + 1, following)
 
-    def _read_cue(self, first: int) -> None:
-        """Collects the units of a cue, whose text begins at line `first` and ends at an empty line."""
+    def _read_cue(self, first: int, following: int) -> None:
+        """Collects the units of a cue, whose text begins at line `first` and ends at an empty line.
+
+        Without an empty line it ends before the times of the next cue, at line `following`, and their number.
+        """
         last = first
-        while last < len(self._lines) and self._lines[last].strip():
+        while last < following and self._lines[last].strip():
             last += 1
+        if first < last == following < len(self._lines) and self._lines[last - 1].strip().isdecimal():
+            last -= 1
         starts = [number for number in range(first, last) if number == first or _is_speech(self._lines[number])]
-        for start, end in zip(starts, [*starts[1:], last], strict=True):
+        for start, end in itertools.pairwise([*starts, last]):
             paired = string_content(" ".join(line.strip() for line in self._lines[start:end]), _CODES)
             if has_letters(plain(paired.content)):
                 self.units.append(Unit(paired.content, wraps=True))
@@ -60,9 +65,11 @@ class SrtDocument:
             if content == text.paired.content:
                 continue
             lines += self._lines[end : text.first]
-            lines += wrap("".join(text.paired.replace_text(content)), text.last - text.first)
+            wrapped = wrap("".join(text.paired.replace_text(content)), text.last - text.first)
+            replaced = self._lines[text.last - len(wrapped) : text.last]
+            lines += [new + ("\r" if old.endswith("\r") else "") for new, old in zip(wrapped, replaced, strict=True)]
             end = text.last
-        return self._encode(self._line_end.join([*lines, *self._lines[end:]]))
+        return self._encode("\n".join([*lines, *self._lines[end:]]))
 
 
 def _is_speech(line: str) -> bool:

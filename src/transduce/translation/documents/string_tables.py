@@ -12,6 +12,7 @@ __all__ = ["JsonDocument", "StringPlace", "StringTable", "YamlDocument"]
 
 _JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(?P<colon>\s*:)?')
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
 class StringPlace(NamedTuple):
@@ -34,6 +35,7 @@ class StringTable:
         for place in places:
             paired = string_content(place.value)
             if has_letters(plain(paired.content)):
+                _refuse_half_pair(place, text)
                 self.units.append(Unit(paired.content))
                 self._places.append((place, paired))
 
@@ -45,6 +47,16 @@ class StringTable:
                 output += [self.text[end : place.start], place.write("".join(paired.replace_text(content)))]
                 end = place.end
         return self._encode("".join([*output, self.text[end:]]))
+
+
+def _refuse_half_pair(place: StringPlace, text: str) -> None:
+    """Raises ValueError, which names the line in `text`, where a string has half a surrogate pair."""
+    if half := _HALF_PAIR.search(place.value):
+        number = text.count("\n", 0, place.start) + 1
+        raise ValueError(
+            f"line {number} has a string with half a surrogate pair, \\u{ord(half.group()):04x}; "
+            "write the character itself"
+        )
 
 
 class JsonDocument(StringTable):

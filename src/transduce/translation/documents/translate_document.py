@@ -1,9 +1,10 @@
 """Translates the units of a document: sentence by sentence, all sentences of the document in one call."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple
 
 from transduce.translation.documents.flat_text import Marker
+from transduce.translation.documents.language_codes import add_code, split_code
 from transduce.translation.documents.segments import DividedUnit, UnitSentence, divide
 from transduce.translation.documents.sentences import SentenceSplitter, is_spaceless
 from transduce.translation.documents.tag_placement import place_markers
@@ -18,7 +19,8 @@ MAX_SENTENCE_TOKENS = 200  # longer sentences are rare in training data, and mod
 class SentenceTranslator(NamedTuple):
     """What documents need of a model.
 
-    `align` returns the pairs (source word, target word) of a sentence and its translation; None without attention.
+    `align` returns the pairs (source word, target word) of a sentence and its translation; None without attention. A
+    text may begin with one of `codes`, which the model needs before each sentence.
     """
 
     translate: Callable[[list[str]], list[Translation]]
@@ -27,6 +29,7 @@ class SentenceTranslator(NamedTuple):
     source_language: str | None = None
     target_language: str | None = None
     max_tokens: int = MAX_SENTENCE_TOKENS
+    codes: Set[str] = frozenset()
 
     @property
     def splitter(self) -> SentenceSplitter:
@@ -47,11 +50,14 @@ def translate_units(units: Sequence[Unit], translator: SentenceTranslator) -> Tr
     A translation has all tags and placeholders of its unit. Alignments are computed for the sentences that have tags or
     placeholders between their words.
     """
-    divided = [divide(unit, translator.splitter) for unit in units]
-    sources = list(dict.fromkeys(sentence.source for unit in divided for sentence in unit.sentences()))
+    codes = translator.codes
+    coded = [split_code(unit, codes) for unit in units]
+    divided = [(code, divide(unit, translator.splitter)) for code, unit in coded]
+    sentences = ((code, sentence.source) for code, unit in divided for sentence in unit.sentences())
+    sources = list(dict.fromkeys(add_code(code, sentence, codes) for code, sentence in sentences))
     translations = dict(zip(sources, translator.translate(sources), strict=True))
     joined = _UnitJoiner(translator, translations)
-    return TranslatedUnits([joined.join(unit) for unit in divided], joined.placed_by_position)
+    return TranslatedUnits([joined.join(code, unit) for code, unit in divided], joined.placed_by_position)
 
 
 class _UnitJoiner:
@@ -63,22 +69,26 @@ class _UnitJoiner:
         self.placed_by_position = 0
         self._alignments: dict[str, list[tuple[int, int]]] = {}
 
-    def join(self, unit: DividedUnit) -> Content:
-        """Returns the translated content of a unit."""
-        return unit.join(self._sentence, spaceless=self.spaceless)
+    def join(self, code: str, unit: DividedUnit) -> Content:
+        """Returns the translated content of a unit whose sentences were translated with `code` before them."""
+        return unit.join(lambda sentence: self._sentence(code, sentence), spaceless=self.spaceless)
 
-    def _sentence(self, sentence: UnitSentence) -> list[str | Marker]:
+    def _sentence(self, code: str, sentence: UnitSentence) -> list[str | Marker]:
         """Returns the translation of a sentence with its markers."""
-        translation = self.translations[sentence.source]
+        source = add_code(code, sentence.source, self.translator.codes)
+        translation = self.translations[source]
         if not sentence.markers:
             return [sentence.text if translation.text == sentence.source else translation.text]
-        return place_markers(sentence.source, sentence.markers, translation.text, self._align(sentence, translation))
+        alignment = self._align(source, translation)
+        if alignment is not None and source != sentence.source:  # the first word is the code
+            alignment = [(word - 1, target) for word, target in alignment if word > 0]
+        return place_markers(sentence.source, sentence.markers, translation.text, alignment)
 
-    def _align(self, sentence: UnitSentence, translation: Translation) -> list[tuple[int, int]] | None:
+    def _align(self, source: str, translation: Translation) -> list[tuple[int, int]] | None:
         """Returns the alignment of a sentence; None where the model has none."""
         if self.translator.align is None or not translation.text:
             self.placed_by_position += 1
             return None
-        if sentence.source not in self._alignments:
-            self._alignments[sentence.source] = self.translator.align(sentence.source, translation)
-        return self._alignments[sentence.source]
+        if source not in self._alignments:
+            self._alignments[source] = self.translator.align(source, translation)
+        return self._alignments[source]

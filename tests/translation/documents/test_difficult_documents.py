@@ -1,0 +1,120 @@
+"""Documents that programs write carelessly, or that are made to take memory: nothing is lost, or a message says why."""
+
+import io
+import tracemalloc
+import zipfile
+
+import pytest
+from small_documents import LANGUAGES, docx, translated, translated_docx
+
+from transduce.translation.documents.docx import MAX_BYTES, MAX_TAGS, MAX_XML_BYTES
+from transduce.translation.documents.format_names import TextFormat
+from transduce.translation.documents.formats import read_document
+from transduce.translation.documents.units import plain
+
+TIMES = "00:00:01,000 --> 00:00:02,000"
+
+
+def archive_that_says(size: int, name: str = "word/document.xml", content: bytes = b"") -> bytes:
+    """Returns an archive with a file whose size is `size` according to the directory of the archive."""
+    output = io.BytesIO()
+    with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, content)
+        archive.infolist()[0].file_size = size
+    return output.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (archive_that_says(MAX_BYTES + 1, "word/media/a.png"), "more than 268,435,456 bytes .* split the document"),
+        (archive_that_says(MAX_XML_BYTES + 1), "of text with its markup, more than .* split the document"),
+        (docx("<w:p/>" * MAX_TAGS, zipfile.ZIP_DEFLATED), "the DOCX has 2,097,156 tags, more than 2,097,152; split"),
+        (docx("", zipfile.ZIP_BZIP2), "document.xml is compressed by method 12 of ZIP"),
+        (docx("", zipfile.ZIP_LZMA), "document.xml is compressed by method 14 of ZIP"),
+    ],
+)
+def test_a_docx_that_would_take_much_memory_is_refused(content: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_document(content, TextFormat.DOCX, LANGUAGES)
+
+
+def test_no_more_of_a_docx_is_unpacked_than_its_directory_says() -> None:
+    """`ZipFile.read` unpacked a gibibyte of a file that said to have 100 bytes, and cut it then."""
+    content = archive_that_says(100, content=bytes(1 << 25))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="damaged DOCX: Bad CRC-32"):
+            read_document(content, TextFormat.DOCX, LANGUAGES)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_field_of_a_docx_stays_whole_after_the_end_of_a_field_of_another_paragraph() -> None:
+    mark = '<w:r><w:fldChar w:fldCharType="{}"/></w:r>'.format
+    field = f"{mark('begin')}<w:r><w:instrText>REF a</w:instrText></w:r>{mark('separate')}"
+    text = '<w:r><w:t xml:space="preserve">{}</w:t></w:r>'.format
+    source = f"<w:p>{mark('end')}{text('One two ')}{field}{text('three four')}{mark('end')}</w:p>"
+    assert f"{field}{text('three four')}{mark('end')}" in translated_docx(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (f"1\n{TIMES}\r\none two\n\n2\n{TIMES}\na b\r\nc d", f"1\n{TIMES}\r\nTWO ONE\n\n2\n{TIMES}\nD C\r\nB A"),
+        (f"1\n{TIMES}\none two\n2\n{TIMES}\nthree\n", f"1\n{TIMES}\nTWO ONE\n2\n{TIMES}\nTHREE\n"),
+        (f"1\n{TIMES}\none\n{TIMES}\n{TIMES}\n42\n", f"1\n{TIMES}\nONE\n{TIMES}\n{TIMES}\n42\n"),
+        (f"1\n{TIMES}\n\n2\n{TIMES}\none two\n", f"1\n{TIMES}\n\n2\n{TIMES}\nTWO ONE\n"),
+    ],
+    ids=["line ends of two kinds", "no empty line", "no number", "no text"],
+)
+def test_careless_subtitles_keep_their_times(source: str, expected: str) -> None:
+    assert translated("srt", source) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ('<script src="a.js"/><p>one two</p>', '<script src="a.js"/><p>TWO ONE</p>'),
+        ("<p>one <svg/>two</p><p>a b</p>", "<p><svg/>TWO ONE</p><p>B A</p>"),
+        ("<svg><svg/>no</svg><p>one two</p>", "<svg><svg/>no</svg><p>TWO ONE</p>"),
+        ('<p translate="no">not this<p>one two</p>', '<p translate="no">not this<p>TWO ONE</p>'),
+        ("<div><p class=notranslate>not this</div>one two", "<div><p class=notranslate>not this</div>TWO ONE"),
+        (
+            '<ul><li translate="no">not <ol><li>this<li>or</ol>this<li>one two</ul>',
+            '<ul><li translate="no">not <ol><li>this<li>or</ol>this<li>TWO ONE</ul>',
+        ),
+        ('<ul><li translate="no">not this</ul>one two', '<ul><li translate="no">not this</ul>TWO ONE'),
+        (
+            '<li translate="no"><ol><li>not</li></ol></li>one two',
+            '<li translate="no"><ol><li>not</li></ol></li>TWO ONE',
+        ),
+    ],
+)
+def test_an_element_of_html_that_is_not_translated_ends_without_its_end_tag(source: str, expected: str) -> None:
+    assert translated("html", source) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("One  \nword #\n", "ONE  \n\\# WORD\n"),
+        ("> one two\\\n> more 1)\n", "> TWO ONE\\\n> 1\\) MORE\n"),
+        ("- one  \r\n  \\- two\r\n", "- ONE  \r\n  TWO -\r\n"),
+        ("> a `b\n> c` d\n", "> `b\n> c` D A\n"),
+    ],
+)
+def test_lines_of_a_paragraph_of_markdown_keep_their_beginning_and_begin_no_block(source: str, expected: str) -> None:
+    assert translated("markdown", source) == expected
+
+
+@pytest.mark.parametrize(("kind", "string"), [("json", '{{\n"a": "one {}"}}'), ("yaml", '# b\na: "one {}"\n')])
+def test_half_a_surrogate_pair_is_refused_with_its_line(kind: str, string: str) -> None:
+    with pytest.raises(ValueError, match=r"line 2 has a string with half a surrogate pair, \\ud83d; write the"):
+        translated(kind, string.format("\\ud83d"))
+
+
+def test_a_surrogate_pair_is_one_character() -> None:
+    document = read_document(b'["one \\ud83d\\ude00"]', TextFormat.JSON, LANGUAGES)
+    assert [plain(unit.content) for unit in document.units] == ["one \U0001f600"]
