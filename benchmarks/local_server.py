@@ -44,13 +44,14 @@ def started_server(*runs: str, options: Sequence[str] = ()) -> Iterator[LocalSer
 
 @contextlib.contextmanager
 def started(command: Sequence[str]) -> Iterator[LocalServer]:
-    """Starts a server that writes its address into the first line of its log; ends it at the end of the context."""
+    """Starts a server that writes its address into its log; ends it at the end of the context."""
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        line = process.stderr.readline()
-        urls = re.findall(r"http://\S+", line)
-        if not urls:
-            raise SystemExit(line + process.stderr.read())
+        lines = []
+        while not (urls := re.findall(r"http://\S+", "".join(lines[-1:]))):  # the first may say what is compiled
+            lines.append(process.stderr.readline())
+            if not lines[-1]:
+                raise SystemExit("".join(lines))
         server = LocalServer(process, urls[0], [])
         reading = threading.Thread(target=_keep_last, args=(process.stderr, server.log))
         reading.start()

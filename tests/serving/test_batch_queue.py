@@ -74,6 +74,19 @@ def test_a_short_request_does_not_wait_for_a_long_one(queue, beam):
     assert sum(map(len, queue.groups)) == 302
 
 
+def test_prefixes_count_in_the_sizes_of_groups_and_batches(queue, beam, translator, monkeypatch):
+    monkeypatch.setattr("transduce.serving.batch_queue.GROUP_TOKENS", 20)
+    texts, prefixes = ["cat"] * 4, [" ".join(["tac"] * 9)] * 4
+    held = queue.submit(beam, ["fox"], None, Ticket(60))
+    queue.begun.wait(60)
+    forced = queue.submit(beam, texts, prefixes, Ticket(60))
+    queue.gate.set()
+    wait([*held, *forced], 60)
+    assert queue.groups == [["fox"], ["cat"] * 2, ["cat"] * 2]
+    batches = translator.batches(texts, beam.method, prefixes, batch_tokens=20)
+    assert [len(batch.places) for batch in batches] == [2, 2]
+
+
 def test_a_search_stops_when_nobody_waits_for_it_and_the_next_begins(queue, beam, translator):
     ticket, late = Ticket(60), Ticket(60)
     (left,) = queue.submit(beam, ["fox"], None, ticket)

@@ -1,6 +1,7 @@
 """Documents: sent as files, translated as the command does, fetched from a secret address."""
 
 import contextlib
+import time
 
 import pytest
 from local_server import OPEN
@@ -9,6 +10,8 @@ import transduce.serving.document_routes as document_routes
 
 ASKED = {"source": "en", "target": "de"}
 HTML = "<p>cat <b>dog</b></p>\n<p>pig</p>\n"
+XLIFF = """<xliff version="1.2"><file source-language="en"><body>
+<trans-unit id="1"><source>{}</source></trans-unit></body></file></xliff>"""
 
 
 def send(server, name, content, **changes):
@@ -61,6 +64,33 @@ def test_the_language_of_a_document_is_detected(server):
     assert texts[0] == texts[1] != english.decode()
     answer = send(server, "a.txt", b"das ist das Haus meiner Mutter", source="auto")
     assert (answer.status_code, answer.json()["error"][:24]) == (400, "de (de-de) is not suppor")
+
+
+@pytest.fixture
+def readings(monkeypatch):
+    """The languages with which each document is read, slowly."""
+    read, readings = document_routes.read_document, []
+
+    def read_slowly(content, kind, languages):
+        readings.append(languages)
+        time.sleep(0.2)
+        return read(content, kind, languages)
+
+    monkeypatch.setattr(document_routes, "read_document", read_slowly)
+    return readings
+
+
+@pytest.mark.parametrize(("name", "content", "expected"), [("a.html", "<p>{}</p>", 1), ("a.xliff", XLIFF, 2)])
+def test_a_document_is_read_again_only_where_it_names_its_language(server, readings, name, content, expected):
+    answer = send(server, name, content.format("this is the house of my mother").encode(), source="auto")
+    assert answer.status_code == 200
+    assert len(readings) == expected
+
+
+@pytest.mark.parametrize("source", ["auto", "en"])
+def test_reading_counts_in_the_time_of_a_document(serve, readings, source):
+    answer = send(serve(OPEN._replace(seconds=0.1)), "a.xliff", XLIFF.format("1").encode(), source=source)
+    assert (answer.status_code, len(readings)) == (503, 1)
 
 
 def test_missing_files_and_places_are_named(server):

@@ -103,6 +103,7 @@ def test_a_stream_has_an_event_a_line(server, printed):
         ({"prefix": ["a", "b"]}, "there are 2 prefixes for 1 texts"),
         ({"text": ["cat", " ".join(["cat"] * 600)]}, "text 2 has 600 subwords, more than 512; split it"),
         ({"text": "a" * 10_000}, "text 1 has "),
+        ({"prefix": " ".join(["tac"] * 600)}, "prefix 1 has 600 subwords, more than 512; shorten it"),
         ({"q": "cat"}, "Invalid request: q: Extra inputs are not permitted"),
     ],
 )

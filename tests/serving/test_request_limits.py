@@ -7,6 +7,7 @@ import time
 
 import anyio
 import pytest
+from fastapi import HTTPException
 from local_server import OPEN
 
 from transduce.commands.serve import serve as serve_command
@@ -43,6 +44,21 @@ def test_keys_are_of_a_file_and_stand_with_the_other_values_or_in_a_header(serve
     (tmp_path / "keys").write_text("# none\n")
     with pytest.raises(ValueError, match="keys has no key: write one a line"):
         ApiKeys.read(tmp_path / "keys")
+
+
+def test_byte_order_marks_and_indented_comments_are_no_keys(tmp_path):
+    (tmp_path / "keys").write_text("first\n # note\n", encoding="utf-8-sig")
+    keys = ApiKeys.read(tmp_path / "keys")
+    keys.check("first")
+    with pytest.raises(HTTPException, match="Invalid API key"):
+        keys.check("# note")
+
+
+@pytest.mark.parametrize(("keys", "statuses"), [((), [200, 200, 429]), (("a0", "a1", "a2"), [200, 200, 200])])
+def test_a_client_is_a_key_where_keys_are_required_and_an_address_elsewhere(serve, keys, statuses):
+    server = serve(Limits(requests_per_minute=2), ApiKeys(keys))
+    answers = [server.post("/detect", json={"q": "cat", "api_key": f"a{number}"}) for number in range(3)]
+    assert [answer.status_code for answer in answers] == statuses
 
 
 def test_a_client_has_so_many_requests_a_minute_and_another_client_has_its_own(serve):

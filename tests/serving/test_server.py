@@ -9,11 +9,14 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import httpx
 import pytest
 
+from transduce.corpus import Direction
 from transduce.serving.metrics import Metrics
+from transduce.serving.served_models import serve_model
 from transduce.serving.server import load_models
 
 WORDS = "ant bee cat dog eel fox gnu hen ibis jay kite lark mole newt owl pig".split()
@@ -27,7 +30,8 @@ class ServerProcess:
     def __init__(self, *arguments):
         command = [sys.executable, "-m", "transduce", "serve", *map(str, arguments), "--port", "0"]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        started = self.process.stderr.readline()
+        lines = iter(self.process.stderr.readline, "")  # the first may say that searches are compiled
+        started = next(line for line in lines if line.startswith("serving "))
         self.url = re.fullmatch(r"serving en-de at (http://127\.0\.0\.1:\d+)\n", started)[1]
 
     def __enter__(self):
@@ -129,3 +133,31 @@ def test_a_model_that_does_not_record_its_languages_is_named_with_them(fluent, t
     assert [str(direction) for direction in served.directions] == ["nl-pt-BR"]
     assert served.language("pb") == served.language("pt_br") == "pt-BR"
     served.close()
+
+
+def test_searches_with_a_prefix_are_compiled_before_a_request_waits_for_it(fluent, monkeypatch):
+    stepper, steps = pytest.importorskip("transduce.model.compiled.stepper").CompiledStepper, []
+    step = stepper.step
+    monkeypatch.setattr(stepper, "step", lambda *arguments: steps.append(arguments) or step(*arguments))
+    load_models([str(fluent)], Metrics()).close()
+    assert steps
+
+
+class OfTwoDirections:
+    """A translator of a model of two directions, without the model."""
+
+    configs = (SimpleNamespace(linearisation=None, directions=[Direction("en", "de"), Direction("en", "fr")]),)
+
+    def into(self, target, *, source_language, tag):
+        return self
+
+
+@pytest.mark.parametrize(
+    ("languages", "served"), [(Direction(None, None), ["de", "fr"]), (Direction("en", "fr"), ["fr"])]
+)
+def test_of_several_directions_the_named_one_is_served(tmp_path, languages, served):
+    directions = serve_model(tmp_path, OfTwoDirections(), None, languages)
+    assert [(one.source, one.target) for one in directions] == [("en", target) for target in served]
+    unknown = serve_model(tmp_path, OfTwoDirections(), None, Direction("de", "en"))
+    with pytest.raises(ValueError, match="the model translates en:de, en:fr"):
+        next(unknown)

@@ -30,6 +30,18 @@ def test_translating_and_scoring_stop_and_the_translator_beside_does_not(transla
     assert with_stop_check(translator, stop_after(3600)).translate_lines(LINES) == expected
 
 
+def test_searches_with_a_stop_check_take_several_steps_a_call(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Step by step, each step would go through Python and compute the log-probabilities of all tokens."""
+    compiled_search = pytest.importorskip("transduce.search.compiled_search")
+    if not compiled_search.is_wholly_compiled(translator.stepper):
+        pytest.skip("this processor has no products in int8")
+    expected = translator.translate_lines(LINES)
+    monkeypatch.delattr(compiled_search, "_search_by_steps")
+    assert with_stop_check(translator, stop_after(3600)).translate_lines(LINES) == expected
+
+
 def test_a_search_stops_within_a_batch(translator: Translator) -> None:
     calls = []
 

@@ -12,7 +12,8 @@ def serve(
     run: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN...", help="Model directories, one a direction; en:de=RUN where it names no languages."
+            metavar="RUN...",
+            help="Model directories; en:de=RUN names the languages of one that does not, or one direction of several.",
         ),
     ],
     host: Annotated[

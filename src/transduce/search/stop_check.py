@@ -33,10 +33,21 @@ def stop_after(seconds: int | float) -> StopCheck:
 
 
 class StoppableStepper:
-    """A stepper around a stepper, which calls `check` before each step and before the source is encoded."""
+    """A stepper around a stepper, which calls `check` before each step and before the source is encoded.
+
+    Around another StoppableStepper it takes that one's place and calls both checks, so that `inner` is never one:
+    a compiled search looks there for its stepper.
+    """
 
     def __init__(self, inner: Stepper, check: StopCheck) -> None:
-        self.inner, self.check = inner, check
+        self.inner, self._checks = inner, [check]
+        if isinstance(inner, StoppableStepper):
+            self.inner, self._checks = inner.inner, [*inner._checks, check]
+
+    def check(self) -> None:
+        """Raises SearchStoppedError where one of the checks does."""
+        for check in self._checks:
+            check()
 
     def start(
         self, source: Int[Tensor, "batch source"], visible: Bool[Tensor, "batch source"], max_length: int

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from transduce.serving.tickets import Ticket
+from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.line_lengths import LineTooLargeError
 from transduce.translation.results import EMPTY, Translation
 from transduce.translation.search_method import SearchMethod
@@ -18,8 +19,8 @@ from transduce.translation.translator import Translator
 
 __all__ = ["BatchQueue", "SearchRequest"]
 
-GROUP_TOKENS = 1024  # source tokens that are translated before sentences of new requests are
-MAX_TOKENS = 512  # of a sentence: a longer one would hold up all others for seconds
+GROUP_TOKENS = 1024  # tokens of sentences that are translated before sentences of new requests are
+MAX_TOKENS = 512  # of a sentence, and of a prefix: a longer one would hold up all others for seconds
 
 NBest = list[Translation]
 
@@ -40,7 +41,7 @@ class WaitingSentence(NamedTuple):
 
     text: str
     prefix: str
-    tokens: int
+    tokens: int  # of the text or of the prefix, the larger number, and the end symbol
     future: Future[NBest]
 
 
@@ -81,20 +82,20 @@ class BatchQueue:
     ) -> list[Future[NBest]]:
         """Returns the future n-best translations of each text.
 
-        Raises ValueError for a text that is too long, and for unequal numbers of prefixes and texts.
+        Raises ValueError for a text or a prefix that is too long, and for unequal numbers of prefixes and texts.
         """
         if prefixes is not None and len(prefixes) != len(texts):
             raise ValueError(f"there are {len(prefixes)} prefixes for {len(texts)} texts: give one prefix a text")
         if faults := request.translator.line_faults(texts, prefixes):
             place = min(faults)
             raise ValueError(f"text {place + 1} {faults[place]}")
-        counts = list(map(len, request.translator.source.encode(list(texts))))
-        if (longest := max(counts, default=0)) > MAX_TOKENS:
-            place = counts.index(longest)
-            raise ValueError(f"text {place + 1} has {longest:,} subwords, more than {MAX_TOKENS}; split it")
+        prefixes = prefixes or [""] * len(texts)
+        counts = _count_subwords(request.translator.source, texts, "text", "split it")
+        prefix_counts = _count_subwords(request.translator.target, prefixes, "prefix", "shorten it")
+        # A translation has about as many subwords as its source, and no fewer than its prefix.
         sentences = [
-            WaitingSentence(text, prefix, tokens + 1, Future())
-            for text, prefix, tokens in zip(texts, prefixes or [""] * len(texts), counts, strict=True)
+            WaitingSentence(text, prefix, max(count, prefix_count) + 1, Future())
+            for text, prefix, count, prefix_count in zip(texts, prefixes, counts, prefix_counts, strict=True)
         ]
         for sentence in sentences:
             if not sentence.text.strip():
@@ -171,6 +172,15 @@ class BatchQueue:
         for batch in translator.batches(texts, request.method, prefixes if any(prefixes) else None):
             for place, best in zip(batch.places, translator.translate_by_halves(batch, request.method), strict=True):
                 _hand_out(sentences[place].future, best)
+
+
+def _count_subwords(vocabulary: TokenVocabulary, texts: Sequence[str], name: str, remedy: str) -> list[int]:
+    """Returns the number of subwords of each text; raises ValueError, with `name` and `remedy`, for too many."""
+    counts = list(map(len, vocabulary.encode(list(texts))))
+    if (longest := max(counts, default=0)) > MAX_TOKENS:
+        number = counts.index(longest) + 1
+        raise ValueError(f"{name} {number} has {longest:,} subwords, more than {MAX_TOKENS}; {remedy}")
+    return counts
 
 
 def _hand_out(future: Future[NBest], best: NBest | str) -> None:

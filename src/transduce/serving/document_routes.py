@@ -32,6 +32,7 @@ KEPT_SECONDS = 1800.0
 KEPT_BYTES = 1 << 26  # of all translated documents
 SENT_BYTES = 1 << 16  # at once: a client that reads slowly does not make the server hold a copy of the document
 DETECTED_CHARACTERS = 2000  # of a document, from which its language is detected
+NAMING_SOURCE = {TextFormat.XLIFF, TextFormat.TMX}  # these documents name their language, which must be the model's
 AT_ONCE = 4  # documents in memory: an archive of a few megabytes may have 256 MB of content
 
 
@@ -136,15 +137,20 @@ def _form() -> dict[str, Any]:
 def _translated(
     service: Service, asked: TranslateFileRequest, name: str, content: bytes, ticket: Ticket
 ) -> tuple[bytes, list[str]]:
-    """Returns a translated document, and the texts of its units."""
+    """Returns a translated document, and the texts of its units.
+
+    Reading a document takes seconds and cannot be stopped, so that the ticket is checked before and after it.
+    """
     target = service.models.language(asked.target)
+    document: Document | None = None
     beginning = ""
     if asked.source.strip().lower() == "auto":
-        units = _read(name, content, DocumentLanguages(None, target)).units
-        beginning = " ".join(plain(unit.content) for unit in units)[:DETECTED_CHARACTERS]
+        document = _read(name, content, DocumentLanguages(None, target), ticket)
+        beginning = " ".join(plain(unit.content) for unit in document.units)[:DETECTED_CHARACTERS]
     (source,) = (language.language for language in languages_of_texts(service, [beginning], asked.source, target))
     served = service.models.find(source, target)
-    document = _read(name, content, DocumentLanguages(source, target))
+    if document is None or format_by_name(PurePosixPath(name)) in NAMING_SOURCE:
+        document = _read(name, content, DocumentLanguages(source, target), ticket)
     texts = [plain(unit.content) for unit in document.units]
     if (characters := sum(map(len, texts))) > service.limits.document_characters:
         raise ValueError(
@@ -153,8 +159,19 @@ def _translated(
     return translate_document(TextRequest(served, ticket), document), texts
 
 
-def _read(name: str, content: bytes, languages: DocumentLanguages) -> Document:
-    """Reads a document of the format that its name has; raises ValueError for another or a damaged one."""
+def _read(name: str, content: bytes, languages: DocumentLanguages, ticket: Ticket) -> Document:
+    """Reads a document of the format that its name has; raises ValueError for another or a damaged one.
+
+    Raises SearchStoppedError where nobody waits for it any more, before or after reading.
+    """
+    ticket.check()
+    document = _parse(name, content, languages)
+    ticket.check()
+    return document
+
+
+def _parse(name: str, content: bytes, languages: DocumentLanguages) -> Document:
+    """Returns the document; raises ValueError as `_read`."""
     path = PurePosixPath(name)
     kind = TextFormat.TEXT if path.suffix.lower() == ".txt" else format_by_name(path)
     if kind is None:

@@ -69,8 +69,8 @@ class ApiKeys:
 
         Raises ValueError where it has no key.
         """
-        lines = read_regular_file(path).decode().split("\n")
-        keys = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+        lines = map(str.strip, read_regular_file(path).decode("utf-8-sig").split("\n"))
+        keys = [line for line in lines if line and not line.startswith("#")]
         if not keys:
             raise ValueError(f"{path} has no key: write one a line, or leave out --keys")
         return cls(keys)

@@ -30,7 +30,9 @@ def serve_model(
     languages: Direction,
     tag: str | None = None,
 ) -> Iterator[ServedDirection]:
-    """Yields the directions of a model; `languages` are those of a model that does not record its own.
+    """Yields the directions of a model, or the one that `languages` name, where they are not None.
+
+    A model that does not record its languages has those of `languages`.
 
     Raises ValueError for a parser, where nobody names the languages, and where `languages` contradict the model.
     """
@@ -44,9 +46,10 @@ def serve_model(
         if source is None or target is None:
             raise ValueError(f"{run} does not record its languages: name them, such as en:de={run}")
         recorded = [(source, target)]
-    if languages.source is not None and tuple(languages) not in recorded:
+    chosen = recorded if languages.source is None else [pair for pair in recorded if pair == tuple(languages)]
+    if not chosen:
         raise ValueError(f"{languages.source}:{languages.target}={run}: the model translates {_list(recorded)}")
-    for source, target in recorded:
+    for source, target in chosen:
         tagged = translator.into(target, source_language=source, tag=tag) if config.directions else translator
         yield ServedDirection(source, target, tagged, queue, calibration)
 

@@ -50,8 +50,9 @@ def load_models(
     precision: TranslationPrecision = "float32",
     tag: str | None = None,
 ) -> ServedModels:
-    """Loads the models of `runs`, each a directory, or `en:de=DIRECTORY` where it does not record its languages.
+    """Loads the models of `runs`, each a directory, or `en:de=DIRECTORY`.
 
+    The languages stand before a directory that does not record them, or of whose directions one is served.
     Raises ValueError as `Translator.load` and `serve_model`, and where two models have the same direction.
     """
     load_segment()
@@ -64,6 +65,7 @@ def load_models(
         target = pairs[0].target if pairs else None  # one of several, since a translator has a target language
         translator = Translator.load(run, device=device, precision=precision, to=target, tag=tag)
         directions += serve_model(run, translator, BatchQueue(metrics.group_sentences.observe), languages, tag)
+        translator.translate("a", prefix="a")  # searches with a prefix are compiled before a request waits for it
     return ServedModels(directions)
 
 

@@ -34,7 +34,9 @@ class Service:
     def admit(self, request: Request, key: str | None) -> None:
         """Raises an error of status 403 for a wrong key, of status 429 for a client with too many requests."""
         self.keys.check(key)
-        self.rate.check(key or (request.client.host if request.client else ""))
+        address = request.client.host if request.client else ""
+        # Without required keys a client may invent a key for each request.
+        self.rate.check(key if key and self.keys.are_required else address)
 
     async def answer(self, request: Request, work: Callable[[Ticket], Result]) -> Result:
         """Returns what `work` returns in a thread; stops it where the client leaves.

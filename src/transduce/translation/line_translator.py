@@ -200,7 +200,7 @@ class LineTranslator:
         if prefixes:
             beginnings = without_last_space([prefixes[place] for place in places])
             forced = self.encode_checked(beginnings, self.target, " of the prefixes", numbers)
-        lengths = np.array([len(tokens) + 1 for tokens in sources], dtype=np.int64)
+        lengths = np.array([max(map(len, pair)) + 1 for pair in zip(sources, forced, strict=True)], dtype=np.int64)
         return [
             SentenceBatch([places[n] for n in chosen], [sources[n] for n in chosen], [forced[n] for n in chosen])
             for chosen in sentence_batches(lengths, batch_tokens, method.width, self.target.size)

@@ -12,7 +12,7 @@ AnyTranslator = TypeVar("AnyTranslator", bound=LineTranslator)
 
 
 def with_stop_check(translator: AnyTranslator, check: StopCheck) -> AnyTranslator:
-    """Returns a translator with the same models that calls `check` once a step of each search.
+    """Returns a translator with the same models that calls `check` between the steps of each search.
 
     Where `check` raises SearchStoppedError, so does the method that translates or scores. Other translators of the
     same models are not affected.
