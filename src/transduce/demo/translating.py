@@ -31,12 +31,12 @@ RECIPE: Values = {
     "training": {
         "steps": None,
         "batch_tokens": 1024,
-        "optimiser": {"kind": "adam"},
-        "schedule": {"kind": "inverse_square_root", "warmup": 200, "peak": 0.003},
+        "optimiser": {"kind": "muon"},
+        "schedule": {"kind": "linear", "warmup": 200, "peak": 0.005},
         "label_smoothing": 0.0,
         "validate_every": None,
         "save_every": 100,
-        "average": 8,
+        "average": None,  # the rate ends at zero, so that the last weights are the best
     },
 }
 
