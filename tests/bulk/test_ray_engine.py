@@ -93,7 +93,7 @@ def test_an_error_of_an_actor_is_raised_here(ray, job, text, tmp_path):
 def test_without_ray_it_says_what_to_install(job, text, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     [whole] = cut_texts(text, tmp_path / "out", None, 100)
-    with pytest.raises(ValueError, match=r"pip install 'ray\[data\]'"):
+    with pytest.raises(ValueError, match=r"pip install 'transduce\[ray\]'"):
         next(translate_on_ray(job, whole.shards, actors=None, say=print))
 
 

@@ -118,6 +118,15 @@ def test_parts_are_sentences_lines_with_placeholders_and_what_is_copied(server):
     ]
 
 
+def test_each_sentence_of_a_line_has_its_language_code(server, monkeypatch):
+    monkeypatch.setattr("transduce.translation.documents.model_translator.codes_of", lambda vocabulary: {">>fra<<"})
+    parts = server.post("/v1/sentences", json={"text": ">>fra<< cat dog. the owl!\nmole", "source": "en"}).json()[
+        "parts"
+    ]
+    sentences = [part["text"] for part in parts if part["kind"] == "sentence"]
+    assert sentences == [">>fra<< cat dog.", ">>fra<< the owl!", "mole"]
+
+
 def test_the_language_of_a_text_is_detected_and_a_text_in_the_target_language_is_copied(server):
     german = "Das ist das Haus meiner Mutter. Es ist alt."
     answer = server.post("/v1/sentences", json={"text": german, "source": "auto", "target": "de"}).json()

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 
 from transduce.serving.contract import TextPart
 from transduce.serving.served_models import ServedDirection
+from transduce.translation.documents.language_codes import add_code, split_code
 from transduce.translation.documents.model_translator import sentence_translator
 from transduce.translation.documents.placeholders import Placeholder, split_placeholders
 from transduce.translation.documents.segments import UnitSentence, divide
-from transduce.translation.documents.sentences import SentenceSplitter, is_spaceless
+from transduce.translation.documents.sentences import is_spaceless
+from transduce.translation.documents.translate_document import SentenceTranslator
 from transduce.translation.documents.units import Unit
 
 __all__ = ["text_parts"]
@@ -25,18 +27,22 @@ def text_parts(text: str, served: ServedDirection) -> list[TextPart]:
         if place % 2:
             parts.append(TextPart(text=line, kind="copied"))
         elif line:
-            parts += _line_parts(line, documents.splitter, spaceless=spaceless)
+            parts += _line_parts(line, documents, spaceless=spaceless)
     return parts
 
 
-def _line_parts(line: str, splitter: SentenceSplitter, *, spaceless: bool) -> Iterator[TextPart]:
-    """Yields the parts of a line. A placeholder may move within its line, so a line with placeholders is one part."""
+def _line_parts(line: str, documents: SentenceTranslator, *, spaceless: bool) -> Iterator[TextPart]:
+    """Yields the parts of a line, with its language code before each sentence.
+
+    A placeholder may move within its line, so a line with placeholders is one part.
+    """
     if any(isinstance(item, Placeholder) for item in split_placeholders(line)):
         yield TextPart(text=line, kind="text")
         return
-    for part in divide(Unit((line,)), splitter).arranged(spaceless=spaceless):
+    code, unit = split_code(Unit((line,)), documents.codes)
+    for part in divide(unit, documents.splitter).arranged(spaceless=spaceless):
         if isinstance(part, UnitSentence):
-            yield TextPart(text=part.text, kind="sentence")
+            yield TextPart(text=add_code(code, part.text, documents.codes), kind="sentence")
         else:
             assert isinstance(part, str), "a line without placeholders has no marker"
             yield TextPart(text=part, kind="copied")
