@@ -396,7 +396,7 @@ def test_a_pending_validation_may_have_lost_its_corpus(micro, copied):
     (newest / "state.json").write_text(json.dumps({**state, "validation_pending": True}))
     manifest = json.loads((newest / "manifest.json").read_text())
     (newest / "manifest.json").write_text(json.dumps(manifest | checksums_of_files([newest / "state.json"])))
-    ended = train(micro, copied, "training.steps=13", "data.validation=null")
+    ended = train(micro, copied, "--set", "training.steps=13", "--set", "data.validation=null")
     assert (ended.code, "13 steps are done" in ended.out) == (0, True), ended.error
 
 
@@ -457,8 +457,9 @@ def test_the_result_names_the_published_weights(micro, tmp_path):
     assert (checkpoints(tmp_path), Model.read(tmp_path).config.weights.steps) == ([4, 8], (10,))
     ended = train(micro, tmp_path, *changes, "--set", "training.steps=9")
     assert ended.code == 0, ended.error
-    assert "weights: best of step 8" in ended.out
-    assert Model.read(tmp_path).config.weights.steps == (8,)
+    assert "the best of step 8" in ended.error
+    assert "weights: last of step 9" in ended.out
+    assert Model.read(tmp_path).config.weights.steps == (9,)
 
 
 def test_saving_validating_and_logging_do_not_change_the_weights(micro, trained, tmp_path):

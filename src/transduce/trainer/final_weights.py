@@ -61,7 +61,8 @@ class FinalWeights:
         """
         best, last = Weights(kind="best", steps=(state.best_step or 0,)), Weights(kind="last", steps=(state.step,))
         candidates = []
-        if (earlier := self.selection.published_choice()) is not None and earlier.score is not None:
+        earlier = self.selection.published_choice()
+        if earlier is not None and earlier.score is not None and earlier.weights not in (selected, last):
             candidates.append(Candidate(earlier.weights, earlier.score))
         elif state.best is not None and self.selection.has_published(best):
             candidates.append(Candidate(best, state.best))
