@@ -262,7 +262,8 @@ def assert_the_same_training(actual, single):
 FOUR = pytest.param(4, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("parallel", ["replicated", "sharded"])
+# Another test trains replicated processes too.
+@pytest.mark.parametrize("parallel", [pytest.param("replicated", marks=pytest.mark.slow), "sharded"])
 @pytest.mark.parametrize("processes", [2, FOUR])
 def test_several_processes_equal_one_with_as_many_micro_batches(runs, micro, processes, parallel):
     """50 steps at a constant rate of 1e-3, with dropout."""

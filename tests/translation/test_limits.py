@@ -246,7 +246,7 @@ else:
     [
         (1, "float32", "translated"),
         pytest.param(2, "float32", "start processes by multiprocessing's spawn", marks=pytest.mark.slow),
-        (1, "int8", "start processes by multiprocessing's spawn"),
+        pytest.param(1, "int8", "start processes by multiprocessing's spawn", marks=pytest.mark.slow),
     ],
 )
 def test_a_forked_process_translates_or_says_why_not(fluent, threads, precision, said):

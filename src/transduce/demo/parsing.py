@@ -29,13 +29,13 @@ RECIPE: Values = {
     "training": {
         "steps": None,
         "batch_tokens": 2048,
-        "optimiser": {"kind": "adam"},
-        "schedule": {"kind": "inverse_square_root", "warmup": 100, "peak": 0.003},
+        "optimiser": {"kind": "muon"},
+        "schedule": {"kind": "linear", "warmup": 100, "peak": 0.005},
         "label_smoothing": 0.0,
         "validate_every": None,
         "validate_by": "f1",
         "save_every": 100,
-        "average": 3,
+        "average": None,
     },
     "decoding": {"beam": 2, "length_penalty": 0.0, "extra_length": 300},
 }
