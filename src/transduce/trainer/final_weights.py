@@ -50,7 +50,8 @@ class FinalWeights:
             self.log.log_event(state.step, comparison(candidates, chosen, self.settings.validate_by))
         if chosen.weights is not None:
             self.selection.publish(chosen.which, chosen.weights, chosen.result)
-        self.selection.record_choice(state, chosen.which, chosen.score)
+        if len(candidates) > 1 or selected.kind == "best":  # an average alone is recognised by its last step
+            self.selection.record_choice(state, chosen.which, chosen.score)
         return chosen.which
 
     def _candidates(self, state: TrainingState, selected: Weights) -> list[Candidate]:

@@ -159,8 +159,9 @@ class Trainer:
                         if state.horizon != horizon:
                             break  # and go on at the rates of the new plan
                 except EpochWriteError as error:
-                    wait_to_retry(state.step, error, self.metrics_log, signals)
-                    if signals and self.group.size == 1:  # other processes wait in their step
+                    alone = self.group.size == 1  # other processes wait in their step, and this one for the disk
+                    wait_to_retry(state.step, error, self.metrics_log, signals if alone else ())
+                    if signals and alone:
                         self._interrupt(state if state.skips.in_a_row else self._save(state, is_due=False), signals[0])
         return state, reason
 
