@@ -381,6 +381,14 @@ def test_without_its_training_folder_a_model_is_not_trained_over(micro, copied):
     assert files(copied) == before
 
 
+def test_a_model_that_was_not_trained_here_is_not_trained_over(micro, copied):
+    """Such as one of another program, which has no recipe."""
+    shutil.rmtree(copied / "training")
+    (copied / "recipe.yaml").unlink()
+    ended = train(micro, copied)
+    assert (ended.code, "`training` folder is gone" in ended.error) == (2, True), ended.error
+
+
 def test_without_its_checkpoints_a_model_is_not_trained_over(micro, copied):
     for path in (copied / "training").glob("step-*"):
         shutil.rmtree(path)

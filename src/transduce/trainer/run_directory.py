@@ -123,14 +123,16 @@ def check_can_go_on(out: Path) -> None:
     """Raises ValueError where `out` holds a model whose training cannot go on, because its checkpoints are gone."""
     if not has_model(out):
         return
-    gone = "checkpoints are" if _lacks_checkpoints(out) else ""
     if not (out / "training").exists():
         gone = "`training` folder is"
-    if gone:
-        raise ValueError(
-            f"{out} holds a model whose {gone} gone, so that it cannot go on. Train into another directory, or begin "
-            "anew with --restart (what is there is kept)"
-        )
+    elif _lacks_checkpoints(out):
+        gone = "checkpoints are"
+    else:
+        return
+    raise ValueError(
+        f"{out} holds a model whose {gone} gone, so that it cannot go on. Train into another directory, or begin anew "
+        "with --restart (what is there is kept)"
+    )
 
 
 def _lacks_checkpoints(out: Path) -> bool:
@@ -140,8 +142,8 @@ def _lacks_checkpoints(out: Path) -> bool:
     try:
         weights = Model.read_config(out).weights
         training = read_resolved_recipe(out / RECIPE, lambda difference: None).training
-    except ValueError:
-        return False  # damaged, which others report
+    except (OSError, ValueError):
+        return False  # missing or damaged, which others report
     is_early = training.save_steps is None or max(weights.steps, default=0) < training.save_steps
     return weights.kind != "best" or not is_early
 
