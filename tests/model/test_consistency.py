@@ -52,6 +52,34 @@ def test_loss_and_gradients_are_those_of_the_paper(smoothing, strength, rows, mo
         torch.testing.assert_close(own.grad, other.grad, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_compiled_pass_is_that_of_torch(threads, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    results = []
+    for dtype in (torch.float32, torch.float64):  # float64 is not compiled
+        tensors = drawn(dtype)
+        arguments = TARGET, PAD, Smoothing(epsilon=0.1).shares(9), dtype, 5.0
+        smoothed, unsmoothed = ConsistentCrossEntropy.apply(*tensors, *arguments)
+        smoothed.backward()
+        gradients = [tensor.grad for tensor in tensors]
+        results.append([smoothed.detach(), unsmoothed, *gradients])
+    for compiled, expected in zip(*results, strict=True):
+        torch.testing.assert_close(compiled.double(), expected, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2], ids=["first pass", "second pass", "weight"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_numbers_that_are_not_finite_reach_the_loss_and_the_gradient(place, value):
+    tensors = [tensor.detach() for tensor in drawn(torch.float32)]
+    tensors[place][3, 2] = value
+    tensors = [tensor.requires_grad_() for tensor in tensors]
+    arguments = TARGET, PAD, Smoothing(epsilon=0.1).shares(9), torch.float32, 5.0
+    smoothed, _ = ConsistentCrossEntropy.apply(*tensors, *arguments)
+    smoothed.backward()
+    assert not smoothed.isfinite()
+    assert not tensors[2].grad.isfinite().all()
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_products_in_16_bits_are_near(dtype):
     mine, theirs = drawn(torch.float32), drawn()

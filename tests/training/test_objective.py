@@ -115,6 +115,27 @@ def test_r_drop_draws_two_passes_with_different_dropout_together():
         torch.testing.assert_close(parameter.grad, expected.grad, rtol=1e-9, atol=1e-12, msg=name)
 
 
+@pytest.mark.parametrize(("share", "twice"), [(0.1, 1), (0.5, 2), (0.67, 3)])
+def test_r_drop_of_a_share_has_the_first_pairs_twice_and_the_others_once(share, twice):
+    spec = validated(Transformer, {**SPEC.as_dictionary(), "dropout": 0.4}, place="model")
+    mine, theirs = (spec.build(Vocabulary(source=10, target=7)).double().train() for _ in range(2))
+    theirs.load_state_dict(mine.state_dict())
+    smoothing = Smoothing(epsilon=0.1)
+    torch.manual_seed(9)
+    loss = LabelSmoothing(mine, smoothing, RDrop(strength=3.0, share=share))(SOURCE, TARGET_IN, TARGET_OUT)
+    loss.smoothed.backward()
+    torch.manual_seed(9)
+    source = torch.cat([SOURCE, SOURCE[:twice]])
+    states, _ = theirs(source, source != 0, torch.cat([TARGET_IN, TARGET_IN[:twice]]))
+    both = theirs.readout.consistent_loss((states[:twice], states[3:]), TARGET_OUT[:twice], smoothing, 3.0)
+    once = theirs.readout.loss(states[twice:3], TARGET_OUT[twice:], smoothing)
+    (both.smoothed + once.smoothed).backward()
+    assert loss.smoothed.item() == pytest.approx((both.smoothed + once.smoothed).item(), rel=1e-12)
+    assert loss.unsmoothed.item() == pytest.approx((both.unsmoothed + once.unsmoothed).item(), rel=1e-12)
+    for (name, parameter), expected in zip(mine.named_parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(parameter.grad, expected.grad, rtol=1e-9, atol=1e-12, msg=name)
+
+
 def test_the_targets_of_a_vocabulary_of_seven():
     extra, share = Smoothing(epsilon=0.1, over="all").shares(7)
     assert (extra, share) == pytest.approx((0.9, 0.1 / 7), rel=1e-12)

@@ -6,6 +6,8 @@ divergences is Σ (p − q)·d with d = y − z; its gradient by y is p − q + 
 the sign of d swapped. As in `cross_entropy` loss and gradients are computed together, a chunk of rows at a time.
 """
 
+from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -62,9 +64,10 @@ def consistency(
     counted = states * present.to(states.dtype).unsqueeze(1)
     states_gradient, weight_gradient = torch.empty_like(states), torch.zeros_like(weight, dtype=sum_dtype)
     losses = torch.zeros(2, dtype=sum_dtype, device=target.device)
+    chunk = _compiled_chunk if _can_compile(states, summed_weight) else _chunk
     for part in chunks(states[0], 2 * len(weight)):
         logits = functional.linear(states[:, part].flatten(0, 1), weight)
-        losses_of_part, gradient = _chunk(logits, target[part], present[part], extra, strength)
+        losses_of_part, gradient = chunk(logits, target[part], present[part], extra, strength)
         losses += losses_of_part
         gradient = gradient.to(weight.dtype)
         states_gradient[:, part] = (gradient @ weight).unflatten(0, (2, -1))
@@ -105,3 +108,31 @@ def _chunk(
         torch.add(offset, difference, alpha=weight, out=part).mul_(own).sub_(other, alpha=strength / 4)
         part[places] += (weight * extra * (at_target - mean)).to(part.dtype)
     return torch.stack([(loss * present).sum(), (surprisal / 2 * present).sum()]), gradient
+
+
+def _can_compile(states: Float[Tensor, "2 rows d_model"], summed_weight: Float[Tensor, " d_model"]) -> bool:
+    """Returns whether the compiled pass computes the same: in float32 on a CPU, where all numbers are finite."""
+    if not states.is_cpu or states.dtype != torch.float32 or not _has_numba():
+        return False
+    return bool((states.sum() + summed_weight.sum()).isfinite())
+
+
+@cache
+def _has_numba() -> bool:
+    return find_spec("numba") is not None
+
+
+def _compiled_chunk(
+    logits: Float[Tensor, "rows_of_both vocabulary"],
+    tokens: Int[Tensor, " rows"],
+    present: Float[Tensor, " rows"],
+    extra: float,
+    strength: float,
+) -> tuple[Float[Tensor, "2"], Float[Tensor, "rows_of_both vocabulary"]]:
+    """Returns what `_chunk` returns, in a third of the time: one pass over the logits, which become the gradient."""
+    from transduce.model.compiled.losses import consistent_gradient  # numba takes a second to import
+
+    both = logits.view(2, len(tokens), -1)
+    target_logits, surprisal, divergence = consistent_gradient(both, tokens, extra, strength)
+    loss = (surprisal + (1 - extra) * target_logits) / 2 + strength / 4 * divergence
+    return torch.stack([(loss * present).sum(), (surprisal / 2 * present).sum()]), logits

@@ -1,7 +1,9 @@
 """The training objective (section 5.4): a model and its loss in one module, which sharding wraps."""
 
+import math
 from typing import Literal
 
+import torch
 from jaxtyping import Int
 from pydantic import Field
 from torch import Tensor, nn
@@ -16,6 +18,7 @@ class RDrop(Spec):
 
     kind: Literal["r_drop"] = "r_drop"
     strength: float = Field(default=5.0, gt=0, description="Weight of the divergence, α.")
+    share: float = Field(default=1.0, gt=0, le=1, description="Share of the pairs that pass twice.")
 
 
 class LabelSmoothing(nn.Module):
@@ -35,22 +38,25 @@ class LabelSmoothing(nn.Module):
 
         The penalty of a mixture of experts is added to the smoothed loss, once a token, and so is that of R-Drop.
         """
-        if self.regulariser is not None:
-            source, target_in = source.repeat(2, 1), target_in.repeat(2, 1)
-        visible = source != self.model.spec.symbols.pad
-        states, penalty = self.model(source, visible, target_in)
-        loss = self._loss(states, target_out)
+        twice = 0 if self.regulariser is None else math.ceil(self.regulariser.share * len(source))
+        # The pairs of a micro-batch are in random order.
+        source, target_in = (torch.cat([tokens, tokens[:twice]]) for tokens in (source, target_in))
+        states, penalty = self.model(source, source != self.model.spec.symbols.pad, target_in)
+        loss = self._loss(states, target_out, twice)
         if penalty is None:
             return loss
         tokens = (target_out != self.model.spec.symbols.pad).sum()
         return loss._replace(smoothed=loss.smoothed + penalty * tokens)
 
-    def _loss(self, states: Tensor, target: Int[Tensor, "batch target"]) -> Loss:
-        """Returns the loss of states `[passes · batch, target, d_model]`."""
-        readout = self.model.readout
-        if self.regulariser is None:
-            single: Loss = readout.loss(states, target, self.smoothing)
-            return single
-        first, second = states.chunk(2)
-        both: Loss = readout.consistent_loss((first, second), target, self.smoothing, self.regulariser.strength)
-        return both
+    def _loss(self, states: Tensor, target: Int[Tensor, "batch target"], twice: int) -> Loss:
+        """Returns the loss of states `[batch + twice, target, d_model]`; the last are a second pass of the first."""
+        readout, count, regulariser = self.model.readout, len(target), self.regulariser
+        if regulariser is None:
+            loss: Loss = readout.loss(states, target, self.smoothing)
+            return loss
+        passes = states[:twice], states[count:]
+        both: Loss = readout.consistent_loss(passes, target[:twice], self.smoothing, regulariser.strength)
+        if twice == count:
+            return both
+        once: Loss = readout.loss(states[twice:count], target[twice:], self.smoothing)
+        return Loss(both.smoothed + once.smoothed, both.unsmoothed + once.unsmoothed)

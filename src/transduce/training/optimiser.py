@@ -18,7 +18,7 @@ from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.settings import Spec
 from transduce.training.layout import Layout, check_shapes
 
-NORM_BLOCK = 2**22  # numbers whose squares are in memory at once
+NORM_ROW = 1024  # numbers whose norm is computed in the gradient's precision; norms of rows are added in float64
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -110,8 +110,10 @@ class FlatOptimiser(ABC):
     def norm(self) -> Float[Tensor, ""]:
         """See `Optimiser.norm`."""
         # One float32 norm over the whole vector loses small numbers: 0.5 % at 63 million.
-        squares = [part.square().sum(dtype=torch.float64) for part in self.gradient.split(NORM_BLOCK)]
-        return torch.stack(squares).sum().sqrt().to(self.gradient.dtype)
+        whole = len(self.gradient) // NORM_ROW * NORM_ROW
+        rows, rest = self.gradient[:whole].view(-1, NORM_ROW), self.gradient[whole:]
+        norms = torch.cat([torch.linalg.vector_norm(rows, dim=1), torch.linalg.vector_norm(rest).view(1)])
+        return norms.double().norm().to(self.gradient.dtype)
 
     def scale(self, factor: Float[Tensor, ""] | float) -> None:
         """See `Optimiser.scale`."""

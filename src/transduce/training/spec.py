@@ -46,17 +46,17 @@ class Training(Spec):
         description="Micro-batches a step; more need less memory. auto: one for each 4,096 of `batch_tokens`.",
     )
     parallel: Literal["replicated", "sharded"] = Field(
-        default="replicated", description="Under `torchrun`: the whole model in every process, or sharded (FSDP2)."
+        default="replicated", description="The whole model in every process, or sharded (FSDP2)."
     )
     optimiser: OptimiserSpec = Field(default=Adam(), description="Optimiser.")
-    schedule: ScheduleSpec = Field(default=Paper(), description="Learning rate of each step.")
+    schedule: ScheduleSpec = Field(default=Paper(), description="Learning rate.")
     label_smoothing: float = Field(default=0.1, ge=0, lt=1, description="ε of label smoothing.")
     label_smoothing_over: Literal["all", "others"] = Field(
         default="all", description="ε/V for every token, or ε/(V−1) for all but the target (released code)."
     )
-    regulariser: RDrop | None = Field(default=None, description="Addition to the loss; null: none.")
+    regulariser: RDrop | None = Field(default=None, description="Addition to the loss.")
     clip: float | None = Field(
-        default=None, gt=0, description="Largest norm of the gradient; a longer gradient is scaled down."
+        default=None, gt=0, description="Largest norm of the gradient; longer ones are scaled down."
     )
     precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         default="auto",
