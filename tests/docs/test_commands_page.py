@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from transduce.commands import VERBS, app
+from transduce.commands import GROUPS, VERBS, app
 
 COMMANDS = (Path(__file__).parents[2] / "docs" / "commands.md").read_text("utf-8")
 ROWS = re.findall(r"^\| `transduce (\w+)([^`]*)` \| (.*) \|$", COMMANDS, flags=re.MULTILINE)
@@ -15,6 +15,14 @@ ROWS = re.findall(r"^\| `transduce (\w+)([^`]*)` \| (.*) \|$", COMMANDS, flags=r
 
 def test_the_table_has_every_verb_and_no_other() -> None:
     assert [verb for verb, _, _ in ROWS] == list(VERBS)
+
+
+def test_page_and_help_have_the_groups_in_their_order() -> None:
+    headings = [line.removeprefix("## ") for line in COMMANDS.splitlines() if line.startswith("## ")]
+    assert headings[: len(GROUPS)] == list(GROUPS)
+    shown = CliRunner().invoke(app, ["--help"], terminal_width=200).output
+    assert re.findall(r"^([A-Z][\w ]+):$", shown, flags=re.MULTILINE)[-len(GROUPS) :] == list(GROUPS)
+    assert re.findall(r"^  (\w+)  +[A-Z]", shown, flags=re.MULTILINE) == list(VERBS)
 
 
 @pytest.mark.parametrize(("verb", "usage", "meaning"), ROWS, ids=[verb for verb, _, _ in ROWS])

@@ -17,35 +17,52 @@ from typer.models import CommandInfo
 from transduce.commands.console import escaped_on_terminal, flush_or_discard
 from transduce.commands.exit_codes import with_exit_codes
 
-VERBS = {
-    "demo": "Train on the embedded corpus, measure, translate or parse, and draw, in ten minutes.",
-    "embedded": "Write the English–German corpus that comes with the package.",
-    "fetch": "Download a public corpus that the recipes use.",
-    "inspect": "Show the faults of a corpus: copies, wrong languages, duplicates, lines out of step and others.",
-    "split": "Take validation and test sets out of a corpus, without near-duplicates across.",
-    "suggest": "Write a recipe for a corpus, this machine and a number of minutes, by short trainings.",
-    "prepare": "Learn the subwords of a recipe and write its token store.",
-    "train": "Train a recipe; the same command resumes a stopped training.",
-    "translate": "Translate lines of text; several models are an ensemble.",
-    "augment": "Make training pairs from text in one language, by translating it.",
-    "distil": "Train a smaller model on the translations of a good one.",
-    "parse": "Parse sentences into trees; several models are an ensemble.",
-    "score": "Print the log-probability of each given translation.",
-    "calibrate": "Fit the confidence in a model's translations to its validation set.",
-    "evaluate": "Translate or parse a test set and measure the result.",
-    "measure": "Score any output against references; compare outputs.",
-    "compare": "Compare two systems' outputs by length, word frequency, n-grams and sentences.",
-    "report": "Write a page about models: trainings, scores, lengths, sentences, attention, settings.",
-    "import": "Make a model directory of a model of OPUS-MT, fairseq or Marian.",
-    "average": "Average the weights of a run's checkpoints.",
-    "draw": "Draw the attention of every layer and head, or a parse tree.",
-    "info": "Show shape, parameters and arithmetic of a preset, recipe or run.",
-    "verify": "Compare every file of a model directory with its checksum: finds damage, not forgery.",
-    "serve": "Translate for clients over HTTP, such as those of LibreTranslate.",
-    "export": "Write a model for another engine, such as CTranslate2 or Hugging Face.",
-    "paper": "Reproduce the tables of the paper.",
-    "bench": "Measure the speed of training or of translating.",
+GROUPS = {
+    "Begin": {
+        "demo": "Train on the embedded corpus, measure, translate or parse, and draw, in ten minutes.",
+        "embedded": "Write the English–German corpus that comes with the package.",
+        "fetch": "Download a public corpus that the recipes use.",
+    },
+    "Text": {
+        "inspect": "Show the faults of a corpus: copies, wrong languages, duplicates, lines out of step and others.",
+        "split": "Take validation and test sets out of a corpus, without near-duplicates across.",
+        "prepare": "Learn the subwords of a recipe and write its token store.",
+    },
+    "Train": {
+        "suggest": "Write a recipe for a corpus, this machine and a number of minutes, by short trainings.",
+        "train": "Train a recipe; the same command resumes a stopped training.",
+        "augment": "Make training pairs from text in one language, by translating it.",
+        "distil": "Train a smaller model on the translations of a good one.",
+        "average": "Average the weights of a run's checkpoints.",
+    },
+    "Translate and parse": {
+        "translate": "Translate lines of text; several models are an ensemble.",
+        "parse": "Parse sentences into trees; several models are an ensemble.",
+        "score": "Print the log-probability of each given translation.",
+        "calibrate": "Fit the confidence in a model's translations to its validation set.",
+        "serve": "Translate for clients over HTTP, such as those of LibreTranslate.",
+    },
+    "Measure and compare": {
+        "evaluate": "Translate or parse a test set and measure the result.",
+        "measure": "Score any output against references; compare outputs.",
+        "compare": "Compare two systems' outputs by length, word frequency, n-grams and sentences.",
+        "report": "Write a page about models: trainings, scores, lengths, sentences, attention, settings.",
+        "draw": "Draw the attention of every layer and head, or a parse tree.",
+    },
+    "Models": {
+        "info": "Show shape, parameters and arithmetic of a preset, recipe or run.",
+        "verify": "Compare every file of a model directory with its checksum: finds damage, not forgery.",
+        "import": "Make a model directory of a model of OPUS-MT, fairseq or Marian.",
+        "export": "Write a model for another engine, such as CTranslate2 or Hugging Face.",
+    },
+    "The paper and speed": {
+        "paper": "Reproduce the tables of the paper.",
+        "bench": "Measure the speed of training or of translating.",
+    },
 }
+"""The commands by what they are for, with a sentence each, in the order of `--help` and of docs/commands.md."""
+
+VERBS = {verb: summary for group in GROUPS.values() for verb, summary in group.items()}
 
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
@@ -63,9 +80,11 @@ class _Commands(TyperGroup):
         return list(VERBS)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Writes the list of commands in `--help`."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
+        """Writes the commands of each group in `--help`."""
+        widest = max(map(len, VERBS))
+        for name, verbs in GROUPS.items():
+            with formatter.section(name):
+                formatter.write_dl([(verb.ljust(widest), summary) for verb, summary in verbs.items()])
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Imports a command and returns it; an unknown name is a usage error that names the nearest command."""
