@@ -19,7 +19,7 @@ from pathlib import Path
 from peers import FOLDER, RELEASES, TUNED, machine, median_and_range, table
 from systems import System, configure_systems
 from train import NEVER, measure_peer, say
-from workload import RECIPE, prepare_workload
+from workload import ONE_VOCABULARY, RECIPE, prepare_workload
 
 PEERS = ("eole", "Hugging Face")
 LOOP = """
@@ -44,7 +44,7 @@ CHANGES = (
 def train_command(out: Path, micro_batches: int, *options: str) -> System:
     """Returns `transduce train` as one of the systems."""
     command = [sys.executable, "-m", "transduce", "train", str(RECIPE), "--out", str(out), *options]
-    for change in (*CHANGES, f"training.micro_batches={micro_batches}"):
+    for change in (*CHANGES, *ONE_VOCABULARY, f"training.micro_batches={micro_batches}"):
         command += ["--set", change]
     return System(command, re.compile(r"([\d,]+) tokens/s"), "", None)
 

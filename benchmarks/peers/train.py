@@ -2,9 +2,9 @@
 
     python benchmarks/peers/train.py [--rounds 3] [--seconds 60] [--minutes 40] [--draw FILE.svg]
 
-All have the same subword ids, the same model and 4,096 positions a step (`systems.py`). A peer runs as it is shipped,
-then with the settings that `transduce` makes, and in bfloat16 where it and the processor have that. A whole call takes
-four hours.
+For speed all have the same subword ids, the same model and 4,096 positions a step (`systems.py`). A peer runs as it is
+shipped, then with the settings that `transduce` makes, and in bfloat16 where it and the processor have that. For BLEU
+over time `transduce` trains its recipe, whose sides have vocabularies of their own. A whole call takes four hours.
 """
 
 import argparse

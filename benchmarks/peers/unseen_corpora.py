@@ -140,7 +140,7 @@ def train_eole(folder: Path, name: str, minutes: float) -> list[str]:
     """Trains eole, and returns the translations of the test set by its last checkpoint."""
     place = folder / name
     place.mkdir(exist_ok=True)
-    work = prepare_workload(place / "work", folder / "suggested.yaml")
+    work = prepare_workload(place / "work", folder / "suggested.yaml", changes=())
     settings = hyperparameters(work.recipe)
     if name == "eole-lower-rate":
         settings = settings._replace(peak=LOWER * settings.peak)

@@ -1,6 +1,7 @@
 """The workload of every system: a corpus as the same ids, written as words `w3 w4 …` that any toolkit reads."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +12,8 @@ from transduce.trainer.train import prepare
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPE = ROOT / "recipes/multi30k-en-de.yaml"
+# The peers have one vocabulary for both sides, as in the publication of the model.
+ONE_VOCABULARY = ("subwords.shared=true", "subwords.size=10000", "model.embeddings=shared")
 
 
 class Workload(NamedTuple):
@@ -27,11 +30,11 @@ class Workload(NamedTuple):
         return {"validation": validation, **self.recipe.data.test}
 
 
-def prepare_workload(folder: Path, recipe_path: Path = RECIPE) -> Workload:
-    """Prepares the corpora of a recipe, Multi30k's if not given, and writes their ids for the peers."""
+def prepare_workload(folder: Path, recipe_path: Path = RECIPE, changes: Sequence[str] = ONE_VOCABULARY) -> Workload:
+    """Prepares the corpora of a recipe with changes, Multi30k's if not given, and writes their ids for the peers."""
     if "TRANSDUCE_DATA" not in os.environ:
         raise SystemExit("set TRANSDUCE_DATA to the folder that has the corpora, such as multi30k/")
-    recipe = load(recipe_path)
+    recipe = load(recipe_path, changes)
     prepared = prepare(recipe, folder, print)
     size = prepared.source.size
     (folder / "vocabulary.txt").write_text("".join(f"{word(number)}\n" for number in range(3, size)), "utf-8")

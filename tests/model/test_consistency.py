@@ -1,9 +1,12 @@
 """R-Drop's loss and its gradients against autograd over softmax in float64."""
 
+import multiprocessing
+
 import pytest
 import torch
 from torch.nn import functional
 
+from transduce.model.compiled.losses import consistent_gradient
 from transduce.model.consistency import ConsistentCrossEntropy
 from transduce.model.cross_entropy import Smoothing
 
@@ -65,6 +68,23 @@ def test_the_compiled_pass_is_that_of_torch(threads, monkeypatch):
         results.append([smoothed.detach(), unsmoothed, *gradients])
     for compiled, expected in zip(*results, strict=True):
         torch.testing.assert_close(compiled.double(), expected, rtol=2e-6, atol=2e-6)
+
+
+def test_a_forked_process_computes_with_threads_of_its_own(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    context = multiprocessing.get_context("fork")
+    results = context.SimpleQueue()
+
+    def compute():
+        torch.manual_seed(4)
+        results.put([values.tolist() for values in consistent_gradient(torch.randn(2, 7, 9), TARGET, 0.9, 5.0)])
+
+    compute()
+    process = context.Process(target=compute, daemon=True)
+    process.start()
+    process.join(timeout=60)
+    assert process.exitcode == 0
+    assert results.get() == results.get()
 
 
 @pytest.mark.parametrize("place", [0, 1, 2], ids=["first pass", "second pass", "weight"])

@@ -100,5 +100,5 @@ def test_with_r_drop_what_is_given_stays():
     first = candidates(29_000, {})[0].values
     changed = with_r_drop(first, {})
     assert differences(first, {**changed, "training": {**first["training"]}}) == {("model", "dropout")}
-    assert changed["training"] == {**first["training"], "regulariser": {"kind": "r_drop"}}
+    assert changed["training"] == {**first["training"], "regulariser": {"kind": "r_drop", "share": 0.5}}
     assert with_r_drop(first, {"model": {"dropout": 0.25}})["model"]["dropout"] == 0.25

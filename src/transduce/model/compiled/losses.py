@@ -1,5 +1,6 @@
 """The loss of R-Drop and its gradient, a row of logits of each pass at a time, so that both stay in the cache."""
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -47,6 +48,9 @@ def _in_threads(rows: int, work: Callable[[int, int], Any]) -> None:
 @lru_cache(maxsize=1)
 def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, "loss")
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked process does not have the threads
 
 
 @summed
