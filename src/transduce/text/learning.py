@@ -31,7 +31,7 @@ MAX_SIZE = 1_000_000
 
 
 class Bpe(Spec):
-    """Byte-pair encoding: merges the most frequent pair again and again (Sennrich et al. 2016)."""
+    """Byte-pair encoding: merges the most frequent neighbours again and again (Sennrich et al. 2016)."""
 
     kind: Literal["bpe"] = "bpe"
     size: int = Field(
