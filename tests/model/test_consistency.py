@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from transduce.model.compiled.losses import consistent_gradient
+from transduce.model.compiled.losses import row_losses
 from transduce.model.consistency import ConsistentCrossEntropy
 from transduce.model.cross_entropy import Smoothing
 
@@ -77,7 +77,7 @@ def test_a_forked_process_computes_with_threads_of_its_own(monkeypatch):
 
     def compute():
         torch.manual_seed(4)
-        results.put([values.tolist() for values in consistent_gradient(torch.randn(2, 7, 9), TARGET, 0.9, 5.0)])
+        results.put([values.tolist() for values in row_losses(torch.randn(2, 7, 9), TARGET, 0.9, 5.0)])
 
     compute()
     process = context.Process(target=compute, daemon=True)

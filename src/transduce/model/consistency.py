@@ -6,7 +6,6 @@ divergences is Σ (p − q)·d with d = y − z; its gradient by y is p − q + 
 the sign of d swapped. As in `cross_entropy` loss and gradients are computed together, a chunk of rows at a time.
 """
 
-from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -64,14 +63,16 @@ def consistency(
     counted = states * present.to(states.dtype).unsqueeze(1)
     states_gradient, weight_gradient = torch.empty_like(states), torch.zeros_like(weight, dtype=sum_dtype)
     losses = torch.zeros(2, dtype=sum_dtype, device=target.device)
-    chunk = _compiled_chunk if _can_compile(states, summed_weight) else _chunk
+    row_losses = _compiled_row_losses() if _can_compile(states, summed_weight) else _row_losses
     for part in chunks(states[0], 2 * len(weight)):
-        logits = functional.linear(states[:, part].flatten(0, 1), weight)
-        losses_of_part, gradient = chunk(logits, target[part], present[part], extra, strength)
-        losses += losses_of_part
+        logits = functional.linear(states[:, part], weight)
+        *terms, gradient = row_losses(logits, target[part], extra, strength)
+        target_logits, surprisal, divergence = (values * present[part] for values in terms)
+        smoothed = (surprisal + (1 - extra) * target_logits) / 2 + strength / 4 * divergence
+        losses += torch.stack([smoothed.sum(), surprisal.sum() / 2])
         gradient = gradient.to(weight.dtype)
-        states_gradient[:, part] = (gradient @ weight).unflatten(0, (2, -1))
-        add_product(weight_gradient, gradient.T, counted[:, part].flatten(0, 1))
+        states_gradient[:, part] = gradient @ weight
+        add_product(weight_gradient, gradient.flatten(0, 1).T, counted[:, part].flatten(0, 1))
         del logits, gradient  # before the next chunk needs their memory
     smoothed = losses[0] - share / 2 * (counted.to(sum_dtype) @ summed_weight).sum()
     for pass_states, gradient in zip(counted, states_gradient, strict=True):
@@ -79,60 +80,44 @@ def consistency(
     return Loss(smoothed, losses[1]), (states_gradient, weight_gradient)
 
 
-def _chunk(
-    logits: Float[Tensor, "rows_of_both vocabulary"],
-    tokens: Int[Tensor, " rows"],
-    present: Float[Tensor, " rows"],
-    extra: float,
-    strength: float,
-) -> tuple[Float[Tensor, "2"], Float[Tensor, "rows_of_both vocabulary"]]:
-    """Returns the sums of both losses without the term of `share`, and the gradient of the smoothed by the logits.
+def _row_losses(
+    logits: Float[Tensor, "2 rows vocabulary"], tokens: Int[Tensor, " rows"], extra: float, strength: float
+) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, "2 rows vocabulary"]]:
+    """Returns the terms of the loss, and its gradient by the logits without the term of `share`.
 
+    The terms are sums over both passes, of the logits of the target tokens and of −log of their probabilities, and
+    Σ (p − q)·d.
     The gradients of the cross-entropies are p − extra·δ and q − extra·δ. Their difference is p − q.
     """
-    target_logits, surprisal, cross_entropy_gradient = chunk_loss(logits, tokens.repeat(2), extra)
+    target_logits, surprisal, cross_entropy_gradient = chunk_loss(logits.flatten(0, 1), tokens.repeat(2), extra)
     first, second = cross_entropy_gradient.chunk(2)
-    difference = torch.sub(*logits.chunk(2)).to(first.dtype)
+    difference = torch.sub(*logits).to(first.dtype)
     places = torch.arange(len(tokens), device=tokens.device), tokens
-    at_target = difference[places].to(present.dtype)
+    sum_dtype = torch.promote_types(first.dtype, torch.float32)
+    at_target = difference[places].to(sum_dtype)
     # torch sums in float32 and rounds the result; with another type of the result it is ten times as slow on a CPU.
-    sums = [(each * difference).sum(1).to(present.dtype) for each in (first, second)]
-    surprisal, target_logits = (values.view(2, -1).sum(0, dtype=present.dtype) for values in (surprisal, target_logits))
-    loss = (surprisal + (1 - extra) * target_logits) / 2 + strength / 4 * (sums[0] - sums[1])
-    gradient = torch.empty_like(cross_entropy_gradient)
+    sums = [(each * difference).sum(1).to(sum_dtype) for each in (first, second)]
+    gradient = torch.empty_like(cross_entropy_gradient).unflatten(0, (2, -1))
     for place, own, other, own_sum in ((0, first, second, sums[0]), (1, second, first, sums[1])):
         weight = (1 - 2 * place) * strength / 4
         mean = own_sum + extra * at_target  # Σ p·d, or Σ q·d
         offset = (0.5 + strength / 4 - weight * mean).to(own.dtype).unsqueeze(1)
-        part = gradient.chunk(2)[place]
+        part = gradient[place]
         torch.add(offset, difference, alpha=weight, out=part).mul_(own).sub_(other, alpha=strength / 4)
         part[places] += (weight * extra * (at_target - mean)).to(part.dtype)
-    return torch.stack([(loss * present).sum(), (surprisal / 2 * present).sum()]), gradient
+    both = (values.view(2, -1).sum(0, dtype=sum_dtype) for values in (target_logits, surprisal))
+    return *both, sums[0] - sums[1], gradient
 
 
 def _can_compile(states: Float[Tensor, "2 rows d_model"], summed_weight: Float[Tensor, " d_model"]) -> bool:
     """Returns whether the compiled pass computes the same: in float32 on a CPU, where all numbers are finite."""
-    if not states.is_cpu or states.dtype != torch.float32 or not _has_numba():
+    if not states.is_cpu or states.dtype != torch.float32 or find_spec("numba") is None:
         return False
     return bool((states.sum() + summed_weight.sum()).isfinite())
 
 
-@cache
-def _has_numba() -> bool:
-    return find_spec("numba") is not None
+def _compiled_row_losses() -> Any:
+    """Returns a function that returns what `_row_losses` returns, in a third of the time."""
+    from transduce.model.compiled.losses import row_losses  # numba takes a second to import
 
-
-def _compiled_chunk(
-    logits: Float[Tensor, "rows_of_both vocabulary"],
-    tokens: Int[Tensor, " rows"],
-    present: Float[Tensor, " rows"],
-    extra: float,
-    strength: float,
-) -> tuple[Float[Tensor, "2"], Float[Tensor, "rows_of_both vocabulary"]]:
-    """Returns what `_chunk` returns, in a third of the time: one pass over the logits, which become the gradient."""
-    from transduce.model.compiled.losses import consistent_gradient  # numba takes a second to import
-
-    both = logits.view(2, len(tokens), -1)
-    target_logits, surprisal, divergence = consistent_gradient(both, tokens, extra, strength)
-    loss = (surprisal + (1 - extra) * target_logits) / 2 + strength / 4 * divergence
-    return torch.stack([(loss * present).sum(), (surprisal / 2 * present).sum()]), logits
+    return row_losses

@@ -39,8 +39,8 @@ class LabelSmoothing(nn.Module):
         The penalty of a mixture of experts is added to the smoothed loss, once a token, and so is that of R-Drop.
         """
         twice = 0 if self.regulariser is None else math.ceil(self.regulariser.share * len(source))
-        # The pairs of a micro-batch are in random order.
-        source, target_in = (torch.cat([tokens, tokens[:twice]]) for tokens in (source, target_in))
+        if twice:  # the first pairs, which are random ones
+            source, target_in = (torch.cat([tokens, tokens[:twice]]) for tokens in (source, target_in))
         states, penalty = self.model(source, source != self.model.spec.symbols.pad, target_in)
         loss = self._loss(states, target_out, twice)
         if penalty is None:

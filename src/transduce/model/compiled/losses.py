@@ -14,25 +14,23 @@ from torch import Tensor
 from transduce.model.compiled.compilation import cached, summed
 from transduce.model.compiled.rows import Floats, exponential, maximum
 
-__all__ = ["consistent_gradient"]
+__all__ = ["row_losses"]
 
 _float = np.float32
 
 
-def consistent_gradient(
+def row_losses(
     logits: Float[Tensor, "2 rows vocabulary"], tokens: Int[Tensor, " rows"], extra: float, strength: float
-) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, " rows"]]:
-    """Replaces the logits of both passes by the gradient of R-Drop's loss, without the term of `share`.
+) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, "2 rows vocabulary"]]:
+    """Returns what `consistency._row_losses` returns; the gradient replaces the logits.
 
-    With the symbols of `consistency`, the gradient by y is (p − extra·δ)/2 + strength/4·(p − q + p·(d − Σ p·d)).
-    Returns sums over both passes, of the logits of the target tokens and of −log of their probabilities, and
-    Σ (p − q)·d.
+    With the symbols there, the gradient by y is (p − extra·δ)/2 + strength/4·(p − q + p·(d − Σ p·d)).
     """
     targets, surprisals, divergences = torch.empty(3, len(tokens))
     arrays = [each.numpy() for each in (*logits, tokens, targets, surprisals, divergences)]
     weights = _float(extra), _float(strength)
     _in_threads(len(tokens), lambda first, last: _consistent(*arrays, *weights, first, last))
-    return targets, surprisals, divergences
+    return targets, surprisals, divergences, logits
 
 
 def _in_threads(rows: int, work: Callable[[int, int], Any]) -> None:
@@ -90,9 +88,9 @@ def _consistent(
     for r in range(first, last):
         y, z, token = logits[r], other_logits[r], tokens[r]
         targets[r] = y[token] + z[token]
-        shift = maximum(y) + maximum(z) - targets[r]
-        total_p, total_q = _exponentials(y, maximum(y), p), _exponentials(z, maximum(z), q)
-        surprisals[r] = _float(np.log(total_p)) + _float(np.log(total_q)) + shift
+        top_y, top_z = maximum(y), maximum(z)
+        total_p, total_q = _exponentials(y, top_y, p), _exponentials(z, top_z, q)
+        surprisals[r] = _float(np.log(total_p)) + _float(np.log(total_q)) + (top_y + top_z - targets[r])
         inverse_p, inverse_q = _float(1) / total_p, _float(1) / total_q
         mean_p = _product_with_difference(p, y, z) * inverse_p
         mean_q = _product_with_difference(q, y, z) * inverse_q
