@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from transduce.model.compiled.losses import row_losses
-from transduce.model.consistency import ConsistentCrossEntropy
+from transduce.model.consistency import ConsistentCrossEntropy, _row_losses
 from transduce.model.cross_entropy import Smoothing
 
 PAD = 0
@@ -68,6 +68,17 @@ def test_the_compiled_pass_is_that_of_torch(threads, monkeypatch):
         results.append([smoothed.detach(), unsmoothed, *gradients])
     for compiled, expected in zip(*results, strict=True):
         torch.testing.assert_close(compiled.double(), expected, rtol=2e-6, atol=2e-6)
+
+
+def test_the_compiled_pass_computes_bfloat16_in_float32_and_rounds_the_gradient_once():
+    torch.manual_seed(3)
+    logits = (4 * torch.randn(2, 7, 9)).bfloat16()
+    *terms, gradient = row_losses(logits.clone(), TARGET, 0.9, 5.0)
+    *expected, exact = _row_losses(logits.double(), TARGET, 0.9, 5.0)
+    for values, others in zip(terms, expected, strict=True):
+        torch.testing.assert_close(values.double(), others, rtol=1e-5, atol=1e-6)
+    assert gradient.dtype == torch.bfloat16
+    torch.testing.assert_close(gradient.double(), exact, rtol=2**-8, atol=1e-6)  # half of a unit of the last place
 
 
 def test_a_forked_process_computes_with_threads_of_its_own(monkeypatch):

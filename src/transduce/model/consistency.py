@@ -65,14 +65,15 @@ def consistency(
     losses = torch.zeros(2, dtype=sum_dtype, device=target.device)
     row_losses = _compiled_row_losses() if _can_compile(states, summed_weight) else _row_losses
     for part in chunks(states[0], 2 * len(weight)):
-        logits = functional.linear(states[:, part], weight)
+        part_states = counted[:, part].flatten(0, 1)
+        logits = functional.linear(part_states, weight).unflatten(0, (2, -1))
         *terms, gradient = row_losses(logits, target[part], extra, strength)
         target_logits, surprisal, divergence = (values * present[part] for values in terms)
         smoothed = (surprisal + (1 - extra) * target_logits) / 2 + strength / 4 * divergence
         losses += torch.stack([smoothed.sum(), surprisal.sum() / 2])
-        gradient = gradient.to(weight.dtype)
-        states_gradient[:, part] = gradient @ weight
-        add_product(weight_gradient, gradient.flatten(0, 1).T, counted[:, part].flatten(0, 1))
+        gradient = gradient.to(weight.dtype).flatten(0, 1)
+        states_gradient[:, part] = (gradient @ weight).unflatten(0, (2, -1))
+        add_product(weight_gradient, gradient.T, part_states)
         del logits, gradient  # before the next chunk needs their memory
     smoothed = losses[0] - share / 2 * (counted.to(sum_dtype) @ summed_weight).sum()
     for pass_states, gradient in zip(counted, states_gradient, strict=True):
@@ -110,8 +111,8 @@ def _row_losses(
 
 
 def _can_compile(states: Float[Tensor, "2 rows d_model"], summed_weight: Float[Tensor, " d_model"]) -> bool:
-    """Returns whether the compiled pass computes the same: in float32 on a CPU, where all numbers are finite."""
-    if not states.is_cpu or states.dtype != torch.float32 or find_spec("numba") is None:
+    """Returns whether the compiled pass computes the same: on a CPU, where all numbers are finite."""
+    if not states.is_cpu or states.dtype not in (torch.float32, torch.bfloat16) or find_spec("numba") is None:
         return False
     return bool((states.sum() + summed_weight.sum()).isfinite())
 

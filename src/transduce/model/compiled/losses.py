@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transduce.model.compiled.compilation import cached, summed
+from transduce.model.compiled.compilation import cached, compiled, summed
 from transduce.model.compiled.rows import Floats, exponential, maximum
 
 __all__ = ["row_losses"]
@@ -26,11 +26,14 @@ def row_losses(
 
     With the symbols there, the gradient by y is (p − extra·δ)/2 + strength/4·(p − q + p·(d − Σ p·d)).
     """
-    targets, surprisals, divergences = torch.empty(3, len(tokens))
-    arrays = [each.numpy() for each in (*logits, tokens, targets, surprisals, divergences)]
+    terms = torch.empty(3, len(tokens))
+    bits, replace = (
+        (logits, _replace_float32) if logits.dtype == torch.float32 else (logits.view(torch.uint16), _replace_bfloat16)
+    )
+    arrays = [each.numpy() for each in (*bits, tokens, terms)]
     weights = _float(extra), _float(strength)
-    _in_threads(len(tokens), lambda first, last: _consistent(*arrays, *weights, first, last))
-    return targets, surprisals, divergences, logits
+    _in_threads(len(tokens), lambda first, last: replace(*arrays, *weights, first, last))
+    return *terms, logits
 
 
 def _in_threads(rows: int, work: Callable[[int, int], Any]) -> None:
@@ -70,36 +73,83 @@ def _product_with_difference(weights: Floats, first: Floats, second: Floats) -> 
     return total
 
 
+@compiled
+def _replace_rows(
+    y: Floats, z: Floats, p: Floats, q: Floats, token: int, extra: np.float32, strength: np.float32
+) -> tuple[np.float32, np.float32, np.float32]:
+    """Replaces a row of logits of each pass by the gradient, returns the three terms; `p` and `q` are scratch rows."""
+    half, pull = _float(0.5), strength * _float(0.25)
+    target = y[token] + z[token]
+    top_y, top_z = maximum(y), maximum(z)
+    total_p, total_q = _exponentials(y, top_y, p), _exponentials(z, top_z, q)
+    surprisal = _float(np.log(total_p)) + _float(np.log(total_q)) + (top_y + top_z - target)
+    inverse_p, inverse_q = _float(1) / total_p, _float(1) / total_q
+    mean_p = _product_with_difference(p, y, z) * inverse_p
+    mean_q = _product_with_difference(q, y, z) * inverse_q
+    # Both gradients need both rows of logits, and replace them.
+    for i in range(p.shape[0]):
+        difference = y[i] - z[i]
+        own, other = p[i] * inverse_p, q[i] * inverse_q
+        y[i] = own * (half + pull * (_float(1) + difference - mean_p)) - pull * other
+        z[i] = other * (half + pull * (_float(1) - difference + mean_q)) - pull * own
+    y[token] -= half * extra
+    z[token] -= half * extra
+    return target, surprisal, mean_p - mean_q
+
+
 @cached
-def _consistent(
+def _replace_float32(
     logits: Any,
     other_logits: Any,
     tokens: Any,
-    targets: Floats,
-    surprisals: Floats,
-    divergences: Floats,
+    terms: Any,
     extra: np.float32,
     strength: np.float32,
     first: int,
     last: int,
 ) -> None:
+    """Replaces the rows from `first` to `last`, and writes their terms, `[3, rows]`."""
     p, q = np.empty_like(logits[0]), np.empty_like(logits[0])
-    half, pull = _float(0.5), strength * _float(0.25)
     for r in range(first, last):
-        y, z, token = logits[r], other_logits[r], tokens[r]
-        targets[r] = y[token] + z[token]
-        top_y, top_z = maximum(y), maximum(z)
-        total_p, total_q = _exponentials(y, top_y, p), _exponentials(z, top_z, q)
-        surprisals[r] = _float(np.log(total_p)) + _float(np.log(total_q)) + (top_y + top_z - targets[r])
-        inverse_p, inverse_q = _float(1) / total_p, _float(1) / total_q
-        mean_p = _product_with_difference(p, y, z) * inverse_p
-        mean_q = _product_with_difference(q, y, z) * inverse_q
-        divergences[r] = mean_p - mean_q
-        # Both gradients need both rows of logits, and replace them.
-        for i in range(p.shape[0]):
-            difference = y[i] - z[i]
-            own, other = p[i] * inverse_p, q[i] * inverse_q
-            y[i] = own * (half + pull * (_float(1) + difference - mean_p)) - pull * other
-            z[i] = other * (half + pull * (_float(1) - difference + mean_q)) - pull * own
-        y[token] -= half * extra
-        z[token] -= half * extra
+        values = _replace_rows(logits[r], other_logits[r], p, q, tokens[r], extra, strength)
+        terms[0, r], terms[1, r], terms[2, r] = values
+
+
+@cached
+def _replace_bfloat16(
+    logits: Any,
+    other_logits: Any,
+    tokens: Any,
+    terms: Any,
+    extra: np.float32,
+    strength: np.float32,
+    first: int,
+    last: int,
+) -> None:
+    """Does what `_replace_float32` does for the bits of numbers in bfloat16, which are computed in float32."""
+    y, z = np.empty(logits.shape[1], _float), np.empty(logits.shape[1], _float)
+    p, q = np.empty_like(y), np.empty_like(y)
+    for r in range(first, last):
+        _widen(logits[r], y)
+        _widen(other_logits[r], z)
+        values = _replace_rows(y, z, p, q, tokens[r], extra, strength)
+        terms[0, r], terms[1, r], terms[2, r] = values
+        _narrow(y, logits[r])
+        _narrow(z, other_logits[r])
+
+
+@compiled
+def _widen(row: Any, out: Floats) -> None:
+    """Writes numbers in bfloat16, given as bits, in float32, whose upper half they are."""
+    bits = out.view(np.uint32)
+    for i in range(row.shape[0]):
+        bits[i] = np.uint32(row[i]) << np.uint32(16)
+
+
+@compiled
+def _narrow(row: Floats, out: Any) -> None:
+    """Writes the bits of the nearest numbers in bfloat16, of two equally near ones the even one, as torch does."""
+    bits = row.view(np.uint32)
+    for i in range(row.shape[0]):
+        odd = (bits[i] >> np.uint32(16)) & np.uint32(1)
+        out[i] = np.uint16((bits[i] + np.uint32(0x7FFF) + odd) >> np.uint32(16))
