@@ -36,11 +36,11 @@ def plans_of(seconds_of, *, minutes=10.0, ramp=None, begin=None, **settings):
     return plans, state
 
 
-def test_a_steady_pace_is_planned_at_a_tenth_and_at_half_of_the_minutes():
+def test_a_steady_pace_is_planned_at_a_tenth_at_half_and_at_four_fifths_of_the_minutes():
     """600 steps fit into ten minutes. 2 % of the time left is spared."""
     plans, state = plans_of(lambda step: 1.0)
-    assert plans == [(60, 60 + 529), (300, 300 + 294)]
-    assert state.end_reason(Training(schedule=LINEAR, minutes=10.0)) == "the rate has reached zero, after 594 steps"
+    assert plans == [(60, 60 + 529), (300, 300 + 294), (480, 480 + 117)]
+    assert state.end_reason(Training(schedule=LINEAR, minutes=10.0)) == "the rate has reached zero, after 597 steps"
 
 
 def test_the_first_steps_after_a_start_do_not_count():
@@ -58,9 +58,15 @@ def test_few_long_steps_are_planned_too():
     assert "the rate has reached zero" in state.end_reason(Training(schedule=LINEAR, minutes=10.0))
 
 
-def test_a_machine_that_slows_down_is_planned_again_and_stopped_by_the_minutes():
+def test_a_machine_that_slows_down_is_planned_again():
     plans, state = plans_of(lambda step: 1.0 if step < 200 else 2.0)
-    assert plans == [(60, 589), (250, 250 + int(0.98 * (600 - 301) * 190 / 241))]
+    assert plans == [(60, 589), (250, 250 + int(0.98 * (600 - 301) * 190 / 241)), (340, 340 + int(0.98 * 119 / 2))]
+    assert state.elapsed < 600
+    assert state.end_reason(Training(schedule=LINEAR, minutes=10.0)) == "the rate has reached zero, after 398 steps"
+
+
+def test_a_machine_that_slows_down_after_the_last_plan_is_stopped_by_the_minutes():
+    plans, state = plans_of(lambda step: 1.0 if step < 500 else 2.0)
     assert state.elapsed >= 600
     reason = state.end_reason(Training(schedule=LINEAR, minutes=10.0))
     assert reason == f"10 minutes are over, after {state.step} of {plans[-1][1]} planned steps"
@@ -68,7 +74,7 @@ def test_a_machine_that_slows_down_is_planned_again_and_stopped_by_the_minutes()
 
 def test_steps_and_epochs_limit_a_plan():
     assert plans_of(lambda step: 1.0, steps=400)[1].step == 400
-    assert [planned for _, planned in plans_of(lambda step: 1.0, epochs=50)[0]] == [350, 350]
+    assert [planned for _, planned in plans_of(lambda step: 1.0, epochs=50)[0]] == [350, 350, 350]
     training = Training(schedule=LINEAR, minutes=10.0, steps=None)
     planner = SimpleNamespace(ramp=None, steps_per_epoch=7)
     assert HorizonPlanner(training, planner).total_steps(TrainingState()) is None
@@ -80,7 +86,7 @@ def test_the_pace_of_a_ramp_is_that_of_its_tokens():
     plans, state = plans_of(lambda step: float(ramp.parts_of(step)), ramp=ramp)
     elapsed = sum(map(ramp.parts_of, range(1, state.step + 1)))
     assert 0.97 * 600 < elapsed < 600
-    assert len(plans) == 2
+    assert len(plans) == 3
     assert plans[0][1] == pytest.approx(state.step, abs=4)
     assert ramp.parts_of(plans[0][0]) < 4
 
@@ -171,29 +177,30 @@ MINUTES = [
 
 
 def test_a_plan_of_minutes_is_kept_by_a_run_that_resumes(micro, tmp_path, clock):
-    """A step takes a second, and so does each checkpoint, after ten steps; the run is stopped after step 44."""
+    """A step takes a second, and so does each checkpoint, after ten steps; the run is stopped after step 52."""
     recipe, lines = load(micro / "recipe.yaml", MINUTES), []
     straight = run_training(recipe, tmp_path / "straight", say=lines.append)
-    assert straight.reason == "the rate has reached zero, after 55 steps"
+    assert straight.reason == "the rate has reached zero, after 54 steps"
     assert [line for line in lines if "the rate reaches" in line] == [
         "step 12: the rate reaches zero at step 42",
         "step 28: the rate reaches zero at step 55",
+        "step 44: the rate reaches zero at step 54",
     ]
     stopped = train(recipe, tmp_path / "killed", say=silent)
-    assert [record.step for record in itertools.islice(stopped, 44)] == list(range(1, 45))
+    assert [record.step for record in itertools.islice(stopped, 52)] == list(range(1, 53))
     stopped.close()
-    state = json.loads((tmp_path / "killed" / "training" / "step-00000040" / "state.json").read_text())
-    assert state["horizon"] == [55, 1.0, 2]
+    state = json.loads((tmp_path / "killed" / "training" / "step-00000050" / "state.json").read_text())
+    assert state["horizon"] == [54, 1.0, 3]
     assert run_training(recipe, tmp_path / "killed", say=silent).reason == straight.reason
     assert records(tmp_path / "killed") == records(tmp_path / "straight")
     rates = [record["rate"] for record in records(tmp_path / "killed")]
     assert rates[2:12] == [0.01] * 10, "until the steps are planned"
-    expected = {13: (42 - 13) / (42 - 3), 29: (55 - 29) / (55 - 3), 55: 0}
+    expected = {13: (42 - 13) / (42 - 3), 29: (55 - 29) / (55 - 3), 45: (54 - 45) / (54 - 3), 54: 0}
     assert [rates[step - 1] for step in expected] == pytest.approx([0.01 * share for share in expected.values()])
 
 
 def test_more_minutes_raise_the_rate_again(micro, tmp_path, clock):
     run_training(load(micro / "recipe.yaml", MINUTES), tmp_path, say=silent)
     result = run_training(load(micro / "recipe.yaml", [*MINUTES, "training.minutes=1.5"]), tmp_path, say=silent)
-    assert result.reason == "the rate has reached zero, after 82 steps"
-    assert records(tmp_path)[59]["rate"] == pytest.approx(0.01 * (82 - 60) / (82 - 3))
+    assert result.reason == "the rate has reached zero, after 81 steps"
+    assert records(tmp_path)[59]["rate"] == pytest.approx(0.01 * (81 - 60) / (81 - 3))

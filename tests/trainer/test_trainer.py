@@ -213,6 +213,14 @@ def test_saving_by_the_clock(recipe, tmp_path, clock):
         assert Checkpoints(tmp_path / "training", keep=1).steps() == saved
 
 
+def test_a_checkpoint_by_the_clock_stays_where_the_training_stops_after_the_same_step(recipe, tmp_path, clock):
+    """The validation of step 5 changes the state after its checkpoint, so that the end saves step 5 again."""
+    changes = {"save_every": "5 min", "keep": 99, "validate_every": 5, "validate_by": "loss", "average": None}
+    for steps in (5, 7, 9):
+        run_training(recipe(steps=steps, **changes), tmp_path, say=silent)
+    assert Checkpoints(tmp_path / "training").steps() == [5, 9]
+
+
 @pytest.mark.parametrize(
     "validation", ["data.validation=null", "training.validate_every=null", "training.validate_every=50"]
 )

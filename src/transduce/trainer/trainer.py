@@ -183,7 +183,7 @@ class Trainer:
         if state.step % self.settings.log_every == 0:
             self.metrics_log.report()
         state, is_saved = state._replace(validation_pending=self._validation_is_due(state)), False
-        if self.checkpointer.is_due(state, since_save, record):
+        if is_due := self.checkpointer.is_due(state, since_save, record):
             state, is_saved = self._try_to_save(state, clock)
         if state.validation_pending:
             state, is_saved = self._validate(state, clock), False
@@ -193,7 +193,7 @@ class Trainer:
         (signal,) = self.group.all_reduce_max(signals[0] if signals else 0)
         reason = state.end_reason(self.settings)
         if (reason or (signal and not state.skips.in_a_row)) and not is_saved:
-            state = self._save(state, is_due=False)
+            state = self._save(state, is_due=is_due)
         if signal and not reason:
             self._interrupt(state, int(signal))
         return state, reason
