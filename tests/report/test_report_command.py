@@ -125,6 +125,20 @@ def test_half_lines_and_foreign_lines_of_a_metrics_log_are_left_out(tmp_path):
     assert _read_metrics(tmp_path / "none.jsonl") == []
 
 
+def test_a_curve_has_one_value_a_step():
+    """Of the last weights and their average the last weights; of steps that were taken again the later ones."""
+    diverged = [{"step": 4, "loss": 9.0}, {"step": 4, "bleu": 1.0}, {"step": 5, "loss": 9.5}, {"step": 5, "event": ""}]
+    records = [
+        {"step": 2, "loss": 5.0},
+        {"step": 2, "bleu": 3.0},
+        *diverged,  # after which the training goes back to step 2
+        {"step": 4, "loss": 4.0},
+        {"step": 4, "bleu": 5.0},
+        {"step": 4, "bleu": 7.0},
+    ]
+    assert _curves(records) == {"loss": Curve((2, 4), (5.0, 4.0)), "bleu": Curve((2, 4), (3.0, 5.0))}
+
+
 def test_the_axes_of_a_chart_enclose_its_values_and_a_constant_is_drawn():
     chart = line_chart("loss", "steps", [ChartLine(0, (100, 900), (2.31, 7.98)), ChartLine(1, (500,), (4.0,))])
     numbers = re.findall(r"<text[^>]*>([\d.,]+)</text>", chart)

@@ -164,17 +164,22 @@ def _read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def _curves(records: Sequence[Mapping[str, Any]]) -> dict[str, Curve]:
-    """Returns the curves of the training loss, the validation loss and the validation score."""
-    curves = {}
-    for name in ("loss", "validation_loss", "bleu"):
-        points = [
-            (record["step"], record[name])
-            for record in records
-            if isinstance(record.get(name), int | float) and "test" not in record
-        ]
-        if points:
-            curves[name] = Curve(*(tuple(column) for column in zip(*points, strict=True)))
-    return curves
+    """Returns the curves of the training loss, the validation loss and the validation score.
+
+    The last step may have several validations: that of the training comes first, those of an average follow. Where a
+    training goes back to earlier weights, the steps that it takes again replace the ones before.
+    """
+    curves: dict[str, list[tuple[int, float]]] = {"loss": [], "validation_loss": [], "bleu": []}
+    for record in records:
+        step = record["step"]
+        for name, points in curves.items():
+            while "loss" in record and points and points[-1][0] >= step:
+                points.pop()
+            is_number = isinstance(record.get(name), int | float) and "test" not in record
+            if is_number and (not points or points[-1][0] < step):
+                points.append((step, record[name]))
+    columns = {name: zip(*points, strict=True) for name, points in curves.items() if points}
+    return {name: Curve(*(tuple(column) for column in pair)) for name, pair in columns.items()}
 
 
 def _explain(translator: Translator, lines: Sequence[str]) -> list[Explanation]:
