@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from transduce.corpus import DataSpec, Prepared, Tsv, open_store, prepare
+from transduce.corpus import DataSpec, Prepared, Tsv, VocabularyGrowth, open_store, prepare
 from transduce.corpus.fingerprint import checksums_of_corpora, fingerprint_of
 from transduce.embedded import split
 from transduce.text.subwords import Bpe
@@ -145,3 +145,60 @@ def test_an_unknown_check_and_checks_of_trees_are_refused(tmp_path):
         DataSpec(train=(corpus(tmp_path, CLEAN),), checks={"copied": "warn"})
     with pytest.raises(ValidationError, match=r"`checks` is for translations"):
         DataSpec.model_validate({"train": {"embedded_trees": "train"}, "checks": {"copied": "drop"}})
+
+
+def test_a_store_in_use_stays_where_held_out_sets_have_changed(tmp_path):
+    """A run goes on with its training pairs, which depend on the sets that it began with."""
+
+    def made(*, in_use: bool) -> Prepared:
+        data = DataSpec(train=(train,), test={"news": Tsv(tsv=str(tmp_path / "news.tsv"))}, checks={"overlap": "drop"})
+        return prepare(data, SUBWORDS, tmp_path / "store", threads=1, say=lines.append, in_use=in_use)
+
+    train, lines = corpus(tmp_path, CLEAN), []
+    corpus(tmp_path, CLEAN[:20], "news.tsv")
+    first = made(in_use=False)
+    assert len(first.train) == 130
+    corpus(tmp_path, CLEAN[:30], "news.tsv")
+    again = made(in_use=True)
+    assert (again.fingerprint, len(again.train)) == (first.fingerprint, 130)
+    assert lines[-1].startswith("validation or test sets have changed")
+    (tmp_path / "news.tsv").unlink()
+    assert made(in_use=True).fingerprint == first.fingerprint
+    assert len(made(in_use=False).train) == 150
+    corpus(tmp_path, CLEAN[:90])
+    with pytest.raises(ValueError, match=r"the training data, .* has changed"):
+        made(in_use=True)
+
+
+def test_a_held_out_set_that_cannot_be_read_is_an_error_where_the_recipe_compares_with_it(tmp_path):
+    (tmp_path / "news.tsv").write_bytes(b"caf\xe9\tx\n")
+    sets = {"test": {"news": Tsv(tsv=str(tmp_path / "news.tsv"))}}
+    train = (corpus(tmp_path, CLEAN),)
+    with pytest.raises(ValueError, match=r"news\.tsv"):
+        prepared(tmp_path, DataSpec(train=train, **sets, checks={"overlap": "drop"}))
+    assert len(prepared(tmp_path, DataSpec(train=train, **sets)).train) == 150
+
+
+def test_languages_belong_to_the_fingerprint_where_checks_identify_them(tmp_path):
+    def fingerprint(target: str, checks: dict[str, str]) -> str:
+        data = DataSpec(train=(train,), source_language="en", target_language=target, checks=checks)
+        return fingerprint_of(data, SUBWORDS, None, checksums_of_corpora(data, ()))
+
+    train = corpus(tmp_path, CLEAN)
+    checks = {"wrong_language": "drop"}
+    assert fingerprint("de", checks) != fingerprint("nl", checks)
+    assert fingerprint("de", {}) == fingerprint("nl", {})
+
+
+def test_a_vocabulary_does_not_grow_by_dropped_pairs(tmp_path):
+    base = prepared(tmp_path / "base", DataSpec(train=(corpus(tmp_path, OTHER, "base.tsv"),)))
+
+    def grown(name: str, pairs: list[tuple[str, str]]) -> str:
+        data = DataSpec(train=(corpus(tmp_path, pairs, f"{name}.tsv"),), checks={"copied": "drop"})
+        existing, growth = (base.source, base.target), VocabularyGrowth(30, data.train)
+        folder = tmp_path / name
+        store = prepare(data, SUBWORDS, folder, threads=1, say=[].append, existing_subwords=existing, growth=growth)
+        return store.source.as_json()
+
+    copies = [("Qqxzqq qqxzqq.", "Qqxzqq qqxzqq.")] * 60
+    assert grown("clean", CLEAN) == grown("dirty", [*CLEAN, *copies]) != base.source.as_json()

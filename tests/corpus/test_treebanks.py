@@ -45,7 +45,8 @@ def test_hidden_files_and_files_without_trees_are_left_out_of_a_folder(folder):
     (folder / "README").write_text("About these trees\n")
     (folder / "empty.mrg").write_text("")
     (folder / "commented.mrg").write_text(f"% a comment\n\n{SECOND}\n")
-    assert len(list(read_treebank(Trees(trees=str(folder))))) == 4
+    (folder / "marked.mrg").write_text(f"{SECOND}\n", "utf-8-sig")
+    assert len(list(read_treebank(Trees(trees=str(folder))))) == 5
     with pytest.raises(ValueError, match=r"README: line 1 has 'About' outside of a tree"):
         list(read_treebank(Trees(trees=str(folder / "README"))))
 

@@ -220,6 +220,35 @@ def test_one_state_for_thousands_of_objects_is_refused(tmp_path: Path) -> None:
         read_checkpoint(tmp_path / "model.pt", model_of)
 
 
+class MakesDictionary:
+    """An object whose pickle makes a dictionary of pairs that all of these objects share."""
+
+    pairs = [[f"k{number}", number] for number in range(20_000)]  # noqa: RUF012
+
+    def __reduce__(self) -> Any:
+        return OrderedDict, (self.pairs,)
+
+
+def test_one_list_of_pairs_for_hundreds_of_dictionaries_is_refused(tmp_path: Path) -> None:
+    torch.save({"model": {}, "args": [MakesDictionary() for _ in range(400)]}, tmp_path / "model.pt")
+    with pytest.raises(ValueError, match=r"sets more than 5,000,000 attributes"):
+        read_checkpoint(tmp_path / "model.pt", model_of)
+
+
+def test_a_header_that_is_no_python_is_refused(tmp_path: Path) -> None:
+    header = b"{'descr': ("
+    content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+    with zipfile.ZipFile(tmp_path / "model.npz", "w") as archive:
+        archive.writestr("a.npy", content)
+    with pytest.raises(ValueError, match=r"'a\.npy' is no array"):
+        read_npz(tmp_path / "model.npz")
+
+
+def test_a_single_number_in_the_place_of_a_matrix_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"file: positions is a single number"):
+        ForeignTensors({"positions": torch.tensor(1.0)}, "file").shape("positions")
+
+
 @pytest.mark.parametrize("name", ["model.npz", "model.pt"])
 def test_pipes_are_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)

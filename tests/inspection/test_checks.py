@@ -113,3 +113,12 @@ def test_the_identifier_of_the_extra_knows_its_languages() -> None:
     assert identify is not None
     scores = identify("Die Katze sitzt auf dem Tisch und schläft seit Stunden.")
     assert max(scores, key=scores.__getitem__) == "de"
+
+
+def test_a_side_whose_language_is_unknown_is_not_judged() -> None:
+    """Its lines may be too short to identify any language."""
+    german = "der hund ist da und das ist eine katze"
+    pairs = [("ab", german)] * 20 + [("the dog is here and a cat is there", german)]
+    checks = [Check.SWAPPED, Check.WRONG_LANGUAGE]
+    for codes in ((None, None), (None, "de")):
+        assert faults(pairs, checks, languages=PairLanguages(words, codes)) == {}

@@ -131,3 +131,11 @@ def test_equal_passes_have_the_loss_of_one():
         first, first, weight, TARGET, PAD, smoothing.shares(9), torch.float64, 5.0
     )
     assert smoothed.item() == pytest.approx(expected(first, first, weight, smoothing, 0.0)[0].item())
+
+
+def test_torch_computes_the_loss_where_numba_cannot_be_used(monkeypatch):
+    monkeypatch.setattr("transduce.model.consistency.has_numba", lambda: False)
+    monkeypatch.setattr("transduce.model.consistency._compiled_row_losses", None)
+    tensors = drawn(torch.float32)
+    smoothed, _ = ConsistentCrossEntropy.apply(*tensors, TARGET, PAD, Smoothing().shares(9), torch.float32, 5.0)
+    assert smoothed.item() == pytest.approx(expected(*drawn(), Smoothing(), 5.0)[0].item(), rel=1e-5)

@@ -116,11 +116,28 @@ def test_files_are_kept_for_a_time_and_the_oldest_go_first(monkeypatch):
 
 
 def test_only_some_documents_are_in_memory_at_once():
-    files = document_routes.TranslatedFiles()
-    with contextlib.ExitStack() as places:
+    documents = document_routes.Places(4)
+    with contextlib.ExitStack() as taken:
         for _ in range(4):
-            places.enter_context(files.place())
+            taken.enter_context(documents.one())
         with pytest.raises(Exception, match="Too many documents are waiting"):
-            places.enter_context(files.place())
-    with files.place():
+            taken.enter_context(documents.one())
+    with documents.one():
         pass
+
+
+def test_only_some_uploads_are_read_at_once(serve, monkeypatch):
+    monkeypatch.setattr(document_routes, "UPLOADS_AT_ONCE", 0)
+    answer = send(serve(), "a.html", HTML.encode())
+    assert (answer.status_code, answer.json()) == (503, {"error": "Too many documents are waiting: try again later"})
+
+
+@pytest.mark.parametrize("path", ["/translate", "/translate_file"])
+@pytest.mark.parametrize(("charset", "status"), [("punycode", 415), ("idna", 415), ("utf-16", 415), ("UTF-8", 400)])
+def test_a_form_is_decoded_as_utf_8_alone(server, path, charset, status):
+    """Python decodes punycode in a time that grows with the square of the length."""
+    body = f'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n{"a" * 200_000}\r\n--x--\r\n'
+    headers = {"Content-Type": f'multipart/form-data; boundary=x; charset="{charset}"'}
+    start = time.monotonic()
+    answer = server.post(path, content=body.encode(), headers=headers)
+    assert (answer.status_code, time.monotonic() - start < 1) == (status, True)

@@ -4,6 +4,7 @@ import inspect
 import json
 import threading
 import time
+from concurrent.futures import Future, wait
 
 import anyio
 import pytest
@@ -12,6 +13,7 @@ from local_server import OPEN
 
 from transduce.commands.serve import serve as serve_command
 from transduce.serving.limits import ApiKeys, Limits
+from transduce.serving.tickets import Ticket
 
 ASKED = {"q": "cat dog", "source": "en", "target": "de"}
 LINE = {"text": "cat dog"}
@@ -206,3 +208,38 @@ def test_a_body_that_does_not_arrive_gets_status_408(serve, monkeypatch):
     for path in ("/translate", "/v1/translate"):
         answer = server.post(path, content=parts(), headers=headers)
         assert (answer.status_code, set(answer.json())) == (408, {"error"})
+
+
+def test_keys_are_not_guessed_without_limit(serve):
+    server = serve(Limits(requests_per_minute=3), ApiKeys(("right",)))
+    answers = [server.post("/detect", json={"q": "cat", "api_key": f"wrong{number}"}) for number in range(5)]
+    assert [answer.status_code for answer in answers] == [403, 403, 403, 429, 429]
+    assert server.post("/detect", json={"q": "cat", "api_key": "right"}).status_code == 200
+
+
+def test_a_body_that_nobody_reads_is_bounded_too(serve, gate, caplog):
+    server = serve(OPEN._replace(seconds=30.0))
+
+    async def body():
+        for _ in range(40):
+            yield b"x" * 100_000
+
+    answer = server.post("/translate", params=ASKED, content=body(), headers={"Content-Type": "text/plain"})
+    assert answer.status_code == 503
+    assert "a body has at most" in answer.json()["error"]
+    assert "never retrieved" not in caplog.text
+
+
+def test_a_result_that_arrives_when_the_wait_ends_is_returned(monkeypatch):
+    future = Future()
+    monkeypatch.setattr(
+        "transduce.serving.tickets.wait", lambda futures, timeout: future.set_result(7) or wait(futures)
+    )
+    assert Ticket(5.0).result(future) == 7
+
+
+def test_a_failure_of_the_work_is_raised_even_if_it_is_a_timeout():
+    future = Future()
+    future.set_exception(TimeoutError("of the work"))
+    with pytest.raises(TimeoutError, match="of the work"):
+        Ticket(5.0).result(future)

@@ -200,6 +200,22 @@ def test_a_deleted_token_store_is_made_again_with_the_subwords_of_the_first_mode
     assert any("is finished" in line for line in lines)
 
 
+def test_a_damaged_token_store_is_made_again_with_the_subwords_of_the_first_model(tuned, domain, tmp_path):
+    run = shutil.copytree(tuned, tmp_path / "run")
+    description = run / "training" / "store" / "store.json"
+    description.write_text(description.read_text()[:-9])
+    lines = []
+    tune(domain, run, say=lines.append)
+    assert any("is finished" in line for line in lines)
+
+
+def test_damaged_subwords_of_a_token_store_are_named(tuned, domain, tmp_path):
+    run = shutil.copytree(tuned, tmp_path / "run")
+    (run / "training" / "store" / "tokenizer.json").write_text("{")
+    with pytest.raises(ValueError, match=r"the store in .* cannot be used: .*tokenizer.json"):
+        tune(domain, run)
+
+
 def test_a_restart_does_not_move_the_model_of_its_beginning(trained, domain, tmp_path, command):
     code, _, error = command("train", domain / "domain.yaml", "--out", trained, "--from", trained, "--restart")
     assert (code, "train into another directory" in error) == (2, True)

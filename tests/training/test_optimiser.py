@@ -73,6 +73,11 @@ def test_it_is_torchs_adam(clip):
         torch.testing.assert_close(parameter, expected, rtol=1e-12, atol=1e-12, msg=name)
 
 
+def test_muon_refuses_a_model_without_linear_maps():
+    with pytest.raises(ValueError, match=r"Muon is for linear maps, and this model has none; take `kind: adam`"):
+        flat_optimiser(nn.Conv1d(3, 3, 1), MUON)
+
+
 def test_muon_is_torchs_muon_for_linear_maps_and_torchs_adam_for_all_else():
     """torch's Muon computes in bfloat16 everywhere."""
     mine, theirs = Twice(), Twice()

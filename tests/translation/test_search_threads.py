@@ -1,6 +1,7 @@
 """A batch in parts, for caches, and in threads: the same results in order, and one stop for all."""
 
 import threading
+import time
 
 import pytest
 
@@ -55,6 +56,21 @@ def test_a_failure_stops_the_other_threads_and_begins_no_more_parts():
         map_in_threads(work, range(8), threads=2, tokens=8 * CACHED_TOKENS)
     assert set(stopped) <= {1, 2}, "the thread that failed may have begun the third part before all were stopped"
     assert 1 in stopped
+
+
+def test_a_failure_stops_the_thread_before_it_too():
+    def work(share, check):
+        if share[0] == 1:
+            raise ValueError("faulty")
+        for _ in range(100):  # ten seconds, unless it is stopped
+            check()
+            time.sleep(0.1)
+        return list(share)
+
+    begun = time.monotonic()
+    with pytest.raises(ValueError, match="faulty"):
+        map_in_threads(work, range(4), threads=2)
+    assert time.monotonic() - begun < 5
 
 
 def test_a_batch_that_no_cache_holds_is_searched_in_parts(fluent, monkeypatch):

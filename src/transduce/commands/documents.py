@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transduce.commands.console import say
-from transduce.commands.options import refuse_options
 from transduce.commands.windows import read_windows, translate_windows
 from transduce.translation.documents.format_names import TextFormat
 
@@ -65,7 +64,8 @@ def _choose(
     requested = TextFormat.LINES if lines else requested
     given = {name: value for name, value in line_options.items() if value}
     if requested not in (None, TextFormat.LINES):
-        refuse_options(dict.fromkeys(given, requested), "is for lines, and no option of --format")
+        for name in given:
+            raise ValueError(f"{name}: it is for lines, and not for --format {requested}; leave it out")
     if requested is not None:
         return requested
     if given or text is None or str(text) == "-" or not text.is_file():

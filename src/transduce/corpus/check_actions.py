@@ -58,13 +58,18 @@ def _is_checked(data: DataSpec, check: Check) -> bool:
 
 
 def _held_out(data: DataSpec) -> Iterable[HeldOutText]:
-    """Yields the sources of the validation and test sets; a set that cannot be read is reported by its users."""
+    """Yields the sources of the validation and test sets; leaves out sets whose files do not exist.
+
+    Raises OSError or ValueError for a set that cannot be read where the recipe asks for a comparison with it; otherwise
+    its users report it.
+    """
     named = [("the validation set", corpus) for corpus in data.validations]
     for name, corpus in (*named, *((f"the test set {name}", corpus) for name, corpus in data.test.items())):
         try:
             yield from read_held_out([(name, corpus)])
         except (OSError, ValueError):
-            continue
+            if Check.OVERLAP in data.checks:
+                raise
 
 
 def _refuse(corpus: CorpusSpec, inspection: Inspection, checks: Mapping[Check, str | None]) -> None:

@@ -1,6 +1,6 @@
 """Inspects a corpus: reads its pairs, finds their faults, and reads it again for examples."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -138,14 +138,12 @@ def _examples(corpus: CorpusSpec, inspection: Inspection, count: int) -> dict[Ch
     }
 
 
-def read_held_out(
-    sets: Iterable[tuple[str, CorpusSpec]], key: Callable[[str], bytes] | None = None
-) -> list[HeldOutText]:
+def read_held_out(sets: Iterable[tuple[str, CorpusSpec]]) -> list[HeldOutText]:
     """Reads the sources of validation and test sets by name; leaves out sets whose files do not exist."""
     texts = []
     for name, corpus in sets:
         try:
-            texts.append(HeldOutText(f"{name} ({name_of(corpus)})", (source for source, _ in read_pairs(corpus)), key))
+            texts.append(HeldOutText(f"{name} ({name_of(corpus)})", (source for source, _ in read_pairs(corpus))))
         except FileNotFoundError:
             continue
     return texts

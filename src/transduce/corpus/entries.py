@@ -2,6 +2,7 @@
 
 import gzip
 import zlib
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -217,7 +218,7 @@ def _begins_with_tree(path: Path) -> bool:
         with path.open("rb") as file:
             is_compressed = file.read(2) == b"\x1f\x8b"
         with gzip.open(path) if is_compressed else path.open("rb") as lines:
-            beginnings = (lines.readline(LINE_BYTES).strip() for _ in range(COMMENT_LINES))
+            beginnings = (lines.readline(LINE_BYTES).removeprefix(BOM_UTF8).strip() for _ in range(COMMENT_LINES))
             first = next((line for line in beginnings if line and not is_comment(line.decode(errors="replace"))), b"")
     except (OSError, EOFError, zlib.error):
         return True

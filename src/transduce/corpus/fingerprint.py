@@ -9,13 +9,21 @@ from typing import Any, Literal, NamedTuple
 from transduce.corpus.data import DataSpec
 from transduce.corpus.entries import PATHS, CorpusSpec, Embedded, EmbeddedTrees, Hub, Trees, files_of, is_folder
 from transduce.corpus.readers import open_corpus_file, read_byte_pairs
-from transduce.inspection import Check
+from transduce.inspection import NEEDS_LANGUAGES, Check
 from transduce.settings import Spec
 from transduce.text.source_tags import tagged_languages
 from transduce.text.subwords import Bpe, WordPiece
 from transduce.text.token_vocabulary import TokenVocabulary, tags_of
 
-__all__ = ["VERSION", "FileChecksum", "check_files", "checksums_of_corpora", "fingerprint_of", "time_of_change"]
+__all__ = [
+    "VERSION",
+    "FileChecksum",
+    "check_files",
+    "checksums_of_corpora",
+    "fingerprint_of",
+    "have_same_training_data",
+    "time_of_change",
+]
 
 VERSION: Literal[2] = 2  # of the store
 
@@ -38,7 +46,8 @@ def fingerprint_of(
 ) -> str:
     """Returns a checksum of the settings and of the content of the files, wherever they are.
 
-    With `growth` of the existing subwords, it names them as they were before.
+    With `growth` of the existing subwords, it names them as they were before. Where held-out sets decide which pairs
+    are dropped, a dot and a checksum of these sets follow.
     """
     sha256 = {checksum.path: checksum.sha256 for checksum in checksums}
     corpora = []
@@ -60,12 +69,19 @@ def fingerprint_of(
     settings |= {"subwords": subwords.as_dictionary()}
     settings |= {} if data.temperature is None else {"temperature": data.temperature}
     settings |= {} if data.terms is None else {"terms": data.terms.as_dictionary()}
-    if data.checks:
-        held_out = [[sha256[str(path)] for path in files_of(corpus)] for corpus in _held_out_corpora(data)]
-        settings |= {"checks": data.checks, "held_out": held_out}
+    settings |= {"checks": data.checks} if data.checks else {}
+    if NEEDS_LANGUAGES & data.checks.keys():
+        settings |= {"directions": [data.direction_of(corpus) for corpus in data.train]}
     given: Any = growth.as_dictionary() if growth else [side.as_json() for side in existing_subwords or ()]
     everything = json.dumps({**settings, "corpora": corpora, "given": given}, sort_keys=True)
-    return hashlib.sha256(everything.encode()).hexdigest()
+    held_out = [[sha256[str(path)] for path in files_of(corpus)] for corpus in _held_out_corpora(data)]
+    parts = [everything, json.dumps(held_out)] if held_out else [everything]
+    return ".".join(hashlib.sha256(part.encode()).hexdigest() for part in parts)
+
+
+def have_same_training_data(first: str, second: str) -> bool:
+    """Judges two fingerprints; the held-out sets may differ."""
+    return first.partition(".")[0] == second.partition(".")[0]
 
 
 def _grammar_version(corpus: CorpusSpec) -> int | None:

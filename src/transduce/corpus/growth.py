@@ -1,11 +1,12 @@
 """Growth of the vocabulary of another model on the corpora of a training that begins with it."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from transduce.corpus.entries import CorpusSpec
 from transduce.corpus.learning import sample_pairs
+from transduce.inspection import Check
 from transduce.text.subwords import Subwords
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.tree_symbols import TreeSymbols
@@ -40,15 +41,19 @@ def vocabulary_checksums(sides: Vocabularies) -> tuple[str, ...]:
 
 
 def grow_vocabularies(
-    sides: Vocabularies, growth: VocabularyGrowth, longest: int, say: Callable[[str], None]
+    sides: Vocabularies,
+    growth: VocabularyGrowth,
+    longest: int,
+    dropped: Sequence[Mapping[int, Check]],
+    say: Callable[[str], None],
 ) -> Vocabularies:
     """Returns the vocabularies with subwords learnt on a sample of the corpora; says what a sentence gains.
 
-    A vocabulary that both sides share grows once, on both sides of the corpora.
+    A vocabulary that both sides share grows once, on both sides of the corpora, without the `dropped` pairs of each.
     """
     check_vocabularies(sides)
     symbols: set[str] = set()
-    pairs, _ = sample_pairs(growth.corpora, longest, symbols if isinstance(sides[1], TreeSymbols) else None)
+    pairs, _ = sample_pairs(growth.corpora, longest, symbols if isinstance(sides[1], TreeSymbols) else None, dropped)
     texts = [pair[1] for pair in pairs], [pair[2] for pair in pairs]
     if sides[0] is sides[1]:
         both = _grow(sides[0], [*texts[0], *texts[1]], growth.subwords)

@@ -10,41 +10,36 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import TypeAdapter
 
 from transduce.corpus.check_actions import DroppedPairs, run_checks
 from transduce.corpus.checks import Report, name_of
 from transduce.corpus.data import DataSpec
 from transduce.corpus.encoding import STATE, EncodingState, encode_corpus
-from transduce.corpus.fingerprint import checksums_of_corpora, fingerprint_of, time_of_change
-from transduce.corpus.growth import VocabularyGrowth, check_vocabularies, grow_vocabularies, vocabulary_checksums
-from transduce.corpus.learning import check_tags, learn_subwords, limit_threads
+from transduce.corpus.fingerprint import checksums_of_corpora, fingerprint_of, have_same_training_data, time_of_change
+from transduce.corpus.growth import VocabularyGrowth, check_vocabularies, vocabulary_checksums
+from transduce.corpus.learning import limit_threads
 from transduce.corpus.mixture import describe_mixture, with_temperature
-from transduce.corpus.readers import read_byte_pairs
+from transduce.corpus.staged_subwords import STAGED, StagedSubwords, stage_subwords
 from transduce.corpus.store_description import (
     DESCRIPTION,
     StoreDescription,
-    StoredFile,
     StoredFiles,
     StoredGrowth,
+    describe_files,
     earlier_description,
+    find_damage_of,
     load_given_subwords,
     load_subwords,
     read_description,
     store_error,
-    subwords_files,
 )
 from transduce.corpus.subword_dropout import SubwordDropout, SubwordDropoutStore
-from transduce.corpus.token_store import FILES, Count, TokenStore
-from transduce.storage.atomic import atomic_write_text, flush_to_disk
-from transduce.storage.checksums import checksums_of_files, find_damage
-from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file, remove
+from transduce.corpus.token_store import FILES, TokenStore
+from transduce.storage.atomic import flush_to_disk
 from transduce.text.subwords import Bpe, WordPiece
 from transduce.text.token_vocabulary import TokenVocabulary
 
 __all__ = ["Prepared", "open_store", "prepare", "verify_store"]
-
-STAGED = "begun.json"
 
 
 class Prepared(NamedTuple):
@@ -56,15 +51,6 @@ class Prepared(NamedTuple):
     report: Report
     directory: Path
     fingerprint: str
-
-
-class StagedSubwords(NamedTuple):
-    """The subwords of an unfinished store, as `begun.json` describes them."""
-
-    fingerprint: str  # of the store
-    shared: bool
-    pairs: Count  # of all corpora, before any is dropped
-    files: StoredFiles  # of the subwords
 
 
 def open_store(directory: Path) -> Prepared:
@@ -97,22 +83,11 @@ def verify_store(directory: Path) -> list[str]:
 
 def _find_faults(directory: Path, files: StoredFiles) -> list[str]:
     """Compares `files` with their checksums, then reads all tokens; reads nothing where `files` are none."""
-    if (damage := _find_damage(directory, files)) or not files:
+    if (damage := find_damage_of(directory, files)) or not files:
         return damage
     prepared = open_store(directory)
     fault = prepared.train.find_fault((prepared.source.size, prepared.target.size))
     return [fault] if fault else []
-
-
-def _find_damage(directory: Path, files: StoredFiles) -> list[str]:
-    """Compares `files` with their checksums."""
-    return find_damage(directory, {name: file.as_dictionary() for name, file in files.items()})
-
-
-def _describe_files(paths: Sequence[Path]) -> StoredFiles:
-    """Reads files and returns the size, checksum and time of last change of each."""
-    checksums = checksums_of_files(paths)
-    return {path.name: StoredFile(**checksums[path.name], changed=time_of_change(path)) for path in paths}
 
 
 def prepare(
@@ -129,8 +104,9 @@ def prepare(
     """Learns subwords for `data.train` and writes its pairs as tokens to `directory`; opens a store that is complete.
 
     With `existing_subwords`, those of another model, only those of `growth` are learnt; `subwords` sets the dropout. A
-    store made from other data or settings is replaced; one `in_use` is refused, or keeps its subwords. Resumes. Raises
-    ValueError or OSError for faults of the files, RuntimeError where a worker process was killed.
+    store made from other data or settings is replaced; one `in_use` is refused then, and made again with its subwords
+    where its files are damaged. Resumes. Raises ValueError or OSError for faults of the files, RuntimeError where a
+    worker process was killed.
     """
     limit_threads(threads)
     drops_merges = subwords.kind == "bpe" and subwords.dropout
@@ -140,12 +116,14 @@ def prepare(
     existing, stored_growth = _existing_subwords(directory, earlier, existing_subwords, growth, in_use)
     checksums = checksums_of_corpora(data, earlier.made_of if earlier else ())
     fingerprint = fingerprint_of(data, subwords, existing, checksums, stored_growth)
-    if prepared := _open_if_current(directory, fingerprint):
+    if prepared := _open_if_current(directory, fingerprint, in_use):
+        if prepared.fingerprint != fingerprint:
+            say("validation or test sets have changed: pairs that overlap with the new ones are not dropped")
         return prepared
     if in_use:
         _check_unchanged(directory, earlier, fingerprint)
     dropped, staging = run_checks(data, say), directory / "making"
-    staged = _stage_subwords(staging, fingerprint, data, subwords, existing, growth, dropped, say)
+    staged = stage_subwords(staging, fingerprint, data, subwords, existing, growth, dropped, say)
     description = _encode_pairs(data, staging, staged, dropped, threads, say) | {
         "given": existing is not None,
         "growth": stored_growth,
@@ -203,8 +181,8 @@ def _encode_pairs(
 
 
 def _check_unchanged(directory: Path, earlier: StoreDescription | None, fingerprint: str) -> None:
-    """Raises ValueError where the earlier store has another fingerprint: replacing it would lose what a run needs."""
-    if earlier and earlier.fingerprint != fingerprint:
+    """Raises ValueError where the earlier store has other training data: replacing it would lose what a run needs."""
+    if earlier and not have_same_training_data(earlier.fingerprint, fingerprint):
         raise ValueError(
             f"the training data, `data` or `subwords` of the recipe, or --from has changed since {directory} was made, "
             "and a run has begun with it; choose another directory, or start anew with --restart (the old run is kept)"
@@ -220,51 +198,8 @@ def _require_pairs(data: DataSpec, state: EncodingState, say: Callable[[str], No
         raise ValueError("data.train: no pair is left to train on; " + "; ".join(state.report.summary()))
 
 
-def _load_staged(staging: Path, fingerprint: str) -> StagedSubwords | None:
-    """Returns what an interrupted preparation of the same store staged; None where it staged none or a file differs."""
-    try:
-        staged = TypeAdapter(StagedSubwords).validate_json(
-            read_regular_file(staging / STAGED, MAX_JSON_BYTES), strict=True
-        )
-    except (OSError, ValueError):
-        return None
-    return staged if staged.fingerprint == fingerprint and not _find_damage(staging, staged.files) else None
-
-
-def _stage_subwords(
-    staging: Path,
-    fingerprint: str,
-    data: DataSpec,
-    subwords: Bpe | WordPiece,
-    existing_subwords: tuple[TokenVocabulary, TokenVocabulary] | None,
-    growth: VocabularyGrowth | None,
-    dropped: Sequence[DroppedPairs],
-    say: Callable[[str], None],
-) -> StagedSubwords:
-    """Writes the subwords to `staging`, learning those that do not exist; keeps those already staged."""
-    if staged := _load_staged(staging, fingerprint):
-        return staged
-    remove(staging)
-    staging.mkdir(parents=True)
-    if existing_subwords is None:
-        say(f"learning subwords ({subwords.kind}, {subwords.size:,})")
-        sides, pairs = learn_subwords(data, subwords, dropped)
-    else:
-        check_tags(data, existing_subwords[0])
-        sides = existing_subwords if growth is None else grow_vocabularies(existing_subwords, growth, data.longest, say)
-        pairs = sum(1 for corpus in data.train for _ in read_byte_pairs(corpus))
-    shared = sides[0] is sides[1]
-    files = [staging / name for name in subwords_files(shared=shared)]
-    for path, side in zip(files, sides):
-        side.save(path)
-        flush_to_disk(path)
-    staged = StagedSubwords(fingerprint, shared, pairs, _describe_files(files))
-    atomic_write_text(staging / STAGED, TypeAdapter(StagedSubwords).dump_json(staged).decode())
-    return staged
-
-
-def _open_if_current(directory: Path, fingerprint: str) -> Prepared | None:
-    """Opens the store where it has this fingerprint and no damage; returns None otherwise.
+def _open_if_current(directory: Path, fingerprint: str, in_use: bool) -> Prepared | None:
+    """Opens the store where it has this fingerprint, in use but for held-out sets, and no damage; else returns None.
 
     Only files with another time of change are read, so that a large store opens at once.
     """
@@ -272,7 +207,8 @@ def _open_if_current(directory: Path, fingerprint: str) -> Prepared | None:
         prepared = open_store(directory)
         files = read_description(directory).files
         touched = {name: file for name, file in files.items() if time_of_change(directory / name) != file.changed}
-        is_current = prepared.fingerprint == fingerprint and not _find_faults(directory, touched)
+        is_same = have_same_training_data if in_use else str.__eq__
+        is_current = is_same(prepared.fingerprint, fingerprint) and not _find_faults(directory, touched)
     except ValueError:
         return None
     return prepared if is_current else None
@@ -280,7 +216,7 @@ def _open_if_current(directory: Path, fingerprint: str) -> Prepared | None:
 
 def _publish(staging: Path, directory: Path, description: dict[str, Any]) -> None:
     """Moves the files into place; deletes an old description before the first and writes the new one after the last."""
-    files = _describe_files(sorted(path for path in staging.iterdir() if path.name not in (STAGED, STATE)))
+    files = describe_files(sorted(path for path in staging.iterdir() if path.name not in (STAGED, STATE)))
     content = StoreDescription(**description, files=files).as_sealed_json()
     for name in files:
         flush_to_disk(staging / name)

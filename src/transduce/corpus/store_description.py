@@ -2,16 +2,17 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from transduce.corpus.checks import Report
-from transduce.corpus.fingerprint import VERSION, FileChecksum
+from transduce.corpus.fingerprint import VERSION, FileChecksum, time_of_change
 from transduce.corpus.token_store import FILES, OFFSET, SIDES, CorpusPart, Count
 from transduce.settings import Spec
+from transduce.storage.checksums import checksums_of_files, find_damage
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file
 from transduce.text.token_vocabulary import TokenVocabulary, load_vocabulary
 
@@ -20,7 +21,9 @@ __all__ = [
     "StoreDescription",
     "StoredFiles",
     "StoredGrowth",
+    "describe_files",
     "earlier_description",
+    "find_damage_of",
     "load_given_subwords",
     "load_subwords",
     "read_description",
@@ -139,8 +142,22 @@ def load_subwords(directory: Path, *, shared: bool) -> tuple[TokenVocabulary, To
 def load_given_subwords(
     directory: Path, earlier: StoreDescription | None
 ) -> tuple[TokenVocabulary, TokenVocabulary] | None:
-    """Returns the subwords of the earlier store where they were those of another model; None where they were learnt."""
+    """Returns the subwords of the earlier store where they were those of another model; None where they were learnt.
+
+    Raises ValueError where they are damaged.
+    """
     try:
         return load_subwords(directory, shared=earlier.shared) if earlier and earlier.given else None
-    except (ValueError, OSError):
-        return None
+    except (ValueError, OSError) as error:
+        raise store_error(directory, str(error)) from None
+
+
+def find_damage_of(directory: Path, files: StoredFiles) -> list[str]:
+    """Compares `files` with their checksums."""
+    return find_damage(directory, {name: file.as_dictionary() for name, file in files.items()})
+
+
+def describe_files(paths: Sequence[Path]) -> StoredFiles:
+    """Reads files and returns the size, checksum and time of last change of each."""
+    checksums = checksums_of_files(paths)
+    return {path.name: StoredFile(**checksums[path.name], changed=time_of_change(path)) for path in paths}

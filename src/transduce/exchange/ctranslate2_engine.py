@@ -163,7 +163,7 @@ def check_method(method: SearchMethod) -> None:
     if method.sampling is not None:
         raise ValueError("--engine ctranslate2 does not sample by our seeds: leave out --sample, or --engine")
     if method.decoding.margin is not None:
-        raise ValueError("--engine ctranslate2 has no threshold pruning: leave out --margin, or --engine")
+        raise ValueError("--engine ctranslate2 has no threshold pruning: add --margin inf, or leave out --engine")
     if method.decoding.no_repeat_ngram is not None:
         raise ValueError("--engine ctranslate2 scores a ban otherwise: leave out --no-repeat-ngram, or --engine")
     if method.decoding.coverage_penalty is not None:

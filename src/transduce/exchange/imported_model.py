@@ -71,8 +71,11 @@ class ForeignTensors:
         return name in self._tensors
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Returns the shape of a tensor, and leaves it; raises ValueError where it is missing."""
-        return tuple(self._existing(name).shape)
+        """Returns the shape of a tensor, and leaves it; raises ValueError where it is missing, or a single number."""
+        shape = tuple(self._existing(name).shape)
+        if not shape:
+            raise ValueError(f"{self._place}: {name} is a single number, and a model has vectors and matrices")
+        return shape
 
     def take(self, name: str, *shape: int) -> Tensor:
         """Returns a tensor in float32; raises ValueError where it is missing, has another shape or no numbers."""

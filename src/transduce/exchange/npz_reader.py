@@ -4,6 +4,7 @@ import io
 import math
 import zipfile
 from pathlib import Path
+from tokenize import TokenError
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,7 @@ def _array(content: bytes, place: str) -> NDArray[np.generic]:
         version = np.lib.format.read_magic(file)
         read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
         shape, fortran, dtype = read_header[version](file)
-    except (ValueError, KeyError, TypeError, SyntaxError) as error:
+    except (ValueError, KeyError, TypeError, SyntaxError, TokenError) as error:
         raise ValueError(f"{place} is no array: {error}") from None
     if dtype.name not in DTYPES or not dtype.isnative or fortran:
         raise ValueError(

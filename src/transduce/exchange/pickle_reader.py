@@ -72,7 +72,7 @@ class _Machine:
         self._is_known = is_known
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
-        self._copied = 0  # attributes, into the states of objects
+        self._copied = 0  # attributes into the states of objects, and pairs into dictionaries
 
     def run(self, opcodes: Iterator[tuple[Any, Any, int | None]]) -> Any:
         """Interprets opcodes up to STOP and returns the value on the stack."""
@@ -154,7 +154,9 @@ class _Machine:
         if not isinstance(function, Global) or not isinstance(arguments, tuple):
             raise ValueError("its pickle calls something that is no name")
         if str(function) in ("collections.OrderedDict", "collections.defaultdict", "builtins.dict", "__builtin__.dict"):
-            self.push(_dictionary(arguments))
+            pairs = arguments[-1] if arguments and isinstance(arguments[-1], list) else []
+            self._count_copies(len(pairs))
+            self.push({_checked_key(key): value for key, value in pairs})
         elif str(function) in ("builtins.set", "__builtin__.set", "builtins.frozenset"):
             self.push(arguments[0] if arguments and isinstance(arguments[0], list) else [])
         else:
@@ -164,13 +166,17 @@ class _Machine:
         """Gives the record of a call its state; the state of a container is dropped."""
         target, state = self.pop_many(2)
         if isinstance(target, Call) and isinstance(state, dict):
-            self._copied += len(state)
-            if self._copied > MAX_OPCODES:  # one large state for many objects
-                raise ValueError(f"its pickle sets more than {MAX_OPCODES:,} attributes")
+            self._count_copies(len(state))
             target.state.update(state)
         elif not isinstance(target, Call | dict):
             raise ValueError("its pickle sets the state of something that is no object")
         self.push(target)
+
+    def _count_copies(self, count: int) -> None:
+        """Raises ValueError where too much was copied, as one large state into many objects."""
+        self._copied += count
+        if self._copied > MAX_OPCODES:
+            raise ValueError(f"its pickle sets more than {MAX_OPCODES:,} attributes")
 
 
 def _checked_key(key: Any) -> Scalar:
@@ -178,12 +184,6 @@ def _checked_key(key: Any) -> Scalar:
     if not isinstance(key, Scalar):
         raise ValueError(f"its pickle has a dictionary with a key that is a {type(key).__name__}")
     return key
-
-
-def _dictionary(arguments: tuple[Any, ...]) -> dict[Any, Any]:
-    """Returns the dictionary that OrderedDict, defaultdict or dict would make of a list of pairs."""
-    pairs = arguments[-1] if arguments and isinstance(arguments[-1], list) else []
-    return {_checked_key(key): value for key, value in pairs}
 
 
 _LITERALS = {

@@ -1,6 +1,6 @@
 """The sources of validation and test sets, and which of them a training corpus contains."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from transduce.inspection.keys import text_key
 
@@ -8,12 +8,9 @@ __all__ = ["HeldOutText"]
 
 
 class HeldOutText:
-    """The keys of the sources of a validation or test set; takes some 100 bytes and the letters of each line.
+    """The keys of the sources of a validation or test set; takes some 100 bytes and the letters of each line."""
 
-    `key` is that of a source, `text_key` if None.
-    """
-
-    def __init__(self, name: str, sources: Iterable[str], key: Callable[[str], bytes] | None = None) -> None:
+    def __init__(self, name: str, sources: Iterable[str]) -> None:
         self.name = name
         self._keys: dict[bytes, int] = {}
         self.lines = 0
@@ -21,7 +18,7 @@ class HeldOutText:
         for source in sources:
             if source.strip():
                 self.lines += 1
-                letters = (key or text_key)(source)
+                letters = text_key(source)
                 self._keys[letters] = self._keys.get(letters, 0) + 1
         self._contained: set[bytes] = set()
 

@@ -85,7 +85,7 @@ class PairLanguages:
         """Returns whether the sides of a pair are exchanged, or one of them is in another language."""
         assert self.sides is not None
         left, right = self.sides
-        if left.code == right.code:
+        if not left.code or not right.code or left.code == right.code:
             return []
         scores = self._scores(source, left), self._scores(target, right)
         if not any(scores):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.measure.bootstrap import SEED, p_value
 from transduce.measure.bracket_parameters import COLLINS, BracketParameters
 from transduce.measure.brackets import BracketCounts, BracketStatus, TreeLine, count_sentences
 
@@ -23,7 +24,6 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
-SEED = 12345  # of the bootstrap, as sacreBLEU's
 CONFIDENCE = (0.025, 0.975)  # the quantiles of a 95 % interval
 CHUNK = 1 << 20  # sentences that are drawn at a time, which bounds the memory
 NAMED_SENTENCES = 5  # that the warning of sentences that are not valid names
@@ -144,7 +144,7 @@ def compare_brackets(
     resamples = [resampled_f1(each, bootstrap) for each in counts]
     baseline, *others = (_score(each, parameters, bootstrap, f1) for each, f1 in zip(counts, resamples, strict=True))
     differences = (
-        BracketDifference(score, score.f1 - baseline.f1, _p_value(score.f1 - baseline.f1, f1 - resamples[0]))
+        BracketDifference(score, score.f1 - baseline.f1, p_value(score.f1 - baseline.f1, f1 - resamples[0]))
         for score, f1 in zip(others, resamples[1:], strict=True)
     )
     return BracketComparison(baseline, tuple(differences))
@@ -250,11 +250,3 @@ def resampled_f1(counts: Sequence[BracketCounts], resamples: int) -> NDArray[np.
         part[:] = columns[drawn].sum(axis=1)
     matched, gold, output = sums.T
     return 200.0 * matched / np.maximum(gold + output, 1)
-
-
-def _p_value(delta: float, resampled: NDArray[np.float64]) -> float:
-    """Returns sacreBLEU's p-value of a difference from the differences of the resamples; 1 where there is none."""
-    if not delta:
-        return 1.0
-    sizes = np.abs(resampled)
-    return float((np.sum(sizes - sizes.mean() > abs(delta)) + 1) / (len(sizes) + 1))

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.measure.bootstrap import SEED, p_value
 from transduce.measure.scores import Comparison, Difference, Score
 
 __all__ = ["COMET_MODELS", "Comet", "compare_by_comet", "load_comet"]
 
 COMET_MODELS = {"comet": "Unbabel/wmt22-comet-da", "comet-qe": "Unbabel/wmt22-cometkiwi-da"}  # by metric
 SENTENCES_AT_ONCE = 16
-SEED = 12345  # sacreBLEU's
 
 
 class Comet(NamedTuple):
@@ -94,16 +94,8 @@ def compare_by_comet(
     differences = []
     for score, means in zip(scores[1:], resampled[1:], strict=True):
         delta = score.score - scores[0].score
-        differences.append(Difference(score, delta, _p_value(means - resampled[0], delta)))
+        differences.append(Difference(score, delta, p_value(delta, means - resampled[0])))
     return Comparison(scores[0], tuple(differences))
-
-
-def _p_value(differences: NDArray[np.float64], observed: float) -> float:
-    """Returns the p-value of an observed difference as sacreBLEU's paired bootstrap test computes it."""
-    if not observed:
-        return 1.0
-    absolute = np.abs(differences)
-    return float((np.sum(absolute - absolute.mean() > abs(observed)) + 1) / (len(differences) + 1))
 
 
 def _check_lines(systems: Sequence[Sequence[str]], sources: Sequence[str], references: Sequence[str] | None) -> None:

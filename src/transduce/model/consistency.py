@@ -6,7 +6,6 @@ divergences is Σ (p − q)·d with d = y − z; its gradient by y is p − q + 
 the sign of d swapped. As in `cross_entropy` loss and gradients are computed together, a chunk of rows at a time.
 """
 
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from transduce.model.cross_entropy import Loss, add_product, chunk_loss, chunks, subtract_share
+from transduce.runtime.numba_check import has_numba
 
 __all__ = ["ConsistentCrossEntropy"]
 
@@ -112,7 +112,7 @@ def _row_losses(
 
 def _can_compile(states: Float[Tensor, "2 rows d_model"], summed_weight: Float[Tensor, " d_model"]) -> bool:
     """Returns whether the compiled pass computes the same: on a CPU, where all numbers are finite."""
-    if not states.is_cpu or states.dtype not in (torch.float32, torch.bfloat16) or find_spec("numba") is None:
+    if not states.is_cpu or states.dtype not in (torch.float32, torch.bfloat16) or not has_numba():
         return False
     return bool((states.sum() + summed_weight.sum()).isfinite())
 

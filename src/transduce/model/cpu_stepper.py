@@ -11,6 +11,7 @@ from transduce.model.feed_forward import FeedForward
 from transduce.model.int8 import quantise
 from transduce.model.transformer import TransformerModel
 from transduce.model.translation_model import TranslationModel
+from transduce.runtime.numba_check import has_numba
 
 
 def cpu_stepper(model: TranslationModel, *, int8: bool, report: Callable[[str], None] = lambda _message: None) -> Any:
@@ -20,17 +21,14 @@ def cpu_stepper(model: TranslationModel, *, int8: bool, report: Callable[[str], 
     stepper is the model, or its copy in int8. `report` is called with a message where numba is missing for int8.
     """
     if isinstance(model, TransformerModel) and is_covered(model):
-        try:
-            import numba  # noqa: F401  # imported here because it takes a third of a second
-        except ImportError:  # not installed, or older than the installed NumPy
-            if int8:
-                report("numba is missing, so int8 is slower than it could be: install transduce[int8]")
-        else:
+        if has_numba():
             from transduce.model.compiled.products import has_int8
             from transduce.model.compiled.stepper import CompiledStepper
 
             if has_int8() or not int8:
                 return CompiledStepper(model, int8=int8)
+        elif int8:
+            report("numba is missing, so int8 is slower than it could be: install transduce[int8]")
     return quantise(model) if int8 else model
 
 

@@ -192,7 +192,7 @@ def from_values(
 def read_resolved_recipe(path: Path, say: Callable[[str], None] | None = None) -> Recipe:
     """Returns the recipe that a run wrote: renamed keys are migrated, and keys that it lacks have their defaults.
 
-    With `say`, keys that no version later than the run's has are left out, and `say` gets a sentence for each.
+    With `say`, keys that this version does not have are left out, and `say` gets a sentence for each.
     """
     values = migrate_recipe(read_yaml(path))[0]
     if say is not None:

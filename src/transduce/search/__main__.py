@@ -3,12 +3,12 @@
 import multiprocessing
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from importlib.util import find_spec
 
+from transduce.runtime.numba_check import has_numba
 from transduce.search.ahead_of_time import compile_searches
 
 if __name__ == "__main__":
-    if find_spec("numba") is None:
+    if not has_numba():
         print("transduce: searches are compiled by numba, which is missing: install transduce[int8]", file=sys.stderr)
         sys.exit(2)
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as processes:

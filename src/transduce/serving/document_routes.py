@@ -17,7 +17,7 @@ from starlette.datastructures import UploadFile
 from transduce.serving.contract import Failure, TranslateFileAnswer, TranslateFileRequest
 from transduce.serving.libretranslate import ERRORS, languages_of_texts
 from transduce.serving.request_log import describe
-from transduce.serving.request_values import parse_values
+from transduce.serving.request_values import check_form_encoding, parse_values
 from transduce.serving.service import RETRY_SECONDS, Service
 from transduce.serving.text_translation import PlainText, TextRequest, translate_document
 from transduce.serving.tickets import Ticket
@@ -34,6 +34,7 @@ SENT_BYTES = 1 << 16  # at once: a client that reads slowly does not make the se
 DETECTED_CHARACTERS = 2000  # of a document, from which its language is detected
 NAMING_SOURCE = {TextFormat.XLIFF, TextFormat.TMX}  # these documents name their language, which must be the model's
 AT_ONCE = 4  # documents in memory: an archive of a few megabytes may have 256 MB of content
+UPLOADS_AT_ONCE = 32  # they are read before the key of their client, and those above a megabyte take space on a disk
 
 
 class TranslatedFile(NamedTuple):
@@ -49,17 +50,6 @@ class TranslatedFiles:
 
     def __init__(self) -> None:
         self._files: OrderedDict[str, TranslatedFile] = OrderedDict()
-        self._places = threading.BoundedSemaphore(AT_ONCE)
-
-    @contextlib.contextmanager
-    def place(self) -> Iterator[None]:
-        """Takes one of the places of documents; raises an error of status 503 where all are taken."""
-        if not self._places.acquire(blocking=False):
-            raise HTTPException(503, "Too many documents are waiting: try again later", {"Retry-After": RETRY_SECONDS})
-        try:
-            yield
-        finally:
-            self._places.release()
 
     def add(self, name: str, content: bytes) -> str:
         """Returns the secret of a new file."""
@@ -79,24 +69,43 @@ class TranslatedFiles:
         return self._files[secret]
 
 
+class Places:
+    """A number of places for documents."""
+
+    def __init__(self, count: int) -> None:
+        self._free = threading.BoundedSemaphore(count)
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[None]:
+        """Takes a place; raises an error of status 503 where all are taken."""
+        if not self._free.acquire(blocking=False):
+            raise HTTPException(503, "Too many documents are waiting: try again later", {"Retry-After": RETRY_SECONDS})
+        try:
+            yield
+        finally:
+            self._free.release()
+
+
 def document_routes(service: Service) -> APIRouter:
     """Returns the routes of documents."""
     routes = APIRouter(tags=["LibreTranslate"], responses=ERRORS)
-    files = TranslatedFiles()
+    files, uploads, documents = TranslatedFiles(), Places(UPLOADS_AT_ONCE), Places(AT_ONCE)
 
     @routes.post("/translate_file", openapi_extra=_form())
     async def translate_file(request: Request) -> TranslateFileAnswer:
         """Translates a document, whose structure stays as it is; its format is that of its name."""
-        async with request.form(max_files=1, max_fields=20) as form:
-            upload = form.get("file")
-            asked = parse_values(TranslateFileRequest, {name: form[name] for name in form if name != "file"})
-            service.admit(request, asked.api_key)
-            if not isinstance(upload, UploadFile) or not upload.filename:
-                raise HTTPException(400, "Invalid request: missing file parameter")
-            path, content = PurePosixPath(upload.filename.replace("\\", "/")), await upload.read()
+        check_form_encoding(request)
+        with uploads.one():
+            async with request.form(max_files=1, max_fields=20) as form:
+                upload = form.get("file")
+                asked = parse_values(TranslateFileRequest, {name: form[name] for name in form if name != "file"})
+                service.admit(request, asked.api_key)
+                if not isinstance(upload, UploadFile) or not upload.filename:
+                    raise HTTPException(400, "Invalid request: missing file parameter")
+                path, content = PurePosixPath(upload.filename.replace("\\", "/")), await upload.read()
 
         def translate(ticket: Ticket) -> tuple[bytes, list[str]]:
-            with files.place():
+            with documents.one():
                 return _translated(service, asked, path.name, content, ticket)
 
         translated, texts = await service.answer(request, translate)

@@ -6,6 +6,7 @@ import re
 import socket
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 
 import uvicorn
@@ -91,7 +92,16 @@ def serve_forever(
     shown = f"[{host}]" if ":" in host else host
     _log.info("serving %s at http://%s:%d", ", ".join(map(str, models.directions)), shown, port)
     with raise_on_signals(), listening:
-        uvicorn.Server(server_config(application, address, limits.seconds)).run([listening])
+        _Server(server_config(application, address, limits.seconds)).run([listening])
+
+
+class _Server(uvicorn.Server):
+    """A server that ends at once at a second signal; uvicorn's does only where the second is SIGINT."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begins to end, or ends at once."""
+        self.force_exit = self.force_exit or self.should_exit
+        super().handle_exit(sig, frame)
 
 
 def server_config(application: FastAPI, address: Address, seconds: float) -> uvicorn.Config:

@@ -32,9 +32,16 @@ class Service:
         self._threads = ThreadPoolExecutor(limits.accepted, "request")
 
     def admit(self, request: Request, key: str | None) -> None:
-        """Raises an error of status 403 for a wrong key, of status 429 for a client with too many requests."""
-        self.keys.check(key)
+        """Raises an error of status 403 for a wrong key, of status 429 for a client with too many requests.
+
+        Requests with a wrong key count against the client's address, so that keys cannot be guessed without limit.
+        """
         address = request.client.host if request.client else ""
+        try:
+            self.keys.check(key)
+        except HTTPException:
+            self.rate.check(address)
+            raise
         # Without required keys a client may invent a key for each request.
         self.rate.check(key if key and self.keys.are_required else address)
 
@@ -106,9 +113,13 @@ async def _watched(request: Request, ticket: Ticket) -> AsyncIterator[None]:
     """Cancels the ticket if the client leaves within the context."""
 
     async def watch() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-        ticket.cancel("the client has left")
+        try:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+        except HTTPException as error:  # nobody else reads a body that is neither JSON nor a form
+            ticket.cancel(error.detail)
+        else:
+            ticket.cancel("the client has left")
 
     watching = asyncio.create_task(watch())
     try:

@@ -1,7 +1,7 @@
 """Tickets: each accepted request has one, with its deadline, and can be cancelled while it waits."""
 
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import TypeVar
 
 from transduce.translation.stop_check import SearchStoppedError
@@ -39,13 +39,12 @@ class Ticket:
 
     def result(self, future: "Future[Result]") -> Result:
         """Waits for the result of a future; raises SearchStoppedError at the deadline and after `cancel`."""
-        while True:
+        is_done = False
+        while not is_done:
             self.check()
-            try:
-                return future.result(min(TICK_SECONDS, max(0.0, self._deadline - time.monotonic())))
-            except TimeoutError:
-                if future.done():
-                    raise
-            except SearchStoppedError:
-                self.check()  # this request's reason, if it has one
-                raise
+            is_done = bool(wait([future], min(TICK_SECONDS, max(0.0, self._deadline - time.monotonic()))).done)
+        try:
+            return future.result()
+        except SearchStoppedError:
+            self.check()  # this request's reason, if it has one
+            raise

@@ -135,6 +135,7 @@ class Checkpointer:
             return saved
 
         saved = self._group.on_rank_zero(read)
+        self._retry_step = None
         if saved is not None:
             self._optimiser.load_weights(loaded[0].weights if loaded else {})
             self._optimiser.load_state(loaded[0].optimiser if loaded else {})

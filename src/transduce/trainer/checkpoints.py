@@ -40,7 +40,7 @@ class Checkpoint(NamedTuple):
 
 
 class Checkpoints:
-    """The checkpoints of a run, a folder each; `save` keeps the newest `keep` of the schedule and the newest of all.
+    """The checkpoints of a run, a folder each; `save` keeps `keep`: the newest, and before it those of the schedule.
 
     The schedule's checkpoints are those at multiples of `every` steps, or, where `every` is None and the clock decides,
     those saved with `is_due`. The others were saved at a stop and are deleted when the next is saved, so that stopping
@@ -173,7 +173,7 @@ class Checkpoints:
             raise OSError(error.errno, message, str(error.filename or path)) from None
 
     def kept_steps(self) -> list[int]:
-        """Returns the steps whose checkpoints stay: the newest, and the newest `keep` of the schedule, oldest first."""
+        """Returns the steps whose checkpoints stay, `keep` at most, oldest first: the newest, and of the schedule."""
         steps = self.steps()
         return [step for step in steps if step == steps[-1] or self._is_of_schedule(step)][-self.keep :]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from transduce.corpus import VocabularyGrowth
+from transduce.corpus import VocabularyGrowth, earlier_description
 from transduce.model_directory import fingerprint
 from transduce.recipe import Recipe, load
 from transduce.recipe.fine_tuning import StartingPoint, check_fits
@@ -109,8 +109,9 @@ def plan_start(
                 f"--grow-vocabulary {grow_vocabulary}: {out} was begun with {before or 'none'}; leave it out, or train "
                 "into another directory"
             )
-        # A run with a checkpoint needs its first model, which may be gone, only where the token store was deleted.
-        is_complete = has_checkpoint(out) and (record is None or (out / "training" / "store").exists())
+        # A run with a checkpoint needs its first model, which may be gone, only where the token store is not whole.
+        has_store = earlier_description(out / "training" / "store") is not None
+        is_complete = has_checkpoint(out) and (record is None or has_store)
         return Start(record, None if is_complete else _first_model(out, record, start_from))
     if start_from is None and record is not None:
         start_from, grow_vocabulary = Path(record.start.directory), grow_vocabulary or record.grow_vocabulary

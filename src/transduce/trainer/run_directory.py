@@ -65,7 +65,7 @@ def _is_run(out: Path) -> bool:
     """Returns whether a run, the preparation of one or an interrupted restart has written the directory."""
     training = out / "training"
     is_prepared = training.is_dir() and (
-        not any(training.iterdir()) or (training / "store").is_dir() or (training / FINE_TUNING).is_file()
+        not any(training.iterdir()) or any((training / name).exists() for name in ("store", "tensorboard", FINE_TUNING))
     )
     is_restarting = (out / RECIPE).exists() and any(out.glob(f"{ASIDE}*"))
     return has_saved(out) or is_prepared or is_restarting

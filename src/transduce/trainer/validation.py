@@ -126,7 +126,7 @@ class ValidationScore(NamedTuple):
 class ValidationResult(NamedTuple):
     """The result of a validation; its means are over target tokens, end symbols included."""
 
-    loss: float  # smoothed as in training, without the penalty of experts
+    loss: float  # smoothed as in training, without the penalties of experts and of R-Drop
     perplexity: float  # of the unsmoothed loss
     accuracy: float  # share of tokens that the model ranks first, given the earlier ones of the reference
     score: ValidationScore | None

@@ -64,5 +64,5 @@ def count_rollback(skips: SkippedSteps, record: StepRecord, saved: bool) -> Skip
     raise DivergedError(
         f"training diverged at step {record.step}, {history}: loss {record.loss}, gradient norm "
         f"{record.gradient_norm}. {unharmed}Lower the learning rate (now {record.rate:.2e}), lengthen "
-        "`training.schedule.warmup`, or set `training.clip: 1.0`"
+        "`training.schedule.warmup`, or set `training.clip: 1.0`; in float16 also try `training.precision: float32`"
     )

@@ -60,7 +60,7 @@ class StepRecord(NamedTuple):
 
     @property
     def loss(self) -> float:
-        """The smoothed loss in nats a target token, with the penalty of experts."""
+        """The smoothed loss in nats a target token, with the penalty of experts and that of R-Drop."""
         return self.metrics.read()[0]
 
     @property

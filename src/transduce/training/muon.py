@@ -1,4 +1,4 @@
-"""Muon for the matrices of linear maps, and Adam for embeddings, biases and norms.
+"""Muon for the matrices of linear maps, and Adam for everything else, such as embeddings, biases and norms.
 
 Adam scales each number of a gradient by itself. Muon takes the mean gradient of a matrix and makes its singular values
 equal, so that rare directions count as much as frequent ones.
@@ -36,17 +36,20 @@ class Muon(Spec):
     weight_decay: float = Field(
         default=0.1, ge=0, description="A step multiplies matrices by 1 − rate · `weight_decay`."
     )
-    adam: Adam = Field(default=Adam(), description="Adam for embeddings, biases and norms.")
+    adam: Adam = Field(default=Adam(), description="Adam for everything else.")
 
 
 class FlatMuon(FlatOptimiser):
     """Muon over the matrices of `model`, which lie first in the buffer, and Adam over all else.
 
-    Each process updates its share of the matrices, whose momentum it alone keeps up to date.
+    Each process updates its share of the matrices, whose momentum it alone keeps up to date. Raises ValueError for a
+    model without linear maps.
     """
 
     def __init__(self, model: nn.Module, spec: Muon, group: ProcessGroup = SINGLE_PROCESS) -> None:
         shapes = {name: parameter.shape for name, parameter in _matrices(model)}
+        if not shapes:
+            raise ValueError("training.optimiser: Muon is for linear maps, and this model has none; take `kind: adam`")
         matrices = sorted(shapes, key=lambda name: shapes[name])
         super().__init__(model, group, matrices)
         others = [part.start for name, part in self.layout.slices.items() if name not in shapes]

@@ -12,7 +12,7 @@ class Precision:
     """Autocast to a precision; in float16 also a loss scale, which keeps small gradients from vanishing."""
 
     growth_interval = 2000  # steps in a row without an overflow after which the scale doubles
-    min_scale = 1.0  # a lower scale would not help: what overflows at 1 overflows in float32 too
+    min_scale = 1.0  # a lower scale would lose small gradients; what overflows at 1 is the model or its loss
 
     def __init__(self, name: str, device: torch.device) -> None:
         if name == "auto":

@@ -35,14 +35,16 @@ def beam_search_with_coverage(
     method: SearchMethod,
     models: Sequence[TranslationModel],
     source_tags: int = 0,
+    *,
+    compiled: bool = False,
 ) -> list[list[Hypothesis]]:
     """Returns the `method.n_best` hypotheses of each sentence, best first; their score has β · coverage added.
 
     The attention is that of `models`, whose search `stepper` is. The first `source_tags` tokens and the end symbol need
-    no attention. Raises ValueError as `check_coverage`.
+    no attention. `compiled` is that of `beam_search`. Raises ValueError as `check_coverage`.
     """
     check_coverage(models, method)
-    results = beam_search(stepper, problem, method.decoding, method.decoding.beam)
+    results = beam_search(stepper, problem, method.decoding, method.decoding.beam, compiled=compiled)
     for first in range(0, len(results), SENTENCES_AT_ONCE):
         some = slice(first, first + SENTENCES_AT_ONCE)
         part = problem._replace(source=problem.source[some], visible=problem.visible[some], bounds=problem.bounds[some])

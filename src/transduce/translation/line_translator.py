@@ -70,8 +70,7 @@ class LineTranslator:
         check_precision(precision)
         self.models, self.source, self.target, self.decoding = tuple(models), source, target, decoding
         self.precision, self.linearisation, self._forks = precision, linearisation, count_forks()
-        int8 = precision == "int8"
-        steppers: list[Stepper] = [cpu_stepper(model, int8=int8, report=_log.warning) for model in models]
+        steppers = [cpu_stepper(model, int8=precision == "int8", report=_log.warning) for model in models]
         self._has_compiled_search = all(is_compiled(stepper) for stepper in steppers)
         self.stepper = steppers[0] if len(models) == 1 else Ensemble(steppers)
         self.symbols, self.device = models[0].spec.symbols, next(models[0].parameters()).device
@@ -82,8 +81,8 @@ class LineTranslator:
         self.source_tags: tuple[int, ...] = ()
         self.target_language: str | None = None  # of a model of several directions
         self._tree_search = None if linearisation is None else TreeSearch(linearisation, target, self.device)
-        # For the memory that a line needs; in int8 the attention weights of one row are in memory at a time.
-        self._attention_heads = 0 if int8 else count_heads(models)
+        # For the memory that a line needs; compiled searches keep the attention weights of a few rows at a time.
+        self._attention_heads = 0 if self._has_compiled_search else count_heads(models)
 
     def with_source_tags(self, tags: Sequence[int], target_language: str | None = None) -> Self:
         """Returns a translator with the same models that puts the ids `tags` before each source."""
@@ -280,11 +279,12 @@ class LineTranslator:
             numbers = [lines_before + place for place in batch.places]
             draws = torch.from_numpy(uniform_draws(method.seed, numbers, problem.max_length)).to(self.device)
             return [[hypothesis] for hypothesis in sample(stepper, problem, method.sampling, draws)]
+        tags, compiled = len(self.source_tags), self._has_compiled_search
         if method.greedy:
-            return [[best] for best in greedy_search(stepper, problem, compiled=self._has_compiled_search)]
+            return [[best] for best in greedy_search(stepper, problem, compiled=compiled)]
         if method.ranks_by_coverage:
-            return beam_search_with_coverage(stepper, problem, method, self.models, len(self.source_tags))
-        return beam_search(stepper, problem, method.decoding, method.n_best, compiled=self._has_compiled_search)
+            return beam_search_with_coverage(stepper, problem, method, self.models, tags, compiled=compiled)
+        return beam_search(stepper, problem, method.decoding, method.n_best, compiled=compiled)
 
     def _problem(self, batch: SentenceBatch, method: SearchMethod) -> SearchProblem:
         """Returns the search problem of a batch."""

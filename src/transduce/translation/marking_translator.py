@@ -35,14 +35,18 @@ class MarkingTranslator:
     def translate(
         self, requests: Sequence[Request], method: SearchMethod, batch_tokens: int
     ) -> list[list[Translation]]:
-        """Returns the translations of each line: one for each alternative of its terms, none where it is too long."""
+        """Returns the translations of each line: one for each alternative of its terms, none where it is too large."""
         lines = [(number, line) for number, request in enumerate(requests) for line in self._marked_lines(*request)]
         faults = self.translator.line_faults([line for _, line in lines])
         short = [one for place, one in enumerate(lines) if place not in faults]
-        best = self.translator.translate_lines([line for _, line in short], method, batch_tokens=batch_tokens)
+        found: dict[int, Translation] = {}
+        for batch in self.translator.batches([line for _, line in short], method, batch_tokens=batch_tokens):
+            for place, best in zip(batch.places, self.translator.translate_by_halves(batch, method), strict=True):
+                if not isinstance(best, str):
+                    found[place] = best[0]
         translations: list[list[Translation]] = [[] for _ in requests]
-        for (number, _), (translation, *_) in zip(short, best, strict=True):
-            translations[number].append(translation)
+        for place, translation in sorted(found.items()):
+            translations[short[place][0]].append(translation)
         return translations
 
     def _marked_lines(self, line: str, terms: Sequence[Occurrence], output: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from itertools import chain, pairwise
 from operator import itemgetter
 from typing import TypeVar
@@ -43,6 +43,9 @@ def map_in_threads(
         with ThreadPoolExecutor(threads) as pool:
             futures = [pool.submit(work, share, check) for share in shares]
             try:
+                wait(futures, return_when=FIRST_EXCEPTION)
+                for future in filter(Future.done, futures):
+                    future.result()
                 results = [future.result() for future in futures]
             except BaseException:
                 stop.set()

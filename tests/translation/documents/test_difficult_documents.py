@@ -1,6 +1,7 @@
 """Documents that programs write carelessly, or that are made to take memory: nothing is lost, or a message says why."""
 
 import io
+import time
 import tracemalloc
 import zipfile
 
@@ -118,3 +119,43 @@ def test_half_a_surrogate_pair_is_refused_with_its_line(kind: str, string: str) 
 def test_a_surrogate_pair_is_one_character() -> None:
     document = read_document(b'["one \\ud83d\\ude00"]', TextFormat.JSON, LANGUAGES)
     assert [plain(unit.content) for unit in document.units] == ["one \U0001f600"]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("<p>5 <![ 6</p>two", "<p><![ 6</p>TWO 5"),
+        ("<![if IE]>one two<![endif]>", "<![if IE]>TWO ONE<![endif]>"),
+        ("<![CDATA[a>b]]>one<p>two", "<![CDATA[a>b]]>ONE<p>TWO"),
+        ("<!-- a > b --><p>one", "<!-- a > b --><p>ONE"),
+        ("a &# b; <b>c</b> &# d; <i>e</i><p>f", "<i>E</i> D; &amp;# <b>C</b> B; &amp;# A<p>F"),
+    ],
+)
+def test_damaged_markup_of_html_is_kept_and_hides_no_tag(source: str, expected: str) -> None:
+    assert translated("html", source) == expected
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "<pre>" + "<b>a" * 100_000,
+        "<!--x>" * 100_000,
+        "x-->" + "<!--x>" * 100_000,
+        "<![CDATA[x>" * 100_000,
+        "a&amp;" * 200_000 + "<p>",
+        "&#;" * 200_000 + "<p>",
+    ],
+    ids=["protected", "comments", "comments after one", "sections", "entities", "damaged references"],
+)
+def test_hostile_html_takes_a_time_that_grows_with_its_length(source: str) -> None:
+    begun = time.monotonic()
+    document = read_document(source.encode(), TextFormat.HTML, LANGUAGES)
+    assert document.write([unit.content for unit in document.units]) == source.encode()
+    assert time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize("encoding", ["punycode", "idna", "utf-7", "rot13", "zlib", "klingon"])
+def test_an_encoding_that_pages_do_not_have_is_refused(encoding: str) -> None:
+    source = f"<meta charset={encoding}>".encode() + b"a" * 1_000_000
+    with pytest.raises(ValueError, match=rf"the file says that it is {encoding.upper()}, .* convert it to UTF-8"):
+        read_document(source, TextFormat.HTML, LANGUAGES)

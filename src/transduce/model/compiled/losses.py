@@ -51,7 +51,8 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, "loss")
 
 
-os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked process does not have the threads
+if hasattr(os, "register_at_fork"):  # not on Windows; a forked process does not have the threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 @summed

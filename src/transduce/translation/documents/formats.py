@@ -50,6 +50,12 @@ _PROLOG = re.compile(
     r"\s*(?:(?><\?.*?\?>|<!--.*?-->)\s*)*+<(?:!DOCTYPE\s+)?(?:\w+:)?(?P<root>[\w-]+)", re.DOTALL | re.IGNORECASE
 )
 _CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_ENCODINGS_OF_PAGES = {  # those of the WHATWG's standard, by Python's names
+    *("utf-8", "utf-16", "utf-16-le", "utf-16-be", "ascii", "koi8-r", "koi8-u", "mac-roman", "mac-cyrillic", "tis-620"),
+    *(f"iso8859-{number}" for number in range(1, 17)),
+    *(f"cp{number}" for number in (866, 874, 932, 949, 950, *range(1250, 1259))),
+    *("gbk", "gb2312", "gb18030", "big5", "big5hkscs", "euc_jp", "iso2022_jp", "shift_jis", "euc_kr"),
+}
 _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
@@ -97,15 +103,27 @@ def read_document(content: bytes, kind: TextFormat, languages: DocumentLanguages
     return YamlDocument(text, encode)
 
 
+def _is_of_pages(encoding: str) -> bool:
+    """Returns whether web pages have this encoding. Python has others, some of which take minutes for a megabyte."""
+    try:
+        return codecs.lookup(encoding).name in _ENCODINGS_OF_PAGES
+    except LookupError:
+        return False
+
+
 def _decode(content: bytes, kind: TextFormat) -> tuple[str, Callable[[str], bytes]]:
     """Returns the text of a file, and what encodes it again; raises ValueError for bytes of another encoding."""
     mark = next((mark for mark in _MARKS if content.startswith(mark)), b"")
     encoding = _MARKS.get(mark, "utf-8")
     if kind is TextFormat.HTML and not mark and (declared := _CHARSET.search(content[:4096])):
         encoding = declared[1].decode("ascii")
+        if not _is_of_pages(encoding):
+            raise ValueError(
+                f"the file says that it is {encoding.upper()[:40]}, which is not read; convert it to UTF-8"
+            )
     try:
         text = content[len(mark) :].decode(encoding)
-    except (UnicodeDecodeError, LookupError):
+    except UnicodeDecodeError:
         raise ValueError(f"the file is not {encoding.upper()}; convert it to UTF-8") from None
     errors = "xmlcharrefreplace" if kind is TextFormat.HTML else "strict"
     return text, lambda new: mark + new.encode(encoding, errors)

@@ -4,6 +4,7 @@ import html
 import re
 from collections.abc import Callable, Sequence
 from html.parser import HTMLParser
+from itertools import pairwise
 from typing import Literal
 
 from transduce.translation.documents.paired_tags import FoundTag, PairedContent, pair_tags
@@ -34,6 +35,7 @@ _NOT_TRANSLATED = re.compile(
     r"\stranslate\s*=\s*[\"']?no\b|\sclass\s*=\s*(?:\"[^\"]*\bnotranslate\b|'[^']*\bnotranslate\b|notranslate\b)",
     re.IGNORECASE,
 )
+_END_OF_COMMENT, _END_OF_SECTION = re.compile(r"--!?\s*>"), re.compile(r"\]\s*\]\s*>")
 
 Raw = list[str | int]
 """Text as it stands in the file, and the numbers of units whose translations are inserted."""
@@ -79,13 +81,15 @@ class _UnitCollector(HTMLParser):
     """Collects text and inline tags, and adds a unit at each tag of a block element."""
 
     def __init__(self, document: HtmlDocument) -> None:
-        super().__init__(convert_charrefs=False)
+        super().__init__(convert_charrefs=False)  # so that no text is kept back
         self.document = document
         self.items: list[str | FoundTag[Raw]] = []  # of the unit so far
         self.raw: Raw = []  # of the same
         self.protected: list[str] = []  # open elements of the name of the outermost that is not translated; lists too
-        self.protected_raw, self.protected_is_inline = "", False
+        self.protected_raw: Raw = []
+        self.protected_is_inline = False
         self.events: list[tuple[int, str, str]] = []  # place, kind, name
+        self.after_comments = self.after_sections = 0  # characters after the end of the last one
 
     def read(self, text: str) -> None:
         """Reads a whole page."""
@@ -94,18 +98,35 @@ class _UnitCollector(HTMLParser):
             starts.append(starts[-1] + len(line) + 1)
         self.starts = starts
         end = text.rfind(">") + 1  # no tag begins after it, and looking for the ends of tags there would take long
-        self.feed(text[:end])
+        # Entities are text, and the parser gives up at some that are damaged: it sees none.
+        parsed = text[:end].replace("&", "_")
+        self.after_comments = end - max((match.end() for match in _END_OF_COMMENT.finditer(parsed)), default=0)
+        self.after_sections = end - max((match.end() for match in _END_OF_SECTION.finditer(parsed)), default=0)
+        self.events.append((0, "text", ""))
+        self.feed(parsed)
         self.close()
-        if end < len(text):
-            self.events.append((end, "text", ""))
-        places = [place for place, _, _ in self.events] + [len(text)]
-        if places[0] > 0:
-            self._add_text(text[: places[0]])
-        for number, (place, kind, name) in enumerate(self.events):
-            self._add(text[place : places[number + 1]], kind, name)
+        self.events.append((end, "text", ""))
+        # Adjacent texts are one: to join millions of them one by one would take long.
+        events = [
+            event for before, event in pairwise([(0, "", ""), *self.events]) if not before[1] == event[1] == "text"
+        ]
+        for (place, kind, name), (next_place, _, _) in pairwise([*events, (len(text), "", "")]):
+            if place < next_place:
+                self._add(text[place:next_place], kind, name)
         if self.protected:
             self._end_protected()
         self._end_unit()
+
+    def parse_comment(self, i: int, report: bool = True) -> int:
+        """Returns the end of the comment at a place, −1 where it has none, which would take long to find out."""
+        return super().parse_comment(i, report) if len(self.rawdata) - i > self.after_comments else -1
+
+    def parse_html_declaration(self, i: int) -> int:
+        """Returns the end of a declaration, −1 where it has none; `<![` is a comment but for a section of XHTML."""
+        begins_section = self.rawdata.startswith("<![CDATA[", i) and len(self.rawdata) - i > self.after_sections
+        if self.rawdata.startswith("<![", i) and not begins_section:
+            return self.parse_bogus_comment(i)
+        return super().parse_html_declaration(i)
 
     def _note(self, kind: str, name: str = "") -> None:
         line, column = self.getpos()
@@ -125,14 +146,6 @@ class _UnitCollector(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         """Records text."""
-        self._note("text")
-
-    def handle_entityref(self, name: str) -> None:
-        """Records an entity."""
-        self._note("text")
-
-    def handle_charref(self, name: str) -> None:
-        """Records a character reference."""
         self._note("text")
 
     def handle_comment(self, data: str) -> None:
@@ -164,7 +177,7 @@ class _UnitCollector(HTMLParser):
             and name not in _VOID
             and (name in _PROTECTED or name in _INLINE_PROTECTED or _NOT_TRANSLATED.search(raw))
         ):
-            self.protected, self.protected_raw = [name], raw
+            self.protected, self.protected_raw = [name], [raw]
             self.protected_is_inline = name in _INLINE_PROTECTED or name in _INLINE
             # XHTML and SVG end the element here. In text/html a browser ends it at its end tag, but where that is
             # missing all text after the element would stay untranslated.
@@ -184,12 +197,9 @@ class _UnitCollector(HTMLParser):
         self.raw += raw
 
     def _add_text(self, raw: str) -> None:
-        """Adds text, decoded; adjacent texts are one."""
+        """Adds text, decoded."""
         self.raw.append(raw)
-        if self.items and isinstance(self.items[-1], str):
-            self.items[-1] += html.unescape(raw)
-        else:
-            self.items.append(html.unescape(raw))
+        self.items.append(html.unescape(raw))
 
     def _add_protected(self, raw: str, kind: str, name: str) -> None:
         """Adds a token to the element that is not translated, or ends an element whose end tag is omitted."""
@@ -197,7 +207,7 @@ class _UnitCollector(HTMLParser):
             self._end_protected()
             self._add(raw, kind, name)
             return
-        self.protected_raw += raw
+        self.protected_raw.append(raw)
         element = self.protected[0]
         if element == "li" and name in _LISTS:
             name = "ul"
@@ -220,11 +230,11 @@ class _UnitCollector(HTMLParser):
     def _end_protected(self) -> None:
         """Adds the element that is not translated: as a code within text, else as it is."""
         if self.protected_is_inline:
-            self._add_tag("code", "", [self.protected_raw])
+            self._add_tag("code", "", self.protected_raw)
         else:
             self._end_unit()
-            self.document.add_raw([self.protected_raw])
-        self.protected, self.protected_raw = [], ""
+            self.document.add_raw(self.protected_raw)
+        self.protected, self.protected_raw = [], []
 
     def _tag(self, raw: str) -> Raw:
         """Returns a tag with units for its attributes that are translated."""

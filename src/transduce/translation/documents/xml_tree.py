@@ -116,8 +116,8 @@ def _collect(
         items.append(child.tail or "")
 
 
-def fill_element(element: "etree._Element", source: XmlContent, content: Content, *, copied: bool = True) -> None:
-    """Replaces the content of an element by `content`; its tags are those of `source`, copied or moved."""
+def fill_element(element: "etree._Element", source: XmlContent, content: Content) -> None:
+    """Replaces the content of an element by `content`; its tags are copies of those of `source`."""
     element.text = None
     for child in list(element):
         element.remove(child)
@@ -130,17 +130,17 @@ def fill_element(element: "etree._Element", source: XmlContent, content: Content
         else:
             original = source.payloads[item]
             is_pair = isinstance(item, OpeningTag) and source.payloads[ClosingTag(item.number)] is original
-            path[-1].append(_new_child(original, is_pair=is_pair, copied=copied))
+            path[-1].append(_new_child(original, is_pair=is_pair))
             if is_pair:
                 path.append(path[-1][-1])
 
 
-def _new_child(original: "etree._Element", *, is_pair: bool, copied: bool) -> "etree._Element":
+def _new_child(original: "etree._Element", *, is_pair: bool) -> "etree._Element":
     """Returns an element to insert: of a pair without its content, else whole."""
     if is_pair:
         child = original.makeelement(original.tag, dict(original.attrib), original.nsmap)
     else:
-        child = copy.deepcopy(original) if copied else original
+        child = copy.deepcopy(original)
     child.tail = None
     return child
 
