@@ -23,7 +23,6 @@ from transduce.corpus import (
     learning,
     open_store,
     prepare,
-    store,
     store_description,
     verify_store,
 )
@@ -63,7 +62,7 @@ def describe(place: Path, **changes: Any) -> None:
     values = json.loads((place / "store.json").read_text())
     del values["seal"]
     if "files" not in changes:
-        files = store._describe_files([place / name for name in values["files"]])
+        files = store_description.describe_files([place / name for name in values["files"]])
         changes["files"] = {name: file.as_dictionary() for name, file in files.items()}
     values |= changes
     (place / "store.json").write_text(json.dumps(values | {"seal": store_description._seal(values)}))

@@ -104,9 +104,8 @@ def prepare(
     """Learns subwords for `data.train` and writes its pairs as tokens to `directory`; opens a store that is complete.
 
     With `existing_subwords`, those of another model, only those of `growth` are learnt; `subwords` sets the dropout. A
-    store made from other data or settings is replaced; one `in_use` is refused then, and made again with its subwords
-    where its files are damaged. Resumes. Raises ValueError or OSError for faults of the files, RuntimeError where a
-    worker process was killed.
+    store made from other data or settings is replaced, or refused where it is `in_use`; a damaged one in use keeps its
+    subwords. Resumes. Raises ValueError or OSError for faults of the files, RuntimeError where a worker was killed.
     """
     limit_threads(threads)
     drops_merges = subwords.kind == "bpe" and subwords.dropout
@@ -116,9 +115,7 @@ def prepare(
     existing, stored_growth = _existing_subwords(directory, earlier, existing_subwords, growth, in_use)
     checksums = checksums_of_corpora(data, earlier.made_of if earlier else ())
     fingerprint = fingerprint_of(data, subwords, existing, checksums, stored_growth)
-    if prepared := _open_if_current(directory, fingerprint, in_use):
-        if prepared.fingerprint != fingerprint:
-            say("validation or test sets have changed: pairs that overlap with the new ones are not dropped")
+    if prepared := _open_if_current(directory, fingerprint, in_use, say):
         return prepared
     if in_use:
         _check_unchanged(directory, earlier, fingerprint)
@@ -198,7 +195,7 @@ def _require_pairs(data: DataSpec, state: EncodingState, say: Callable[[str], No
         raise ValueError("data.train: no pair is left to train on; " + "; ".join(state.report.summary()))
 
 
-def _open_if_current(directory: Path, fingerprint: str, in_use: bool) -> Prepared | None:
+def _open_if_current(directory: Path, fingerprint: str, in_use: bool, say: Callable[[str], None]) -> Prepared | None:
     """Opens the store where it has this fingerprint, in use but for held-out sets, and no damage; else returns None.
 
     Only files with another time of change are read, so that a large store opens at once.
@@ -211,6 +208,8 @@ def _open_if_current(directory: Path, fingerprint: str, in_use: bool) -> Prepare
         is_current = is_same(prepared.fingerprint, fingerprint) and not _find_faults(directory, touched)
     except ValueError:
         return None
+    if is_current and prepared.fingerprint != fingerprint:
+        say("validation or test sets have changed: pairs that overlap with the new ones are not dropped")
     return prepared if is_current else None
 
 

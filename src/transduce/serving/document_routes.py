@@ -94,15 +94,8 @@ def document_routes(service: Service) -> APIRouter:
     @routes.post("/translate_file", openapi_extra=_form())
     async def translate_file(request: Request) -> TranslateFileAnswer:
         """Translates a document, whose structure stays as it is; its format is that of its name."""
-        check_form_encoding(request)
         with uploads.one():
-            async with request.form(max_files=1, max_fields=20) as form:
-                upload = form.get("file")
-                asked = parse_values(TranslateFileRequest, {name: form[name] for name in form if name != "file"})
-                service.admit(request, asked.api_key)
-                if not isinstance(upload, UploadFile) or not upload.filename:
-                    raise HTTPException(400, "Invalid request: missing file parameter")
-                path, content = PurePosixPath(upload.filename.replace("\\", "/")), await upload.read()
+            asked, path, content = await _receive(service, request)
 
         def translate(ticket: Ticket) -> tuple[bytes, list[str]]:
             with documents.one():
@@ -127,6 +120,18 @@ def document_routes(service: Service) -> APIRouter:
         return StreamingResponse(_parts(file.content), media_type="application/octet-stream", headers=headers)
 
     return routes
+
+
+async def _receive(service: Service, request: Request) -> tuple[TranslateFileRequest, PurePosixPath, bytes]:
+    """Returns what is asked, and the name and the content of the document; raises errors of statuses 400 to 429."""
+    check_form_encoding(request)
+    async with request.form(max_files=1, max_fields=20) as form:
+        upload = form.get("file")
+        asked = parse_values(TranslateFileRequest, {name: form[name] for name in form if name != "file"})
+        service.admit(request, asked.api_key)
+        if not isinstance(upload, UploadFile) or not upload.filename:
+            raise HTTPException(400, "Invalid request: missing file parameter")
+        return asked, PurePosixPath(upload.filename.replace("\\", "/")), await upload.read()
 
 
 async def _parts(content: bytes) -> AsyncIterator[bytes]:

@@ -81,8 +81,8 @@ class LineTranslator:
         self.source_tags: tuple[int, ...] = ()
         self.target_language: str | None = None  # of a model of several directions
         self._tree_search = None if linearisation is None else TreeSearch(linearisation, target, self.device)
-        # For the memory that a line needs; compiled searches keep the attention weights of a few rows at a time.
-        self._attention_heads = 0 if self._has_compiled_search else count_heads(models)
+        # For the memory that a line needs at most; in int8 the attention weights of few rows are in memory at a time.
+        self._attention_heads = 0 if precision == "int8" else count_heads(models)
 
     def with_source_tags(self, tags: Sequence[int], target_language: str | None = None) -> Self:
         """Returns a translator with the same models that puts the ids `tags` before each source."""
