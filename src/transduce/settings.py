@@ -19,6 +19,7 @@ __all__ = [
     "GrownSpec",
     "Spec",
     "check_plain",
+    "flat",
     "merged",
     "parse_json",
     "validated",
@@ -75,6 +76,15 @@ def merged(base: Any, change: Any) -> Any:
     if "kind" in change and change["kind"] != base.get("kind"):
         return dict(change)
     return {**base, **{key: merged(base.get(key), value) for key, value in change.items()}}
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields the path of each key, in the notation of `--set`, and its value."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
 
 
 def validated(spec: type[AnySpec], values: Mapping[str, Any], *, place: str) -> AnySpec:

@@ -202,7 +202,9 @@ def test_a_small_budget_takes_as_many_rows_as_fit(tmp_path: Path) -> None:
     store = stored(tmp_path, [([5] * 9, [6] * 4)] * 11)
     assert Planner(store, batch_tokens=35, micro_batches=1, seed=1).shapes == [(3, 10)]
     assert Planner(store, batch_tokens=10, micro_batches=1, seed=1).shapes == [(1, 10)]
-    assert Planner(store, batch_tokens=179, micro_batches=1, seed=1).shapes == [(16, 10)]
+    planner = Planner(store, batch_tokens=179, micro_batches=1, seed=1)
+    assert planner.shapes == [(16, 10)]
+    assert [planner.rows_with(micro_batches, 10) for micro_batches in (1, 2, 4, 16, 32)] == [16, 8, 4, 1, 0]
 
 
 def test_a_pair_that_does_not_fit_is_refused_with_the_size_that_does(tmp_path: Path) -> None:

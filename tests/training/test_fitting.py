@@ -27,6 +27,9 @@ class Shapes:
     micro_batches = 2
     shapes = ((64, 8), (24, 24), (8, 60))
 
+    def rows_with(self, micro_batches, length):
+        return {length: rows for rows, length in self.shapes}[length] * self.micro_batches // micro_batches
+
 
 class LimitedMemory(LabelSmoothing):
     """An objective that runs out of memory above `max_positions` positions."""

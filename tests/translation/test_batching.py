@@ -4,7 +4,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.translation.batching import ATTENTION_WEIGHTS, HYPOTHESIS_TOKENS, LOG_PROBABILITIES, sentence_batches
+from transduce.translation.batching import (
+    ATTENTION_WEIGHTS,
+    HYPOTHESIS_TOKENS,
+    LOG_PROBABILITIES,
+    SentenceBatch,
+    sentence_batches,
+)
 
 
 @given(lengths=st.lists(st.integers(0, 30), max_size=40), budget=st.integers(1, 100))
@@ -43,3 +49,11 @@ def test_wide_beams_are_bounded_by_their_key_value_caches() -> None:
     assert {len(batch) for batch in batches} == {6, 2}
     assert 6 * 100 * 100 <= 8192 * HYPOTHESIS_TOKENS < 7 * 100 * 100
     assert len(sentence_batches(np.full(80, 100), 8192, 4, 320)) == 1
+
+
+def test_a_translation_has_so_many_tokens_more_than_its_source() -> None:
+    """At most the length of the input + 50, with the end symbols of both (section 6.1)."""
+    batch = SentenceBatch([0, 1, 2], [[5] * 3, [6] * 2, [7] * 4], [[], [8] * 9, []])
+    assert batch.most_tokens(0, 50, 1000) == [54, 60, 55]
+    assert batch.most_tokens(1, 50, 1000) == [53, 60, 54]  # the source tag has no translation
+    assert batch.most_tokens(0, 50, 58) == [54, 58, 55]

@@ -56,7 +56,7 @@ def bench_training(
     with tempfile.TemporaryDirectory() as folder:
         prepared = prepare(recipe.data, recipe.subwords, Path(folder), threads=2, say=say)
         vocabulary = _vocabulary(prepared, vocabulary_size)
-        dtype = torch.float32 if precision.name == "float32" else getattr(torch, precision.name)
+        dtype = getattr(torch, precision.name)
         rate_before = matrix_rate(device, dtype)
         steps = _time_steps(recipe, prepared, vocabulary, precision, runs, say)
     rate = (rate_before + matrix_rate(device, dtype)) / 2  # the speed of a shared machine changes

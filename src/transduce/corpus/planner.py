@@ -77,7 +77,7 @@ class Planner:
         self._latest: tuple[tuple[int, int], tuple[TokenStore, list[PlannedMicroBatch]]] | None = None
         self.ramp = batch_tokens if isinstance(batch_tokens, BatchRamp) else None
         batch_tokens = batch_tokens.end if isinstance(batch_tokens, BatchRamp) else batch_tokens
-        self.micro_batches = micro_batches_per_step(batch_tokens, micro_batches)
+        self._batch_tokens, self.micro_batches = batch_tokens, micro_batches_per_step(batch_tokens, micro_batches)
         budget = batch_tokens // self.micro_batches
         longest = store.max_length + 1
         if longest > budget:
@@ -88,13 +88,17 @@ class Planner:
             )
         self._length_limit = max(longest, min(budget, max_positions or budget) // length_multiple * length_multiple)
         self._buckets = self._fit_buckets(buckets)
-        rows = budget // self._buckets
-        self._rows = np.where(rows >= 8, rows // 8 * 8, rows)
+        self._rows = np.array([self.rows_with(self.micro_batches, length) for length in self._buckets.tolist()])
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
         """(rows, length) of the micro-batches of each bucket; one micro-batch a portion has fewer rows."""
         return list(zip(self._rows.tolist(), self._buckets.tolist()))
+
+    def rows_with(self, micro_batches: int, length: int) -> int:
+        """Returns the rows of a micro-batch of this length where a step has so many micro-batches."""
+        rows = self._batch_tokens // micro_batches // length
+        return rows // 8 * 8 if rows >= 8 else rows
 
     @cached_property
     def padding(self) -> float:

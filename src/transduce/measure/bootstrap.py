@@ -1,11 +1,26 @@
 """What the bootstrap tests of all measures share; sacreBLEU's, so that p-values agree with its own."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SEED", "p_value"]
+__all__ = ["SEED", "p_value", "resample"]
 
 SEED = 12345
+CHUNK = 1 << 20  # sentences that are drawn at a time, which bounds the memory
+
+
+def resample(sentences: int, number: int) -> Iterator[tuple[slice, NDArray[np.int64]]]:
+    """Yields `number` resamples, some at a time: their places, and the numbers of their sentences, a row each.
+
+    They are the same for every output of as many sentences.
+    """
+    generator = np.random.default_rng(SEED)
+    rows = max(1, CHUNK // sentences)
+    for first in range(0, number, rows):
+        last = min(first + rows, number)
+        yield slice(first, last), generator.integers(sentences, size=(last - first, sentences))
 
 
 def p_value(delta: float, resampled: NDArray[np.float64]) -> float:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.measure.bootstrap import SEED, p_value
+from transduce.measure.bootstrap import SEED, p_value, resample
 from transduce.measure.bracket_parameters import COLLINS, BracketParameters
 from transduce.measure.brackets import BracketCounts, BracketStatus, TreeLine, count_sentences
 
@@ -25,7 +25,6 @@ __all__ = [
 _log = logging.getLogger(__name__)
 
 CONFIDENCE = (0.025, 0.975)  # the quantiles of a 95 % interval
-CHUNK = 1 << 20  # sentences that are drawn at a time, which bounds the memory
 NAMED_SENTENCES = 5  # that the warning of sentences that are not valid names
 
 
@@ -241,12 +240,8 @@ def _f1(matched: int, gold: int, output: int) -> float:
 def resampled_f1(counts: Sequence[BracketCounts], resamples: int) -> NDArray[np.float64]:
     """Returns F1 of resamples of the sentences, which are the same for every output of as many sentences."""
     columns = np.array([(each.matched, each.gold, each.output) for each in counts], dtype=np.int64)
-    generator = np.random.default_rng(SEED)
     sums = np.empty((resamples, 3), dtype=np.int64)
-    rows = max(1, CHUNK // len(columns))
-    for first in range(0, resamples, rows):
-        part = sums[first : first + rows]
-        drawn = generator.integers(len(columns), size=(len(part), len(columns)))
-        part[:] = columns[drawn].sum(axis=1)
+    for places, drawn in resample(len(columns), resamples):
+        sums[places] = columns[drawn].sum(axis=1)
     matched, gold, output = sums.T
     return 200.0 * matched / np.maximum(gold + output, 1)

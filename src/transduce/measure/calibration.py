@@ -33,9 +33,12 @@ class ReliabilityCurve(Spec):
 def fit_isotonic(scores: Sequence[float], qualities: Sequence[float]) -> tuple[list[float], list[float]]:
     """Returns knots (scores, qualities) of the rising line that fits best (isotonic regression by pooling).
 
-    Neighbours that fall are pooled to their mean until none fall. Between knots a quality is interpolated.
+    Neighbours that fall are pooled to their mean until none fall, and so are equal scores. Between knots a quality is
+    interpolated.
     """
-    order = np.argsort(scores, kind="stable")
+    order = np.lexsort(
+        (-np.asarray(qualities), np.asarray(scores))
+    )  # of equal scores the best first, so that they are pooled
     blocks: list[list[float]] = []  # sum of scores, sum of qualities, number
     for score, quality in zip(np.asarray(scores)[order], np.asarray(qualities)[order], strict=True):
         blocks.append([float(score), float(quality), 1.0])

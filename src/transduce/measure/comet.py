@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.measure.bootstrap import SEED, p_value
+from transduce.measure.bootstrap import p_value, resample
 from transduce.measure.scores import Comparison, Difference, Score
 
 __all__ = ["COMET_MODELS", "Comet", "compare_by_comet", "load_comet"]
@@ -85,8 +85,10 @@ def compare_by_comet(
     rows = [comet.sentence_scores(sources, outputs, references) for outputs in systems]
     if bootstrap is None:
         return Comparison(Score(float(rows[0].mean()), comet.signature, None, None), ())
-    chosen = np.random.default_rng(SEED).integers(len(sources), size=(bootstrap, len(sources)))
-    resampled = [row[chosen].mean(1) for row in rows]
+    resampled = [np.empty(bootstrap) for _ in rows]
+    for places, drawn in resample(len(sources), bootstrap):
+        for row, means in zip(rows, resampled, strict=True):
+            means[places] = row[drawn].mean(1)
     scores = [
         Score(float(row.mean()), comet.signature, *map(float, np.quantile(means, [0.025, 0.975])))
         for row, means in zip(rows, resampled, strict=True)

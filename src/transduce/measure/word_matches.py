@@ -97,7 +97,7 @@ def _matches(system: Words, reference: Words, *, order: int) -> Counter[str]:
     """Returns how often each n-gram up to `order` of an output is in the reference, clipped sentence by sentence."""
     total: Counter[str] = Counter()
     for output, expected in zip(system, reference, strict=True):
-        total += Counter(_ngrams(output, order)) & Counter(_ngrams(expected, order))
+        total.update(Counter(_ngrams(output, order)) & Counter(_ngrams(expected, order)))
     return total
 
 

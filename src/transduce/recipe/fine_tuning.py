@@ -14,7 +14,7 @@ from transduce.model_directory import RECIPE, Config, Model, TrainedDirection
 from transduce.recipe.gentle_training import PATIENCE, gentle_training
 from transduce.recipe.inherited_corpora import inherited_tests, without_languages_of
 from transduce.recipe.recipe import Recipe, read_resolved_recipe, split_preset
-from transduce.settings import Spec, merged
+from transduce.settings import Spec, flat, merged
 from transduce.text.learning import MIN_SIZE
 from transduce.text.subwords import Subwords
 from transduce.text.token_vocabulary import load_vocabulary
@@ -223,21 +223,12 @@ def _subwords_of(directory: Path, config: Config) -> Values:
 def _compared(settings: Mapping[str, Any], *, subwords: bool) -> Iterator[tuple[str, Any]]:
     """Yields the keys of a recipe that must be those of the model, each with its value."""
     data = settings["data"]
-    for key, value in _flatten(settings["model"], "model."):
+    for key, value in flat(settings["model"], "model."):
         if not key.endswith(FREE):
             yield key, value
     if subwords:
         yield from ((f"subwords.{key}", settings["subwords"][key]) for key in ("kind", "size", "shared"))
-    yield from _flatten({"linearisation": data["linearisation"]}, "data.")
-
-
-def _flatten(values: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
-    """Yields each setting with its dotted path."""
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flatten(value, f"{path}{key}.")
-        else:
-            yield path + key, value
+    yield from flat({"linearisation": data["linearisation"]}, "data.")
 
 
 def _without_weight(corpus: Mapping[str, Any]) -> Values:

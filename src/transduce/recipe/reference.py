@@ -15,7 +15,7 @@ from transduce.model.attention import AttentionSpec
 from transduce.model.translation_model import BaseModelSpec
 from transduce.recipe.presets import BASE, PRESETS
 from transduce.recipe.recipe import Recipe
-from transduce.settings import Spec
+from transduce.settings import Spec, flat
 
 __all__ = ["EXAMPLE", "reference_page", "reference_specs"]
 
@@ -216,13 +216,13 @@ def _default(field: Any) -> str:
 
 def _presets() -> str:
     """Returns the table of presets: the whole of `base`, and of each other preset what differs from `base`."""
-    base = dict(_flat(BASE))
+    base = dict(flat(BASE))
     rows = ["|preset|settings|", "|---|---|", f"|`base`|{_settings(base)}|"]
     for name, preset in PRESETS.items():
         is_baseline = preset["model"]["kind"] != "transformer"
         changes = {
             key: value
-            for key, value in _flat(preset)
+            for key, value in flat(preset)
             if (is_baseline and key.startswith("model.")) or base.get(key, "") != value
         }
         if name != "base":
@@ -240,15 +240,6 @@ def _settings(values: Mapping[str, Any]) -> str:
         elif not (key.startswith("model.cross.") and key.replace("cross", "{mixer,cross}") in merged):
             merged[key] = value
     return " ".join(f"`{key}={json.dumps(value)}`".replace('"', "") for key, value in merged.items())
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields each key's path and value, in the notation of `--set`."""
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
 
 
 if __name__ == "__main__":

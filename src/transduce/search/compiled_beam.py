@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.model.compiled.compilation import FIRST_INDEX, cached_exact, exact
-from transduce.search.beam import Hypothesis
+from transduce.model.compiled.rows import LOWEST
+from transduce.search.beam import Hypothesis, length_penalty
 
 
 class Beams(NamedTuple):
@@ -70,11 +71,8 @@ class SearchLimits(NamedTuple):
     @classmethod
     def of(cls, bounds: NDArray[np.int64], alpha: float, margin: float) -> "SearchLimits":
         """Returns the limits for length penalties to the power of `alpha`."""
-        penalties = np.array([((5 + length) / 6) ** alpha for length in range(1, int(bounds.max()) + 1)])
-        return cls(bounds, penalties, (((5 + bounds) / 6) ** alpha).astype(np.float32), margin)
-
-
-LOWEST = np.float32(-3e38)
+        penalties = np.array([length_penalty(length, alpha) for length in range(1, int(bounds.max()) + 1)])
+        return cls(bounds, penalties, penalties[bounds - 1].astype(np.float32), margin)
 
 
 @exact

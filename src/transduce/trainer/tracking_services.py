@@ -2,9 +2,11 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from transduce.settings import flat
 
 __all__ = ["MlflowTracker", "WandbTracker"]
 
@@ -75,7 +77,7 @@ class MlflowTracker:
     def _log_settings(self) -> None:
         from mlflow.entities import Param
 
-        parameters = [Param(name, value[:PARAMETER_LENGTH]) for name, value in _flat(self._settings)]
+        parameters = [Param(name, str(value)[:PARAMETER_LENGTH]) for name, value in flat(self._settings)]
         for start in range(0, len(parameters), PARAMETERS_AT_ONCE):
             self._client.log_batch(self._run, params=parameters[start : start + PARAMETERS_AT_ONCE])
 
@@ -98,12 +100,3 @@ class MlflowTracker:
     def close(self) -> None:
         """Marks the run as finished; a later start goes on with it."""
         self._client.set_terminated(self._run, "FINISHED")
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yields each setting as its path and its text."""
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", str(value)

@@ -25,7 +25,7 @@ def check_memory(objective: LabelSmoothing, optimiser: Optimiser, planner: Plann
             # In lockstep no process can try other shapes alone.
             doubled = 2 * planner.micro_batches
             micro_batches = (
-                doubled if optimiser.lockstep else _micro_batches_that_fit(objective, planner, precision, rows, length)
+                doubled if optimiser.lockstep else _micro_batches_that_fit(objective, planner, precision, length)
             )
             remedy = f": set training.micro_batches: {micro_batches} (steps as large, made of smaller micro-batches)"
             if micro_batches is None:
@@ -47,14 +47,17 @@ def _dummy_micro_batch(rows: int, length: int) -> MicroBatch:
 
 
 def _micro_batches_that_fit(
-    objective: LabelSmoothing, planner: Planner, precision: Precision, rows: int, length: int
+    objective: LabelSmoothing, planner: Planner, precision: Precision, length: int
 ) -> int | None:
-    """Returns by trial the fewest micro-batches a step of which this shape fits; None where not one row does."""
-    divisor = 2
-    while rows // divisor:
-        if _fits(objective, precision, rows // divisor, length):
-            return planner.micro_batches * divisor
-        divisor *= 2
+    """Returns by trial how many micro-batches a step needs for those of this length to fit; None where no number does.
+
+    Each trial has twice as many as the one before.
+    """
+    micro_batches = 2 * planner.micro_batches
+    while rows := planner.rows_with(micro_batches, length):
+        if _fits(objective, precision, rows, length):
+            return micro_batches
+        micro_batches *= 2
     return None
 
 

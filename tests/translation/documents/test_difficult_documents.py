@@ -6,11 +6,13 @@ import tracemalloc
 import zipfile
 
 import pytest
+from ruamel.yaml import YAML
 from small_documents import LANGUAGES, docx, translated, translated_docx
 
 from transduce.translation.documents.docx import MAX_BYTES, MAX_TAGS, MAX_XML_BYTES
 from transduce.translation.documents.format_names import TextFormat
 from transduce.translation.documents.formats import read_document
+from transduce.translation.documents.placeholders import split_placeholders
 from transduce.translation.documents.units import plain
 
 TIMES = "00:00:01,000 --> 00:00:02,000"
@@ -159,3 +161,82 @@ def test_an_encoding_that_pages_do_not_have_is_refused(encoding: str) -> None:
     source = f"<meta charset={encoding}>".encode() + b"a" * 1_000_000
     with pytest.raises(ValueError, match=rf"the file says that it is {encoding.upper()}, .* convert it to UTF-8"):
         read_document(source, TextFormat.HTML, LANGUAGES)
+
+
+OVERLAPPING = {
+    "over an element": 'One <bx id="1"/>two <g id="2">three<ex id="1"/> four</g> five',
+    "out of an element": 'One <g id="2">two <bx id="1"/>three</g> four<ex id="1"/> five',
+    "deep": "One " + "<g>" * 150 + "two" + "</g>" * 150 + " three",
+}
+
+
+@pytest.mark.parametrize("source", OVERLAPPING.values(), ids=list(OVERLAPPING))
+def test_tags_of_xliff_that_overlap_an_element_copy_no_text(source: str) -> None:
+    document = f"""<xliff version="1.2"><file source-language="en"><body>
+<trans-unit id="1"><source>{source}</source></trans-unit></body></file></xliff>"""
+    target = translated("xliff", document).partition("<target")[2].partition("</target>")[0]
+    assert target.count('id="2"') <= 1
+    for word in ("One", "two", "three", "four", "five"):
+        assert target.lower().count(word.lower()) == source.count(word)
+
+
+def test_a_milestone_between_two_segments_of_a_seg_source_is_a_code() -> None:
+    segments = (
+        '<bpt id="1">b</bpt><mrk mtype="seg" mid="1">one two</mrk>'
+        '<mrk mtype="seg" mid="2">more<ept id="1">b</ept></mrk>'
+    )
+    document = f"""<xliff version="1.2"><file source-language="en"><body><trans-unit id="1"><source>x</source>
+<seg-source>{segments}</seg-source></trans-unit></body></file></xliff>"""
+    output = translated("xliff", document)
+    assert ">TWO ONE</mrk>" in output
+    assert ">MORE" in output.partition("<target")[2]
+
+
+@pytest.mark.parametrize("text", ["%" + "0" * 100_000 + " x", "http://a" + ")" * 100_000, "%(a)" + "0" * 100_000])
+def test_placeholders_are_found_in_a_time_that_grows_with_the_text(text: str) -> None:
+    begun = time.monotonic()
+    assert "".join(part if isinstance(part, str) else part.text for part in split_placeholders(text)) == text
+    assert time.monotonic() - begun < 2
+
+
+def test_a_po_header_does_not_decide_how_much_memory_is_taken() -> None:
+    source = (
+        'msgid ""\nmsgstr ""\n"Plural-Forms: nplurals=1000000000;\\n"\n\n'
+        'msgid "one two"\nmsgid_plural "one more"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    )
+    output = translated("po", source)
+    assert 'msgstr[0] "TWO ONE"\nmsgstr[1] "MORE ONE"' in output
+    assert "msgstr[2]" not in output
+
+
+@pytest.mark.parametrize("letter", ["\u2028", "\u0085", "\x1c"])
+def test_strings_of_po_end_at_line_feeds_alone(letter: str) -> None:
+    assert f'msgid "one{letter}two"' in translated("po", f'msgid "one{letter}two"\nmsgstr ""\n')
+
+
+@pytest.mark.parametrize("value", ["one two\n\nmore\n", "one\ntwo\n", "one\n\n\ntwo\nmore\n", "one\n\n  two\n"])
+def test_a_folded_block_of_yaml_has_the_line_ends_of_the_translation(value: str) -> None:
+    folded = value.rstrip("\n").replace("\n", "\n\n") if "\n\n" not in value else None
+    document = read_document(b"a: >\n  x y\nb: one\n", TextFormat.YAML, LANGUAGES)
+    output = document.write([(value.rstrip("\n"),), ("one",)]).decode()
+    assert YAML(typ="safe", pure=True).load(output)["a"].rstrip("\n") == value.rstrip("\n")
+    assert folded is None or "".join(f"  {line}\n" if line else "\n" for line in folded.split("\n")) in output
+
+
+@pytest.mark.parametrize("value", ["No", "yes", "ON", "off", "y", "12:30:00", "1_000", "0777"])
+def test_what_yaml_1_1_takes_for_another_type_is_quoted(value: str) -> None:
+    document = read_document(b"a: one\n", TextFormat.YAML, LANGUAGES)
+    assert document.write([(value,)]) == f'a: "{value}"\n'.encode()
+
+
+def test_a_comment_in_a_hyperlink_of_word_stays() -> None:
+    body = "<w:p><w:hyperlink><!--x--><w:r><w:t>one two</w:t></w:r></w:hyperlink></w:p>"
+    assert "TWO ONE" in translated_docx(body)
+
+
+def test_runs_of_equal_formatting_are_joined_in_a_time_that_grows_with_their_number() -> None:
+    body = "<w:p>" + "<w:r><w:t>abcdefgh </w:t></w:r>" * 60_000 + "</w:p>"
+    begun = time.monotonic()
+    (unit,) = read_document(docx(body), TextFormat.DOCX, LANGUAGES).units
+    assert plain(unit.content) == "abcdefgh " * 60_000
+    assert time.monotonic() - begun < 10

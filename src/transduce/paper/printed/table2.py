@@ -18,20 +18,21 @@ from transduce.paper.trials import TrialResult
 
 def as_text(comparison: SystemComparison) -> str:
     """Returns the table of our systems, its explanations, and the paper's rows."""
+    has_time = comparison.scale.operations is not None  # at the paper's scale there are the steps of the presets alone
     head = [
         "system",
         "parameters",
         f"BLEU at {_first_budget(comparison)}",
-        "BLEU at equal time",
-        "operations at equal time, ours and by the paper's rule",
-        "minutes, at equal arithmetic and at equal time",
+        *(["BLEU at equal time"] if has_time else []),
+        f"operations{' at equal time' if has_time else ''}, ours and by the paper's rule",
+        f"minutes{', at equal arithmetic and at equal time' if has_time else ''}",
         "sequential products",
         "beside it in the paper",
     ]
     rates = _machine_rates(comparison)
     signatures = sorted({comparison.copying.signature, *(result.signature for result in _results(comparison))})
     parts = [
-        markdown_table(head, [_cells(row, comparison.scale.pair, rates) for row in comparison.rows]),
+        markdown_table(head, [_cells(row, comparison.scale.pair, rates, has_time) for row in comparison.rows]),
         *_describe_arithmetic(comparison),
         f"Copying the source: BLEU {comparison.copying.score:.2f}. Signature: `{'`, `'.join(signatures)}`.",
         "[ , ] is the 95 % confidence interval of a bootstrap over the test's sentences, without the variance between "
@@ -87,19 +88,19 @@ def _machine_rates(comparison: SystemComparison) -> dict[str, float]:
     return {machine: statistics.median(values) for machine, values in rates.items()}
 
 
-def _cells(row: SystemResult, pair: str, rates: dict[str, float]) -> list[str]:
-    """Returns the cells of a system."""
+def _cells(row: SystemResult, pair: str, rates: dict[str, float], has_time: bool) -> list[str]:
+    """Returns the cells of a system, with those of equal time where there is such a budget."""
     last, name, chain = row.time or row.arithmetic, row.system.name, _chain_formula(*row.chains)
     beside = _published_bleu(row.system.published, pair) if row.system.published else row.system.remark
     if last is None:
-        return [name, "", "", "", "", "", chain, beside]
+        return [name, *[""] * (5 if has_time else 4), chain, beside]
     at_arithmetic = row.arithmetic if row.arithmetic and row.arithmetic.is_complete else None
     rate = rates.get(describe_device(last.environment))
     return [
         name,
         f"{last.parameters:,}",
         format_score(at_arithmetic) if at_arithmetic else "not reached",
-        format_score(row.time) if row.time else "",
+        *([format_score(row.time) if row.time else ""] if has_time else []),
         f"{last.operations:.2g}" + (f", {last.seconds * rate:.2g}" if rate else ""),
         ", ".join(f"{result.seconds / 60:.1f}" for result in (at_arithmetic, row.time) if result),
         chain,

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from transduce.translation.documents.docx_paragraph import ParagraphContent, fill_paragraph, read_paragraph
+from transduce.translation.documents.docx_paragraph import ParagraphContent, W, fill_paragraph, read_paragraph
 from transduce.translation.documents.units import Content, Unit, has_letters, plain
 from transduce.translation.documents.xml_tree import parse_xml
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DocxDocument"]
 
-W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 MAX_BYTES = 1 << 28  # of all files of the archive together
 MAX_FILES = 10_000
 # Of the files that are parsed. Their trees then have some 1.3 GB at most: an attribute of 5 bytes, ` a=""`, takes 216

@@ -3,6 +3,7 @@
 import copy
 from collections import Counter
 from collections.abc import Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from transduce.translation.documents.paired_tags import FoundTag, PairedContent, pair_tags
@@ -11,7 +12,7 @@ from transduce.translation.documents.units import ClosingTag, Content, InlineCod
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
-__all__ = ["ParagraphContent", "fill_paragraph", "read_paragraph"]
+__all__ = ["ParagraphContent", "W", "fill_paragraph", "read_paragraph"]
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
@@ -75,10 +76,10 @@ def _items(parent: "_Element") -> "Iterator[FormattedText | FoundTag[list[RunPar
             yield from _run_items(child)
         elif child.tag in _NESTED:
             name = f"element {id(child)}"
-            yield FoundTag("open", name, [child])
+            yield FoundTag("open", name, [child], is_element=True)
             yield from _items(child)
-            yield FoundTag("close", name, [child])
-        elif child.tag not in (f"{W}pPr", *_IGNORED) and not (parent.tag != f"{W}p" and child.tag.endswith("Pr")):
+            yield FoundTag("close", name, [child], is_element=True)
+        elif child.tag not in (f"{W}pPr", *_IGNORED) and not (parent.tag != f"{W}p" and str(child.tag).endswith("Pr")):
             yield FoundTag("code", "", [child])
 
 
@@ -146,12 +147,14 @@ def _merged(
 ) -> "list[FormattedText | FoundTag[list[RunPart | _Element]]]":
     """Joins adjacent texts of equal formatting, which the program has cut for reasons of its own."""
     merged: list[FormattedText | FoundTag[list[RunPart | _Element]]] = []
-    for item in items:
-        last = merged[-1] if merged else None
-        if isinstance(item, FormattedText) and isinstance(last, FormattedText) and item.key == last.key:
-            merged[-1] = last._replace(text=last.text + item.text)
-        elif not isinstance(item, FormattedText) or item.text:
-            merged.append(item)
+    present = (item for item in items if not isinstance(item, FormattedText) or item.text)
+    for key, group in groupby(present, lambda item: item.key if isinstance(item, FormattedText) else None):
+        first, *others = group
+        if key is None or not isinstance(first, FormattedText):
+            merged += [first, *others]
+        else:
+            texts = [other.text for other in others if isinstance(other, FormattedText)]
+            merged.append(first._replace(text="".join([first.text, *texts])))
     return merged
 
 

@@ -6,10 +6,10 @@ from typing import NamedTuple
 from transduce.translation.documents.placeholders import Placeholder, split_placeholders
 from transduce.translation.documents.units import ClosingTag, InlineCode, OpeningTag, Unit
 
-__all__ = ["FlatText", "Marker", "MarkerItem", "flatten"]
+__all__ = ["NO_SPACE_BEFORE", "FlatText", "Marker", "MarkerItem", "flatten"]
 
 MarkerItem = OpeningTag | ClosingTag | InlineCode | Placeholder
-_NO_SPACE_BEFORE = tuple(",.;:!?)]}…»”、。，；：！？")
+NO_SPACE_BEFORE = tuple(",.;:!?)]}…»”、。，；：！？")
 
 
 class Marker(NamedTuple):
@@ -93,7 +93,7 @@ def _joined(text: str, following: str, markers: list[Marker]) -> tuple[str, str]
     """Returns the text before a code and the text after it, such that one space or none is between the two."""
     if text.endswith(" ") and following.startswith(" "):
         return text, following[1:]
-    if text.endswith(" ") and following.startswith(_NO_SPACE_BEFORE):
+    if text.endswith(" ") and following.startswith(NO_SPACE_BEFORE):
         number = len(markers)
         while number and markers[number - 1].place == len(text):
             number -= 1

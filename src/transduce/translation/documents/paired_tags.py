@@ -6,7 +6,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 from transduce.translation.documents.units import ClosingTag, Content, InlineCode, InlineItem, OpeningTag
 
-__all__ = ["FoundTag", "PairedContent", "pair_tags", "string_content"]
+__all__ = ["MAX_DEPTH", "FoundTag", "PairedContent", "pair_tags", "string_content"]
 
 T = TypeVar("T")
 
@@ -19,6 +19,7 @@ class FoundTag(NamedTuple, Generic[T]):
     kind: Literal["open", "close", "code", "break"]
     name: str
     payload: T
+    is_element: bool = False  # of XML: its two tags are nested, and no tag within it has its partner outside
 
 
 class PairedContent(NamedTuple, Generic[T]):
@@ -57,16 +58,17 @@ def _tag(place: int, partner: int, is_break: bool) -> OpeningTag | ClosingTag | 
 def _partners(items: Sequence[str | FoundTag[T]]) -> dict[int, int]:
     """Maps the places of the two tags of each pair to each other."""
     partners: dict[int, int] = {}
-    path: list[tuple[str, int]] = []
+    path: list[tuple[FoundTag[T], int]] = []
     for place, item in enumerate(items):
         if isinstance(item, str) or item.kind not in ("open", "close"):
             continue
-        if item.kind == "open" and len(path) < MAX_DEPTH:
-            path.append((item.name, place))
+        if item.kind == "open" and (item.is_element or len(path) < MAX_DEPTH):
+            path.append((item, place))
         if item.kind == "open":
             continue
-        depth = next((n for n in reversed(range(len(path))) if path[n][0] == item.name), None)
-        if depth is not None:
+        ends = (n for n in reversed(range(len(path))) if path[n][0].name == item.name or path[n][0].is_element)
+        depth = next(ends, None)
+        if depth is not None and path[depth][0].name == item.name:
             partners[place], partners[path[depth][1]] = path[depth][1], place
             del path[depth:]
     return partners

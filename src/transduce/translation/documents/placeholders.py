@@ -1,6 +1,7 @@
 """Text that a translation must keep exactly: placeholders, addresses, code."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -24,10 +25,10 @@ _PLACEHOLDER = re.compile(
             r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+",
             r"`[^`\n]+`",
             rf"\$?{_BRACES}",
-            r"%\([^()\s]+\)[-+#0]*\d*(?:\.\d+)?[a-zA-Z]",  # Python's %(name)s
+            r"%\([^()\s]+\)[-+#0]*+\d*+(?:\.\d+)?[a-zA-Z]",  # Python's %(name)s
             r"%[A-Za-z_]\w*%",  # %NAME% of Windows
             r"%%",
-            r"(?<!\d)%(?:\d+\$)?[-+#0]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[zjtL])?[sdiuoxXfFeEgGcp@]",  # of printf
+            r"(?<!\d)%(?:\d+\$)?[-+#0]*+(?:\d++|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[zjtL])?[sdiuoxXfFeEgGcp@]",  # C's
             r"(?<!\w)\$[A-Za-z_]\w*",  # $name of a shell
             r"&(?:[A-Za-z]\w*|#\d+|#x[0-9A-Fa-f]+);",  # an entity in a text that is no markup
         )
@@ -52,8 +53,12 @@ def split_placeholders(text: str) -> Iterator[str | Placeholder]:
 
 def _without_sentence_end(address: str) -> str:
     """Returns an address without the punctuation after it, such as a full stop or the bracket around the address."""
-    while address[-1] in _SENTENCE_END or (
-        address[-1] in _BRACKETS and address.count(address[-1]) > address.count(_BRACKETS[address[-1]])
-    ):
-        address = address[:-1]
-    return address
+    counts, end = Counter(address), len(address)
+    while end:
+        last = address[end - 1]
+        is_surplus = last in _BRACKETS and counts[last] > counts[_BRACKETS[last]]
+        if last not in _SENTENCE_END and not is_surplus:
+            break
+        counts[last] -= 1
+        end -= 1
+    return address[:end]

@@ -13,6 +13,7 @@ __all__ = ["PoDocument"]
 
 _WIDTH = 78  # of lines, unless the file has longer ones
 _PLURAL_FORMS = re.compile(r"nplurals\s*=\s*(\d+)")
+_NUMBERS_OF_FORMS = {str(number) for number in range(1, 10)}  # languages have six at most
 
 
 class PoDocument:
@@ -25,8 +26,8 @@ class PoDocument:
     def __init__(self, text: str, languages: DocumentLanguages, *, replace: bool = False) -> None:
         polib = import_library("polib", "PO")
         try:
-            width = _WIDTH if max(map(len, text.splitlines()), default=0) <= _WIDTH else 0
-            self._file = polib.pofile(_checked(text), wrapwidth=width, encoding="utf-8")
+            width = _WIDTH if max(map(len, text.split("\n"))) <= _WIDTH else 0
+            self._file = polib.pofile(_Catalogue(_checked(text)), wrapwidth=width, encoding="utf-8")
         except OSError as error:
             raise ValueError(f"damaged PO: {error}; `msgfmt --check` names the place") from None
         self._original, self._language = text, languages.target
@@ -83,9 +84,9 @@ class PoDocument:
         return kept
 
     def _forms(self) -> int | None:
-        """Returns the number of plural forms of the target language; None where the header has none."""
+        """Returns the number of plural forms of the target language; None where the header has no usual one."""
         match = _PLURAL_FORMS.search(self._file.metadata.get("Plural-Forms", ""))
-        return int(match[1]) if match else None
+        return int(match[1]) if match and match[1] in _NUMBERS_OF_FORMS else None
 
     def _fill_plurals(self, entry: Any, singular: str, plural: str) -> None:
         """Fills the plural forms of a message."""
@@ -93,6 +94,14 @@ class PoDocument:
         entry.msgstr_plural = {form: singular if form == 0 and forms > 1 else plural for form in range(forms)}
         if self._forms() not in (1, 2):
             entry.flags.append("fuzzy")
+
+
+class _Catalogue(str):
+    """A text that is split at `\\n` alone; the library would split it at every end of a line that Unicode knows."""
+
+    def splitlines(self, keepends: bool = False) -> list[str]:
+        """Returns the lines, without their ends."""
+        return self.split("\n")
 
 
 def _checked(text: str) -> str:

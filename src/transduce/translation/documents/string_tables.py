@@ -122,12 +122,11 @@ def _yaml_string(node: Any, text: str) -> StringPlace:
     start = properties.end() if properties and not node.style else start
     if node.style and (mark := text.find(node.style, start, end)) >= 0:
         start = mark
-    column = start - (text.rfind("\n", 0, start) + 1)
     raw = text[start:end]
-    return StringPlace(start, end, node.value, lambda new: _yaml_scalar(new, node.style, raw, column))
+    return StringPlace(start, end, node.value, lambda new: _yaml_scalar(new, node.style, raw))
 
 
-def _yaml_scalar(value: str, style: str | None, raw: str, column: int) -> str:
+def _yaml_scalar(value: str, style: str | None, raw: str) -> str:
     """Returns a string as a scalar in the style of `raw`, or between double quotes where that style cannot hold it."""
     quoted = json.dumps(value, ensure_ascii=False)
     if style == "'" and "\n" not in value:
@@ -145,19 +144,24 @@ def _yaml_block(value: str, style: str, raw: str) -> str | None:
     indentation = re.search(r"(?m)^[ ]+(?=\S)", body)
     if indentation is None or re.search(r"\d", header) or value != value.lstrip() or re.search(r"[^\S\n]+$|\r", value):
         return None
-    lines = value.rstrip("\n").split("\n")
+    text = value.rstrip("\n")
     if style == ">":
-        lines = [part for line in lines for part in (line, "")][:-1]
+        if re.search(r"\n\s*[^\S\n]", text):  # lines that begin with a space are not folded
+            return None
+        text = re.sub(r"\n+", r"\g<0>\n", text)
+    lines = text.split("\n")
     trailing = body[len(body.rstrip()) :]
     return "\n".join([header, *(indentation.group() + line if line else "" for line in lines)]) + trailing
 
 
 def _is_plain(value: str) -> bool:
-    """Returns whether YAML reads `value` without quotes as the same string, in any place."""
+    """Returns whether YAML 1.2 reads `value` without quotes as the same string, in any place, and so does YAML 1.1."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     if "\n" in value or re.search(r"[\[\]{},#&*!|>%@`\"'?]|: |:$|^[-=~.<]|^\s|\s$", value) or not value:
+        return False
+    if re.fullmatch(r"(?i)y|n|yes|no|on|off|[-+\d_:.]+", value):  # truth values and numbers of YAML 1.1
         return False
     try:
         return bool(YAML(typ="safe", pure=True).load(value) == value)

@@ -1,15 +1,14 @@
 """Places tags and codes of a source sentence in its translation; pairs stay balanced whatever the alignment is."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from transduce.translation.documents.flat_text import Marker
+from transduce.translation.documents.flat_text import NO_SPACE_BEFORE, Marker
 from transduce.translation.documents.units import ClosingTag, OpeningTag
 from transduce.translation.documents.words import TextPiece, link_pieces
 
 __all__ = ["place_markers"]
-
-_NO_SPACE_BEFORE = tuple(",.;:!?)]}…»”、。，；：！？")
 
 
 @dataclass
@@ -73,12 +72,14 @@ class _Placement:
             node.start, node.end = self._run(node, taken, low, high)
             taken[node.start : node.end] = [True] * (node.end - node.start)
             self.place(node.children, node.start, node.end)
+        filled = sorted((pair.start, pair.end) for pair in pairs if pair.start < pair.end)
         for node in nodes:
             if node.closing is None:
                 place = self._beside(node.marker, taken, low, high)
-                inside = next((pair for pair in pairs if pair.start < place < pair.end), None)
-                if inside is not None:
-                    place = inside.start if place - inside.start <= inside.end - place else inside.end
+                before = bisect_left(filled, (place,)) - 1  # the last pair that begins before the place
+                if before >= 0 and place < filled[before][1]:
+                    start, end = filled[before]
+                    place = start if place - start <= end - place else end
                 node.start = node.end = place
 
     def _run(self, node: TagNode, taken: Sequence[bool], low: int, high: int) -> tuple[int, int]:
@@ -197,9 +198,9 @@ def _at_boundary(
     if last_code >= 0 and following and not is_first:
         code = markers[last_code]
         next_character = source[code.place : code.place + 1].strip()
-        right_glued = not code.after and next_character != "" and next_character not in _NO_SPACE_BEFORE
+        right_glued = not code.after and next_character != "" and next_character not in NO_SPACE_BEFORE
         space = "" if right_glued else gap or code.after
-        space = "" if not gap and following.startswith(_NO_SPACE_BEFORE) else space
+        space = "" if not gap and following.startswith(NO_SPACE_BEFORE) else space
     elif last_code >= 0 and following:
         space = markers[last_code].after
     if space and not has_space:

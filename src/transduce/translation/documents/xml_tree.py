@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from transduce.translation.documents.missing_library import import_library
-from transduce.translation.documents.paired_tags import FoundTag, PairedContent, pair_tags
+from transduce.translation.documents.paired_tags import MAX_DEPTH, FoundTag, PairedContent, pair_tags
 from transduce.translation.documents.units import ClosingTag, Content, OpeningTag
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def local_name(element: "etree._Element") -> str:
 def read_element(element: "etree._Element", inline: Callable[["etree._Element"], InlineTag]) -> XmlContent:
     """Returns the content of an element, whose children are classified by `inline`."""
     items: list[str | FoundTag[etree._Element]] = []
-    _collect(element, inline, items)
+    _collect(element, inline, items, MAX_DEPTH)
     return pair_tags(items)
 
 
@@ -101,18 +101,19 @@ def _collect(
     element: "etree._Element",
     inline: Callable[["etree._Element"], InlineTag],
     items: "list[str | FoundTag[etree._Element]]",
+    depth: int,
 ) -> None:
-    """Appends the content of an element to `items`."""
+    """Appends the content of an element to `items`; elements that are nested more than `depth` deep are codes."""
     items.append(element.text or "")
     for child in element:
         tag = inline(child)
-        if tag.kind == "pair":
+        if tag.kind == "pair" and depth:
             name = f"element {len(items)}"
-            items.append(FoundTag("open", name, child))
-            _collect(child, inline, items)
-            items.append(FoundTag("close", name, child))
+            items.append(FoundTag("open", name, child, is_element=True))
+            _collect(child, inline, items, depth - 1)
+            items.append(FoundTag("close", name, child, is_element=True))
         else:
-            items.append(FoundTag(tag.kind, tag.name, child))
+            items.append(FoundTag("code" if tag.kind == "pair" else tag.kind, tag.name, child))
         items.append(child.tail or "")
 
 
@@ -147,7 +148,8 @@ def _new_child(original: "etree._Element", *, is_pair: bool) -> "etree._Element"
 
 def _append_text(element: "etree._Element", text: str) -> None:
     """Adds text after the last child of an element."""
-    if len(element):
-        element[-1].tail = (element[-1].tail or "") + text
+    last = next(element.iterchildren(reversed=True), None)  # len(element) would count them all
+    if last is not None:
+        last.tail = (last.tail or "") + text
     else:
         element.text = (element.text or "") + text
