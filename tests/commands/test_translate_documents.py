@@ -72,7 +72,10 @@ def test_a_document_without_text_is_written_as_it_is(fluent: Path, tmp_path: Pat
     [
         (["page.html", "--lines"], "line 1 is markup, not text"),
         (["page.html", "--lines", "--format", "html"], "name one of the two"),
-        (["page.html", "--format", "html", "--scores"], "--scores or --n-best html: it is for lines"),
+        (
+            ["page.html", "--format", "html", "--scores"],
+            "--scores or --n-best: it is for lines, and not for",
+        ),
         (["page.html", "--retranslate"], "--retranslate: html has no translations to replace"),
         (["page.html", "--format", "xliff"], "page.html: damaged XML"),
         (["page.html", "--format", "docx"], "name the translation with --out"),

@@ -25,6 +25,7 @@ from transduce.model.compiled.stepper import CompiledStepper, SlotCache  # noqa:
 from transduce.model.cpu_stepper import cpu_stepper, is_covered  # noqa: E402
 from transduce.model.int8 import quantise  # noqa: E402
 from transduce.model.int8.quantise import LARGEST, largest_weight  # noqa: E402
+from transduce.runtime.numba_check import has_numba  # noqa: E402
 from transduce.settings import merged, validated  # noqa: E402
 
 HAS_VNNI = INSTRUCTIONS.multiply_add_bytes is not None
@@ -239,6 +240,7 @@ def test_without_numba_torch_searches_and_the_model_does_not_change(
     int8: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)  # `import numba` fails
+    monkeypatch.setattr("transduce.model.cpu_stepper.has_numba", has_numba.__wrapped__)  # which is not cached
     model, messages = float32_model("text"), []
     stepper = cpu_stepper(model, int8=int8, report=messages.append)
     assert isinstance(stepper, TransformerModel)
