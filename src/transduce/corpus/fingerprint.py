@@ -69,7 +69,7 @@ def fingerprint_of(
     settings |= {"subwords": subwords.as_dictionary()}
     settings |= {} if data.temperature is None else {"temperature": data.temperature}
     settings |= {} if data.terms is None else {"terms": data.terms.as_dictionary()}
-    settings |= {"checks": data.checks} if data.checks else {}
+    settings |= {"checks": data.checks, "held_out": []} if data.checks else {}  # as in earlier versions
     if NEEDS_LANGUAGES & data.checks.keys():
         settings |= {"directions": [data.direction_of(corpus) for corpus in data.train]}
     given: Any = growth.as_dictionary() if growth else [side.as_json() for side in existing_subwords or ()]

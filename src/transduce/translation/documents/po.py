@@ -26,7 +26,7 @@ class PoDocument:
     def __init__(self, text: str, languages: DocumentLanguages, *, replace: bool = False) -> None:
         polib = import_library("polib", "PO")
         try:
-            width = _WIDTH if max(map(len, text.split("\n"))) <= _WIDTH else 0
+            width = _WIDTH if max(len(line.rstrip("\r")) for line in text.split("\n")) <= _WIDTH else 0
             self._file = polib.pofile(_Catalogue(_checked(text)), wrapwidth=width, encoding="utf-8")
         except OSError as error:
             raise ValueError(f"damaged PO: {error}; `msgfmt --check` names the place") from None
