@@ -63,9 +63,8 @@ def _choose(
         raise ValueError(f"--lines, --format {requested}: name one of the two")
     requested = TextFormat.LINES if lines else requested
     given = {name: value for name, value in line_options.items() if value}
-    if requested not in (None, TextFormat.LINES):
-        for name in given:
-            raise ValueError(f"{name}: it is for lines, and not for --format {requested}; leave it out")
+    if given and requested not in (None, TextFormat.LINES):
+        raise ValueError(f"{next(iter(given))}: it is for lines, and not for --format {requested}; leave it out")
     if requested is not None:
         return requested
     if given or text is None or str(text) == "-" or not text.is_file():

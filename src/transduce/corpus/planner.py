@@ -96,7 +96,7 @@ class Planner:
         return list(zip(self._rows.tolist(), self._buckets.tolist()))
 
     def rows_with(self, micro_batches: int, length: int) -> int:
-        """Returns the rows of a micro-batch of this length where a step has so many micro-batches."""
+        """Returns the pairs in a micro-batch of this length if a step has `micro_batches` micro-batches."""
         rows = self._batch_tokens // micro_batches // length
         return rows // 8 * 8 if rows >= 8 else rows
 
