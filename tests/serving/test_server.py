@@ -1,6 +1,5 @@
 """The server as a process: it starts, logs without texts, answers what it accepted, and ends with the right code."""
 
-import contextlib
 import json
 import random
 import re
@@ -14,11 +13,13 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
+import uvicorn
+from fastapi import FastAPI
 
 from transduce.corpus import Direction
 from transduce.serving.metrics import Metrics
 from transduce.serving.served_models import serve_model
-from transduce.serving.server import load_models
+from transduce.serving.server import SignalledServer, load_models
 
 WORDS = "ant bee cat dog eel fox gnu hen ibis jay kite lark mole newt owl pig".split()
 
@@ -85,27 +86,13 @@ def test_after_sigterm_every_accepted_request_is_answered(fluent, translator):
     assert "owl" not in error
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_second_signal_ends_the_server_at_once(fluent, number):
-    drawn = random.Random(2)
-    lines = [" ".join(drawn.choices(WORDS, k=100)) for _ in range(95)]
-
-    def post():
-        asked = {"q": lines, "source": "en", "target": "de"}
-        with contextlib.suppress(httpx.HTTPError):
-            httpx.post(f"{server.url}/translate", json=asked, timeout=120)
-
-    options = ("--timeout", 3600, "--max-characters", 1_000_000)
-    with ServerProcess(fluent, *options) as server, ThreadPoolExecutor(8) as clients:
-        for _ in range(8):
-            clients.submit(post)
-        while server.metric("transduce_accepted_requests") < 8:
-            pass
-        server.process.send_signal(number)
-        time.sleep(0.2)
-        begun = time.monotonic()
-        code, _ = server.end(number)
-        assert (code, time.monotonic() - begun < 5) == (128 + number, True)
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_the_server_at_once(second):
+    server = SignalledServer(uvicorn.Config(FastAPI()))
+    server.handle_exit(signal.SIGTERM, None)
+    assert (server.should_exit, server.force_exit) == (True, False)
+    server.handle_exit(second, None)
+    assert server.force_exit
 
 
 def test_texts_are_logged_and_proxies_believed_if_they_are_named_and_ctrl_c_ends_with_130(fluent):

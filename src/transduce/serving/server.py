@@ -27,7 +27,7 @@ from transduce.translation.documents.sentences import load_segment
 from transduce.translation.precision import TranslationPrecision
 from transduce.translation.translator import Translator
 
-__all__ = ["Address", "load_models", "serve_forever"]
+__all__ = ["Address", "SignalledServer", "load_models", "serve_forever"]
 
 _log = logging.getLogger("transduce")
 
@@ -92,10 +92,10 @@ def serve_forever(
     shown = f"[{host}]" if ":" in host else host
     _log.info("serving %s at http://%s:%d", ", ".join(map(str, models.directions)), shown, port)
     with raise_on_signals(), listening:
-        _Server(server_config(application, address, limits.seconds)).run([listening])
+        SignalledServer(server_config(application, address, limits.seconds)).run([listening])
 
 
-class _Server(uvicorn.Server):
+class SignalledServer(uvicorn.Server):
     """A server that ends at once at a second signal; uvicorn's does only where the second is SIGINT."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
