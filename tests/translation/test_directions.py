@@ -50,7 +50,7 @@ training:
   micro_batches: 1
   precision: float32
   label_smoothing: 0.0
-  schedule: {kind: inverse_square_root, warmup: 30, peak: 0.02}
+  schedule: {kind: inverse_square_root, warmup: 30, peak: 0.01}
   validate_every: 100
   save_every: 100
   log_every: 100
@@ -96,7 +96,7 @@ def share_of_equal(left, right):
 def test_each_direction_is_translated_and_the_tag_decides(both, folder, source, target):
     text, reference = folder / f"lines.{source}", (folder / f"lines.{target}").read_text("utf-8")
     plain = run("translate", both, text, "--to", target, "--from", source)
-    assert not re.sub(r"1 translation repeats the same text .*\n", "", plain.stderr)  # a small model may do so
+    assert plain.stderr == ""
     assert share_of_equal(plain.stdout, reference) >= 0.8
     other = run("translate", both, text, "--to", source)
     assert share_of_equal(other.stdout, reference) <= 0.4
