@@ -127,11 +127,11 @@ def main() -> None:
             print(f"ready after {open_page(page, address):.1f} s")
             for search, method in enumerate((beam._replace(greedy=True), beam)):
                 here = [best[0].text for best in translator.translate_lines(lines, method)]
-                there = translate(page, lines, search)
-                equal = sum(left == right for left, right in zip(here, there.texts, strict=True))
+                in_page = translate(page, lines, search)
+                equal = sum(left == right for left, right in zip(here, in_page.texts, strict=True))
                 print(
                     f"{('greedy', 'beam')[search]}: {equal} of {len(lines)} translations are equal, "
-                    f"{1000 * there.seconds / len(lines):.0f} ms a sentence"
+                    f"{1000 * in_page.seconds / len(lines):.0f} ms a sentence"
                 )
             check_requests(page, address)
             print("no foreign request")

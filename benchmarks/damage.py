@@ -1,4 +1,4 @@
-"""Damages files of a model directory and its checkpoints, one at a time: `python damage.py --flips 1000`.
+"""Damages files of a model directory and its checkpoints, one at a time: `python damage.py --damages 1000`.
 
 Bits are flipped, files are cut, and links, folders, FIFOs and sockets take the place of files. `verify` must name each
 damaged file, and no damaged file may be loaded.
@@ -81,7 +81,7 @@ def restore(path: Path, content: bytes) -> None:
 def main() -> None:
     """Damages, checks and restores files, and prints the count of reports."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--flips", type=int, default=1000)
+    parser.add_argument("--damages", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     rng, reported = random.Random(arguments.seed), 0
@@ -95,7 +95,7 @@ def main() -> None:
         model = (MANIFEST, "config.json", "model.safetensors", "recipe.yaml", "tokenizer.json")
         files = [*(run / name for name in model), *run.glob("training/step-*/*")]
         sealed = [path for path in files if path.name != MANIFEST]
-        for _ in range(arguments.flips):
+        for _ in range(arguments.damages):
             is_replaced = rng.random() < 0.3
             path = rng.choice(files if is_replaced else sealed)
             content = path.read_bytes()
@@ -107,9 +107,9 @@ def main() -> None:
             restore(path, content)
         assert checksums_of_files(files)
         assert not verify(run)
-    print(f"{reported:,} of {arguments.flips:,} reported by name and refused", end=" ")
+    print(f"{reported:,} of {arguments.damages:,} reported by name and refused", end=" ")
     print(f"(seed {arguments.seed}, {len(files)} files)")
-    raise SystemExit(reported != arguments.flips)
+    raise SystemExit(reported != arguments.damages)
 
 
 if __name__ == "__main__":

@@ -49,11 +49,11 @@ def measure(translators: list[SentenceTranslator], count: int, seed: int, senten
             rng = random.Random(f"{seed} {kind} {number}")
             source = write([random_pieces(rng, sentences) for _ in range(rng.randint(1, 6))])
             output, units = translate(kind, source, translators[number % len(translators)])
-            found = faults(kind, source, output)
-            if found:
-                print(f"{kind} {number}: {found[:2]}", file=sys.stderr)
+            document_faults = faults(kind, source, output)
+            if document_faults:
+                print(f"{kind} {number}: {document_faults[:2]}", file=sys.stderr)
             placeholders = len(PLACEHOLDER.findall(source.decode("utf-8", "replace")))
-            row.update({"units": units, "placeholders": placeholders, "faults": len(found), "documents": 1})
+            row.update({"units": units, "placeholders": placeholders, "faults": len(document_faults), "documents": 1})
         total += row
         print_row(kind, row, time.monotonic() - began)
     print_row("all", total, None)

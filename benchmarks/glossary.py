@@ -22,7 +22,7 @@ GLOSSARIES = ("multi30k_terms.tsv", "multi30k_synonyms.tsv", "multi30k_made_up.t
 
 
 def main() -> None:
-    """Translates freely and with both glossaries, and prints a table."""
+    """Translates freely and with each glossary, and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
     run = parser.parse_args().run
@@ -39,9 +39,9 @@ def main() -> None:
     print_row("none", "", "", "", scores(free, [references])["bleu"].score, time.process_time() - began)
     for name in GLOSSARIES:
         glossary = Glossary.read(Path(__file__).with_name(name))
-        found = [glossary.find(line) for line in sources]
-        missing = map(glossary.missing, free, found)
-        by_chance = sum(map(len, found)) - sum(map(len, missing))
+        terms = [glossary.find(line) for line in sources]
+        missing = map(glossary.missing, free, terms)
+        by_chance = sum(map(len, terms)) - sum(map(len, missing))
         with_marks, forcing = GlossaryTranslator(translator, glossary), GlossaryTranslator(translator, glossary)
         forcing.marking = None
         for kind, with_terms in {"marks": with_marks, "force": forcing}.items():

@@ -16,7 +16,7 @@ from transduce.model import Attention, FeedForward, Transformer, Vocabulary
 from transduce.model.cross_entropy import Smoothing
 from transduce.runtime.device import keep_freed_memory
 from transduce.search import Decoding, SearchProblem, beam_search
-from transduce.training import FlatAdam, LabelSmoothing
+from transduce.training import FlatAdam, TrainingObjective
 from transduce.training.optimiser import Adam
 
 MIDDLE = {"length": 32, "batch": 32, "width": 256, "depth": 4}
@@ -73,7 +73,7 @@ def random_batch(shape: dict[str, int]) -> torch.Tensor:
 def time_training(shape: dict[str, int], repeats: int) -> float:
     """Returns milliseconds of one step: forward, backward, update."""
     model = build_model(shape)
-    objective = LabelSmoothing(model, Smoothing(epsilon=0.1)).train()  # type: ignore[arg-type]
+    objective = TrainingObjective(model, Smoothing(epsilon=0.1)).train()  # type: ignore[arg-type]
     optimiser = FlatAdam(model, Adam())
     source, target = random_batch(shape), random_batch(shape)
 

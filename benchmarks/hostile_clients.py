@@ -152,12 +152,12 @@ async def _receive(reader: asyncio.StreamReader, received: bytearray) -> None:
 
 async def good_client(url: str, seconds: list[float], findings: list[str]) -> None:
     """Asks for a translation again and again until it is cancelled, each time on a new connection."""
-    asked = {"q": "A dog runs.", "source": "en", "target": "de"}
+    request = {"q": "A dog runs.", "source": "en", "target": "de"}
     while True:
         start = time.monotonic()
         try:
             async with httpx.AsyncClient(base_url=url, timeout=30) as client:
-                answer = await client.post("/translate", json=asked)
+                answer = await client.post("/translate", json=request)
             if answer.status_code != 200:
                 findings.append(f"the good client gets status {answer.status_code}")
         except httpx.HTTPError as error:

@@ -52,14 +52,14 @@ def _texts(data: Path) -> dict[str, list[list[list[Path]]]]:
 def _row(training: list[list[Path]], development: list[list[Path]], test: list[list[Path]]) -> str:
     """Returns the figures of a text in one direction."""
     names = Names.learn(islice(_pairs(training), MAX_PAIRS), _pairs(development))
-    pairs, deleted, found = _pairs(test), 0, 0
+    pairs, deleted, reported = _pairs(test), 0, 0
     alarms = sum(bool(names.missing(*pair)) for pair in pairs)
     for source, target in pairs:
         if word := _shared_name(source, target):
             deleted += 1
-            found += word in names.missing(source, re.sub(rf"\b{re.escape(word)}\b", "", target))
-    share = f"{alarms / len(pairs):.2%} of {len(pairs):,} | {deleted} | {found / deleted:.2f}"
-    precision = found / (found + alarms) if found + alarms else float("nan")
+            reported += word in names.missing(source, re.sub(rf"\b{re.escape(word)}\b", "", target))
+    share = f"{alarms / len(pairs):.2%} of {len(pairs):,} | {deleted} | {reported / deleted:.2f}"
+    precision = reported / (reported + alarms) if reported + alarms else float("nan")
     return f"{len(names.known):,} | {'no' if names.ordinary is None else 'yes'} | {share} | {precision:.2f}"
 
 

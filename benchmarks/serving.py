@@ -1,8 +1,9 @@
 """Load on a server: `python benchmarks/serving.py RUN TEXT --clients 200 --seconds 300`.
 
 Starts `transduce serve RUN`, and lets clients send the lines of a text, one to five a request, to `/v1/translate`. One
-request in ten is faulty, and one client in twenty leaves before its answer. Every answer must be what the translator of
-the command gives; a status other than the expected one is a finding. Prints times, rates and the server's memory.
+request in ten is faulty, and the client of one request in twenty leaves before the answer. Every answer must be what
+the translator of the command gives; a status other than the expected one is a finding. Prints times, rates and the
+server's memory.
 
 `--engine ctranslate2` puts the same clients before a plain loop around CTranslate2 (`ctranslate2_loop.py`). RUN is an
 export then, and no request is faulty, because the loop does not check requests.

@@ -9,19 +9,14 @@ Without --axe nothing is checked for accessibility.
 """
 
 import argparse
-import contextlib
 import json
-import re
-import subprocess
-import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from chromium import Page, chromium
+from local_server import started_server
 
 from transduce.model_directory import Model
 from transduce.model_directory.model import weights_of
@@ -113,27 +108,11 @@ class Session(NamedTuple):
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(self.axe + "; 0")
         result = self.page.evaluate("axe.run(document, { iframes: false })")
-        found = [
+        violations = [
             (each["id"], each["nodes"][0]["html"], each["nodes"][0]["failureSummary"]) for each in result["violations"]
         ]
-        assert not found, (name, found)
+        assert not violations, (name, violations)
         print(f"{name}: axe finds no violation, {len(result['passes'])} rules hold")
-
-
-@contextlib.contextmanager
-def server(*runs: Path, options: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yields the address of a server."""
-    command = [sys.executable, "-m", "transduce", "serve", *map(str, runs), "--port", "0", *options]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        started = process.stderr.readline()
-        address = re.search(r"http://\S+", started)
-        assert address, started
-        threading.Thread(target=process.stderr.read, daemon=True).start()
-        try:
-            yield f"{address[0]}/"
-        finally:
-            process.kill()
 
 
 def write_reversed(run: Path, copy: Path) -> None:
@@ -335,14 +314,13 @@ def main() -> None:
     axe = arguments.axe.read_text("utf-8") if arguments.axe else None
     if arguments.pictures:
         arguments.pictures.mkdir(parents=True, exist_ok=True)
-    open_to_all = ("--requests-per-minute", "0")
     with tempfile.TemporaryDirectory() as name, chromium() as page:
         folder = Path(name)
         write_reversed(arguments.run, folder / "reversed")
         (folder / "keys").write_text("right\n", encoding="utf-8")
         for runs, options, checks in (
-            ((arguments.run, folder / "reversed"), open_to_all, CHECKS),
-            ((arguments.run,), (*open_to_all, "--keys", str(folder / "keys")), (check_key,)),
+            ((arguments.run, folder / "reversed"), (), CHECKS),
+            ((arguments.run,), ("--keys", str(folder / "keys")), (check_key,)),
         ):
             chosen = [
                 check
@@ -351,7 +329,8 @@ def main() -> None:
             ]
             if not chosen:
                 continue
-            with server(*runs, options=options) as address:
+            with started_server(*map(str, runs), options=options) as server:
+                address = f"{server.url}/"
                 session = Session(page, address, arguments.pictures, axe)
                 for check in chosen:
                     session.open()

@@ -153,15 +153,15 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         team = workers(Path(name))
-        started = time.monotonic()
-        until = started + 60 * options.minutes
+        started, duration = time.monotonic(), 60 * options.minutes
+        until = started + duration
         threads = [threading.Thread(target=worker.repeat, args=(until,), daemon=True) for worker in team]
         for thread in threads:
             thread.start()
         samples = []
         while time.monotonic() < until and all(thread.is_alive() for thread in threads):
             samples.append(sample(started))
-            time.sleep(min(SAMPLE_SECONDS, 60 * options.minutes / 60))
+            time.sleep(min(SAMPLE_SECONDS, duration / 60))  # 60 samples at least
         for thread in threads:
             thread.join()
     faults = [f"{worker.name}: {fault}" for worker in team for fault in worker.faults]

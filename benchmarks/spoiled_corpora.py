@@ -123,8 +123,8 @@ def spoiled_table(most: int) -> None:
                 for place, earlier in zip(planted, rng.sample(range(len(clean) // 50), len(planted))):
                     pairs[place] = spoil(clean[place], clean[earlier], rng)
                 numbers = {place + 1 for place in planted}
-                found = named(pairs, check, PairLanguages(identify, corpus[1:]))
-                true, false = found & numbers, found - numbers - before
+                after = named(pairs, check, PairLanguages(identify, corpus[1:]))
+                true, false = after & numbers, after - numbers - before
                 precision = len(true) / max(1, len(true) + len(false))
                 print(
                     f"| {corpus[0]} | {check} | {len(planted)} | {len(true)} | {len(false)} | "
@@ -141,8 +141,8 @@ def misalignment_table(most: int) -> None:
         source, target = ([pair[side].encode() for pair in pairs] for side in (0, 1))
         lost = len(source) // 2
         changed = source[:lost] + source[lost + 1 : lost + 500] + [b"Planted."] + source[lost + 500 :]
-        found = find_misalignment(changed, target)
-        shown = f"{found.line + 1:,}, {found.shift:+}" if found else "none"
+        misalignment = find_misalignment(changed, target)
+        shown = f"{misalignment.line + 1:,}, {misalignment.shift:+}" if misalignment else "none"
         print(f"| {corpus[0]}.{corpus[2]} | {find_misalignment(source, target)} | {lost + 1:,} | {shown} |", flush=True)
 
 

@@ -275,7 +275,7 @@ def trained(micro) -> Path:
 
 @pytest.fixture(scope="session")
 def fluent(micro) -> Path:
-    """A run that has learnt something: most words are right, and sentences end."""
+    """A run that has learned something: most words are right, and sentences end."""
     changes = [
         "training.steps=150",
         "training.batch_tokens=1024",

@@ -1,6 +1,7 @@
 """The shape of the source: few modules at the top, short files and functions, one class of a name."""
 
 import ast
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -40,10 +41,18 @@ def function_lengths(path: Path) -> dict[str, int]:
 def text_writes(path: Path) -> Iterator[ast.Call]:
     """The calls of a module that write text into a file: `write_text`, and `open` for writing."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            mode = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
-            if node.func.attr == "write_text" or (node.func.attr == "open" and mode in ("w", "a", "x")):
-                yield node
+        if not isinstance(node, ast.Call):
+            continue
+        name = ast.unparse(node.func).rpartition(".")[2]
+        modes = [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg == "mode")]
+        if name == "write_text" or (name == "open" and any(map(_writes_text, modes))):
+            yield node
+
+
+def _writes_text(argument: ast.expr) -> bool:
+    """Whether an argument of `open` is a mode that writes text."""
+    mode = argument.value if isinstance(argument, ast.Constant) else None
+    return isinstance(mode, str) and re.fullmatch(r"[wax][t+]*", mode) is not None
 
 
 @pytest.mark.parametrize("path", MODULES, ids=title)

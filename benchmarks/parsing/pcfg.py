@@ -435,7 +435,7 @@ def _raise_to_maxima(scores: Numbers, parents: NDArray[np.intp], values: Numbers
 
 
 class Pcfg:
-    """A grammar with its probabilities of words, learnt from cleaned trees, and the parser of it."""
+    """A grammar with its probabilities of words, learned from cleaned trees, and the parser of it."""
 
     def __init__(self, trees: Sequence[Tree], markovisation: Markovisation = Markovisation()) -> None:  # noqa: B008
         if not trees:
@@ -484,12 +484,12 @@ class Timing(NamedTuple):
 
 
 def parse_all(training: Sequence[Tree], gold: Sequence[Tree]) -> tuple[list[tuple[Tree, Parsed]], Timing]:
-    """Returns the gold trees with what a parser learnt from `training` makes of their words."""
+    """Returns the gold trees with what a parser learned from `training` makes of their words."""
     started = time.perf_counter()
     parser = Pcfg(training)
-    learnt = time.perf_counter()
+    learned = time.perf_counter()
     pairs = [(tree, parser.parse([str(tag.children[0]) for tag in preterminals(tree)])) for tree in gold]
-    return pairs, Timing(learnt - started, time.perf_counter() - learnt)
+    return pairs, Timing(learned - started, time.perf_counter() - learned)
 
 
 def report(pairs: Sequence[tuple[Tree, Parsed]], timing: Timing) -> str:

@@ -179,9 +179,9 @@ def rows(names: Sequence[str], systems: Sequence[str], out: Path) -> list[list[s
         references = read_lines(corpus_path(out / name, "target"))
         row = [name]
         for system in systems:
-            found = scores(read_lines(str(out / name / f"{system}.txt")), [references], ["bleu", "chrf"])
-            row.append(f"{found['bleu'].score:.2f}, {found['chrf'].score:.2f}")
-            signatures.update(score.signature for score in found.values())
+            measured = scores(read_lines(str(out / name / f"{system}.txt")), [references], ["bleu", "chrf"])
+            row.append(f"{measured['bleu'].score:.2f}, {measured['chrf'].score:.2f}")
+            signatures.update(score.signature for score in measured.values())
         table_rows.append(row)
     print("\n".join(sorted(signatures)))
     return table_rows

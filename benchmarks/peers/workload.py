@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from transduce.corpus import CorpusSpec, Prepared
+from transduce.corpus import CorpusSpec, PreparedCorpus
 from transduce.recipe import Recipe, load
 from transduce.text.lines import read_lines
 from transduce.trainer.train import prepare
@@ -21,7 +21,7 @@ class Workload(NamedTuple):
 
     folder: Path
     recipe: Recipe
-    prepared: Prepared
+    prepared: PreparedCorpus
 
     @property
     def corpora(self) -> dict[str, CorpusSpec]:

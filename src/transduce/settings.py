@@ -108,7 +108,7 @@ def without_unknown_keys(
 ) -> tuple[dict[str, Any], list[str]]:
     """Returns a copy of `values` without the keys that `spec` has in no section, and the dotted paths of those keys."""
     check_plain(values, place=place)
-    known, unknown = json.loads(json.dumps(values)), []
+    accepted, unknown = json.loads(json.dumps(values)), []
     names = {key.name for key in _keys(spec)}
     try:
         spec.model_validate_json(json.dumps(values), strict=True)
@@ -116,13 +116,13 @@ def without_unknown_keys(
         for details in error.errors(include_url=False):
             *section, name = _path(values, details["loc"]) or [""]
             if details["type"] == "extra_forbidden" and name not in names:
-                inner = known
+                inner = accepted
                 for step in section:
                     inner = inner[int(step) if isinstance(inner, list) else step]
                 if name in inner:
                     del inner[name]
                     unknown.append(".".join([*section, name]))
-    return known, unknown
+    return accepted, unknown
 
 
 def parse_json(content: bytes, *, place: str) -> Any:

@@ -32,6 +32,12 @@ METHOD = SearchMethod(Decoding(beam=2, extra_length=4))
 ALONE = ["--batch-tokens", 1]
 
 
+def with_models(job, runs):
+    """Returns the job with other models."""
+    fields = {name: value for name, value in job._asdict().items() if name not in ("runs", "fingerprints", "method")}
+    return TranslationJob.of(runs, job.method, **fields)
+
+
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
     """Lines of all kinds: empty, with a line end of Windows, with characters that end a line for other programs."""
@@ -125,7 +131,7 @@ def test_batches_are_as_large_as_asked(job, fluent, text, translation, tmp_path,
 
 @pytest.mark.parametrize(("shard_lines", "models"), [(1, 1), (LINES, 1), (LINES + 1, 2)])
 def test_many_shards_or_one_and_an_ensemble(job, fluent, text, translation, tmp_path, shard_lines, models):
-    bulk(TranslationJob.of([fluent] * models, *job[2:]), text, tmp_path / "out", shard_lines=shard_lines)
+    bulk(with_models(job, [fluent] * models), text, tmp_path / "out", shard_lines=shard_lines)
     assert (tmp_path / "out").read_text() == translation
 
 
@@ -281,12 +287,12 @@ def test_shards_of_other_options_remain(job, text, translation, tmp_path):
 
 def test_another_model_or_text_is_never_mixed_in(job, fluent, trained, text, translation, tmp_path):
     out = tmp_path / "out"
-    stopped_bulk(TranslationJob.of([trained], *job[2:]), text, out, after=3)
+    stopped_bulk(with_models(job, [trained]), text, out, after=3)
     recorder = RecordingEngine()
     bulk(job, text, out, recorder)
     assert (recorder.first_lines, out.read_text()) == ([0, 5, 10, 15], translation)
     with pytest.raises(ValueError, match="of another model; move"):
-        bulk(TranslationJob.of([trained], *job[2:]), text, out)
+        bulk(with_models(job, [trained]), text, out)
     changed = tmp_path / text.name
     content = text.read_bytes().split(b"\n")
     changed.write_bytes(b"\n".join([*content[:7], b"jay", *content[8:]]))
@@ -515,7 +521,7 @@ def test_a_text_or_model_that_changes_meanwhile_is_refused(job, fluent, trained,
     with pytest.raises(ValueError, match="changing was changed while it was translated"):
         bulk(job, changing, tmp_path / "out", changing_engine)
     model = shutil.copytree(fluent, tmp_path / "model", ignore=shutil.ignore_patterns("training"))
-    moving = TranslationJob.of([model], *job[2:])
+    moving = with_models(job, [model])
     shutil.rmtree(model)
     shutil.copytree(trained, model, ignore=shutil.ignore_patterns("training"))
     with pytest.raises(ValueError, match="was changed meanwhile"):

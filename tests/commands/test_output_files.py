@@ -15,7 +15,7 @@ from micro_run import forked
 from transduce.commands import main
 from transduce.commands.output import write_output
 from transduce.embedded import FILES
-from transduce.pictures import draw
+from transduce.pictures import draw_attention
 from transduce.recipe import load
 from transduce.runtime.device import set_threads, training_numerics
 from transduce.trainer import train as train_module
@@ -130,15 +130,15 @@ def explanation() -> Explanation:
 @pytest.mark.parametrize("kind", ["html", "png", "svg"])
 def test_a_picture_under_a_limit_on_file_size_leaves_the_old_one(explanation, tmp_path, kind):
     path = tmp_path / f"attention.{kind}"
-    draw(explanation, tmp_path / f"warm.{kind}")  # Matplotlib may write its cache
+    draw_attention(explanation, tmp_path / f"warm.{kind}")  # Matplotlib may write its cache
     expected = (tmp_path / f"warm.{kind}").read_bytes()
     (tmp_path / f"warm.{kind}").unlink()
     path.write_text("old")
     path.chmod(0o600)
     with file_size_limit(2000), pytest.raises(OSError, match="too large"):
-        draw(explanation, path)
+        draw_attention(explanation, path)
     assert (list(tmp_path.iterdir()), path.read_text()) == ([path], "old")
-    draw(explanation, path)
+    draw_attention(explanation, path)
     assert path.read_bytes() == expected
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -147,11 +147,11 @@ def test_a_picture_goes_into_a_pipe_and_through_a_link(explanation, tmp_path):
     os.mkfifo(tmp_path / "pipe.html")
     reader = os.open(tmp_path / "pipe.html", os.O_RDONLY | os.O_NONBLOCK)
     with contextlib.suppress(BlockingIOError):
-        draw(explanation, tmp_path / "pipe.html")
+        draw_attention(explanation, tmp_path / "pipe.html")
     assert os.read(reader, 15) == b"<!doctype html>"
     os.close(reader)
     (tmp_path / "link.html").symlink_to(tmp_path / "target.html")
-    draw(explanation, tmp_path / "link.html")
+    draw_attention(explanation, tmp_path / "link.html")
     assert (tmp_path / "link.html").is_symlink()
     assert (tmp_path / "target.html").read_text("utf-8").startswith("<!doctype html>")
 

@@ -27,7 +27,7 @@ def test_loops_are_named_on_standard_error(fluent, text, tmp_path, command):
 
 
 def test_the_ban_changes_what_repeats_itself(micro, text, tmp_path, command):
-    """A model that has hardly learnt anything writes one token again and again."""
+    """A model that has hardly learned anything writes one token again and again."""
     run, short = tmp_path / "run", [f"--set=training.{change}" for change in ("steps=2", "average=null")]
     assert command("train", micro / "recipe.yaml", "--out", run, *short)[0] == 0
     code, free, _ = command("translate", run, text, "--greedy")

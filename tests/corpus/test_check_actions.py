@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from transduce.corpus import DataSpec, Prepared, Tsv, VocabularyGrowth, open_store, prepare
+from transduce.corpus import DataSpec, PreparedCorpus, Tsv, VocabularyGrowth, open_store, prepare
 from transduce.corpus.fingerprint import checksums_of_corpora, fingerprint_of
 from transduce.embedded import split
 from transduce.text.subwords import Bpe
@@ -21,11 +21,11 @@ def corpus(folder: Path, pairs: list[tuple[str, str]], name: str = "train.tsv") 
     return Tsv(tsv=str(path))
 
 
-def prepared(folder: Path, data: DataSpec, lines: list[str] | None = None) -> Prepared:
+def prepared(folder: Path, data: DataSpec, lines: list[str] | None = None) -> PreparedCorpus:
     return prepare(data, SUBWORDS, folder / "store", threads=1, say=(lines if lines is not None else []).append)
 
 
-def sources(store: Prepared) -> list[str]:
+def sources(store: PreparedCorpus) -> list[str]:
     return [store.source.decode([store.train.sentence("source", n).tolist()])[0] for n in range(len(store.train))]
 
 
@@ -150,7 +150,7 @@ def test_an_unknown_check_and_checks_of_trees_are_refused(tmp_path):
 def test_a_store_in_use_stays_where_held_out_sets_have_changed(tmp_path):
     """A run goes on with its training pairs, which depend on the sets that it began with."""
 
-    def made(*, in_use: bool) -> Prepared:
+    def made(*, in_use: bool) -> PreparedCorpus:
         data = DataSpec(train=(train,), test={"news": Tsv(tsv=str(tmp_path / "news.tsv"))}, checks={"overlap": "drop"})
         return prepare(data, SUBWORDS, tmp_path / "store", threads=1, say=lines.append, in_use=in_use)
 

@@ -18,7 +18,7 @@ from transduce.corpus import (
     Files,
     Planner,
     Position,
-    Prepared,
+    PreparedCorpus,
     Tmx,
     Tsv,
     fingerprint,
@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("dirty")
 
 
-def prepared(folder: Path, spec: Tsv | Files | Tmx, **settings: float) -> Prepared:
+def prepared(folder: Path, spec: Tsv | Files | Tmx, **settings: float) -> PreparedCorpus:
     data = DataSpec(train=(spec,), **settings)
     return prepare(data, Bpe(size=270), folder / "store", threads=1, say=lambda line: None)
 

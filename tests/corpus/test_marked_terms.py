@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transduce.corpus import DataSpec, Prepared, Tsv, prepare
+from transduce.corpus import DataSpec, PreparedCorpus, Tsv, prepare
 from transduce.corpus.marked_terms import MarkedTerms
 from transduce.text.subwords import Bpe
 
@@ -32,14 +32,14 @@ def data(folder: Path, **changes: object) -> DataSpec:
     return DataSpec(train=(Tsv(tsv=str(folder / "pairs.tsv")),), **changes)  # type: ignore[arg-type]
 
 
-def prepared(folder: Path, spec: DataSpec, subwords: Bpe = SUBWORDS) -> Prepared:
+def prepared(folder: Path, spec: DataSpec, subwords: Bpe = SUBWORDS) -> PreparedCorpus:
     said: list[str] = []
     made = prepare(spec, subwords, folder / "store", threads=1, say=said.append)
     (folder / "said").write_text("\n".join(said))
     return made
 
 
-def sides(store: Prepared, number: int) -> tuple[str, str]:
+def sides(store: PreparedCorpus, number: int) -> tuple[str, str]:
     """Source and target as text, marks included."""
     source = store.source.readable_subwords(store.train.sentence("source", number))
     (target,) = store.target.decode([store.train.sentence("target", number)])

@@ -202,7 +202,7 @@ INTO_DUTCH = ("a", {"target_language": "nl"})
 )
 def test_what_a_model_could_not_be_told_is_refused(data_of, message, train, keys):
     with pytest.raises(ValueError, match=message):
-        data_of(train, **keys).check_tests()
+        data_of(train, **keys).check_held_out()
 
 
 def test_test_sets_of_both_directions_have_the_languages_in_their_names(data_of):

@@ -15,7 +15,7 @@ from transduce.corpus import (
     DataSpec,
     Fault,
     Files,
-    Prepared,
+    PreparedCorpus,
     Report,
     Tsv,
     encoding,
@@ -49,7 +49,7 @@ def corpus(folder: Path, pairs: list[tuple[str, str]], name: str = "pairs") -> T
     return Tsv(tsv=str(path))
 
 
-def prepared(folder: Path, data: DataSpec, subwords: Bpe | WordPiece = SPECS[0]) -> Prepared:
+def prepared(folder: Path, data: DataSpec, subwords: Bpe | WordPiece = SPECS[0]) -> PreparedCorpus:
     return prepare(data, subwords, folder / "store", threads=1, say=silent)
 
 

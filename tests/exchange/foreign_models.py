@@ -46,7 +46,7 @@ ODD = [
 
 
 def train_sentence_piece(lines: list[str], size: int, kind: str = "unigram", **options: Any) -> bytes:
-    """Returns a SentencePiece model learnt from `lines`, of at most `size` pieces."""
+    """Returns a SentencePiece model learned from `lines`, of at most `size` pieces."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(lines),

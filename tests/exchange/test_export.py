@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -113,6 +114,21 @@ def test_marian_computes_our_log_probabilities(change, tmp_path):
     theirs = marian_format.open_engine(tmp_path, model).score(SOURCES, TARGETS)
     ours = Translator.load(tmp_path / "run").token_scores(SOURCES, TARGETS)
     assert all(np.allclose(left[:-1], right, atol=1e-4) for left, right in zip(ours, theirs, strict=True))
+
+
+def test_source_tags_stand_before_the_sources_that_marian_reads(tmp_path, monkeypatch):
+    read = []
+
+    def translator(**settings):
+        return SimpleNamespace(translate=lambda lines: read.append(lines) or ["0 |||  ||| WordScores= 0 0"] * len(lines))
+
+    monkeypatch.setitem(sys.modules, "pymarian", SimpleNamespace(Translator=translator))
+    model = Model.read(write_random_model(tmp_path / "run", spec_of(OF_MARIAN)))
+    engine = marian_format.open_engine(tmp_path, model).with_source_tags((5,))
+    engine.score(["cat"], ["tac"])
+    engine.translate(["cat"], [9])
+    tokens = [model.source.vocabulary[token] for token in (5, *model.source.encode(["cat"])[0])]
+    assert read[0][0].split("\t")[0].split(" ") == read[1][0].split(" ") == tokens
 
 
 @pytest.mark.parametrize("target", ["ctranslate2", "hugging-face", "onnx"])

@@ -1,5 +1,6 @@
 """Models of Marian's shape, imported, against a forward pass in NumPy; vocabularies and refusals."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,8 @@ def test_the_export_back_has_the_original_tensors(tmp_path: Path, tied: bool) ->
     model = import_quietly(tmp_path / "marian", tmp_path / "run")
     marian_format.check(model)
     marian_format.write(model, tmp_path, "float32")
+    settings = json.loads((tmp_path / "decoder.yml").read_text())
+    assert (settings["beam-size"], settings["normalize"]) == (6, 0.6)  # those of the imported model
     (original,) = (tmp_path / "marian").glob("*.npz")
     rows = rows_of(tmp_path / "marian", model, tied)
     with np.load(original) as before, np.load(tmp_path / marian_format.MODEL) as after:

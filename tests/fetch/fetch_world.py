@@ -203,7 +203,7 @@ def world(layout, tmp_path, monkeypatch):
             kind = archive["checksum"].partition(":")[0]
             archive["checksum"] = f"{kind}:{hashlib.new(kind, content).hexdigest()}"
     for part in (part for corpus in values["corpora"].values() for part in corpus["parts"]):
-        part |= {"pairs": PAIRS} if "pairs" in part else {"text": 1000}
+        part |= {"pairs": PAIRS} if "pairs" in part else {"text_bytes": 1000}
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     yield World(server, catalogue_of(values), archives, texts, tmp_path / "data")

@@ -7,9 +7,9 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from transduce.pictures import draw
+from transduce.pictures import draw_attention
 from transduce.pictures.attention import attention_maps, head_colours, subword_labels
-from transduce.pictures.figure import HeatMapPanel, LinePanel
+from transduce.pictures.attention_figure import HeatMapPanel, LinePanel
 from transduce.translation.results import Explanation
 
 
@@ -19,7 +19,7 @@ def texts_of(path: Path) -> list[str]:
 
 
 def test_the_svg_names_every_subword_of_every_map(explanation: Explanation, tmp_path: Path) -> None:
-    draw(explanation, tmp_path / "attention.svg")
+    draw_attention(explanation, tmp_path / "attention.svg")
     texts = texts_of(tmp_path / "attention.svg")
     # Lines of encoder and cross-attention; rows of 3 + 2 layers, columns of 5 heads and 3.
     for subword in ("</script><b>", "·ing", "$x$", "שלום", "🙂"):
@@ -34,7 +34,7 @@ def test_the_svg_names_every_subword_of_every_map(explanation: Explanation, tmp_
 
 
 def test_the_png_is_not_blank(explanation: Explanation, tmp_path: Path) -> None:
-    draw(explanation, tmp_path / "attention.png")
+    draw_attention(explanation, tmp_path / "attention.png")
     image = matplotlib.image.imread(tmp_path / "attention.png")
     assert min(image.shape[:2]) > 500
     assert image[..., :3].std() > 0.05
@@ -42,14 +42,14 @@ def test_the_png_is_not_blank(explanation: Explanation, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_equal_explanations_give_equal_figures(explanation: Explanation, tmp_path: Path, suffix: str) -> None:
-    draw(explanation, tmp_path / f"one.{suffix}")
-    draw(explanation, tmp_path / f"two.{suffix}")
+    draw_attention(explanation, tmp_path / f"one.{suffix}")
+    draw_attention(explanation, tmp_path / f"two.{suffix}")
     assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"two.{suffix}").read_bytes()
 
 
 def test_one_subword_and_one_head_are_enough(tmp_path: Path) -> None:
     layers = (np.ones((1, 1, 1), dtype=np.float32),)
-    draw(Explanation(("</s>",), ("</s>",), "", "", layers, layers, layers), tmp_path / "empty.svg")
+    draw_attention(Explanation(("</s>",), ("</s>",), "", "", layers, layers, layers), tmp_path / "empty.svg")
     # Both line views and three heat maps, where the decoder's one column is the begin symbol.
     assert texts_of(tmp_path / "empty.svg").count("</s>") == 2 + 2 + 2 + 2 + 1
 

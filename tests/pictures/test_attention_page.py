@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transduce.pictures import draw
+from transduce.pictures import draw_attention
 from transduce.translation.results import Explanation
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -55,7 +55,7 @@ class Outline(HTMLParser):
 
 @pytest.fixture
 def page(explanation: Explanation, tmp_path: Path) -> str:
-    draw(explanation, tmp_path / "attention.html")
+    draw_attention(explanation, tmp_path / "attention.html")
     return (tmp_path / "attention.html").read_text(encoding="utf-8")
 
 
@@ -117,8 +117,8 @@ def test_the_page_needs_no_network(page: str) -> None:
 
 
 def test_equal_explanations_give_equal_pages(explanation: Explanation, tmp_path: Path) -> None:
-    draw(explanation, tmp_path / "one.html")
-    draw(explanation, tmp_path / "two.html")
+    draw_attention(explanation, tmp_path / "one.html")
+    draw_attention(explanation, tmp_path / "two.html")
     assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()
 
 
@@ -151,7 +151,7 @@ def expected_lines(explanation: Explanation, layer: int, heads: list[int], queri
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 def test_a_browser_draws_the_lines_of_the_selected_subwords_and_heads(explanation: Explanation, tmp_path: Path) -> None:
-    draw(explanation, tmp_path / "attention.html")
+    draw_attention(explanation, tmp_path / "attention.html")
     document = browse(tmp_path / "attention.html", "#encoder-2&heads=2.5&queries=2.4", tmp_path / "profile")
     assert drawn_lines(document) == expected_lines(explanation, 1, [1, 4], [1, 3])
 
@@ -169,7 +169,7 @@ def test_a_reader_pins_a_subword_goes_to_the_next_layer_and_deselects_a_head(
     explanation: Explanation, tmp_path: Path
 ) -> None:
     path = tmp_path / "attention.html"
-    draw(explanation, path)
+    draw_attention(explanation, path)
     path.write_text(path.read_text(encoding="utf-8").replace("</body>", READER), encoding="utf-8")
     document = browse(path, "", tmp_path / "profile")
     # The page begins with the last layer but one, the second; the arrow leads to the third.
@@ -179,7 +179,7 @@ def test_a_reader_pins_a_subword_goes_to_the_next_layer_and_deselects_a_head(
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 def test_a_browser_shows_every_heat_map_and_each_cell_of_a_large_one(explanation: Explanation, tmp_path: Path) -> None:
-    draw(explanation, tmp_path / "attention.html")
+    draw_attention(explanation, tmp_path / "attention.html")
     small = browse(tmp_path / "attention.html", "#encoder-1&view=maps", tmp_path / "profile")
     assert small.count("<canvas") == 4 + 5 + 4
     large = browse(tmp_path / "attention.html", "#cross-2&view=map&head=3", tmp_path / "profile")
@@ -206,7 +206,7 @@ document.body.append(element("output", {}, focused.join("; ")));
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 def test_the_focus_stays_where_buttons_are_rebuilt(explanation: Explanation, tmp_path: Path) -> None:
     path = tmp_path / "attention.html"
-    draw(explanation, path)
+    draw_attention(explanation, path)
     path.write_text(path.read_text(encoding="utf-8").replace("</body>", KEYBOARD), encoding="utf-8")
     # Head 2.5 is read as 2. Head 4 is the last of this layer, so that its button for the next head is disabled.
     document = browse(path, "#encoder-1&view=map&head=2.5", tmp_path / "profile")

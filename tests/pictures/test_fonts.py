@@ -8,7 +8,7 @@ import matplotlib as mpl
 import pytest
 from matplotlib import font_manager, ft2font
 
-from transduce.pictures import draw
+from transduce.pictures import draw_attention
 from transduce.pictures.fonts import choose_fonts, warn_of_missing, warn_of_order
 from transduce.translation.results import Explanation
 
@@ -51,9 +51,9 @@ def test_a_png_with_boxes_gives_one_warning(
     explanation: Explanation, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     boxes = explanation._replace(source_text="我有一只猫 हिन्दी", target_text="שלום")
-    draw(boxes, tmp_path / "picture.svg")
+    draw_attention(boxes, tmp_path / "picture.svg")
     assert not caplog.records
-    draw(boxes, tmp_path / "picture.png")
+    draw_attention(boxes, tmp_path / "picture.png")
     (message,) = (record.getMessage() for record in caplog.records)
     assert message.startswith("warning: no installed font has ")
     assert " more, which the picture shows as boxes" in message

@@ -1,5 +1,6 @@
 """Several processes train like one: same micro-batches, gradients and files; another number of processes resumes."""
 
+import contextlib
 import functools
 import json
 import os
@@ -81,6 +82,16 @@ def test_an_error_of_rank_zero_is_raised_on_all_processes(error, elsewhere, monk
         ProcessGroup(1, 2).on_rank_zero(lambda: pytest.fail("acts"))
     assert own.value is error
     assert (type(other.value), str(other.value)) == (elsewhere, str(error))
+
+
+@pytest.mark.parametrize("other", [0, 1])
+def test_weights_that_differ_between_processes_are_an_error(monkeypatch, other):
+    """`other` is added to the checksum of the other process."""
+    monkeypatch.setattr(together, "distributed", FakeDistributed())
+    monkeypatch.setattr(ProcessGroup, "all_reduce_max", lambda group, high, low: (high + other, low))
+    expected = pytest.raises(RuntimeError, match="step 3: start again") if other else contextlib.nullcontext()
+    with expected:
+        ProcessGroup(0, 2).check_equal([torch.ones(3)], "the weights differ after step 3")
 
 
 CHANGES = ["training.batch_tokens=2048", "training.micro_batches=4"]

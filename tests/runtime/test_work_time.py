@@ -6,8 +6,6 @@ import sys
 import threading
 import time
 
-import pytest
-
 from transduce.runtime import work_time
 from transduce.runtime.work_time import WorkTime
 
@@ -39,10 +37,12 @@ def test_a_long_computation_counts(monkeypatch):
     """One that reads no time itself, such as a validation, lasts longer than the longest gap between two ticks."""
     monkeypatch.setattr(work_time, "TICK_SECONDS", 0.01)
     monkeypatch.setattr(work_time, "LONGEST_GAP_SECONDS", 0.5)
-    work = WorkTime()
+    begun, work = time.monotonic(), WorkTime()
     time.sleep(0.8)
-    assert work.seconds() == pytest.approx(0.8, abs=0.3)
+    assert 0.5 < work.seconds() <= time.monotonic() - begun
     threads = threading.active_count()
     work.close()
-    time.sleep(0.3)
-    assert threading.active_count() < threads
+    deadline = time.monotonic() + 10
+    while threading.active_count() == threads:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -64,6 +64,31 @@ def test_a_beam_under_forced_prefixes_is_the_released_codes_under_them(beam: int
     assert results != bare
 
 
+def without_followers(table: Table, prefix: Sequence[int], excluded: int) -> Table:
+    """Returns the table with probability 0 for one token directly after the prefix, if there is a prefix."""
+
+    def look_up(histories: Sequence[History]) -> list[list[float]]:
+        rows = table(histories)
+        if not prefix or len(histories[0]) != len(prefix):
+            return rows
+        return [[-math.inf if token == excluded else x for token, x in enumerate(row)] for row in rows]
+
+    return look_up
+
+
+@pytest.mark.parametrize("excluded", [3, 4, 5])
+def test_excluded_tokens_do_not_follow_a_prefix(excluded: int) -> None:
+    """They stay possible at other places, and in sentences without a prefix."""
+    stepper, problem = Hashed(6, 2), toy_problem(BOUNDS)
+    may_follow = torch.arange(6) != excluded
+    prefixed = ForcedPrefix(stepper, rectangle(PREFIXES), PAD, may_follow)
+    results = beam_search(prefixed, problem, Decoding(beam=3), n_best=3)
+    for sentence, (bound, prefix) in enumerate(zip(BOUNDS, PREFIXES, strict=True)):
+        table = without_followers(table_of(stepper, problem, sentence), prefix, excluded)
+        assert_same(results[sentence], released_beam_search(with_prefix(table, prefix), bound, 3, 0.6))
+    assert results != beam_search(ForcedPrefix(stepper, rectangle(PREFIXES), PAD), problem, Decoding(beam=3), n_best=3)
+
+
 def test_greedy_search_and_sampling_under_forced_prefixes_begin_with_them() -> None:
     stepper, problem = Hashed(6, seed=3), toy_problem(BOUNDS)
     prefixed = ForcedPrefix(stepper, rectangle(PREFIXES), PAD)

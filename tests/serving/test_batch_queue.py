@@ -62,6 +62,17 @@ def test_requests_that_wait_share_a_group_and_each_gets_its_own(queue, beam, tra
     assert [sorted(group) for group in queue.groups] == [["fox"], sorted(shared), ["jay kite"]]
 
 
+def test_requests_with_other_source_tags_share_no_group(queue, beam, translator):
+    other = beam._replace(translator=translator.with_source_tags((5,)))
+    held = queue.submit(beam, ["fox"], None, Ticket(60))
+    queue.begun.wait(60)
+    futures = [queue.submit(request, ["cat dog"], None, Ticket(60))[0] for request in (beam, other, beam)]
+    queue.gate.set()
+    wait([*held, *futures], 60)
+    assert queue.groups == [["fox"], ["cat dog"] * 2, ["cat dog"]]
+    assert futures[1].result()[0].text == other.translator.translate("cat dog").text
+
+
 def test_a_short_request_does_not_wait_for_a_long_one(queue, beam):
     held = queue.submit(beam, ["fox"], None, Ticket(60))
     queue.begun.wait(60)

@@ -7,6 +7,7 @@ import pytest
 from local_server import OPEN
 
 import transduce.serving.document_routes as document_routes
+from transduce.serving.limits import ApiKeys
 
 ASKED = {"source": "en", "target": "de"}
 HTML = "<p>cat <b>dog</b></p>\n<p>pig</p>\n"
@@ -55,6 +56,13 @@ def test_what_is_wrong_is_an_error_of_status_400(serve, name, content, changes, 
     answer = send(serve(OPEN._replace(document_characters=10)), name, content, **changes)
     assert answer.status_code == 400
     assert answer.json()["error"].startswith(error)
+
+
+def test_keys_and_rates_hold_for_documents(serve):
+    server = serve(OPEN._replace(requests_per_minute=1), ApiKeys(["key"]))
+    assert send(server, "a.txt", b"cat").status_code == 403
+    answers = [send(server, "a.txt", b"cat", api_key="key").status_code for _ in range(2)]
+    assert answers == [200, 429]
 
 
 def test_the_language_of_a_document_is_detected(server):
@@ -116,13 +124,13 @@ def test_files_are_kept_for_a_time_and_the_oldest_go_first(monkeypatch):
 
 
 def test_only_some_documents_are_in_memory_at_once():
-    documents = document_routes.Places(4)
+    documents = document_routes.DocumentSlots(4)
     with contextlib.ExitStack() as taken:
         for _ in range(4):
-            taken.enter_context(documents.one())
+            taken.enter_context(documents.take())
         with pytest.raises(Exception, match="Too many documents are waiting"):
-            taken.enter_context(documents.one())
-    with documents.one():
+            taken.enter_context(documents.take())
+    with documents.take():
         pass
 
 
@@ -138,6 +146,6 @@ def test_a_form_is_decoded_as_utf_8_alone(server, path, charset, status):
     """Python decodes punycode in a time that grows with the square of the length."""
     body = f'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n{"a" * 200_000}\r\n--x--\r\n'
     headers = {"Content-Type": f'multipart/form-data; boundary=x; charset="{charset}"'}
-    start = time.monotonic()
+    start = time.process_time()
     answer = server.post(path, content=body.encode(), headers=headers)
-    assert (answer.status_code, time.monotonic() - start < 1) == (status, True)
+    assert (answer.status_code, time.process_time() - start < 5) == (status, True)

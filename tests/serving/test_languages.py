@@ -37,6 +37,7 @@ def test_languages_have_english_names(code, name):
 
 def test_probabilities_are_over_all_languages_that_are_known():
     detector = LanguageDetector(lambda text: {"de": -3.0, "fr": -3.0, "en": -3.0 - 1000})
+    assert LanguageDetector(lambda text: {"pt": -3.0}).detect("x", ["pb"]) == [DetectedLanguage("pb", 100.0)]
     assert detector.detect("x", ["en", "tlh", "de-AT"]) == [
         DetectedLanguage("de-AT", 50.0),
         DetectedLanguage("en", 0.0),
@@ -51,6 +52,17 @@ def test_the_description_needs_no_script_and_no_foreign_host(server):
     for path in server.get("/openapi.json").json()["paths"]:
         assert f" {path}</h2>" in page.text
     assert "Most translations of each line." in page.text
+
+
+def test_the_description_has_the_fields_of_forms_and_of_records_within_records(server):
+    page = server.get("/docs").text
+    form = page.partition(" /translate_file</h2>")[2].partition("<h3>Answer")[0]
+    assert [name in form for name in (">file<", ">source<", ">target<", ">api_key<")] == [True] * 4
+    for link in ("LineRecord", "LineTranslation", "TextPart", "NamedLanguage"):
+        assert f'<a href="#{link}">' in page
+        assert page.count(f'<h2 id="{link}">') == 1
+    assert "log-probability / length penalty" in page
+    assert "HTTPValidationError" not in page
 
 
 def test_ready_is_another_thing_than_alive(server, models, monkeypatch):

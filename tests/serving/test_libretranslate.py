@@ -107,6 +107,11 @@ def test_what_is_wrong_is_an_error_of_status_400(server, place, change, error):
     assert answer.json()["error"].startswith(error)
 
 
+def test_a_text_whose_language_is_asked_for_has_the_same_limit(server):
+    answer = server.post("/detect", json={"q": "a" * 10_001})
+    assert (answer.status_code, answer.json()["error"][:33]) == (400, "Invalid request: request (10001) ")
+
+
 @pytest.mark.parametrize("body", ["{", "[1]", '"cat"', "[" * 100_000, '{"q": 1' + "0" * 5000 + "}", "\xff"])
 def test_a_body_that_is_no_json_object_is_named(server, body):
     answer = server.post("/translate", content=body.encode("latin-1"), headers={"Content-Type": "application/json"})

@@ -46,6 +46,9 @@ def test_keys_are_of_a_file_and_stand_with_the_other_values_or_in_a_header(serve
     (tmp_path / "keys").write_text("# none\n")
     with pytest.raises(ValueError, match="keys has no key: write one a line"):
         ApiKeys.read(tmp_path / "keys")
+    (tmp_path / "keys").write_bytes("Schlüssel\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="keys is not UTF-8; convert it to UTF-8"):
+        ApiKeys.read(tmp_path / "keys")
 
 
 def test_byte_order_marks_and_indented_comments_are_no_keys(tmp_path):

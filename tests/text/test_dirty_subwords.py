@@ -1,4 +1,4 @@
-"""Subwords learnt from any text and applied to any text; damaged and edited tokenizer files."""
+"""Subwords learned from any text and applied to any text; damaged and edited tokenizer files."""
 
 import json
 from functools import cache

@@ -1,4 +1,4 @@
-"""Names: learnt from pairs, missed in outputs, and not found where a language capitalises other words."""
+"""Names: learned from pairs, missed in outputs, and not found where a language capitalises other words."""
 
 import pytest
 
@@ -46,6 +46,11 @@ def test_known_names_are_copied_and_never_in_lower_case(names):
 )
 def test_names_that_an_output_lacks(names, source, output, missing):
     assert names.missing(source, output) == missing
+
+
+def test_a_word_with_a_sharp_s_that_also_stands_in_lower_case_is_no_name():
+    pairs = [("Hier steht Weiß.", "Here is Weiß."), ("Das ist weiß.", "That is white.")] * 20
+    assert "Weiß" not in Names.learn(pairs, [("Hier ist Rot.", "Here is red.")]).known
 
 
 def test_unknown_words_are_no_names_where_nouns_are_capitalised():

@@ -194,7 +194,7 @@ def test_a_damaged_file_is_named(subwords: Subwords, damage: object, tmp_path: P
 def _slow_bpe(words: Counter[str], merges: int) -> list[tuple[str, str]]:
     """Returns merges by the algorithm of Sennrich et al.: counts all pairs and merges the most frequent, repeatedly."""
     symbols = {word: [chr(byte) for byte in word.encode()] for word in words}
-    learnt = []
+    learned = []
     for _ in range(merges):
         pairs: Counter[tuple[str, str]] = Counter()
         for word, count in words.items():
@@ -203,10 +203,10 @@ def _slow_bpe(words: Counter[str], merges: int) -> list[tuple[str, str]]:
         ranked = pairs.most_common(2)
         assert ranked[0][1] > ranked[1][1], "a tie: this text cannot decide between two orders"
         best = ranked[0][0]
-        learnt.append(best)
+        learned.append(best)
         for word, letters in symbols.items():
             symbols[word] = _joined(letters, best)
-    return learnt
+    return learned
 
 
 def _joined(letters: list[str], pair: tuple[str, str]) -> list[str]:
@@ -226,5 +226,5 @@ def test_merges_are_those_of_the_published_algorithm() -> None:
     )
     merges = _slow_bpe(Counter({f" {word}": count for word, count in words.items()}), 25)
     subwords = Subwords.learn([word for word, count in words.items() for _ in range(count)], Bpe(size=259 + 25))
-    learnt = [subword.replace("▁", " ") for subword in subwords.readable_subwords(range(259, 284))]
-    assert learnt == [left + right for left, right in merges]
+    learned = [subword.replace("▁", " ") for subword in subwords.readable_subwords(range(259, 284))]
+    assert learned == [left + right for left, right in merges]

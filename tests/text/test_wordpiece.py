@@ -41,8 +41,8 @@ def naive_wordpiece(words: dict[str, int], mark: str, merges: int) -> list[str]:
     """Returns the subwords of WordPiece; counts all symbols and pairs anew for each merge."""
     symbols = {word: [word[0], *(mark + letter for letter in word[1:])] for word in words}
     existing = {letter for word in words for letter in word} | {mark + letter for word in words for letter in word}
-    learnt: list[str] = []
-    while len(learnt) < merges:
+    learned: list[str] = []
+    while len(learned) < merges:
         singles: Counter[str] = Counter()
         pairs: Counter[tuple[str, str]] = Counter()
         for word, count in words.items():
@@ -69,8 +69,8 @@ def naive_wordpiece(words: dict[str, int], mark: str, merges: int) -> list[str]:
         text = best[0] + best[1].removeprefix(mark)
         if text not in existing:
             existing.add(text)
-            learnt.append(text)
-    return learnt
+            learned.append(text)
+    return learned
 
 
 @pytest.mark.parametrize("seed", range(12))

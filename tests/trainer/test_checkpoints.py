@@ -43,6 +43,15 @@ def test_a_checkpoint_whose_replacement_was_interrupted_is_put_back(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000003"]
 
 
+def test_a_checkpoint_whose_replacement_was_interrupted_in_its_place_stays(tmp_path):
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    checkpoints.save(checkpoint_of(3))
+    shutil.copytree(tmp_path / "step-00000003", tmp_path / "replaced-00000003")
+    assert checkpoints.load_newest(print).step == 3
+    checkpoints.save(checkpoint_of(4))
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000004"]
+
+
 def test_only_the_newest_checkpoints_stay(tmp_path):
     checkpoints = Checkpoints(tmp_path, keep=3)
     for step in (9, 10, 11, 99, 100):

@@ -119,6 +119,13 @@ def test_a_training_that_goes_on_replaces_its_weights_by_better_ones_only(traine
     assert trained_with((1.0, 34.0), (3.0, 31.0), changes=["training.steps=12"]) == Weights(kind="best", steps=(12,))
 
 
+def test_scores_on_another_corpus_are_not_compared(trained_with, micro):
+    trained_with((2.0, 30.0), (1.9, 25.0), (1.0, 29.0), (3.0, 33.0))
+    harder = f"data.validation={{source: {micro / 'test.en'}, target: {micro / 'test.de'}}}"
+    weights = trained_with((1.0, 12.0), (3.0, 11.0), changes=["training.steps=9", harder])
+    assert weights == Weights(kind="best", steps=(9,))
+
+
 @pytest.mark.parametrize(("last", "chosen"), [(31.0, LAST), (29.0, BEST)])
 def test_without_an_average_the_last_weights_are_measured_too(trained_with, last, chosen):
     change = ["training.average=null"]

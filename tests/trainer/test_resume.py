@@ -78,11 +78,13 @@ def test_killed_several_times(micro, trained, tmp_path, seed):
     assert_as_if_never_killed(micro, trained, tmp_path / "first", moments[1:])
 
 
-def test_muon_goes_on_bit_identically_after_a_kill(micro, tmp_path):
-    muon = "--set", "training.optimiser={kind: muon}"
-    assert train(micro, tmp_path / "whole", *muon).code == 0
-    assert train(micro, tmp_path / "killed", *muon, moment=Moment("step 10/12")).code == -signal.SIGKILL
-    ended = train(micro, tmp_path / "killed", *muon)
+@pytest.mark.parametrize("change", ["optimiser={kind: muon}", "regulariser={kind: r_drop, share: 0.5}"])
+def test_other_optimisers_and_regularisers_go_on_bit_identically_after_a_kill(micro, trained, tmp_path, change):
+    changed = "--set", f"training.{change}"
+    assert train(micro, tmp_path / "whole", *changed).code == 0
+    assert weights(tmp_path / "whole") != weights(trained)
+    assert train(micro, tmp_path / "killed", *changed, moment=Moment("step 10/12")).code == -signal.SIGKILL
+    ended = train(micro, tmp_path / "killed", *changed)
     assert "going on after step 8\n" in ended.error
     assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
 
@@ -334,6 +336,17 @@ def test_checkpoints_without_a_recipe_are_refused_and_kept_by_a_restart(micro, c
     assert f"{copied} holds checkpoints and no recipe.yaml" in ended.error
     assert train(micro, copied, "--restart", "--set", "training.steps=2").code == 0
     assert checkpoints(copied / "before-restart-1") == [8, 12]
+
+
+def test_a_restart_keeps_a_model_without_recipe_and_checkpoints(micro, copied):
+    """Such as an imported model."""
+    shutil.rmtree(copied / "training")
+    (copied / "recipe.yaml").unlink()
+    before = files(copied)
+    assert train(micro, copied, "--set", "training.steps=2").code == 2
+    ended = train(micro, copied, "--restart", "--set", "training.steps=2")
+    assert ended.code == 0, ended.error
+    assert files(copied / "before-restart-1") == before
 
 
 def test_a_restart_keeps_the_earlier_run(micro, copied):

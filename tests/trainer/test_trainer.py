@@ -27,6 +27,7 @@ from transduce.trainer.train import TrainOptions, run_training
 from transduce.trainer.trainer import Trainer
 from transduce.trainer.validation import Validation, ValidationResult, ValidationScore
 from transduce.training import Precision
+from transduce.training.objective import RDrop
 
 
 @pytest.fixture
@@ -164,6 +165,7 @@ def test_settings_of_the_recipe_reach_the_parts_of_the_training(recipe, trained,
         "precision": "bfloat16",
         "label_smoothing": 0.2,
         "label_smoothing_over": "others",
+        "regulariser": {"kind": "r_drop", "share": 0.5},
         "optimiser.betas": [0.5, 0.6],
         "keep": 3,
         "average": 4,
@@ -177,6 +179,7 @@ def test_settings_of_the_recipe_reach_the_parts_of_the_training(recipe, trained,
     assert all(map(torch.equal, run.model.parameters(), expected.parameters()))
     validation = run.validation
     assert run.objective.smoothing == validation.smoothing == Smoothing(epsilon=0.2, over="others")
+    assert run.objective.regulariser == RDrop(share=0.5)
     assert "tok:zh" in validation(run.model).score.signature
     assert validation.decoding == chosen.decoding != recipe().decoding
     run.optimiser.gradient.fill_(1.0)
@@ -341,7 +344,7 @@ def test_torchrun_restarts_do_not_repeat_a_restart(recipe, tmp_path, monkeypatch
 
 def test_a_resumed_run_does_not_need_the_model_of_from(recipe, trained, tmp_path):
     begun = shutil.copytree(trained, tmp_path / "begun")
-    tuned = ["data.longest=9"]  # another selection of pairs, from which other subwords would be learnt
+    tuned = ["data.longest=9"]  # another selection of pairs, from which other subwords would be learned
     run_training(recipe(*tuned, steps=4, average=None), tmp_path / "run", TrainOptions(start_from=begun), silent)
     shutil.rmtree(begun)
     lines = []
@@ -384,6 +387,21 @@ def test_a_model_that_cannot_be_written_does_not_stop_a_training(recipe, tmp_pat
     failures = [line for line in lines if "could not" in line]
     assert failures == ["step 4: could not write the model: no space left; the earlier one stays"]
     assert Model.read(tmp_path).config.weights == Weights(kind="last", steps=(12,))
+
+
+def test_a_best_model_that_could_not_be_written_is_not_the_best(recipe, tmp_path, losses, monkeypatch):
+    """The best validation is the first, whose weights are lost."""
+    losses += [3.0, 5.0, 6.0, 7.0]
+    publish, times = transduce.trainer.publishing.publish, itertools.count(1)
+
+    def refused(*arguments):
+        if next(times) == 1:
+            raise OSError("no space left")
+        publish(*arguments)
+
+    monkeypatch.setattr("transduce.trainer.publishing.publish", refused)
+    result = run_training(recipe(validate_every=3, validate_by="loss", average=None), tmp_path, say=silent)
+    assert result.weights == Model.read(tmp_path).config.weights == Weights(kind="best", steps=(6,))
 
 
 def test_a_training_begins_with_the_weights_of_another_model(recipe, trained, tmp_path):

@@ -20,10 +20,11 @@ from transduce.model_directory import Model
 from transduce.recipe import load
 from transduce.runtime.signals import Interrupted
 from transduce.trainer import checkpointing, epoch_retry, trainer
+from transduce.trainer.checkpoints import Checkpoints
 from transduce.trainer.event_file import EventFile
 from transduce.trainer.metrics_log import MetricsLog
-from transduce.trainer.train import TrainOptions, prepare, run_training
-from transduce.training import DivergedError, LabelSmoothing
+from transduce.trainer.train import TrainOptions, prepare, run_training, train
+from transduce.training import DivergedError, TrainingObjective
 
 CPU = TrainOptions("cpu", 1)
 
@@ -48,7 +49,7 @@ def expected_model(uninterrupted):
 
 def inject_nan(monkeypatch, steps):
     """Makes the loss NaN at the training steps whose number, from 1, is in `steps`."""
-    forward, calls = LabelSmoothing.forward, []
+    forward, calls = TrainingObjective.forward, []
 
     def injected(self, *batch):
         loss = forward(self, *batch)
@@ -58,7 +59,7 @@ def inject_nan(monkeypatch, steps):
             return loss._replace(smoothed=loss.smoothed * float("nan"))
         return loss
 
-    monkeypatch.setattr(LabelSmoothing, "forward", injected)
+    monkeypatch.setattr(TrainingObjective, "forward", injected)
 
 
 def events(out):
@@ -78,6 +79,15 @@ def test_a_step_with_a_gradient_of_nan_is_skipped_and_logged(recipe, tmp_path, m
     assert all(bool(weight.isfinite().all()) for weight in weights.values())
     assert (tmp_path / "run" / "model.safetensors").read_bytes() != expected_model
     assert "NaN" not in (tmp_path / "run" / "metrics.jsonl").read_text()
+
+
+def test_a_checkpoint_that_falls_on_a_skipped_step_is_saved_after_the_next(recipe, tmp_path, monkeypatch):
+    inject_nan(monkeypatch, {4})
+    steps = train(recipe, tmp_path / "run", device="cpu", threads=1, say=lambda line: None)
+    for _ in range(6):
+        next(steps)
+    steps.close()
+    assert Checkpoints(tmp_path / "run" / "training").steps() == [5]
 
 
 def test_several_skipped_steps_roll_back_and_continue_on_other_data(recipe, tmp_path, monkeypatch):
@@ -327,14 +337,14 @@ def test_a_failed_write_of_the_metrics_log_stops_nothing(recipe, tmp_path, monke
 
 
 def test_too_little_memory_is_reported_before_the_first_step(recipe, tmp_path, monkeypatch):
-    forward = LabelSmoothing.forward
+    forward = TrainingObjective.forward
 
     def limited(self, source, *rest):
         if source.numel() > 200:
             raise torch.OutOfMemoryError("refused")
         return forward(self, source, *rest)
 
-    monkeypatch.setattr(LabelSmoothing, "forward", limited)
+    monkeypatch.setattr(TrainingObjective, "forward", limited)
     lines = []
     with pytest.raises(RuntimeError, match=r"set training.micro_batches: 4 "):
         run_training(recipe, tmp_path / "run", CPU, lines.append)

@@ -7,9 +7,11 @@ import torch
 from torch.nn import functional
 
 from transduce.corpus import Files, Tmx, Tsv
+from transduce.measure import scores
 from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import Model
 from transduce.trainer.validation import ParallelText, Validation, named_test_set, perplexity, read_parallel_text
+from transduce.translation.translator import Translator
 
 LINES = ParallelText(
     ["ant bee cat", "owl", "gnu hen ibis jay kite lark mole", "pig pig"],
@@ -22,16 +24,19 @@ def model(fluent):
     return Model.read(fluent)
 
 
-def validation(model, smoothing=None):
+def validation(model, smoothing=None, **options):
     smoothing = smoothing or Smoothing(epsilon=0.1)
-    return Validation(LINES, model.source, model.target, model.config.decoding, smoothing)
+    return Validation(LINES, model.source, model.target, model.config.decoding, smoothing, **options)
 
 
+@pytest.mark.parametrize(("batch_tokens", "source_tags"), [(2048, ()), (2048, (7,)), (12, ())])
 @pytest.mark.parametrize("smoothing", [Smoothing(), Smoothing(epsilon=0.1), Smoothing(epsilon=0.2, over="others")])
-def test_loss_perplexity_and_accuracy(model, smoothing):
+def test_loss_perplexity_and_accuracy(model, smoothing, batch_tokens, source_tags, monkeypatch):
+    """Batches of 12 positions have a pair each."""
+    monkeypatch.setattr("transduce.trainer.validation.BATCH_TOKENS", batch_tokens)
     smoothed = unsmoothed = correct = tokens = 0.0
     for source, target in zip(model.source.encode(LINES.source), model.target.encode(LINES.target), strict=True):
-        rectangle = torch.tensor([[*source, 2]])
+        rectangle = torch.tensor([[*source_tags, *source, 2]])
         with torch.no_grad():
             decoded = model.module(rectangle, rectangle > 0, torch.tensor([[1, *target]]))
             logits = (decoded.states[0] @ model.module.readout.weight.T).double()
@@ -45,17 +50,24 @@ def test_loss_perplexity_and_accuracy(model, smoothing):
         unsmoothed += float(functional.cross_entropy(logits, expected, reduction="sum"))
         correct += int((logits.argmax(-1) == expected).sum())
         tokens += len(expected)
-    result = validation(model, smoothing)(model.module)
+    result = validation(model, smoothing, source_tags=source_tags)(model.module)
     assert result.loss == pytest.approx(smoothed / tokens, rel=1e-5)
     assert result.perplexity == pytest.approx(math.exp(unsmoothed / tokens), rel=1e-5)
     assert result.accuracy == correct / tokens
     assert 0.2 < result.accuracy < 1
 
 
-def test_bleu_is_of_the_translations(model):
+@pytest.mark.parametrize("source_tags", [(), (7,)])
+def test_bleu_is_of_the_translations(fluent, model, source_tags):
+    """The lines are translated in another order, by length."""
+    result = validation(model, source_tags=source_tags)(model.module)
+    translator = Translator.load(fluent).with_source_tags(source_tags)
+    assert result.outputs == [translator.translate(line).text for line in LINES.source]
+    assert result.score.score == scores(result.outputs, [LINES.target])["bleu"].score > 0
+
+
+def test_a_validation_without_translations(model):
     result = validation(model)(model.module)
-    assert len(result.outputs) == 4
-    assert 0 < result.score.score < 100
     untranslated = validation(model)(model.module, translate=False)
     assert (untranslated.score, untranslated.outputs, untranslated.loss) == (None, [], result.loss)
 

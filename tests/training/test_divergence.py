@@ -16,7 +16,7 @@ class Record(NamedTuple):
     loss: float = math.nan
     gradient_norm: float = math.inf
     rate: float = 1e-3
-    lowers_scale: bool = False
+    can_lower_scale: bool = False
 
 
 def test_only_several_skips_in_a_row_need_a_rollback():
@@ -44,10 +44,10 @@ def test_a_skip_on_a_gpu_is_detected_one_step_late():
     precision = Precision("float32", torch.device("cpu"))
     precision.device = torch.device("cuda")
     late = DivergenceDetector(precision)
-    skipped = [late.skipped(Record(step, step == 2)) for step in (1, 2, 3, 4)]
+    skipped = [late.find_skipped_step(Record(step, step == 2)) for step in (1, 2, 3, 4)]
     assert [record and record.step for record in skipped] == [None, None, 2, None]
     soon = DivergenceDetector(Precision("float32", torch.device("cpu")))
-    skipped = [soon.skipped(Record(step, step == 2)) for step in (1, 2, 3)]
+    skipped = [soon.find_skipped_step(Record(step, step == 2)) for step in (1, 2, 3)]
     assert [record and record.step for record in skipped] == [None, 2, None]
 
 
@@ -55,8 +55,8 @@ def test_an_overflow_of_float16_counts_only_at_the_lowest_scale():
     precision = Precision("float16", torch.device("cpu"))
     detector, skipped = DivergenceDetector(precision), []
     for step in range(1, 21):
-        record = Record(step, True, lowers_scale=precision.can_lower_scale)  # before the scale changes
+        record = Record(step, True, can_lower_scale=precision.can_lower_scale)  # before the scale changes
         precision.update_scale(finite=False)
-        skipped.append(detector.skipped(record) is not None)
+        skipped.append(detector.find_skipped_step(record) is not None)
     assert precision.scale == Precision.min_scale
     assert skipped == [False] * 15 + [True] * 5

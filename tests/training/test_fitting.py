@@ -7,7 +7,7 @@ import torch
 
 from transduce.model import Transformer, Vocabulary
 from transduce.model.cross_entropy import Smoothing
-from transduce.training import FlatAdam, LabelSmoothing, Precision, check_memory, compile_shapes
+from transduce.training import FlatAdam, Precision, TrainingObjective, check_memory, compile_shapes
 from transduce.training.optimiser import Adam
 
 CPU = torch.device("cpu")
@@ -31,7 +31,7 @@ class Shapes:
         return {length: rows for rows, length in self.shapes}[length] * self.micro_batches // micro_batches
 
 
-class LimitedMemory(LabelSmoothing):
+class LimitedMemory(TrainingObjective):
     """An objective that runs out of memory above `max_positions` positions."""
 
     max_positions = 10**9

@@ -16,7 +16,7 @@ from transduce.model import Transformer, Vocabulary
 from transduce.model.cross_entropy import Smoothing
 from transduce.text.subwords import Bpe
 from transduce.trainer.checkpoints import Checkpoint, Checkpoints
-from transduce.training import FlatAdam, LabelSmoothing, Precision, Training, training_steps
+from transduce.training import FlatAdam, Precision, Training, TrainingObjective, training_steps
 from transduce.training.loop import _prefetched
 from transduce.training.optimiser import Adam
 
@@ -35,7 +35,7 @@ def objective(dropout=0.0, vocabulary=320, epsilon=0.1, seed=5):
     }
     torch.manual_seed(seed)
     model = Transformer(**spec).build(Vocabulary(source=vocabulary, target=vocabulary))
-    return LabelSmoothing(model, Smoothing(epsilon=epsilon)).train()
+    return TrainingObjective(model, Smoothing(epsilon=epsilon)).train()
 
 
 class OneStepPlanner:

@@ -8,7 +8,7 @@ from transduce.model import Transformer, Vocabulary
 from transduce.model.cross_entropy import Smoothing
 from transduce.model.experts import MixtureOfExperts
 from transduce.settings import validated
-from transduce.training import LabelSmoothing
+from transduce.training import TrainingObjective
 from transduce.training.objective import RDrop
 
 SPEC = Transformer.model_validate_json(
@@ -38,7 +38,7 @@ def targets(epsilon, over):
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.3])
 def test_the_loss_and_its_gradient(epsilon, over):
     mine, theirs = model(), model()
-    loss = LabelSmoothing(mine, Smoothing(epsilon=epsilon, over=over))(SOURCE, TARGET_IN, TARGET_OUT)
+    loss = TrainingObjective(mine, Smoothing(epsilon=epsilon, over=over))(SOURCE, TARGET_IN, TARGET_OUT)
     loss.smoothed.backward()
 
     states, _ = theirs(SOURCE, SOURCE != 0, TARGET_IN)
@@ -56,7 +56,7 @@ def test_the_loss_and_its_gradient(epsilon, over):
 def test_over_all_words_it_is_torchs_label_smoothing():
     with torch.no_grad():
         mine = model()
-        loss = LabelSmoothing(mine, Smoothing(epsilon=0.1))(SOURCE, TARGET_IN, TARGET_OUT)
+        loss = TrainingObjective(mine, Smoothing(epsilon=0.1))(SOURCE, TARGET_IN, TARGET_OUT)
         logits = mine.readout(mine(SOURCE, SOURCE != 0, TARGET_IN).states)
         expected = functional.cross_entropy(
             logits.flatten(0, 1), TARGET_OUT.flatten(), ignore_index=0, label_smoothing=0.1, reduction="sum"
@@ -81,7 +81,7 @@ def test_the_penalty_of_experts_is_added_for_each_token_to_the_smoothed_loss_onl
         torch.manual_seed(9)
         return function(*arguments)
 
-    loss = seeded(LabelSmoothing(mixed, smoothing), SOURCE, TARGET_IN, TARGET_OUT)
+    loss = seeded(TrainingObjective(mixed, smoothing), SOURCE, TARGET_IN, TARGET_OUT)
     states, penalty = seeded(mixed, SOURCE, SOURCE != 0, TARGET_IN)
     plain, expected_penalty = mixed.readout.loss(states, TARGET_OUT, smoothing), float(penalty.detach())
     tokens = 8
@@ -98,7 +98,7 @@ def test_r_drop_draws_two_passes_with_different_dropout_together():
     theirs.load_state_dict(mine.state_dict())
     smoothing = Smoothing(epsilon=0.1)
     torch.manual_seed(9)
-    loss = LabelSmoothing(mine, smoothing, RDrop(strength=3.0))(SOURCE, TARGET_IN, TARGET_OUT)
+    loss = TrainingObjective(mine, smoothing, RDrop(strength=3.0))(SOURCE, TARGET_IN, TARGET_OUT)
     loss.smoothed.backward()
     torch.manual_seed(9)
     source = SOURCE.repeat(2, 1)
@@ -122,7 +122,7 @@ def test_r_drop_of_a_share_has_the_first_pairs_twice_and_the_others_once(share, 
     theirs.load_state_dict(mine.state_dict())
     smoothing = Smoothing(epsilon=0.1)
     torch.manual_seed(9)
-    loss = LabelSmoothing(mine, smoothing, RDrop(strength=3.0, share=share))(SOURCE, TARGET_IN, TARGET_OUT)
+    loss = TrainingObjective(mine, smoothing, RDrop(strength=3.0, share=share))(SOURCE, TARGET_IN, TARGET_OUT)
     loss.smoothed.backward()
     torch.manual_seed(9)
     source = torch.cat([SOURCE, SOURCE[:twice]])

@@ -106,7 +106,7 @@ class OneOfSeveral(NamedTuple):
     size: int
     parts: list[torch.Tensor]
 
-    def exchange(self, parts):
+    def all_gather_parts(self, parts):
         self.parts[:] = parts
 
 

@@ -54,6 +54,6 @@ def test_wide_beams_are_bounded_by_their_key_value_caches() -> None:
 def test_a_translation_has_so_many_tokens_more_than_its_source() -> None:
     """At most the length of the input + 50, with the end symbols of both (section 6.1)."""
     batch = SentenceBatch([0, 1, 2], [[5] * 3, [6] * 2, [7] * 4], [[], [8] * 9, []])
-    assert batch.most_tokens(0, 50, 1000) == [54, 60, 55]
-    assert batch.most_tokens(1, 50, 1000) == [53, 60, 54]  # the source tag has no translation
-    assert batch.most_tokens(0, 50, 58) == [54, 58, 55]
+    assert batch.max_lengths(0, 50, 1000) == [54, 60, 55]
+    assert batch.max_lengths(1, 50, 1000) == [53, 60, 54]  # the source tag has no translation
+    assert batch.max_lengths(0, 50, 58) == [54, 58, 55]

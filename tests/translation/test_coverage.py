@@ -71,15 +71,32 @@ def test_a_translation_does_not_depend_on_the_batch(fluent):
     assert [[one.text for one in best] for best in together] == [[one.text for one in best] for best in alone]
 
 
-def test_prefixes_and_ensembles_are_ranked_too(fluent, trained):
+def test_prefixes_are_ranked_too(fluent):
     prefixed = Translator.load(fluent).translate("cat dog", prefix="Hund", coverage_penalty=BETA, beam=3, n_best=3)
     assert all(one.text.startswith("Hund") for one in prefixed)
-    one, two = (Translator.load(*runs) for runs in ((fluent,), (fluent, fluent)))
-    scores = [
-        [best.score for best in translator.translate("cat dog", coverage_penalty=BETA, beam=3, n_best=3)]
-        for translator in (one, two)
-    ]
-    assert scores[0] == pytest.approx(scores[1], abs=1e-4)
+
+
+@pytest.mark.parametrize("source_tags", [(), (5,)])
+def test_the_attention_of_an_ensemble_is_the_mean_and_that_to_tags_does_not_count(fluent, source_tags):
+    models = [Model.read(fluent) for _ in range(2)]
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for parameter in models[1].module.parameters():
+            parameter.add_(0.1 * parameter.std() * torch.randn_like(parameter))
+    sides = models[0].source, models[0].target, models[0].config.decoding
+    one, other, both = (
+        Translator([model.module for model in members], *sides).with_source_tags(source_tags)
+        for members in (models[:1], models[1:], models)
+    )
+    plain = both.translate("cat dog owl", beam=3, n_best=3)
+    scores = []
+    for best in plain:
+        weights = [member.explain("cat dog owl", best.tokens).cross[-1].mean(axis=0) for member in (one, other)]
+        assert np.abs(weights[0] - weights[1]).max() > 0.01
+        mean, tokens = (weights[0] + weights[1]) / 2, range(len(source_tags), weights[0].shape[1] - 1)
+        scores.append(best.score + BETA * logs_of_sums(mean, range(len(best.tokens) + 1), tokens))
+    ranked = both.translate("cat dog owl", beam=3, n_best=3, coverage_penalty=BETA)
+    assert [best.score for best in ranked] == pytest.approx(sorted(scores, reverse=True), abs=1e-3)
 
 
 def test_the_option_is_of_a_beam_search():

@@ -81,7 +81,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def both(folder) -> Path:
-    """The run directory of a model that has learnt 60 sentences in both directions."""
+    """The run directory of a model that has learned 60 sentences in both directions."""
     ended = forked("train", folder / "recipe.yaml", "--out", folder / "both")
     assert ended.code == 0, ended.error
     assert "en-de: 60 pairs, 50.0% of an epoch" in ended.error
@@ -192,7 +192,7 @@ def test_a_drawing_shows_the_tag_and_an_alignment_does_not_count_it(both, folder
     line = (folder / "lines.en").read_text("utf-8").splitlines()[0]
     explanation = translator.explain(line)
     assert explanation.source[0] == "<to:de>"
-    assert explanation.source_tags == 1
+    assert explanation.tag_count == 1
     # With all attention on the last word before the full stop.
     last = max(place for place, subword in enumerate(explanation.source) if subword.startswith("▁"))
     cross = explanation.cross[0] * 0.0

@@ -42,6 +42,7 @@ def test_terms_stand_where_the_model_would_write_their_words(translator):
     assert free == ["tac", "god", "lwo", "gip"]  # else the test would show nothing
     forced = GlossaryTranslator(translator, Glossary({"dog": ("Köter",)})).translate_lines(["cat dog owl pig"])
     assert texts(forced)[0].startswith("tac Köter")
+    assert "god" not in texts(forced)[0].split()  # the word that the term replaces
 
 
 def test_the_best_alternative_is_chosen_by_score(translator):

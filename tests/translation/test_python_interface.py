@@ -298,7 +298,7 @@ def token_log_probabilities(translator: Translator, line: str, tokens: list[int]
 def test_a_model_that_begins_with_its_end_symbol_may_end_after_a_token(translator: Translator) -> None:
     """The end symbol was once banned with the begin symbol, so that every translation ran to its bound.
 
-    Without a length penalty nothing is more probable than to end soon, for a model that has learnt nothing.
+    Without a length penalty nothing is more probable than to end soon, for a model that has learned nothing.
     """
     fresh = random_translator(translator, symbols={"pad": 0, "begin": 2, "end": 2})
     fresh.models[0].eval()

@@ -1,4 +1,4 @@
-"""Text to text, with a model that has learnt a little, or with random models where that is enough."""
+"""Text to text, with a model that has learned a little, or with random models where that is enough."""
 
 import subprocess
 import sys

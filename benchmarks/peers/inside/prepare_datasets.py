@@ -1,4 +1,4 @@
-"""Maps pairs to ids with `datasets` and the subwords that `transduce` has learnt; runs in the peer's environment."""
+"""Maps pairs to ids with `datasets` and the subwords that `transduce` has learned; runs in the peer's environment."""
 
 import json
 import os

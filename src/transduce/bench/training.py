@@ -11,14 +11,15 @@ import torch
 
 from transduce.bench.matrix_rate import matrix_rate
 from transduce.bench.measurement import BenchSettings, StepTimer
-from transduce.corpus import PlannedStep, Planner, Prepared, prepare
+from transduce.corpus import PlannedStep, PreparedCorpus, prepare
 from transduce.model import Vocabulary
 from transduce.model.cross_entropy import Smoothing
 from transduce.model.flops import flops
 from transduce.recipe import Recipe
 from transduce.runtime.device import compile_on_gpu, flush_subnormals, keep_freed_memory, use_deterministic_algorithms
 from transduce.runtime.peak_memory import peak_memory
-from transduce.training import LabelSmoothing, Precision, StepRecord, compile_shapes, flat_optimiser, training_steps
+from transduce.trainer.build import build_planner
+from transduce.training import Precision, StepRecord, TrainingObjective, compile_shapes, flat_optimiser, training_steps
 
 __all__ = ["bench_training"]
 
@@ -72,7 +73,7 @@ def bench_training(
     }
 
 
-def _vocabulary(prepared: Prepared, size: int | None) -> Vocabulary:
+def _vocabulary(prepared: PreparedCorpus, size: int | None) -> Vocabulary:
     """Returns the vocabulary of the corpus, or one of `size` subwords a side."""
     largest = max(prepared.source.size, prepared.target.size)
     if size is not None and size < largest:
@@ -82,7 +83,7 @@ def _vocabulary(prepared: Prepared, size: int | None) -> Vocabulary:
 
 def _time_steps(
     recipe: Recipe,
-    prepared: Prepared,
+    prepared: PreparedCorpus,
     vocabulary: Vocabulary,
     precision: Precision,
     runs: int,
@@ -93,15 +94,9 @@ def _time_steps(
     torch.manual_seed(training.seed)
     model = recipe.model.build(vocabulary).to(device)
     smoothing = Smoothing(epsilon=training.label_smoothing, over=training.label_smoothing_over)
-    objective = LabelSmoothing(model, smoothing, training.regulariser).train()
-    planner = Planner(
-        prepared.train,
-        batch_tokens=training.max_batch_tokens,
-        micro_batches=training.micro_batches,
-        seed=training.seed,
-        length_multiple=8 if device.type == "cuda" else 1,
-        max_positions=model.max_positions,
-    )
+    objective = TrainingObjective(model, smoothing, training.regulariser).train()
+    largest = training.model_copy(update={"batch_tokens": training.max_batch_tokens})
+    planner = build_planner(prepared, largest, device, model)
     optimiser = flat_optimiser(model, training.optimiser)
     if model.is_compilable:
         compile_on_gpu(model, device, say)

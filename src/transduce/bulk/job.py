@@ -36,13 +36,13 @@ class TranslationJob(NamedTuple):
     request: SourceRequest = SourceRequest()
 
     @classmethod
-    def of(cls, runs: Sequence[Path], method: SearchMethod, *values: Any, **fields: Any) -> "TranslationJob":
-        """Returns the job of the models in these directories as they are now; `values` follow `method`, in order.
+    def of(cls, runs: Sequence[Path], method: SearchMethod, **fields: Any) -> "TranslationJob":
+        """Returns the job of the models in these directories as they are now.
 
         Raises ValueError for an unknown precision.
         """
         directories = tuple(str(run.absolute()) for run in runs)
-        job = cls(directories, tuple(map(fingerprint, runs)), method, *values, **fields)
+        job = cls(directories, tuple(map(fingerprint, runs)), method, **fields)
         check_precision(job.precision)
         return job._replace(int8_bits=int8_bits(job.precision))
 

@@ -51,7 +51,7 @@ GROUPS = {
     },
     "Models": {
         "info": "Show shape, parameters and arithmetic of a preset, recipe or run.",
-        "verify": "Compare every file of a model directory with its checksum: finds damage, not forgery.",
+        "verify": "Compare a model directory with its checksums: finds damage, not forgery.",
         "import": "Make a model directory of a model of OPUS-MT, fairseq or Marian.",
         "export": "Write a model for another engine, such as CTranslate2 or Hugging Face.",
     },

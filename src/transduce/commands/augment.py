@@ -79,9 +79,14 @@ def augment(
         top_p=top_p,
         seed=seed,
     )
-    output_format = OutputFormat(pairs="forward" if forward else "backward")
     job = TranslationJob.of(
-        [run], method, output_format, precision.value, batch_tokens or BATCH_TOKENS, device, threads
+        [run],
+        method,
+        output_format=OutputFormat(pairs="forward" if forward else "backward"),
+        precision=precision.value,
+        batch_tokens=batch_tokens or BATCH_TOKENS,
+        device=device,
+        threads=threads,
+        request=SourceRequest(to, source_language, tag),
     )
-    job = job._replace(request=SourceRequest(to, source_language, tag))
     make_pairs(job, text, out, engine, shard_lines=shard_lines, actors=actors)

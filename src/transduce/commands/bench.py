@@ -49,7 +49,8 @@ def bench(
         str | None,
         typer.Option(
             metavar="SOURCE,TARGET",
-            help="Two files to train on, or one to translate; else Multi30k of TRANSDUCE_DATA, or the embedded corpus.",
+            help="Two files to train on (else Multi30k of TRANSDUCE_DATA, or the embedded corpus), or one file to "
+            "translate (else the embedded test set).",
         ),
     ] = None,
     steps: Annotated[

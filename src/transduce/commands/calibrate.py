@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.commands.console import say
-from transduce.commands.options import DeviceOption, PrecisionName, PrecisionOption, ThreadsOption
+from transduce.commands.options import (
+    DeviceOption,
+    OverwriteOption,
+    PrecisionName,
+    PrecisionOption,
+    ThreadsOption,
+)
 from transduce.commands.output import check_writable
 
 if TYPE_CHECKING:
@@ -23,7 +29,7 @@ def calibrate(
     draw: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw confidence against chrF too: .html, .png or .svg.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --draw if it exists.")] = False,
+    overwrite: OverwriteOption = False,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
     precision: PrecisionOption = PrecisionName.FLOAT32,
@@ -50,8 +56,9 @@ def calibrate(
     best = [translations[0] for translations in translator.translate_lines(text.source)]
     reliability = measure_reliability(text.source, best, text.target)
     names = _learn_names(run, corpus, text)
-    Calibration.fit(text.source, best, text.target, names=names, reliability=reliability).write(run)
-    say(f"{run / CONFIDENCE} is fitted to {len(best):,} sentences")
+    calibration = Calibration.fit(text.source, best, text.target, names=names, reliability=reliability)
+    calibration.write(run)
+    say(f"{run / CONFIDENCE} is fitted to {calibration.sentences:,} sentences")
     if draw is not None:
         pictures.draw_calibration(reliability.before, reliability.after, draw)
         say(f"{draw} shows confidence and chrF")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transduce.commands.options import JsonOption
+from transduce.commands.options import JsonOption, OverwriteOption
 from transduce.commands.output import check_writable
 from transduce.runtime.json_text import json_text
 
@@ -30,7 +30,7 @@ def compare(
     top: Annotated[int, typer.Option(min=1, help="Most n-grams and sentences of each direction.")] = 10,
     bootstrap: Annotated[int, typer.Option(min=2, help="Resamples of the paired test.")] = 1000,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write one self-contained page too.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --html if it exists.")] = False,
+    overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compares two systems: scores with a paired test, by length, by word frequency, n-grams and sentences."""

@@ -69,11 +69,11 @@ def distil(
     job = TranslationJob.of(
         teacher,
         method,
-        OutputFormat(pairs="forward"),
-        precision.value,
-        batch_tokens or BATCH_TOKENS,
-        device,
-        threads,
+        output_format=OutputFormat(pairs="forward"),
+        precision=precision.value,
+        batch_tokens=batch_tokens or BATCH_TOKENS,
+        device=device,
+        threads=threads,
         request=SourceRequest(to, source_language),
     )
     make_pairs(job, source, pairs, engine, shard_lines=shard_lines, actors=actors)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transduce.commands.console import say
-from transduce.commands.windows import read_windows, translate_windows
+from transduce.commands.line_windows import read_windows, translate_windows
 from transduce.translation.documents.format_names import TextFormat
 
 if TYPE_CHECKING:
@@ -62,12 +62,12 @@ def _choose(
     if lines and requested not in (None, TextFormat.LINES):
         raise ValueError(f"--lines, --format {requested}: name one of the two")
     requested = TextFormat.LINES if lines else requested
-    given = {name: value for name, value in line_options.items() if value}
-    if given and requested not in (None, TextFormat.LINES):
-        raise ValueError(f"{next(iter(given))}: it is for lines, and not for --format {requested}; leave it out")
+    used = {name: value for name, value in line_options.items() if value}
+    if used and requested not in (None, TextFormat.LINES):
+        raise ValueError(f"{next(iter(used))}: it is for lines, and not for --format {requested}; leave it out")
     if requested is not None:
         return requested
-    if given or text is None or str(text) == "-" or not text.is_file():
+    if used or text is None or str(text) == "-" or not text.is_file():
         return TextFormat.LINES
     return _format_of_file(text)
 

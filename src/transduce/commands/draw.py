@@ -50,7 +50,7 @@ def _draw_attention(translator: "Translator", sentence: str, target: str | None,
     from transduce import pictures
 
     explanation = translator.explain(sentence, target=target)
-    pictures.draw(explanation, out)
+    pictures.draw_attention(explanation, out)
     say(f"{explanation.source_text} → {explanation.target_text}")
 
 

@@ -45,7 +45,8 @@ def measure(
     language: Annotated[
         str | None,
         typer.Option(
-            help="Language of the outputs, such as de: zh, ja and ko choose the tokeniser of bleu, two metrics need it."
+            help="Language of the outputs, such as de: zh, ja and ko choose the tokeniser of bleu; "
+            "bleu-lowercased-tokenised and bleu-paper need it."
         ),
     ] = None,
     tokenize: Annotated[

@@ -50,7 +50,7 @@ BatchTokensOption = Annotated[int | None, typer.Option(min=1, help="Most source 
 MarginOption = Annotated[
     float | None,
     typer.Option(
-        help="Drop hypotheses more than this many nats behind the best: faster, may change the result. "
+        help="Drop hypotheses more than this many nats behind the n-th best: faster, may change the result. "
         "inf switches it off."
     ),
 ]
@@ -61,7 +61,7 @@ FromOption = Annotated[
     str | None, typer.Option("--from", help="Source language, such as en; refused where the model does not know it.")
 ]
 TagOption = Annotated[str | None, typer.Option(help="Kind of text: one of the tags that the model was trained with.")]
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace the file of --out if it exists.")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transduce.commands.line_windows import read_windows, runs_and_text, text_progress
 from transduce.commands.options import (
     BeamOption,
     DeviceOption,
@@ -19,7 +20,6 @@ from transduce.commands.options import (
 )
 from transduce.commands.output import check_no_partial, check_writable, open_output
 from transduce.commands.search_options import search_method_of_options
-from transduce.commands.windows import read_windows, runs_and_text, text_progress
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:

@@ -49,7 +49,7 @@ def _test_sets(run: Path, names: list[str] | None) -> "dict[str, CorpusSpec]":
     if names:
         return {name: named_test_set(run, name) for name in names}
     sets = test_sets_of(run)
-    there = {name: spec for name, spec in sets.items() if all(path.exists() for path in files_of(spec))}
-    if missing := [name for name in sets if name not in there]:
+    readable = {name: spec for name, spec in sets.items() if all(path.exists() for path in files_of(spec))}
+    if missing := [name for name in sets if name not in readable]:
         say(f"left out, because files are missing: {', '.join(missing)}")
-    return there
+    return readable

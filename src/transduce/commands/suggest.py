@@ -42,15 +42,15 @@ def suggest(
         if value is not None and not value <= MAX_MINUTES:
             raise ValueError(f"{option} {value:g}: name minutes of at most {MAX_MINUTES:,}, a year")
     check_writable(out, overwrite=overwrite)
-    given = read_values(recipe, say)
+    recipe_values = read_values(recipe, say)
     suggestion = suggest_recipe(
-        given, minutes, place=str(recipe), say=say, probe_minutes=probe_minutes, device=device, threads=threads
+        recipe_values, minutes, place=str(recipe), say=say, probe_minutes=probe_minutes, device=device, threads=threads
     )
     with open_output(out) as write:
-        write(_text(suggestion, given, minutes))
+        write(_text(suggestion, recipe_values, minutes))
 
 
-def _text(suggestion: "Suggestion", given: dict[str, Any], minutes: float) -> str:
+def _text(suggestion: "Suggestion", recipe_values: dict[str, Any], minutes: float) -> str:
     """Returns the recipe as YAML, below comments that say what it is based on."""
     from ruamel.yaml import YAML
 
@@ -75,7 +75,7 @@ def _text(suggestion: "Suggestion", given: dict[str, Any], minutes: float) -> st
     yaml.representer.add_representer(
         type(None), lambda this, _: this.represent_scalar("tag:yaml.org,2002:null", "null")
     )
-    yaml.dump({"data": given["data"], **suggestion.values}, stream)
+    yaml.dump({"data": recipe_values["data"], **suggestion.values}, stream)
     return "".join(f"# {line}".rstrip() + "\n" for line in lines) + "\n" + stream.getvalue()
 
 

@@ -10,6 +10,7 @@ import typer
 from transduce.commands.bulk import SHARD_LINES, translate_in_bulk
 from transduce.commands.console import say
 from transduce.commands.documents import choose_format, open_source, options_for_lines, translate_source
+from transduce.commands.line_windows import read_windows, runs_and_text, translate_windows
 from transduce.commands.options import (
     BatchTokensOption,
     BeamOption,
@@ -35,7 +36,6 @@ from transduce.commands.options import (
 )
 from transduce.commands.output import check_no_partial, check_writable
 from transduce.commands.search_options import search_method_of_options
-from transduce.commands.windows import read_windows, runs_and_text, translate_windows
 from transduce.translation.documents.format_names import TextFormat
 
 if TYPE_CHECKING:
@@ -146,8 +146,16 @@ def translate(
     else:
         not_here = {"--overwrite": overwrite or None, "--confidence": confidence or None}
         refuse_options({**not_here, "--glossary": glossary, "--mbr": mbr}, "is not for --engine")
-        options = method, output_format, _or_float32(precision), batch_tokens, device, threads
-        job = TranslationJob.of(runs, *options, request=request)
+        job = TranslationJob.of(
+            runs,
+            method,
+            output_format=output_format,
+            precision=_or_float32(precision),
+            batch_tokens=batch_tokens,
+            device=device,
+            threads=threads,
+            request=request,
+        )
         translate_in_bulk(job, text, out, bulk_engine, shard_lines=shard_lines, actors=actors, prefix=prefix)
 
 

@@ -25,7 +25,7 @@ from transduce.corpus.mixture import pairs_of_directions
 from transduce.corpus.planner import Planner, micro_batches_per_step
 from transduce.corpus.readers import read_byte_lines, read_byte_pairs, read_gold_treebank, read_pairs, read_treebank
 from transduce.corpus.splitting import PARTS, CorpusSplit, near_duplicate_groups, split_groups
-from transduce.corpus.store import Prepared, open_store, prepare, verify_store
+from transduce.corpus.store import PreparedCorpus, open_store, prepare, verify_store
 from transduce.corpus.store_description import earlier_description, subwords_files
 from transduce.corpus.subword_dropout import EpochWriteError
 from transduce.corpus.token_store import CorpusPart, TokenStore
@@ -51,7 +51,7 @@ __all__ = [
     "PlannedStep",
     "Planner",
     "Position",
-    "Prepared",
+    "PreparedCorpus",
     "Report",
     "Tmx",
     "TokenStore",

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
@@ -13,7 +13,7 @@ from transduce.corpus.entries import CorpusSpec, Hub, Trees, files_of
 from transduce.inspection import Check
 from transduce.text.subwords import LONGEST_WORD_IN_BYTES
 
-__all__ = ["Fault", "NumberedPair", "Report", "check_pairs", "name_of"]
+__all__ = ["CheckedPair", "Fault", "NumberedPair", "Report", "check_pairs", "name_of"]
 
 EXAMPLES = 3
 """Places that a report names for each fault."""
@@ -22,6 +22,14 @@ MARKUP = re.compile(rb"^\s*</?(?:doc|seg|srcset|refset|tstset|hl|p|mteval|datase
 
 NumberedPair = tuple[int, tuple[bytes, bytes]]
 """The number of a pair in its corpus, from 1, and both sides undecoded."""
+
+
+class CheckedPair(NamedTuple):
+    """A pair of lines without fault, and its place: the file or corpus, and the line."""
+
+    place: str
+    source: str
+    target: str
 
 
 class Fault(StrEnum):
@@ -99,8 +107,8 @@ def name_of(corpus: CorpusSpec) -> str:
 
 def check_pairs(
     pairs: Iterable[NumberedPair], name: str, report: Report, max_length: int, dropped: Mapping[int, Check]
-) -> Iterator[tuple[str, str, str]]:
-    """Yields (place, source, target) of each pair that is text on both sides; counts faults in `report`.
+) -> Iterator[CheckedPair]:
+    """Yields each pair that is text on both sides; counts faults in `report`.
 
     `name` is the corpus in places. Pairs whose numbers are in `dropped` are left out. A side with more bytes than
     `max_length` subwords can hold is dropped before encoding, because encoding a batch of very long lines would need
@@ -118,7 +126,7 @@ def check_pairs(
             continue
         if any(MARKUP.match(side) for side in pair):
             report.note(Fault.MARKUP, place)
-        yield place, *text
+        yield CheckedPair(place, *text)
 
 
 def _decode(pair: tuple[bytes, bytes]) -> tuple[str, str] | Fault:

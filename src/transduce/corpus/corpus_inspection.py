@@ -58,13 +58,8 @@ class CorpusInspection(NamedTuple):
             if codes and inspection.share(Check.WRONG_LANGUAGE) > 0.5:
                 language = max(codes, key=codes.__getitem__)
                 verdicts.append(f"Most first lines of the {place} are in the language {language}.")
-        if (found := self.misalignment) is not None:
-            behind, ahead = ("source", "target") if found.shift > 0 else ("target", "source")
-            verdicts.append(
-                f"The lines are out of step, most likely from line {found.line + 1:,} on: there, line n of the "
-                f"{behind} fits line n + {abs(found.shift)} of the {ahead} better "
-                "(judged by lengths, numbers and punctuation)."
-            )
+        if self.misalignment is not None:
+            verdicts.append(f"The lines are out of step; {self.misalignment.describe('the source', 'the target')}.")
         verdicts += [
             f"The corpus has the sources of {text.contained:,} of {text.lines:,} lines ({text.share:.1%}) of "
             f"{text.name}."

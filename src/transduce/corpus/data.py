@@ -161,12 +161,12 @@ class DataSpec(GrownSpec):
                 _check_named(self.direction_of(corpus))
         return self
 
-    def check_tests(self, directions: Collection[Direction] = (), tags: Collection[str | None] = ()) -> None:
+    def check_held_out(self, directions: Collection[Direction] = (), tags: Collection[str | None] = ()) -> None:
         """Raises ValueError where the model does not learn the direction or the tag of a validation or test corpus.
 
         `directions`, where there are several, and `tags` are those of the model with which the training begins.
         """
-        learnt, learnt_tags = {*self.directions, *directions}, {*(corpus.tag for corpus in self.train), *tags}
+        learned, learnt_tags = {*self.directions, *directions}, {*(corpus.tag for corpus in self.train), *tags}
         named = [("validation", corpus) for corpus in self.validations]
         for place, corpus in (*named, *((f"test.{name}", corpus) for name, corpus in self.test.items())):
             fault, direction = f"`data.{place}` ({name_of(corpus)})", self.direction_of(corpus)
@@ -176,7 +176,7 @@ class DataSpec(GrownSpec):
                         f"{fault} translates {direction}, and the model learns {self.directions[0]} alone: exchange "
                         "the sides of the corpus with `direction`, or leave it out"
                     )
-            elif direction.target not in {one.target for one in learnt}:
+            elif direction.target not in {one.target for one in learned}:
                 raise ValueError(
                     f"{fault}: no training corpus has the target language {direction.target}: add one, or leave it out"
                 )

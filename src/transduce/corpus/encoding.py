@@ -203,14 +203,15 @@ def _encode_batch(
     corpus = data.train[batch.corpus]
     pairs = list(check_pairs(batch.pairs, name_of(corpus), report, data.longest, batch.dropped))
     tags = tag_ids(data, corpus, subwords[0])
-    source, target = (side.encode([pair[place] for pair in pairs]) for place, side in enumerate(subwords, start=1))
+    source = subwords[0].encode([pair.source for pair in pairs])
+    target = subwords[1].encode([pair.target for pair in pairs])
     kept_rows, is_parser = [], data.tree_linearisation is not None
-    for row, (place, _, _) in enumerate(pairs):
+    for row, pair in enumerate(pairs):
         fault = _fault_of_length(len(source[row]), len(target[row]), data, len(tags))
         if fault is None and is_parser and UNKNOWN in target[row]:
             fault = Fault.UNKNOWN
         if fault is not None:
-            report.note(fault, place)
+            report.note(fault, pair.place)
         else:
             kept_rows.append(row)
     report.kept = len(kept_rows)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
 from transduce.corpus.directions import ParallelCorpus, TaggedCorpus
+from transduce.corpus.token_store import MAX_WEIGHT
 from transduce.settings import Spec
 from transduce.text.linearisation import InOrder, LinearisationSpec, TopDown
 from transduce.text.trees import Tree, is_comment, words_of
@@ -31,7 +32,9 @@ __all__ = [
     "with_linearisation",
 ]
 
-Weight = Annotated[float, Field(gt=0.0, le=10_000, description="Uses of each pair an epoch; counts for `train` only.")]
+Weight = Annotated[
+    float, Field(gt=0.0, le=MAX_WEIGHT, description="Uses of each pair an epoch; counts for `train` only.")
+]
 
 
 def _check_languages(value: Any) -> Any:

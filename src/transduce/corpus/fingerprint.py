@@ -72,15 +72,15 @@ def fingerprint_of(
     settings |= {"checks": data.checks, "held_out": []} if data.checks else {}  # as in earlier versions
     if NEEDS_LANGUAGES & data.checks.keys():
         settings |= {"directions": [data.direction_of(corpus) for corpus in data.train]}
-    given: Any = growth.as_dictionary() if growth else [side.as_json() for side in existing_subwords or ()]
-    everything = json.dumps({**settings, "corpora": corpora, "given": given}, sort_keys=True)
+    existing: Any = growth.as_dictionary() if growth else [side.as_json() for side in existing_subwords or ()]
+    everything = json.dumps({**settings, "corpora": corpora, "given": existing}, sort_keys=True)
     held_out = [[sha256[str(path)] for path in files_of(corpus)] for corpus in _held_out_corpora(data)]
     parts = [everything, json.dumps(held_out)] if held_out else [everything]
     return ".".join(hashlib.sha256(part.encode()).hexdigest() for part in parts)
 
 
 def have_same_training_data(first: str, second: str) -> bool:
-    """Judges two fingerprints; the held-out sets may differ."""
+    """Returns whether two fingerprints are of the same training data; the held-out sets may differ."""
     return first.partition(".")[0] == second.partition(".")[0]
 
 

@@ -19,7 +19,7 @@ Vocabularies = tuple[TokenVocabulary, TokenVocabulary]
 
 
 class VocabularyGrowth(NamedTuple):
-    """How many subwords a vocabulary gets at most, and the corpora on which they are learnt.
+    """How many subwords a vocabulary gets at most, and the corpora on which they are learned.
 
     The symbols of trees get all others of the corpora.
     """
@@ -43,18 +43,18 @@ def vocabulary_checksums(sides: Vocabularies) -> tuple[str, ...]:
 def grow_vocabularies(
     sides: Vocabularies,
     growth: VocabularyGrowth,
-    longest: int,
+    max_length: int,
     dropped: Sequence[Mapping[int, Check]],
     say: Callable[[str], None],
 ) -> Vocabularies:
-    """Returns the vocabularies with subwords learnt on a sample of the corpora; says what a sentence gains.
+    """Returns the vocabularies with subwords learned on a sample of the corpora; says what a sentence gains.
 
     A vocabulary that both sides share grows once, on both sides of the corpora, without the `dropped` pairs of each.
     """
     check_vocabularies(sides)
     symbols: set[str] = set()
-    pairs, _ = sample_pairs(growth.corpora, longest, symbols if isinstance(sides[1], TreeSymbols) else None, dropped)
-    texts = [pair[1] for pair in pairs], [pair[2] for pair in pairs]
+    pairs, _ = sample_pairs(growth.corpora, max_length, symbols if isinstance(sides[1], TreeSymbols) else None, dropped)
+    texts = [pair.source for pair in pairs], [pair.target for pair in pairs]
     if sides[0] is sides[1]:
         both = _grow(sides[0], [*texts[0], *texts[1]], growth.subwords)
         grown = both, both

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from transduce.corpus.checks import Report, check_pairs, name_of
+from transduce.corpus.checks import CheckedPair, Report, check_pairs, name_of
 from transduce.corpus.data import DataSpec
 from transduce.corpus.entries import CorpusSpec
 from transduce.corpus.readers import read_byte_pairs
@@ -15,11 +15,8 @@ from transduce.text.tree_symbols import TreeSymbols
 
 __all__ = ["check_tags", "learn_subwords", "limit_threads", "sample_pairs", "tag_ids"]
 
-Pair = tuple[str, str, str]
-"""Place in the corpus, source, target."""
-
 SAMPLE = 100_000
-"""Pairs, at most, from which subwords are learnt: more would change only the rarest, and memory would grow."""
+"""Pairs, at most, from which subwords are learned: more would change only the rarest, and memory would grow."""
 
 SAMPLE_BYTES = 1 << 25
 """Bytes, at most, of these pairs: learning from random text takes some 80 times as much memory."""
@@ -39,13 +36,13 @@ def learn_subwords(
     is_parser = data.tree_linearisation is not None
     sample, pairs = sample_pairs(data.train, data.longest, symbols if is_parser else None, dropped)
     if is_parser:
-        words = _learn((source for _, source, _ in sample), spec, tags)
+        words = _learn((pair.source for pair in sample), spec, tags)
         return (words, TreeSymbols(sorted(symbols))), pairs
     if spec.shared:
-        both = _learn((side for _, *pair in sample for side in pair), spec, tags)
+        both = _learn((side for pair in sample for side in (pair.source, pair.target)), spec, tags)
         return (both, both), pairs
-    source, target = (_learn((pair[place] for pair in sample), spec, tags if place == 1 else []) for place in (1, 2))
-    return (source, target), pairs
+    source = _learn((pair.source for pair in sample), spec, tags)
+    return (source, _learn((pair.target for pair in sample), spec, [])), pairs
 
 
 def _learn(lines: Iterable[str], spec: Bpe | WordPiece, tags: Sequence[str]) -> Subwords:
@@ -74,13 +71,13 @@ def sample_pairs(
     max_length: int,
     symbols: set[str] | None = None,
     dropped: Sequence[Mapping[int, Check]] = (),
-) -> tuple[list[Pair], int]:
+) -> tuple[list[CheckedPair], int]:
     """Returns every pair, or every second, fourth, eighth…, and the number of all pairs.
 
     The sample has at most `SAMPLE` pairs, and at most `SAMPLE_BYTES` unless it is one pair. The words of all targets
     are added to `symbols`. The `dropped` pairs of each corpus are left out.
     """
-    sample: list[Pair] = []
+    sample: list[CheckedPair] = []
     size, stride, report = 0, 1, Report()
     all_pairs = (
         pair
@@ -91,7 +88,7 @@ def sample_pairs(
     )
     for number, pair in enumerate(all_pairs):
         if symbols is not None:
-            symbols.update(pair[2].split())
+            symbols.update(pair.target.split())
         if number % stride == 0:
             sample.append(pair)
             size += _size(pair)
@@ -102,9 +99,9 @@ def sample_pairs(
     return sample, report.read
 
 
-def _size(pair: Pair) -> int:
+def _size(pair: CheckedPair) -> int:
     """Returns the number of bytes of both sides."""
-    return sum(len(side.encode()) for side in pair[1:])
+    return len(pair.source.encode()) + len(pair.target.encode())
 
 
 def limit_threads(threads: int) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
+from transduce.corpus.checks import CheckedPair
 from transduce.corpus.directions import Direction
 from transduce.settings import Spec
 from transduce.text.glossary import capitalise
@@ -19,9 +20,6 @@ from transduce.text.word_links import WordLinks
 
 __all__ = ["MarkedTerms", "TermMarker"]
 
-Pair = tuple[str, str, str]
-"""Place in the corpus, source, target."""
-
 MAX_TERMS = 3
 """Marked in a pair."""
 
@@ -29,7 +27,7 @@ MADE_UP = 0.5
 """Share of the spans whose translation is replaced by made-up words."""
 
 MAX_PAIRS = 30_000
-"""Pairs of a direction, evenly spread, from which the links of words are learnt."""
+"""Pairs of a direction, evenly spread, from which the links of words are learned."""
 
 
 class MarkedTerms(Spec):
@@ -55,14 +53,14 @@ class TermMarker:
 
     def encode(
         self,
-        pairs: Mapping[int, Pair],
+        pairs: Mapping[int, CheckedPair],
         direction: Direction,
         sides: tuple[TokenVocabulary, TokenVocabulary],
-        longest: int,
+        max_length: int,
     ) -> dict[int, tuple[list[int], list[int]]]:
         """Returns the ids of the pairs in which terms are marked, under the keys of `pairs`.
 
-        A pair of which a side would have more than `longest` tokens is left out.
+        A pair of which a side would have more than `max_length` tokens is left out.
         """
         source, target = sides
         assert isinstance(source, Subwords), "a recipe with marked terms has subwords"
@@ -70,7 +68,7 @@ class TermMarker:
         sources = encode_marked(source, [one for one, _ in marked.values()])
         targets = target.encode([one for _, one in marked.values()])
         encoded = dict(zip(marked, zip(sources, targets, strict=True), strict=True))
-        return {key: ids for key, ids in encoded.items() if max(map(len, ids)) <= longest}
+        return {key: ids for key, ids in encoded.items() if max(map(len, ids)) <= max_length}
 
     def mark(self, place: str, source: str, target: str, direction: Direction) -> tuple[str, str] | None:
         """Returns the source with marked terms, and the target; None for a pair that stays as it is, or has no term."""

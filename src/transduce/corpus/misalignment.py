@@ -48,6 +48,14 @@ class Misalignment(NamedTuple):
     line: int
     shift: int
 
+    def describe(self, source: str, target: str) -> str:
+        """Returns the misalignment of `source` and `target` in words."""
+        behind, ahead = (source, target) if self.shift > 0 else (target, source)
+        return (
+            f"the first misaligned line is most likely line {self.line + 1:,}: from there on, line n of {behind} fits "
+            f"line n + {abs(self.shift)} of {ahead} better (judged by lengths, numbers and punctuation)"
+        )
+
 
 def find_misalignment(source: Iterable[bytes], target: Iterable[bytes]) -> Misalignment | None:
     """Returns the first misaligned line, judged by lengths, numbers and punctuation.
@@ -142,7 +150,12 @@ def _log_ratio(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
 
 def _features(lines: Iterable[bytes]) -> NDArray[Any]:
     """Returns the length of each line, a checksum of its numbers, and the punctuation mark that ends it."""
-    return np.fromiter(((len(line), _numbers(line), ENDINGS.find(line[-1:]) + 1) for line in lines), FEATURES)
+    return np.fromiter(((len(line), _numbers(line), _ending(line)) for line in lines), FEATURES)
+
+
+def _ending(line: bytes) -> int:
+    """Returns the number, from 1, of the punctuation mark that ends a line; 0 where none does."""
+    return ENDINGS.find(line[-1:]) + 1 if line else 0
 
 
 def _numbers(line: bytes) -> int:

@@ -165,11 +165,7 @@ def _describe_misalignment(source: Path, target: Path) -> str:
     misalignment = find_misalignment(read_byte_lines(source), read_byte_lines(target))
     if misalignment is None:
         return "No line shows where they become misaligned: look at the end first."
-    behind, ahead = (source, target) if misalignment.shift > 0 else (target, source)
-    return (
-        f"The first misaligned line is most likely line {misalignment.line + 1:,}: from there on, line n of {behind} "
-        f"fits line n + {abs(misalignment.shift)} of {ahead} better (judged by lengths, numbers and punctuation)."
-    )
+    return f"They are out of step; {misalignment.describe(str(source), str(target))}."
 
 
 def _read_tsv(path: Path) -> Iterator[tuple[bytes, bytes]]:

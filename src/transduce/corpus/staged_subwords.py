@@ -1,4 +1,4 @@
-"""The subwords of an unfinished store: learnt once, and kept where its preparation is interrupted."""
+"""The subwords of an unfinished store: learned once, and kept where its preparation is interrupted."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

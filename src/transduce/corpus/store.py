@@ -1,7 +1,7 @@
 """The store: the training pairs as tokens on disk; preparing, opening and verifying it.
 
 `prepare` reads the corpora of a recipe, learns subwords, and writes each pair once. Memory does not grow with the
-corpora: subwords are learnt from a bounded, evenly spread sample, and the pairs are encoded in batches. Files are
+corpora: subwords are learned from a bounded, evenly spread sample, and the pairs are encoded in batches. Files are
 written in the folder `making` and then moved into place, `store.json` last: without it there is no store.
 """
 
@@ -39,10 +39,10 @@ from transduce.storage.atomic import flush_to_disk
 from transduce.text.subwords import Bpe, WordPiece
 from transduce.text.token_vocabulary import TokenVocabulary
 
-__all__ = ["Prepared", "open_store", "prepare", "verify_store"]
+__all__ = ["PreparedCorpus", "open_store", "prepare", "verify_store"]
 
 
-class Prepared(NamedTuple):
+class PreparedCorpus(NamedTuple):
     """An open store: the subwords of both sides, the pairs, and the report of dropped pairs."""
 
     source: TokenVocabulary
@@ -53,7 +53,7 @@ class Prepared(NamedTuple):
     fingerprint: str
 
 
-def open_store(directory: Path) -> Prepared:
+def open_store(directory: Path) -> PreparedCorpus:
     """Opens what `prepare` wrote, reading no pair; raises ValueError for an incomplete store or another version."""
     description = read_description(directory)
     for name, file in description.files.items():
@@ -68,7 +68,7 @@ def open_store(directory: Path) -> Prepared:
     store = SubwordDropoutStore(*arguments, dropout) if dropout.probability else TokenStore(*arguments, sizes)
     if fault := store.fault_of_ends():
         raise store_error(directory, fault)
-    return Prepared(source, target, store, description.report, directory, description.fingerprint)
+    return PreparedCorpus(source, target, store, description.report, directory, description.fingerprint)
 
 
 def verify_store(directory: Path) -> list[str]:
@@ -100,17 +100,17 @@ def prepare(
     existing_subwords: tuple[TokenVocabulary, TokenVocabulary] | None = None,
     growth: VocabularyGrowth | None = None,
     in_use: bool = False,
-) -> Prepared:
+) -> PreparedCorpus:
     """Learns subwords for `data.train` and writes its pairs as tokens to `directory`; opens a store that is complete.
 
-    With `existing_subwords`, those of another model, only those of `growth` are learnt; `subwords` sets the dropout. A
+    With `existing_subwords`, those of another model, only those of `growth` are learned; `subwords` sets the dropout. A
     store made from other data or settings is replaced, or refused where it is `in_use`; a damaged one in use keeps its
     subwords. Resumes. Raises ValueError or OSError for faults of the files, RuntimeError where a worker was killed.
     """
     limit_threads(threads)
     drops_merges = subwords.kind == "bpe" and subwords.dropout
     for side in existing_subwords if existing_subwords and drops_merges else ():
-        side.check_merges("the subwords of --from")
+        side.check_can_drop_merges("the subwords of --from")
     earlier = earlier_description(directory)
     existing, stored_growth = _existing_subwords(directory, earlier, existing_subwords, growth, in_use)
     checksums = checksums_of_corpora(data, earlier.made_of if earlier else ())
@@ -139,7 +139,7 @@ def _existing_subwords(
     growth: VocabularyGrowth | None,
     in_use: bool,
 ) -> tuple[tuple[TokenVocabulary, TokenVocabulary] | None, StoredGrowth | None]:
-    """Returns the subwords that are not learnt, and their growth: `vocabularies`, or those of the store in use."""
+    """Returns the subwords that are not learned, and their growth: `vocabularies`, or those of the store in use."""
     if vocabularies is None:
         loaded = load_given_subwords(directory, earlier) if in_use else None
         return loaded, earlier.growth if earlier and loaded else None
@@ -195,7 +195,9 @@ def _require_pairs(data: DataSpec, state: EncodingState, say: Callable[[str], No
         raise ValueError("data.train: no pair is left to train on; " + "; ".join(state.report.summary()))
 
 
-def _open_if_current(directory: Path, fingerprint: str, in_use: bool, say: Callable[[str], None]) -> Prepared | None:
+def _open_if_current(
+    directory: Path, fingerprint: str, in_use: bool, say: Callable[[str], None]
+) -> PreparedCorpus | None:
     """Opens the store where it has this fingerprint, in use but for held-out sets, and no damage; else returns None.
 
     Only files with another time of change are read, so that a large store opens at once.

@@ -53,7 +53,10 @@ StoredFiles = dict[Annotated[str, Field(pattern=r"^[^/\\]+$")], StoredFile]
 
 
 class StoreDescription(Spec):
-    """The content of `store.json`. Raises ValueError where a file is missing or has not the size of its sentences."""
+    """The content of `store.json`.
+
+    Raises ValueError where `files` lacks a file of the store, or the size of a file of offsets does not fit the pairs.
+    """
 
     version: Literal[2] = VERSION
     dtype: Literal["<u2", "<u4"]
@@ -142,7 +145,7 @@ def load_subwords(directory: Path, *, shared: bool) -> tuple[TokenVocabulary, To
 def load_given_subwords(
     directory: Path, earlier: StoreDescription | None
 ) -> tuple[TokenVocabulary, TokenVocabulary] | None:
-    """Returns the subwords of the earlier store where they were those of another model; None where they were learnt.
+    """Returns the subwords of the earlier store where they were those of another model; None where they were learned.
 
     Raises ValueError where they are damaged.
     """

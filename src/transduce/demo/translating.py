@@ -68,7 +68,7 @@ def demo_translation(out: Path, minutes: float, options: TrainOptions, say: Say)
         say(f"  {example.source}\n  {translator.translate(example.source).text}\n")
     picture = out / "attention.html"
     sentence = next(iter(split("test"))).source
-    pictures.draw(translator.explain(sentence), picture)
+    pictures.draw_attention(translator.explain(sentence), picture)
     say(f"picture of the attention: {picture}")
     say(f"done in {(time.monotonic() - began) / 60:.1f} minutes; now type")
     say(f'\n    echo "{sentence}" | transduce translate {out}\n')

@@ -84,11 +84,12 @@ class CTranslate2Translator(LineTranslator):
     ) -> list[list[Hypothesis]]:
         """Translates a batch.
 
-        CTranslate2 has one bound for all sentences. A sentence that goes beyond its own is translated again, alone, so
-        that its translation does not depend on its companions; so is one with empty hypotheses among its `n_best`.
+        CTranslate2 has one bound for all sentences. A sentence whose translation exceeds its own bound is translated
+        again, alone, so that its translation does not depend on the batch. A sentence with empty hypotheses among its
+        `n_best` is translated again too.
         """
         check_method(method)
-        bounds = batch.most_tokens(len(self.source_tags), method.decoding.extra_length, self.max_line_tokens + 1)
+        bounds = batch.max_lengths(len(self.source_tags), method.decoding.extra_length, self.max_line_tokens + 1)
         translated = self._translate(batch, method, max(bounds))
         for place, bound in enumerate(bounds):
             wanted = min(method.n_best, len(translated[place]))

@@ -29,8 +29,9 @@ class ExportFormat(NamedTuple):
     """An engine that reads an exported folder: its module in this package, its package, and the precisions of weights.
 
     The module has `check(model)`, which raises ValueError for a model that the engine cannot represent;
-    `write(model, folder, precision)`; `open_engine(folder, model)`, which returns a `ForeignEngine`; and
-    `MAX_POSITIONS` of a sentence, None for any number.
+    `write(model, folder, precision)`; `open_engine(folder, model)`, which returns a `ForeignEngine`, with
+    `with_source_tags(tags)` where `check` accepts models with tags; and `MAX_POSITIONS` of a sentence, None for any
+    number.
     """
 
     module: str

@@ -9,7 +9,7 @@ from transduce.model import FeedForward, Symbols, Tied, Transformer
 if TYPE_CHECKING:
     from transduce.model_directory import Model
 
-__all__ = ["MAX_POSITIONS", "generation_config", "hugging_face_config", "is_tied"]
+__all__ = ["MAX_POSITIONS", "generation_config", "has_one_matrix", "hugging_face_config"]
 
 MAX_POSITIONS = TABLE_POSITIONS
 
@@ -17,7 +17,7 @@ CLASSES = {"post": ("marian", "MarianMTModel"), "pre": ("pegasus", "PegasusForCo
 """The type of model and the class, by the place of the layer normalisation."""
 
 
-def is_tied(spec: Transformer) -> bool:
+def has_one_matrix(spec: Transformer) -> bool:
     """Whether one matrix is the embedding of both sides and the projection before the softmax."""
     return spec.embeddings == "shared" and isinstance(spec.readout, Tied) and spec.first_input == "symbol"
 
@@ -46,8 +46,8 @@ def hugging_face_config(model: "Model") -> dict[str, Any]:
         "activation_dropout": spec.feed_forward.dropout,
         "max_position_embeddings": len(position_tables(model)[0]),
         "scale_embedding": True,
-        "share_encoder_decoder_embeddings": is_tied(spec),
-        "tie_word_embeddings": is_tied(spec),
+        "share_encoder_decoder_embeddings": has_one_matrix(spec),
+        "tie_word_embeddings": has_one_matrix(spec),
         "is_encoder_decoder": True,
         **_symbol_ids(spec.symbols),
         "forced_eos_token_id": None,

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from transduce.exchange.hugging_face_card import hugging_face_card
-from transduce.exchange.hugging_face_config import MAX_POSITIONS, generation_config, hugging_face_config, is_tied
+from transduce.exchange.hugging_face_config import MAX_POSITIONS, generation_config, has_one_matrix, hugging_face_config
 from transduce.exchange.hugging_face_tokenizer import write_tokenizers
 from transduce.exchange.representable import check_is_untagged, check_products, refusal
 from transduce.exchange.transformer_weights import (
@@ -102,9 +102,9 @@ def _tensors(weights: TransformerWeights, tables: tuple[Array, Array] | None) ->
     spec = weights.spec
     size = max(len(weights.source_embedding), len(weights.target_embedding))
     source = _with_rows(weights.source_embedding, size)
-    if is_tied(spec) or spec.norm == "pre":
+    if has_one_matrix(spec) or spec.norm == "pre":
         yield "model.shared.weight", source
-    if not is_tied(spec):
+    if not has_one_matrix(spec):
         target = _with_rows(weights.target_embedding, size)
         if spec.first_input == "zeros":
             target[spec.symbols.begin] = 0

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from transduce.exchange.fairseq import is_fairseq, read_fairseq
+from transduce.exchange.import_fairseq import is_fairseq, read_fairseq
+from transduce.exchange.import_marian import is_marian, read_marian
+from transduce.exchange.import_opus_mt import is_hugging_face, read_opus_mt
 from transduce.exchange.imported_model import ImportedModel
-from transduce.exchange.marian_npz import is_marian, read_marian
-from transduce.exchange.opus_mt import is_opus_mt, read_opus_mt
 from transduce.model import build_without_weights
 from transduce.model_directory import CARD, Config, Model, Weights, write_model
 from transduce.storage.checksums import checksums_of_files
@@ -52,7 +52,7 @@ def import_model(
 
 def _read(directory: Path, source_language: str | None, target_language: str | None) -> ImportedModel:
     """Reads the model in a folder by the reader of its format."""
-    if is_opus_mt(directory):
+    if is_hugging_face(directory):
         return read_opus_mt(directory)
     if is_fairseq(directory):
         return read_fairseq(directory, (source_language, target_language))

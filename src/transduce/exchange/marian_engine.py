@@ -1,5 +1,6 @@
 """An exported folder in Marian, by its Python package `pymarian`."""
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ class MarianEngine:
         except ImportError:
             raise ValueError("Marian is not installed: `pip install 'transduce[marian]'`") from None
         self._source, self._target = model.source, model.target
+        self._source_tags: tuple[int, ...] = ()
         self._ids = {string: token for token, string in enumerate(marian_tokens(model, model.target))}
         self._settings: dict[str, Any] = {
             "models": str(folder / MODEL),
@@ -46,9 +48,15 @@ class MarianEngine:
         }
         self._translator = pymarian.Translator
 
+    def with_source_tags(self, tags: Sequence[int]) -> "MarianEngine":
+        """Returns this engine with ids that it puts before each source."""
+        tagged = copy.copy(self)
+        tagged._source_tags = tuple(tags)
+        return tagged
+
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
         """Returns the log-probability of each token of each target; Marian does not force the end symbol."""
-        source_tokens, target_tokens = self._source.encode(sources), self._target.encode(targets)
+        source_tokens, target_tokens = self._encode_sources(sources), self._target.encode(targets)
         lengths = zip(map(len, source_tokens), map(len, target_tokens), strict=True)
         forced = self._translator(
             **self._settings,
@@ -64,7 +72,7 @@ class MarianEngine:
 
     def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[str]:
         """Returns the greedy translation of each line, cut after as many tokens as `bounds` has for the line."""
-        tokens = self._source.encode(lines)
+        tokens = self._encode_sources(lines)
         # Marian bounds a translation by a multiple of the length of its source.
         factors = [-(-bound // len(row)) for row, bound in zip(tokens, bounds, strict=True)]
         rows: list[list[int]] = [[] for _ in lines]
@@ -75,6 +83,10 @@ class MarianEngine:
             for place, result in zip(places, results, strict=True):
                 rows[place] = [self._ids[string] for string in result.split(" ||| ")[1].split()][: bounds[place]]
         return list(map(one_line, self._target.decode(rows)))
+
+    def _encode_sources(self, lines: Sequence[str]) -> list[list[int]]:
+        """Returns the tokens of source lines, the tags first."""
+        return [[*self._source_tags, *tokens] for tokens in self._source.encode(lines)]
 
 
 def _lines(side: TokenVocabulary, rows: Sequence[Sequence[int]]) -> list[str]:

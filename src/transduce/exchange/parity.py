@@ -1,7 +1,7 @@
 """Parity of an exported model: the same sentences scored and translated by its engine and here, and compared."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -175,7 +175,7 @@ def _difference(translator: Translator, line: str, ours: str, theirs: str) -> Te
     if len(tokens[1]) > translator.max_line_tokens:
         return TextDifference(line, ours, theirs, math.inf, None)
     scores = translator.token_scores([line] * 2, [ours, theirs])
-    first = next(_places_of_difference(*tokens))
+    first = _first_difference(*tokens)
     gap = abs(float(scores[0][first] - scores[1][first]))
     reason = f"the two tokens at place {first + 1} have log-probabilities that differ by {gap:.1e}"
     loss = max(0.0, float(scores[0].mean() - scores[1].mean()))
@@ -184,9 +184,7 @@ def _difference(translator: Translator, line: str, ours: str, theirs: str) -> Te
     return TextDifference(line, ours, theirs, loss, reason if gap <= 2 * greatest else None)
 
 
-def _places_of_difference(left: Sequence[int], right: Sequence[int]) -> Iterator[int]:
-    """Yields the places at which two sequences have different tokens, the end of the shorter one last."""
-    for place, (one, other) in enumerate(zip(left, right, strict=False)):
-        if one != other:
-            yield place
-    yield min(len(left), len(right))
+def _first_difference(left: Sequence[int], right: Sequence[int]) -> int:
+    """Returns the first place at which two sequences have different tokens, or the end of the shorter one."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((place for place, (one, other) in pairs if one != other), min(len(left), len(right)))

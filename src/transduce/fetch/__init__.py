@@ -25,8 +25,8 @@ def fetch(name: str, out: Path, origin: str | None, say: Say, catalogue: Catalog
     """Downloads the missing files of the corpus `name` to `out/name`; returns the parts as the manifest records them.
 
     `origin` is None for the mirrors, `hub` for the Hugging Face hub, or a folder that has archives or texts.
-    Raises ValueError for an unknown corpus, a file that is not ours, a full disk or a damaged text, and Unavailable
-    where no origin delivers a text.
+    Raises ValueError for an unknown corpus, a file that `fetch` did not write, a full disk or a damaged text, and
+    Unavailable where no origin delivers a text.
     """
     catalogue = catalogue or read_catalogue()
     corpus = catalogue.find(name)
@@ -81,7 +81,7 @@ def _with_progress(rows: Iterable[Sequence[str]], say: Say) -> Iterator[Sequence
 
 def _require_disk_space(parts: Sequence[Part], source: TextSource, out: Path) -> None:
     """Raises ValueError where the disk is too small for the texts and their archives, as far as sizes are recorded."""
-    needed = source.required_bytes(parts) + sum(part.text for part in parts)
+    needed = source.required_bytes(parts) + sum(part.text_bytes for part in parts)
     free = shutil.disk_usage(out).free
     if free < needed:
         raise ValueError(

@@ -77,7 +77,7 @@ class Part(Spec):
     name: str
     files: dict[str, File] = Field(min_length=2)
     pairs: int | None = Field(default=None, ge=1, description="published number of pairs; null: not published")
-    text: int = Field(default=0, ge=0, description="approximate bytes of text")
+    text_bytes: int = Field(default=0, ge=0, description="approximate bytes of text")
     hub: Table | None = None
     sections: tuple[Section, ...] = Field(min_length=1)
 

@@ -36,7 +36,7 @@ class CleaningCounts:
 def clean(rows: Iterable[Row], part: Part, counts: CleaningCounts) -> Iterator[list[str]]:
     """Yields the rows of `part` that are kept, as text, and counts all rows in `counts`.
 
-    Line breaks other than newlines become spaces. A part with a published number of pairs loses none; raises
+    Line breaks within a side become spaces. A part with a published number of pairs loses none; raises
     ValueError where a line of such a part is not UTF-8 or its number of pairs differs.
     """
     for row in rows:

@@ -23,7 +23,7 @@ class CorpusFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.work = path / WORK / "unpacked"
-        self._written = path / WORK
+        self._unfinished = path / WORK
         self.parts: dict[str, dict[str, Any]] = {}
         if (path / MANIFEST).exists():
             self.parts = _read_parts(path / MANIFEST)
@@ -33,9 +33,9 @@ class CorpusFolder:
         """Moves files that the manifest already records into place, and deletes all other unfinished work."""
         for part in self.parts.values():
             for name, checksum in part["files"].items():
-                if not (self.path / name).exists() and not find_damage(self._written, {name: checksum}):
-                    (self._written / name).replace(self.path / name)
-        shutil.rmtree(self._written, ignore_errors=True)
+                if not (self.path / name).exists() and not find_damage(self._unfinished, {name: checksum}):
+                    (self._unfinished / name).replace(self.path / name)
+        shutil.rmtree(self._unfinished, ignore_errors=True)
 
     def lacks(self, name: str, files: Iterable[str]) -> bool:
         """Whether a file of the part `name` is missing; raises ValueError for a file that `fetch` has not written."""
@@ -57,7 +57,7 @@ class CorpusFolder:
         The manifest also gets the entries that `describe` returns after the last row.
         """
         self.work.mkdir(parents=True, exist_ok=True)
-        paths = [self._written / file for file in files]
+        paths = [self._unfinished / file for file in files]
         with ExitStack() as stack:
             sides = [stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in paths]
             for row in rows:
@@ -73,7 +73,7 @@ class CorpusFolder:
         for path in paths:
             path.replace(self.path / path.name)
         flush_to_disk(self.path)
-        shutil.rmtree(self._written)
+        shutil.rmtree(self._unfinished)
 
 
 def _read_parts(manifest: Path) -> dict[str, dict[str, Any]]:

@@ -53,7 +53,7 @@ class ArchiveSource:
         """Returns the bytes of the archives to download, plus the size of all texts for their unpacked copies."""
         choices = [self._by_preference(section)[0] for part in parts for section in part.sections]
         names = {location.archive for choice in choices for location in choice.values()}
-        return self._origin.bytes_to_download(names) + sum(part.text for part in parts)
+        return self._origin.bytes_to_download(names) + sum(part.text_bytes for part in parts)
 
     def download(self, part: Part) -> None:
         """Gets the archives of one choice for each section."""
@@ -113,7 +113,7 @@ class HubSource:
 
     def required_bytes(self, parts: Sequence[Part]) -> int:
         """Returns the size of the copy in the package's cache."""
-        return sum(part.text for part in parts)
+        return sum(part.text_bytes for part in parts)
 
     def download(self, part: Part) -> None:
         """Downloads the table to the package's cache."""

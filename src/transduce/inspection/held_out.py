@@ -14,7 +14,7 @@ class HeldOutText:
         self.name = name
         self._keys: dict[bytes, int] = {}
         self.lines = 0
-        """The number of lines of the set."""
+        """The number of lines of the set that are not blank."""
         for source in sources:
             if source.strip():
                 self.lines += 1

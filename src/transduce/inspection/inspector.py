@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from transduce.inspection.check import LINE_CHECKS, NEEDS_LANGUAGES, Check
 from transduce.inspection.held_out import HeldOutText
 from transduce.inspection.keys import text_key
-from transduce.inspection.languages import LEARNT, PairLanguages
+from transduce.inspection.languages import LEARNED, PairLanguages
 from transduce.inspection.line_checks import line_faults
 from transduce.inspection.scripts import SCRIPTS, lines_in_other_scripts, script_of
 
@@ -109,18 +109,18 @@ class PairInspector:
             self._hashes[Check.NEAR_DUPLICATE].append(hash(key))
         if self._held_out and not is_empty:
             letters = text_key(source)
-            found = [text.find(letters) for text in self._held_out]  # all of them: each remembers what training has
-            if any(found):
+            contained = [text.find(letters) for text in self._held_out]  # all of them: each remembers what training has
+            if any(contained):
                 self._numbers[Check.OVERLAP].append(number)
 
     def _add_languages(self, number: int, source: str, target: str) -> None:
-        """Judges the languages of a pair, or keeps it until the usual languages are learnt."""
+        """Judges the languages of a pair, or keeps it until the usual languages are learned."""
         assert self._languages is not None
         if self._waiting is None:
             self._note_languages(number, source, target)
             return
         self._waiting.append((number, source, target))
-        if len(self._waiting) == LEARNT:
+        if len(self._waiting) == LEARNED:
             self._learn_languages()
 
     def _learn_languages(self) -> None:

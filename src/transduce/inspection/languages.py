@@ -1,8 +1,8 @@
 """The languages of both sides of a pair, identified by py3langid.
 
 The identifier reads some thousands of lines a second, which is too slow for a large corpus. It identifies the first
-`LEARNT` pairs, and from the lines in the usual language the frequent words of each side are learnt. Of later lines only
-those with few frequent words are identified.
+`LEARNED` pairs, and from the lines in the usual language the frequent words of each side are learned. Of later lines
+only those with few frequent words are identified.
 """
 
 from collections import Counter
@@ -18,8 +18,8 @@ LanguageScores = Mapping[str, float]
 
 Identifier = Callable[[str], LanguageScores]
 
-LEARNT = 2000
-"""Pairs from which the usual languages and their frequent words are learnt."""
+LEARNED = 2000
+"""Pairs from which the usual languages and their frequent words are learned."""
 
 FREQUENT_WORDS = 400
 LEAST_COVERAGE = 0.25
@@ -53,7 +53,7 @@ class UsualLanguage(NamedTuple):
 
 
 class PairLanguages:
-    """Judges the languages of pairs, after it has learnt the usual ones from the first pairs.
+    """Judges the languages of pairs, after it has learned the usual ones from the first pairs.
 
     `codes` are those of source and target; where one is None or unknown, the most frequent language is the usual one.
     """

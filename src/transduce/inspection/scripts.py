@@ -37,7 +37,8 @@ LEAST_LETTERS = 8
 def script_of(line: str) -> int:
     """Returns the index in `SCRIPTS` of the script of most letters of a line; 0 with fewer than `LEAST_LETTERS`."""
     if line.isascii() or not BEYOND_LATIN.search(line):
-        return int(len(line) >= LEAST_LETTERS and sum(map(str.isalpha, line)) >= LEAST_LETTERS)
+        has_letters = len(line) >= LEAST_LETTERS and sum(map(str.isalpha, line)) >= LEAST_LETTERS
+        return SCRIPTS.index("Latin") if has_letters else 0
     letters = sum(map(str.isalpha, line))
     if letters < LEAST_LETTERS:
         return 0

@@ -5,21 +5,28 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SEED", "p_value", "resample"]
+__all__ = ["INTERVAL", "SEED", "check_resamples", "p_value", "resample"]
 
 SEED = 12345
+INTERVAL = (0.025, 0.975)  # the quantiles that bound a confidence interval of 95 %
 CHUNK = 1 << 20  # sentences that are drawn at a time, which bounds the memory
 
 
-def resample(sentences: int, number: int) -> Iterator[tuple[slice, NDArray[np.int64]]]:
-    """Yields `number` resamples, some at a time: their places, and the numbers of their sentences, a row each.
+def check_resamples(resamples: int | None) -> None:
+    """Raises ValueError where there are resamples, but too few for an interval."""
+    if resamples is not None and resamples < 2:
+        raise ValueError(f"bootstrap is {resamples}: an interval needs at least 2 resamples, usually 1,000")
+
+
+def resample(sentences: int, resamples: int) -> Iterator[tuple[slice, NDArray[np.int64]]]:
+    """Yields resamples, some at a time: their places, and the numbers of their sentences, a row each.
 
     They are the same for every output of as many sentences.
     """
     generator = np.random.default_rng(SEED)
     rows = max(1, CHUNK // sentences)
-    for first in range(0, number, rows):
-        last = min(first + rows, number)
+    for first in range(0, resamples, rows):
+        last = min(first + rows, resamples)
         yield slice(first, last), generator.integers(sentences, size=(last - first, sentences))
 
 

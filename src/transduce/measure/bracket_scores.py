@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.measure.bootstrap import SEED, p_value, resample
+from transduce.measure.bootstrap import INTERVAL, SEED, check_resamples, p_value, resample
 from transduce.measure.bracket_parameters import COLLINS, BracketParameters
 from transduce.measure.brackets import BracketCounts, BracketStatus, TreeLine, count_sentences
 
@@ -24,7 +24,6 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
-CONFIDENCE = (0.025, 0.975)  # the quantiles of a 95 % interval
 NAMED_SENTENCES = 5  # that the warning of sentences that are not valid names
 
 
@@ -159,8 +158,7 @@ def _checked_counts(
     """Returns the counts of an output called `name`, and logs the sentences that are not valid."""
     if not gold:
         raise ValueError("the reference has no trees; there is nothing to measure")
-    if bootstrap is not None and bootstrap < 2:
-        raise ValueError(f"bootstrap is {bootstrap}: an interval needs at least 2 resamples, usually 1,000")
+    check_resamples(bootstrap)
     counts = count_sentences(gold, output, parameters)
     failed = [(number, each) for number, each in enumerate(counts, start=1) if each.status]
     if failed:
@@ -184,7 +182,7 @@ def _score(
     resamples: NDArray[np.float64] | None,
 ) -> BracketScore:
     """Returns the score of counted sentences; `resamples` is F1 of each resample."""
-    low, high = (None, None) if resamples is None else np.quantile(resamples, CONFIDENCE).tolist()
+    low, high = (None, None) if resamples is None else np.quantile(resamples, INTERVAL).tolist()
     seed = "" if bootstrap is None else f"|bs:{bootstrap}|seed:{SEED}"
     return BracketScore(
         totals=bracket_totals(counts),

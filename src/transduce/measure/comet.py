@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.measure.bootstrap import p_value, resample
+from transduce.measure.bootstrap import INTERVAL, check_resamples, p_value, resample
 from transduce.measure.scores import Comparison, Difference, Score
 
 __all__ = ["COMET_MODELS", "Comet", "compare_by_comet", "load_comet"]
@@ -80,8 +80,7 @@ def compare_by_comet(
     system without an interval. Raises ValueError for unequal numbers of lines.
     """
     _check_lines(systems, sources, references)
-    if bootstrap is not None and bootstrap < 2:
-        raise ValueError(f"bootstrap is {bootstrap}: an interval needs at least 2 resamples, usually 1,000")
+    check_resamples(bootstrap)
     rows = [comet.sentence_scores(sources, outputs, references) for outputs in systems]
     if bootstrap is None:
         return Comparison(Score(float(rows[0].mean()), comet.signature, None, None), ())
@@ -90,7 +89,7 @@ def compare_by_comet(
         for row, means in zip(rows, resampled, strict=True):
             means[places] = row[drawn].mean(1)
     scores = [
-        Score(float(row.mean()), comet.signature, *map(float, np.quantile(means, [0.025, 0.975])))
+        Score(float(row.mean()), comet.signature, *map(float, np.quantile(means, INTERVAL)))
         for row, means in zip(rows, resampled, strict=True)
     ]
     differences = []

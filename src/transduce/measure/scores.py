@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from sacrebleu.significance import PairedTest, Result
 
+from transduce.measure.bootstrap import check_resamples
 from transduce.measure.metrics import Metric, metric_named
 
 __all__ = ["Comparison", "Difference", "Score", "compare", "scores"]
@@ -99,8 +100,7 @@ def _check(systems: Sequence[Sequence[str]], references: Sequence[Sequence[str]]
                 )
         if not output:
             raise ValueError("the output and its references have no lines; there is nothing to measure")
-    if bootstrap is not None and bootstrap < 2:
-        raise ValueError(f"bootstrap is {bootstrap}: an interval needs at least 2 resamples, usually 1,000")
+    check_resamples(bootstrap)
 
 
 def _warn_of_tokenised_text(systems: Sequence[Sequence[str]], names: Iterable[str], tokenize: str | None) -> None:

@@ -52,8 +52,8 @@ def score_by_frequency(
     for low, high in zip(FREQUENCIES, [*(bound - 1 for bound in FREQUENCIES[1:]), None], strict=True):
         if in_reference[low]:
             f1 = (
-                200 * found[low] / (output[low] + in_reference[low])
-                for found, output in zip(matched, in_outputs, strict=True)
+                200 * common[low] / (output[low] + in_reference[low])
+                for common, output in zip(matched, in_outputs, strict=True)
             )
             buckets.append(FrequencyBucket(low, high, in_reference[low], tuple(f1)))
     return tuple(buckets)

@@ -150,38 +150,38 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self,
         states: Float[Tensor, "rows new d_model"],
-        memory: tuple[Keys, Values],
+        keys_values: tuple[Keys, Values],
         visible: Visible | None = None,
         causal: bool = False,
         rows: HypothesisRows | None = None,
     ) -> Float[Tensor, "rows new d_model"]:
-        """Returns the attention output of each state over the keys and values `memory`.
+        """Returns the attention output of each state over the keys and values `keys_values`.
 
         In a search `rows` are the hypotheses of the states, and `visible` is a mask of their rectangle.
         """
-        attended = self.attend(self.project_query(states, rows), memory, visible, causal)
+        attended = self.attend(self.project_query(states, rows), keys_values, visible, causal)
         return self.join(attended if rows is None else rows.from_rectangle(attended))
 
     def attend(
         self,
         query: Queries,
-        memory: tuple[Keys, Values],
+        keys_values: tuple[Keys, Values],
         visible: Visible | None = None,
         causal: bool = False,
     ) -> Float[Tensor, "batch target heads_d_v"]:
         """Returns the weighted sums of values of all heads, concatenated."""
         dropout = self.spec.dropout if self.training else 0.0
-        return self.core(self.compatibility, query, *memory, visible, causal, dropout).transpose(1, 2).flatten(2)
+        return self.core(self.compatibility, query, *keys_values, visible, causal, dropout).transpose(1, 2).flatten(2)
 
     def weights(
         self,
         states: Float[Tensor, "batch target d_model"],
-        attended: Float[Tensor, "batch source d_model"],
+        key_states: Float[Tensor, "batch source d_model"],
         visible: Visible | None = None,
         causal: bool = False,
     ) -> Weights:
-        """Returns the attention weights of every head, from `states` to `attended`."""
-        query, (keys, _) = self.project_query(states), self.project_key_value(attended)
+        """Returns the attention weights of every head, from `states` to `key_states`."""
+        query, (keys, _) = self.project_query(states), self.project_key_value(key_states)
         return ExplicitCore().weights(self.compatibility, query, keys, visible, causal)
 
     def project_query(self, states: Float[Tensor, "rows new d_model"], rows: HypothesisRows | None = None) -> Queries:
@@ -207,8 +207,8 @@ class MultiHeadAttention(nn.Module):
         self, states: Float[Tensor, "rows new d_model"], context: DecodingContext
     ) -> Float[Tensor, "rows new d_model"]:
         """Computes self-attention of new tokens to themselves and earlier tokens, and extends the key-value cache."""
-        memory = context.cache.extend(*self.project_key_value(states, context.rows))
-        return self(states, memory, context.visible, rows=context.rows)
+        keys_values = context.cache.extend(*self.project_key_value(states, context.rows))
+        return self(states, keys_values, context.visible, rows=context.rows)
 
     def _split(self, projected: Tensor, width: int) -> Tensor:
         """Returns `projected` [batch length heads·width] as [batch heads length width]."""

@@ -19,8 +19,8 @@ SPARSE = 0.75  # where at most this share of the sentences still has a row, the 
 class DecoderState(NamedTuple):
     """State with key-value caches: `memory`, `visible` and `caches` by sentence, `ancestors` by row (hypothesis).
 
-    `ancestors` marks the slots of each row's tokens in the caches of its sentence. `cleared` is the number of slots
-    after unused slots were last dropped. A step consumes its state: caches are written in place.
+    `ancestors` marks the slots of each row's tokens in the caches of its sentence. `slots_after_drop` is the number of
+    slots after unused slots were last dropped. A step consumes its state: caches are written in place.
     """
 
     memory: tuple[tuple[Keys, Values], ...]
@@ -29,7 +29,7 @@ class DecoderState(NamedTuple):
     rows: HypothesisRows
     ancestors: Bool[Tensor, "rows slots"]
     length: int = 0
-    cleared: int = 0
+    slots_after_drop: int = 0
     source_words: SourceWords | None = None  # of a parser
 
     def pick(self, rows: Int[Tensor, " rows"]) -> "DecoderState":
@@ -54,7 +54,7 @@ class DecoderState(NamedTuple):
         state = self._replace(
             rows=HypothesisRows.of(sentences, self.rows.batch), ancestors=ancestors, source_words=words
         )
-        if ancestors.shape[1] + state.rows.width <= capacity_for(self.cleared):
+        if ancestors.shape[1] + state.rows.width <= capacity_for(self.slots_after_drop):
             return state
         return state._drop_unused_slots(torch.arange(self.rows.batch, device=sentences.device))
 
@@ -79,7 +79,7 @@ class DecoderState(NamedTuple):
         return self._replace(
             caches=tuple(cache.select(sentences, slots) for cache in self.caches),
             ancestors=self.ancestors.take_along_dim(slots[self.rows.sentences], dim=1),
-            cleared=count,
+            slots_after_drop=count,
         )
 
 

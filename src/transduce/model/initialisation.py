@@ -23,9 +23,9 @@ def initialise(
     """Draws Glorot-uniform matrices, embeddings N(0, 1/d_model) and zero biases, as the released code does.
 
     `fused-glorot` draws W^Q, W^K and W^V as one matrix, and in `cross_attentions` W^K and W^V, as the released
-    code does. At heads · d_k = d_model the weights are smaller by 1/√2 than with `glorot`; with post-norm the
-    decoder learns to attend to the source in half the steps (docs/decisions/0015). `normal` draws every matrix and
-    embedding N(0, 0.02²), as BERT did.
+    code does. Where heads · d_k = heads · d_v = d_model, these matrices are 1/√2 times those of `glorot`, and in
+    `cross_attentions` √(2/3) times. With post-norm the decoder then learns to attend to the source in half the steps
+    (docs/decisions/0015). `normal` draws every matrix and embedding N(0, 0.02²), as BERT did.
 
     Parameters of a compatibility keep the initial values of its module. Convolutions keep torch's initialisation,
     except with `normal`. The gates of experts are zero, so that every expert gets tokens.

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from transduce.model.hypothesis_rows import HypothesisRows
 
-Slots = Bool[Tensor, "batch target slots"]
+VisibleSlots = Bool[Tensor, "batch target slots"]
 
 
 class KeyValueCache:
@@ -39,7 +39,7 @@ class DecodingContext(NamedTuple):
     """The earlier tokens of a search, for one decoder layer."""
 
     cache: KeyValueCache
-    visible: Slots  # the slots, old and new, that each new token may attend to
+    visible: VisibleSlots  # the slots, old and new, that each new token may attend to
     rows: HypothesisRows
 
 

@@ -1,6 +1,6 @@
 """What all models share: symbols, vocabularies, token tables, settings, and the interface of a model."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
 
@@ -62,7 +62,7 @@ class Decoded(NamedTuple):
     penalty: Float[Tensor, ""] | None = None
 
 
-class TranslationModel(nn.Module):
+class TranslationModel(nn.Module, ABC):
     """Interface of a model; with `start` and `step` it is a stepper of a search."""
 
     spec: Any

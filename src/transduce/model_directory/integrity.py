@@ -32,15 +32,19 @@ def verify(directory: Path) -> list[str]:
 def _faults(directory: Path) -> list[str]:
     """Returns the faults of the files as they are now."""
     require_model(directory)
-    generations = [files_of_manifest(directory, name) for name in (NEXT, MANIFEST) if (directory / name).exists()]
-    faults = [
-        [
-            fault
-            for name, checksum in files.items()
-            for fault in find_damage(paths[name].parent, {paths[name].name: checksum})
-        ]
-        for files, paths in generations
-    ]
+    faults = []
+    for manifest in (NEXT, MANIFEST):
+        try:
+            files, paths = files_of_manifest(directory, manifest)
+        except FileNotFoundError:  # there is none, or a writer has just renamed it to the manifest
+            continue
+        faults.append(
+            [
+                fault
+                for name, checksum in files.items()
+                for fault in find_damage(paths[name].parent, {paths[name].name: checksum})
+            ]
+        )
     return min(faults, key=len)
 
 

@@ -151,50 +151,59 @@ def _convolution(part: str, separable: bool) -> Callable[[Shape], nn.Module]:
     return lambda shape: UnmaskedConvolution(spec(kernel=shape.k), shape.d, part)
 
 
+SELF_ATTENTION = LayerKind("self-attention", "O(n²·d)", {"n": 2, "d": 1}, "O(1)", "O(1)", SelfAttention, _apply)
+RECURRENT = LayerKind("recurrent", "O(n·d²)", {"n": 1, "d": 2}, "O(n)", "O(n)", Recurrence, _apply_one_step, False)
+CONVOLUTION = LayerKind(
+    "convolution, contiguous",
+    "O(k·n·d²)",
+    {"k": 1, "n": 1, "d": 2},
+    "O(1)",
+    "O(n/k)",
+    _convolution("whole", separable=False),
+    _apply,
+)
+DILATED_CONVOLUTION = LayerKind(
+    "convolution, dilated",
+    "O(k·n·d²)",
+    {"k": 1, "n": 1, "d": 2},
+    "O(1)",
+    "O(log_k n)",
+    DilatedConvolution,
+    _apply_dilated,
+    False,
+)
+SEPARABLE_BY_FEATURE = LayerKind(
+    "separable convolution: by feature",
+    "O(k·n·d)",
+    {"k": 1, "n": 1, "d": 1},
+    "O(1)",
+    "O(n/k)",
+    _convolution("depthwise", separable=True),
+    _apply,
+)
+SEPARABLE_BY_POSITION = LayerKind(
+    "separable convolution: by position",
+    "O(n·d²)",
+    {"n": 1, "d": 2},
+    "O(1)",
+    "",
+    _convolution("pointwise", separable=True),
+    _apply,
+)
+NEIGHBOURS = LayerKind(
+    "self-attention, r neighbours", "O(r·n·d)", {"r": 1, "n": 1, "d": 1}, "O(1)", "O(n/r)", NeighbourMixing, _apply
+)
+
 KINDS = [
-    LayerKind("self-attention", "O(n²·d)", {"n": 2, "d": 1}, "O(1)", "O(1)", SelfAttention, _apply),
-    LayerKind("recurrent", "O(n·d²)", {"n": 1, "d": 2}, "O(n)", "O(n)", Recurrence, _apply_one_step, False),
-    LayerKind(
-        "convolution, contiguous",
-        "O(k·n·d²)",
-        {"k": 1, "n": 1, "d": 2},
-        "O(1)",
-        "O(n/k)",
-        _convolution("whole", separable=False),
-        _apply,
-    ),
-    LayerKind(
-        "convolution, dilated",
-        "O(k·n·d²)",
-        {"k": 1, "n": 1, "d": 2},
-        "O(1)",
-        "O(log_k n)",
-        DilatedConvolution,
-        _apply_dilated,
-        False,
-    ),
-    LayerKind(
-        "separable convolution: by feature",
-        "O(k·n·d)",
-        {"k": 1, "n": 1, "d": 1},
-        "O(1)",
-        "O(n/k)",
-        _convolution("depthwise", separable=True),
-        _apply,
-    ),
-    LayerKind(
-        "separable convolution: by position",
-        "O(n·d²)",
-        {"n": 1, "d": 2},
-        "O(1)",
-        "",
-        _convolution("pointwise", separable=True),
-        _apply,
-    ),
-    LayerKind(
-        "self-attention, r neighbours", "O(r·n·d)", {"r": 1, "n": 1, "d": 1}, "O(1)", "O(n/r)", NeighbourMixing, _apply
-    ),
+    SELF_ATTENTION,
+    RECURRENT,
+    CONVOLUTION,
+    DILATED_CONVOLUTION,
+    SEPARABLE_BY_FEATURE,
+    SEPARABLE_BY_POSITION,
+    NEIGHBOURS,
 ]
+"""The rows of Table 1; separable convolutions (section 4) have two."""
 
 
 def longest_path(kind: LayerKind, shape: Shape) -> int | None:

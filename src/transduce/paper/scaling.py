@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from transduce.bench.measurement import median_seconds
-from transduce.corpus import Prepared
+from transduce.corpus import PreparedCorpus
 from transduce.corpus.token_store import SIDES
 from transduce.model import Attention, TransformerModel, TranslationModel, Vocabulary
 from transduce.model_directory import Model
@@ -115,7 +115,7 @@ def _attention(kind: str, d_k: int) -> Values:
     return {"kind": "attention", "heads": HEADS, "d_k": d_k, "d_v": D_V, "compatibility": {"kind": kind}}
 
 
-def _batch(prepared: Prepared) -> tuple[Tensor, Tensor]:
+def _batch(prepared: PreparedCorpus) -> tuple[Tensor, Tensor]:
     """Returns source and target of training pairs with at least `TOKENS` tokens a side, cut to that length."""
     store = prepared.train
     pairs = ((store.source_lengths >= TOKENS) & (store.target_lengths >= TOKENS)).nonzero()[0][:SENTENCES]

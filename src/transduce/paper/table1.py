@@ -13,7 +13,17 @@ from torch import nn
 
 from transduce.model.feed_forward import FeedForward
 from transduce.paper.counting import count_operations, longest_chain
-from transduce.paper.layers import KINDS, LayerKind, Shape, longest_path
+from transduce.paper.layers import (
+    CONVOLUTION,
+    KINDS,
+    RECURRENT,
+    SELF_ATTENTION,
+    SEPARABLE_BY_FEATURE,
+    SEPARABLE_BY_POSITION,
+    LayerKind,
+    Shape,
+    longest_path,
+)
 
 # The values of each variable, and the sizes of the others: so large that the products take longer than their calls. A
 # recurrence multiplies one vector of each sentence at a time, so that times over d need many sentences.
@@ -56,10 +66,10 @@ class LayerCosts(NamedTuple):
 
 
 class Crossover(NamedTuple):
-    """The length from which self-attention costs more than recurrence, in operations and in time (None: never)."""
+    """The length from which self-attention costs more than recurrence."""
 
-    counted: float
-    timed: float | None
+    counted: float  # in operations
+    timed: float | None  # in time; None: at no measured length
 
 
 class Claims(NamedTuple):
@@ -84,26 +94,25 @@ def measure_layers(device: torch.device, repeats: int, say: Callable[[str], None
 
 def measure_claims(device: torch.device, repeats: int) -> Claims:
     """Returns the crossover of self-attention and recurrence, and the ratios that section 4 states."""
-    attention, recurrent, convolution = KINDS[0], KINDS[1], KINDS[2]
-    depthwise, pointwise = KINDS[4], KINDS[5]
     separable = {}
     for n, d in product((64, 256, 1024), (64, 256, 1024)):
         shape = Shape(n=n, d=d, k=n)
         feed_forward = operations(FeedForward(d_ff=d).build(d), shape)
-        separable_operations = sum(operations(kind.build(shape), shape) for kind in (depthwise, pointwise))
-        separable[n, d] = separable_operations / (operations(attention.build(shape), shape) + feed_forward)
+        both = (SEPARABLE_BY_FEATURE, SEPARABLE_BY_POSITION)
+        separable_operations = sum(operations(kind.build(shape), shape) for kind in both)
+        separable[n, d] = separable_operations / (operations(SELF_ATTENTION.build(shape), shape) + feed_forward)
     shape = MIDDLE["k"]
-    recurrence = operations(recurrent.build(shape), shape)
+    recurrence = operations(RECURRENT.build(shape), shape)
     return Claims(
         crossover={
             d: Crossover(
-                _counted_crossover(attention, recurrent, d),
-                _timed_crossover(attention, recurrent, d, device, repeats),
+                _counted_crossover(SELF_ATTENTION, RECURRENT, d),
+                _timed_crossover(SELF_ATTENTION, RECURRENT, d, device, repeats),
             )
             for d in WIDTHS
         },
         separable=separable,
-        recurrences={k: operations(convolution.build(shape._replace(k=k)), shape) / recurrence for k in GRID["k"]},
+        recurrences={k: operations(CONVOLUTION.build(shape._replace(k=k)), shape) / recurrence for k in GRID["k"]},
     )
 
 

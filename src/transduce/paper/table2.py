@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from transduce.corpus import Prepared
+from transduce.corpus import PreparedCorpus
 from transduce.measure import Score, scores
 from transduce.model import ModelSpec, Vocabulary
 from transduce.paper.counting import longest_chain
@@ -88,14 +88,15 @@ def run_table2(
         trials.append((system, trial, budgets))
     rows = []
     for system, trial, budgets in trials:  # read after all trainings: other processes may have trained rows
-        arithmetic, time = [*(read_trial(trial, work, budget) for budget in budgets), None][:2]
-        rows.append(SystemResult(system, arithmetic, time, _chains(trial.recipe.model), trial))
+        results = [read_trial(trial, work, budget) for budget in budgets]
+        time = results[1] if len(results) > 1 else None
+        rows.append(SystemResult(system, results[0], time, _chains(trial.recipe.model), trial))
     corpus = read_parallel_text(scale.corpus_named("test"))
     copying = scores(corpus.source, [corpus.target], bootstrap=RESAMPLES)["bleu"]
     return SystemComparison(scale, rows, copying, _ensemble(scale, rows, work, options))
 
 
-def _steps(scale: Scale, system: System, prepared: Prepared) -> int:
+def _steps(scale: Scale, system: System, prepared: PreparedCorpus) -> int:
     """Returns the steps of a system: those of the scale's arithmetic, or of its preset where the scale has none."""
     if scale.operations is None:
         return int(PRESETS[system.preset]["training"]["steps"])

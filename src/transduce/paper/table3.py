@@ -56,7 +56,7 @@ class VariationResult(NamedTuple):
     name: str
     published: tuple[float, float, float | None] | None
     seeds: list[TrialResult]
-    operations: int  # of a target token, forward
+    operations: int  # of one source token and one target token, forward
 
     def values(self, metric: Metric) -> list[float]:
         """Returns the values of a metric, seed by seed."""

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from transduce.bench.matrix_rate import matrix_rate
-from transduce.corpus import CorpusSpec, Planner, Prepared, open_store, prepare
+from transduce.corpus import CorpusSpec, Planner, PreparedCorpus, open_store, prepare
 from transduce.model import Vocabulary
 from transduce.model.cross_entropy import Smoothing
 from transduce.model.flops import flops
@@ -153,7 +153,7 @@ def has_measured_weights(trial: Trial, work: Path, result: TrialResult) -> bool:
         return False
 
 
-def shared_store(recipe: Recipe, work: Path, say: Say) -> Prepared:
+def shared_store(recipe: Recipe, work: Path, say: Say) -> PreparedCorpus:
     """Returns the token store that all trials in `work` train on; the first of several processes makes it.
 
     Raises ValueError where trainings have begun on another corpus.
@@ -166,7 +166,7 @@ def shared_store(recipe: Recipe, work: Path, say: Say) -> Prepared:
         return prepare(recipe.data, recipe.subwords, store, threads=count_cores(), say=say, in_use=in_use)
 
 
-def operations_a_step(recipe: Recipe, prepared: Prepared) -> float:
+def operations_a_step(recipe: Recipe, prepared: PreparedCorpus) -> float:
     """Returns the floating-point operations of a mean step of training: three times those of a forward pass."""
     training, store = recipe.training, prepared.train
     planner = Planner(

@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from transduce.pictures.attention import attention_maps, show_control_characters
-from transduce.pictures.page import render_page
+from transduce.pictures.attention_page import render_page
 from transduce.storage.result_files import replace_file
 
 if TYPE_CHECKING:
     from transduce.translation.results import Explanation
 
-__all__ = ["attention_page", "draw", "picture_format"]
+__all__ = ["draw_attention", "picture_format", "render_attention_page"]
 
 PictureFormat = Literal["html", "png", "svg"]
 
@@ -23,7 +23,7 @@ def picture_format(path: Path) -> PictureFormat:
     return formats[path.suffix.lower()]
 
 
-def draw(explanation: "Explanation", path: Path) -> None:
+def draw_attention(explanation: "Explanation", path: Path) -> None:
     """Writes a picture of all attention weights of `explanation` to `path` (as the paper's figures 3 to 5).
 
     `.html` is one self-contained page in which the reader chooses subwords, heads and layers; `.png` and `.svg` are one
@@ -34,17 +34,17 @@ def draw(explanation: "Explanation", path: Path) -> None:
 
     def write(target: Path) -> None:
         if kind == "html":
-            target.write_text(attention_page(explanation), encoding="utf-8", newline="\n")
+            target.write_text(render_attention_page(explanation), encoding="utf-8", newline="\n")
             return
         # Imported here because Matplotlib takes a second to import, and the page does not need it.
-        from transduce.pictures.figure import write_figure
+        from transduce.pictures.attention_figure import write_figure
 
         write_figure(attention_maps(explanation), _texts(explanation), target, kind)
 
     replace_file(path, write)
 
 
-def attention_page(explanation: "Explanation") -> str:
+def render_attention_page(explanation: "Explanation") -> str:
     """Returns the page of all attention weights of `explanation`, which needs no other file."""
     return render_page(attention_maps(explanation), *_texts(explanation))
 

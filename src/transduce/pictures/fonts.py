@@ -30,8 +30,8 @@ def choose_fonts(text: str) -> tuple[list[str], set[str]]:
     for name, path in _installed():
         if not missing:
             break
-        if found := _characters_in(path, missing):
-            missing -= found
+        if covered := _characters_in(path, missing):
+            missing -= covered
             names.append(name)
     return list(dict.fromkeys(names)), missing
 
@@ -41,8 +41,8 @@ def _installed() -> Iterator[tuple[str, str]]:
     listed = {entry.fname: entry.name for entry in font_manager.fontManager.ttflist if entry.style == "normal"}
     ranked = sorted(listed.items(), key=lambda pair: (_rank(pair[1]), pair[1], pair[0]))
     yield from ((name, path) for path, name in ranked if not name.startswith(BOXES))
-    known = {entry.fname for entry in font_manager.fontManager.ttflist}
-    for path in sorted(set(font_manager.findSystemFonts()) - known):
+    all_listed = {entry.fname for entry in font_manager.fontManager.ttflist}
+    for path in sorted(set(font_manager.findSystemFonts()) - all_listed):
         count = len(font_manager.fontManager.ttflist)
         try:
             font_manager.fontManager.addfont(path)

@@ -34,11 +34,11 @@ def _corpus(result: CorpusInspection) -> str:
     """Returns the section of a corpus."""
     inspection = result.inspection
     verdicts = "".join(f"<li>{html.escape(verdict)}</li>" for verdict in result.verdicts())
-    clean = [check for check, numbers in inspection.faults.items() if not len(numbers)]
+    clean = ", ".join(check for check, numbers in inspection.faults.items() if not len(numbers))
     return (
         f"<section class='corpus'><h2>{html.escape(result.name)}</h2><p>{inspection.pairs:,} pairs</p>"
         f"{f'<ul class=verdicts>{verdicts}</ul>' if verdicts else ''}{_table(inspection)}"
-        f"<p class='muted'>No pair: {', '.join(clean)}</p>"
+        f"{f'<p class=muted>No pair: {clean}</p>' if clean else ''}"
         f"<div class='pictures'>{_lengths(inspection)}{_ratios(inspection)}</div>{_counts(inspection)}"
         f"{''.join(_examples(check, pairs) for check, pairs in result.examples.items())}</section>"
     )

@@ -29,8 +29,8 @@ def choose_direction(teacher: Recipe, to: str | None, source_language: str | Non
     """
     if teacher.data.tree_linearisation is not None:
         raise ValueError("the teacher is a parser, and students of parsers are not supported: name a translation model")
-    asked, trained = Direction(source_language, to), teacher.data.directions
-    fitting = [direction for direction in trained if direction.is_same(asked)]
+    requested, trained = Direction(source_language, to), teacher.data.directions
+    fitting = [direction for direction in trained if direction.is_same(requested)]
     if len(fitting) != 1:
         shown = ", ".join(map(str, trained))
         raise ValueError(f"the teacher was trained on {shown}: choose one direction with --to and --from")

@@ -92,7 +92,7 @@ class StartingPoint(Spec):
                 "`data.source_language` and `data.target_language`"
             )
         directions = [Direction(one.source, one.target) for one in self.directions]
-        data.check_tests(directions, self.tags or (None,))
+        data.check_held_out(directions, self.tags or (None,))
 
     def new_corpora(self, recipe: Recipe) -> tuple[CorpusSpec, ...]:
         """Returns the training corpora that the model's recipe does not name; all of them where it names all."""

@@ -170,7 +170,7 @@ TABLE_3: dict[str, Values] = {
 TABLE_3 = {row: _varied(preset, training={"average": None}) for row, preset in TABLE_3.items()}
 
 
-def _system(kind: str, dropout: float = 0.2, **model: Any) -> Values:
+def _baseline(kind: str, dropout: float = 0.2, **model: Any) -> Values:
     """Returns the preset of a baseline, with the training of `base`."""
     return {"model": {"kind": kind, "dropout": dropout, **model}, "training": BASE["training"]}
 
@@ -180,10 +180,10 @@ def _blocks(*blocks: tuple[int, int, int]) -> list[Values]:
     return [dict(zip(("layers", "width", "kernel"), block, strict=True)) for block in blocks]
 
 
-SYSTEMS: dict[str, Values] = {
+BASELINES: dict[str, Values] = {
     # Bahdanau et al. 2015, whose embeddings have 620 dimensions. The decoder reads the last attention output with the
     # next token.
-    "rnnsearch": _system(
+    "rnnsearch": _baseline(
         "recurrent",
         d_model=1000,
         **_layers(1),
@@ -191,9 +191,9 @@ SYSTEMS: dict[str, Values] = {
         compatibility={"kind": "additive"},
     ),
     # Luong et al. 2015.
-    "luong": _system("recurrent", d_model=1000, **_layers(4), cell={"kind": "lstm"}, directions="forwards"),
+    "luong": _baseline("recurrent", d_model=1000, **_layers(4), cell={"kind": "lstm"}, directions="forwards"),
     # Wu et al. 2016.
-    "gnmt": _system(
+    "gnmt": _baseline(
         "recurrent",
         d_model=1024,
         **_layers(8),
@@ -204,18 +204,18 @@ SYSTEMS: dict[str, Values] = {
         residual=True,
     ),
     # Gehring et al. 2017, English–German.
-    "convs2s": _system(
+    "convs2s": _baseline(
         "convolutional",
         d_model=768,
         encoder=_blocks((9, 512, 3), (4, 1024, 3), (2, 2048, 1)),
         decoder=_blocks((9, 512, 3), (4, 1024, 3), (2, 2048, 1)),
     ),
     # Kalchbrenner et al. 2016.
-    "bytenet": _system("bytenet", d_model=1600, sets=6, dilations=[1, 2, 4, 8, 16], kernel=3),
+    "bytenet": _baseline("bytenet", d_model=1600, sets=6, dilations=[1, 2, 4, 8, 16], kernel=3),
     # Kaiser and Bengio 2016.
-    "neural-gpu": _system("neural_gpu", d_model=512, layers=2, height=4, kernel=3),
+    "neural-gpu": _baseline("neural_gpu", d_model=512, layers=2, height=4, kernel=3),
     # Sukhbaatar et al. 2015, one of their language models.
-    "memory-network": _system("memory_network", d_model=150, hops=7, span=100, tying="layerwise"),
+    "memory-network": _baseline("memory_network", d_model=150, hops=7, span=100, tying="layerwise"),
     # Shazeer et al. 2017 put experts between LSTMs; here they are the feed-forward networks of the base model.
     "experts": _varied(
         BASE,
@@ -233,5 +233,5 @@ PRESETS: dict[str, Values] = {
     "parser": PARSER,
     "parser-small": PARSER_SMALL,
     **TABLE_3,
-    **SYSTEMS,
+    **BASELINES,
 }

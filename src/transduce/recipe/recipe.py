@@ -183,7 +183,7 @@ def from_values(
     resolved = merge_preset(values, place=place) if start is None else start.resolve(values, place=place)
     recipe = validated(Recipe, resolved, place=place)
     try:
-        recipe.data.check_tests() if start is None else start.check_data(recipe.data)
+        recipe.data.check_held_out() if start is None else start.check_data(recipe.data)
     except ValueError as error:
         raise ValueError(f"{place}: {error}") from None
     return recipe

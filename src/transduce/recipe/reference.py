@@ -55,21 +55,20 @@ it from the code.
 {example}```
 
 `transduce train recipe.yaml --out runs/mine` trains it and writes the recipe with all defaults to
-`runs/mine/recipe.yaml`. More examples are
-in [recipes/](../recipes).
+`runs/mine/recipe.yaml`. More examples: [recipes/](../recipes).
 
 ## Rules
 
 - Paths are relative to the recipe's folder; paths in `--set` are relative to the current folder.
 - `--set KEY=VALUE` overrides one key, such as `--set training.steps=2000`. The value is YAML. Later values win.
-- `--set` merges mappings key by key. `data.train`, `data.validation`, `data.test` and `data.test.NAME` are replaced
-  as a whole.
+- `--set` merges mappings key by key. It replaces `data.train`, `data.validation`, `data.test` and `data.test.NAME`
+  as a whole; `data.train.direction=both` changes one key.
 - A recipe is merged over its preset, and the preset over the defaults ([decision
   1](decisions/0001-settings-are-merged-before-validation.md)). A mapping with another `kind` replaces the mapping
   of the preset.
 - `${{NAME}}` is replaced by the environment variable, as a string. In braces it must be quoted: `{{source:
   "${{NAME}}/train.en"}}`.
-- Unknown keys, keys given twice and values of the wrong type raise an error. The message suggests the nearest key.
+- Unknown keys, keys given twice and values of the wrong type raise an error, which suggests the nearest key.
 - YAML 1.2: `5e-3` is a number, `no` is a string, dates are strings, integers are not written as `1e5`.
 - Where a `kind` is left out, the kind of the preset or default stays: `subwords: {{size: 8000}}` is `bpe`.
 - A recipe has at most 100,000 bytes, 50 levels and 100,000 values. Integers are at most 2^53 − 1.
@@ -92,7 +91,7 @@ in [recipes/](../recipes).
   (`en-GB` for `en`). Inline codes are removed.
 - A Hugging Face data set needs the extra `hub`; its rows have a column `translation`, or one column a
   language.
-- Subwords are learnt from at most 100,000 training pairs, over bytes ([decision
+- Subwords are learned from at most 100,000 training pairs, over bytes ([decision
   7](decisions/0007-subwords-over-bytes.md)).
 """
 

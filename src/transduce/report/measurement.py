@@ -141,7 +141,7 @@ def _read_run(run: Path) -> RunReport:
     return RunReport(
         name=run.resolve().name,
         config=config,
-        parameters=summarise_model(str(run), None)["parameters"],
+        parameters=summarise_model(str(run.resolve()), None)["parameters"],
         seconds=sum(record["tokens"] / record["tokens_per_second"] for record in steps if record["tokens_per_second"]),
         tokens=sum(record["tokens"] for record in steps),
         curves=_curves(records),

@@ -8,7 +8,7 @@ from transduce.measure import sentence_differences
 from transduce.pictures.calibration import calibration_svg
 from transduce.pictures.comparison_page import METRICS, marked_sentence
 from transduce.pictures.html_parts import escape, in_range, section, signed, static_page, table
-from transduce.report.charts import ChartLine, cross_attention, legend, line_chart
+from transduce.report.charts import COLOURS, ChartLine, cross_attention, legend, line_chart
 from transduce.report.facts import facts_of
 from transduce.report.measurement import ModelReport, RunReport, TestSetReport
 
@@ -44,7 +44,7 @@ def _runs(report: ModelReport) -> str:
     """Returns the table of the runs: model, training and cost."""
     facts = [facts_of(run) for run in report.runs]
     rows = [[name, *(escape(each[name]) for each in facts)] for name in facts[0]]
-    names = [f'<b class="run{number}">{escape(run.name)}</b>' for number, run in enumerate(report.runs)]
+    names = [f'<b class="run{number % COLOURS}">{escape(run.name)}</b>' for number, run in enumerate(report.runs)]
     return section("runs", "Models and trainings", table([["", *names], *rows]))
 
 

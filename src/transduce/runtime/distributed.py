@@ -105,8 +105,8 @@ class ProcessGroup:
             for tensor in tensors:
                 distributed.broadcast(tensor, 0, group=self._group_of(tensor))
 
-    def exchange(self, parts: Iterable[Tensor]) -> None:
-        """Copies the part of each rank, which is the part at that place, to all processes, in place."""
+    def all_gather_parts(self, parts: Iterable[Tensor]) -> None:
+        """Copies each part from the process of its number to all processes, in place."""
         if self.size > 1:
             sent = [
                 distributed.broadcast(part, rank, group=self._group_of(part), async_op=True)

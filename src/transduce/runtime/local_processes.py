@@ -22,9 +22,9 @@ Processes = Sequence[subprocess.Popen[bytes]]
 def local_processes(count: int, command: Sequence[str]) -> Iterator[None]:
     """Starts `command` in `count - 1` more processes and makes this one the first; ends them with the context.
 
-    They find each other as those of `torchrun` do. A count of 1 starts none; those that are started end with the first.
-    Raises ValueError under `torchrun`, and RuntimeError where another process was killed. Ends this process where it
-    waits for one that has failed.
+    The processes find each other as processes of `torchrun` do. A count of 1 starts no process. The started processes
+    end with the first one. Raises ValueError under `torchrun`, and RuntimeError where another process was killed. Ends
+    this process where it waits for a process that has failed.
     """
     if parent := os.environ.get(STARTED_HERE):
         threading.Thread(target=_end_with_parent, args=(int(parent),), daemon=True).start()
@@ -89,7 +89,10 @@ def _watch(others: Processes, ended: threading.Event) -> None:
 
 
 def _failures(others: Processes, wait: float = 0) -> Iterator[tuple[int, int]]:
-    """Yields rank and code of each process that has failed; from 128 on it was stopped by a signal."""
+    """Yields rank and code of each process that has failed; a negative code is the signal that killed the process.
+
+    A process that ended in order after a signal, with a code from 128 on, has not failed.
+    """
     for rank, other in enumerate(others, 1):
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = other.wait(wait)

@@ -16,9 +16,9 @@ __all__ = ["compile_search", "compile_searches"]
 
 
 def compile_search(stepper: Stepper, symbols: Symbols, report: Callable[[str], None]) -> None:
-    """Searches for one token by a compiled stepper, or by several in one: compiles, or loads what is compiled.
+    """Searches for one token, so that numba compiles the search or loads it from its cache.
 
-    `report` is called with a message where it compiles.
+    `stepper` is a compiled stepper, or an ensemble of them. `report` is called with a message where numba compiles.
     """
     from transduce.model.compiled.compilation import report_compilation
 

@@ -38,7 +38,7 @@ class Decoding(GrownSpec):
         default=50,
         ge=0,
         le=100_000,
-        description="Tokens that a translation may have more than its source or its prefix.",
+        description="Tokens by which a translation may be longer than its source or prefix.",
     )
     margin: float | None = Field(
         default=None,

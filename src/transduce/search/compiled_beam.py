@@ -61,11 +61,11 @@ class Beams(NamedTuple):
 
 
 class SearchLimits(NamedTuple):
-    """What ends hypotheses: bounds of tokens, the length penalties at the bounds, and the margin."""
+    """What scores and ends hypotheses: bounds, length penalties and the margin."""
 
-    bounds: NDArray[np.int64]
+    bounds: NDArray[np.int64]  # tokens of each sentence's translations, at most
     penalties: NDArray[np.float64]  # of each length, from 1 on
-    largest_penalties: NDArray[np.float32]
+    largest_penalties: NDArray[np.float32]  # of each sentence: that at its bound
     margin: float
 
     @classmethod

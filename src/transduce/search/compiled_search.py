@@ -39,7 +39,12 @@ class LiveRows(NamedTuple):
 
 def is_wholly_compiled(stepper: Stepper) -> bool:
     """Returns whether a stepper is a compiled one, alone or with a check that stops it."""
-    return isinstance(stepper.inner if isinstance(stepper, StoppableStepper) else stepper, CompiledStepper)
+    return isinstance(_unwrapped(stepper)[0], CompiledStepper)
+
+
+def _unwrapped(stepper: Stepper) -> tuple[Stepper, StopCheck]:
+    """Returns the stepper within a StoppableStepper, and its check; any other stepper as it is, which nothing stops."""
+    return (stepper.inner, stepper.check) if isinstance(stepper, StoppableStepper) else (stepper, lambda: None)
 
 
 def compiled_beam_search(
@@ -85,14 +90,16 @@ def _search_by_steps(stepper: Any, problem: SearchProblem, beams: Beams, limits:
         state = best.state.pick(torch.from_numpy(rows[:count]))
 
 
-def _search_compiled(stepper: Any, problem: SearchProblem, beams: Beams, limits: SearchLimits, candidates: int) -> None:
+def _search_compiled(
+    stepper: Stepper, problem: SearchProblem, beams: Beams, limits: SearchLimits, candidates: int
+) -> None:
     """Searches with a compiled stepper, some steps at a time."""
-    check: StopCheck = getattr(stepper, "check", lambda: None)
+    compiled, check = _unwrapped(stepper)
+    assert isinstance(compiled, CompiledStepper)
     sentences, beam = beams.live.shape
     most = sentences * beam
     rows = LiveRows(np.empty(most, np.int64), np.empty(most, np.int64), np.empty((most, problem.max_length), np.int32))
     rows.places[:sentences], rows.last[:sentences] = np.arange(sentences) * beam, problem.begin
-    compiled: CompiledStepper = getattr(stepper, "inner", stepper)
     state = stepper.start(problem.source, problem.visible, problem.max_length)
     cache, count, length, steps = state.cache, sentences, 0, 1  # one step at first, because it bans other tokens
     while count and length < problem.max_length:

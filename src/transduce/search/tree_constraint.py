@@ -20,8 +20,8 @@ The treebanks have 8 at most."""
 MAX_OPEN_PHRASES = 100
 """Phrases that may be open at once; the treebanks have 29 at most."""
 
-MIN_EXTRA_LENGTH = 4
-"""Symbols beyond its words that every sentence needs: a phrase around all words has two."""
+MIN_EXTRA_LENGTH = 3
+"""Tokens beyond its words that every tree needs: the two symbols of a phrase around all words, and the end symbol."""
 
 
 class TreeRules(NamedTuple):
@@ -38,10 +38,10 @@ class TreeRules(NamedTuple):
         cls, symbols: Sequence[str], first_symbol_id: int, *, in_order: bool, device: torch.device | None = None
     ) -> "TreeRules":
         """Returns the rules for the symbols of all ids; ids below `first_symbol_id` are neither labels nor tags."""
-        known = [symbol if token >= first_symbol_id else "" for token, symbol in enumerate(symbols)]
-        opens, closes = list(map(opens_phrase, known)), list(map(closes_phrase, known))
-        tags = [bool(symbol) and not (opens[n] or closes[n]) for n, symbol in enumerate(known)]
-        labels = [symbol[1:] if opens[n] or closes[n] else "" for n, symbol in enumerate(known)]
+        names = [symbol if token >= first_symbol_id else "" for token, symbol in enumerate(symbols)]
+        opens, closes = list(map(opens_phrase, names)), list(map(closes_phrase, names))
+        tags = [bool(symbol) and not (opens[n] or closes[n]) for n, symbol in enumerate(names)]
+        labels = [symbol[1:] if opens[n] or closes[n] else "" for n, symbol in enumerate(names)]
         numbers = {label: number for number, label in enumerate(sorted({"", *labels}))}
         is_tag, is_open, is_close = (torch.tensor(kind, device=device) for kind in (tags, opens, closes))
         label = torch.tensor([numbers[label] for label in labels], device=device)

@@ -15,8 +15,9 @@ from fastapi.responses import Response, StreamingResponse
 from starlette.datastructures import UploadFile
 
 from transduce.serving.contract import Failure, TranslateFileAnswer, TranslateFileRequest
+from transduce.serving.languages import is_auto
 from transduce.serving.libretranslate import ERRORS, languages_of_texts
-from transduce.serving.request_log import describe
+from transduce.serving.request_log import note_texts
 from transduce.serving.request_values import check_form_encoding, parse_values
 from transduce.serving.service import RETRY_SECONDS, Service
 from transduce.serving.text_translation import PlainText, TextRequest, translate_document
@@ -33,8 +34,8 @@ KEPT_BYTES = 1 << 26  # of all translated documents
 SENT_BYTES = 1 << 16  # at once: a client that reads slowly does not make the server hold a copy of the document
 DETECTED_CHARACTERS = 2000  # of a document, from which its language is detected
 NAMING_SOURCE = {TextFormat.XLIFF, TextFormat.TMX}  # these documents name their language, which must be the model's
-AT_ONCE = 4  # documents in memory: an archive of a few megabytes may have 256 MB of content
-UPLOADS_AT_ONCE = 32  # they are read before the key of their client, and those above a megabyte take space on a disk
+DOCUMENTS_AT_ONCE = 4  # in memory: an archive of a few megabytes may have 256 MB of content
+UPLOADS_AT_ONCE = 32  # read before the client's key is checked; those above a megabyte take space on a disk
 
 
 class TranslatedFile(NamedTuple):
@@ -69,14 +70,14 @@ class TranslatedFiles:
         return self._files[secret]
 
 
-class Places:
+class DocumentSlots:
     """A number of places for documents."""
 
     def __init__(self, count: int) -> None:
         self._free = threading.BoundedSemaphore(count)
 
     @contextlib.contextmanager
-    def one(self) -> Iterator[None]:
+    def take(self) -> Iterator[None]:
         """Takes a place; raises an error of status 503 where all are taken."""
         if not self._free.acquire(blocking=False):
             raise HTTPException(503, "Too many documents are waiting: try again later", {"Retry-After": RETRY_SECONDS})
@@ -89,21 +90,21 @@ class Places:
 def document_routes(service: Service) -> APIRouter:
     """Returns the routes of documents."""
     routes = APIRouter(tags=["LibreTranslate"], responses=ERRORS)
-    files, uploads, documents = TranslatedFiles(), Places(UPLOADS_AT_ONCE), Places(AT_ONCE)
+    files, uploads, documents = TranslatedFiles(), DocumentSlots(UPLOADS_AT_ONCE), DocumentSlots(DOCUMENTS_AT_ONCE)
 
     @routes.post("/translate_file", openapi_extra=_form())
     async def translate_file(request: Request) -> TranslateFileAnswer:
         """Translates a document, whose structure stays as it is; its format is that of its name."""
-        with uploads.one():
-            asked, path, content = await _receive(service, request)
+        with uploads.take():
+            body, path, content = await _receive(service, request)
 
         def translate(ticket: Ticket) -> tuple[bytes, list[str]]:
-            with documents.one():
-                return _translated(service, asked, path.name, content, ticket)
+            with documents.take():
+                return _translated(service, body, path.name, content, ticket)
 
         translated, texts = await service.answer(request, translate)
-        describe(request, texts)
-        secret = files.add(f"{path.stem}_{asked.target}{path.suffix}", translated)
+        note_texts(request, texts)
+        secret = files.add(f"{path.stem}_{body.target}{path.suffix}", translated)
         return TranslateFileAnswer(translatedFileUrl=str(request.url_for("download_file", secret=secret)))
 
     missing: dict[int | str, dict[str, Any]] = {
@@ -127,11 +128,11 @@ async def _receive(service: Service, request: Request) -> tuple[TranslateFileReq
     check_form_encoding(request)
     async with request.form(max_files=1, max_fields=20) as form:
         upload = form.get("file")
-        asked = parse_values(TranslateFileRequest, {name: form[name] for name in form if name != "file"})
-        service.admit(request, asked.api_key)
+        body = parse_values(TranslateFileRequest, {name: form[name] for name in form if name != "file"})
+        service.admit(request, body.api_key)
         if not isinstance(upload, UploadFile) or not upload.filename:
             raise HTTPException(400, "Invalid request: missing file parameter")
-        return asked, PurePosixPath(upload.filename.replace("\\", "/")), await upload.read()
+        return body, PurePosixPath(upload.filename.replace("\\", "/")), await upload.read()
 
 
 async def _parts(content: bytes) -> AsyncIterator[bytes]:
@@ -149,19 +150,19 @@ def _form() -> dict[str, Any]:
 
 
 def _translated(
-    service: Service, asked: TranslateFileRequest, name: str, content: bytes, ticket: Ticket
+    service: Service, body: TranslateFileRequest, name: str, content: bytes, ticket: Ticket
 ) -> tuple[bytes, list[str]]:
     """Returns a translated document, and the texts of its units.
 
     Reading a document takes seconds and cannot be stopped, so that the ticket is checked before and after it.
     """
-    target = service.models.language(asked.target)
+    target = service.models.language(body.target)
     document: Document | None = None
     beginning = ""
-    if asked.source.strip().lower() == "auto":
+    if is_auto(body.source):
         document = _read(name, content, DocumentLanguages(None, target), ticket)
         beginning = " ".join(plain(unit.content) for unit in document.units)[:DETECTED_CHARACTERS]
-    (source,) = (language.language for language in languages_of_texts(service, [beginning], asked.source, target))
+    (source,) = (language.language for language in languages_of_texts(service, [beginning], body.source, target))
     served = service.models.find(source, target)
     if document is None or format_by_name(PurePosixPath(name)) in NAMING_SOURCE:
         document = _read(name, content, DocumentLanguages(source, target), ticket)

@@ -7,10 +7,17 @@ from typing import NamedTuple
 
 from transduce.inspection.languages import load_language_identifier
 
-__all__ = ["DetectedLanguage", "LanguageDetector", "language_name", "matching_code"]
+__all__ = ["AUTO", "DetectedLanguage", "LanguageDetector", "is_auto", "language_name", "matching_code"]
+
+AUTO = "auto"  # in the place of a source language: it is detected
 
 # Codes of LibreTranslate's clients and those of BCP 47.
 ALIASES = {"pb": "pt-br", "zh": "zh-hans", "zt": "zh-hant"}
+
+
+def is_auto(code: str) -> bool:
+    """Returns whether a client asks for the detection of a language."""
+    return _normal(code) == AUTO
 
 
 def matching_code(code: str, codes: Iterable[str]) -> str | None:
@@ -73,9 +80,10 @@ class LanguageDetector:
         scores = self._identify(text)
         largest = max(scores.values())
         total = sum(math.exp(score - largest) for score in scores.values())
-        found = []
+        rows = []
         for code in codes:
-            score = scores.get(_normal(code).split("-")[0])
+            normal = _normal(code)
+            score = scores.get(ALIASES.get(normal, normal).split("-")[0])
             probability = 0.0 if score is None else math.exp(score - largest) / total
-            found.append((score is not None, score or 0.0, DetectedLanguage(code, round(100 * probability, 1))))
-        return [language for _, _, language in sorted(found, key=lambda row: row[:2], reverse=True)]
+            rows.append((score is not None, score or 0.0, DetectedLanguage(code, round(100 * probability, 1))))
+        return [language for _, _, language in sorted(rows, key=lambda row: row[:2], reverse=True)]

@@ -16,8 +16,8 @@ from transduce.serving.contract import (
     TranslateAnswer,
     TranslateRequest,
 )
-from transduce.serving.languages import language_name
-from transduce.serving.request_log import describe
+from transduce.serving.languages import is_auto, language_name
+from transduce.serving.request_log import note_texts
 from transduce.serving.request_values import parse_values, read_values
 from transduce.serving.service import Service
 from transduce.serving.text_translation import TextRequest, translate_texts
@@ -31,7 +31,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     403: {"model": Failure, "description": "The key is missing or wrong."},
     408: {"model": Failure, "description": "The body did not arrive in time."},
     413: {"model": Failure, "description": "The body is too large."},
-    415: {"model": Failure, "description": "The body is compressed."},
+    415: {"model": Failure, "description": "The body is compressed, or a form is not UTF-8."},
     429: {"model": Failure, "description": "The client has sent too many requests."},
     503: {"model": Failure, "description": "Too many requests wait, or the translation took too long."},
 }
@@ -81,21 +81,21 @@ def _add_translation(routes: APIRouter, service: Service) -> None:
     )
     async def translate(request: Request) -> dict[str, Any]:
         """Translates texts of any number of sentences and lines, or HTML."""
-        asked = parse_values(TranslateRequest, await read_values(request))
-        service.admit(request, asked.api_key)
-        texts = [asked.q] if isinstance(asked.q, str) else asked.q
+        body = parse_values(TranslateRequest, await read_values(request))
+        service.admit(request, body.api_key)
+        texts = [body.q] if isinstance(body.q, str) else body.q
         service.limits.check_texts(texts)
-        describe(request, texts)
-        return await service.answer(request, lambda ticket: _translated(service, asked, texts, ticket))
+        note_texts(request, texts)
+        return await service.answer(request, lambda ticket: _translated(service, body, texts, ticket))
 
     @routes.post("/detect", openapi_extra=_body(DetectRequest))
     async def detect(request: Request) -> list[Detection]:
         """Returns the languages that a text may be in, the most probable first."""
-        asked = parse_values(DetectRequest, await read_values(request))
-        service.admit(request, asked.api_key)
-        service.limits.check_texts([asked.q])
-        found = service.detector.detect(asked.q, service.models.languages)
-        return [Detection(confidence=language.confidence, language=language.code) for language in found]
+        body = parse_values(DetectRequest, await read_values(request))
+        service.admit(request, body.api_key)
+        service.limits.check_texts([body.q])
+        detected = service.detector.detect(body.q, service.models.languages)
+        return [Detection(confidence=language.confidence, language=language.code) for language in detected]
 
 
 def _frontend_settings(service: Service) -> FrontendSettings:
@@ -114,10 +114,10 @@ def _frontend_settings(service: Service) -> FrontendSettings:
     )
 
 
-def _translated(service: Service, asked: TranslateRequest, texts: list[str], ticket: Ticket) -> dict[str, Any]:
+def _translated(service: Service, body: TranslateRequest, texts: list[str], ticket: Ticket) -> dict[str, Any]:
     """Returns the answer to a request for translations."""
-    detected = languages_of_texts(service, texts, asked.source, asked.target)
-    target = service.models.language(asked.target)
+    detected = languages_of_texts(service, texts, body.source, body.target)
+    target = service.models.language(body.target)
     rows: list[list[str]] = [[] for _ in texts]
     for source in dict.fromkeys(language.language for language in detected):
         places = [place for place, language in enumerate(detected) if language.language == source]
@@ -126,27 +126,28 @@ def _translated(service: Service, asked: TranslateRequest, texts: list[str], tic
             [[text] for text in some]
             if source == target
             else translate_texts(
-                TextRequest(service.models.find(source, target), ticket), some, asked.format, asked.alternatives
+                TextRequest(service.models.find(source, target), ticket), some, body.format, body.alternatives
             )
         )
         for place, row in zip(places, translated, strict=True):
             rows[place] = row
-    is_list = isinstance(asked.q, list)
+    is_list = isinstance(body.q, list)
     answer: dict[str, Any] = {"translatedText": [row[0] for row in rows] if is_list else rows[0][0]}
-    if asked.source.strip().lower() == "auto":
+    if is_auto(body.source):
         answer["detectedLanguage"] = detected if is_list else detected[0]
-    if asked.alternatives:
+    if body.alternatives:
         answer["alternatives"] = [row[1:] for row in rows] if is_list else rows[0][1:]
     return answer
 
 
 def languages_of_texts(service: Service, texts: list[str], source: str, target: str) -> list[Detection]:
-    """Returns the language of each text: `source`, or the most probable one that is translated into `target`.
+    """Returns the language of each text: `source`, or where it is `auto` the most probable one.
 
-    Raises ValueError where the server does not know a language.
+    The languages that are detected are `target` and those that are translated into it. Raises ValueError where the
+    server does not know a language.
     """
     models, wanted = service.models, service.models.language(target)
-    if source.strip().lower() != "auto":
+    if not is_auto(source):
         return [Detection(confidence=100.0, language=models.language(source)) for _ in texts]
     sources = sorted({*models.sources(wanted), wanted})
     best = [service.detector.detect(text, sources)[0] for text in texts]

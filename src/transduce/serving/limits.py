@@ -67,9 +67,12 @@ class ApiKeys:
     def read(cls, path: Path) -> "ApiKeys":
         """Reads a file with one key a line, besides comments that begin with "#".
 
-        Raises ValueError where it has no key.
+        Raises ValueError where it has no key, or is not UTF-8.
         """
-        lines = map(str.strip, read_regular_file(path).decode("utf-8-sig").split("\n"))
+        try:
+            lines = map(str.strip, read_regular_file(path).decode("utf-8-sig").split("\n"))
+        except UnicodeDecodeError:
+            raise ValueError(f"{path} is not UTF-8; convert it to UTF-8") from None
         keys = [line for line in lines if line and not line.startswith("#")]
         if not keys:
             raise ValueError(f"{path} has no key: write one a line, or leave out --keys")
@@ -86,6 +89,6 @@ class ApiKeys:
             return
         if key is None:
             raise HTTPException(403, "Please contact the server operator to get an API key")
-        matches = [hmac.compare_digest(known, key.encode(errors="replace")) for known in self._keys]
+        matches = [hmac.compare_digest(accepted, key.encode(errors="replace")) for accepted in self._keys]
         if not any(matches):
             raise HTTPException(403, "Invalid API key")

@@ -10,7 +10,7 @@ from fastapi.responses import Response, StreamingResponse
 from transduce.runtime.json_text import json_text
 from transduce.serving.contract import LineAnswer, LineRequest
 from transduce.serving.libretranslate import ERRORS
-from transduce.serving.request_log import describe
+from transduce.serving.request_log import note_texts
 from transduce.serving.served_models import ServedDirection, ServedModels
 from transduce.serving.service import Service
 from transduce.serving.text_translation import TextRequest, line_records
@@ -38,23 +38,23 @@ def line_routes(service: Service) -> APIRouter:
         response_model_exclude_none=True,
         responses={200: {"content": EVENTS, "description": "The translations; with `stream` as server-sent events."}},
     )
-    async def translate_lines(request: Request, asked: LineRequest) -> Any:
+    async def translate_lines(request: Request, body: LineRequest) -> Any:
         """Translates lines; each record is what `transduce translate --json` prints for the line.
 
         With keys, send the header `Authorization: Bearer KEY`.
         """
         service.admit(request, bearer_key(request))
-        lines = _lines(asked.text, "text")
-        prefixes = None if asked.prefix is None else _lines(asked.prefix, "prefix")
+        lines = _lines(body.text, "text")
+        prefixes = None if body.prefix is None else _lines(body.prefix, "prefix")
         service.limits.check_texts(lines)
         service.limits.check_texts(prefixes or [])
-        describe(request, lines)
-        served = find_direction(service.models, asked.source, asked.target)
+        note_texts(request, lines)
+        served = find_direction(service.models, body.source, body.target)
 
         def records(ticket: Ticket) -> Iterator[dict[str, Any]]:
-            return _records(served, asked, lines, prefixes, ticket)
+            return _records(served, body, lines, prefixes, ticket)
 
-        if asked.stream:
+        if body.stream:
             return await _streamed(service.stream(request, records))
         answers = await service.answer(request, lambda ticket: list(records(ticket)))
         return {"source": served.source, "target": served.target, "lines": answers}
@@ -64,18 +64,18 @@ def line_routes(service: Service) -> APIRouter:
 
 def _records(
     served: ServedDirection,
-    asked: LineRequest,
+    body: LineRequest,
     lines: Sequence[str],
     prefixes: Sequence[str] | None,
     ticket: Ticket,
 ) -> Iterator[dict[str, Any]]:
     """Returns an iterator over the records of the lines; raises ValueError for what the model cannot do."""
-    if asked.confidence and served.calibration is None:
+    if body.confidence and served.calibration is None:
         raise ValueError("the model has no confidence: make it with `transduce calibrate`, and start the server again")
-    calibration = served.calibration if asked.confidence else None
-    output_format = OutputFormat(json=True, alignments=asked.alignments, confidence=calibration, words=asked.words)
+    calibration = served.calibration if body.confidence else None
+    output_format = OutputFormat(json=True, alignments=body.alignments, confidence=calibration, words=body.words)
     decoding = served.translator.decoding
-    method = search_method(decoding, asked.n_best, beam=asked.beam, length_penalty=asked.length_penalty)
+    method = search_method(decoding, body.n_best, beam=body.beam, length_penalty=body.length_penalty)
     return line_records(TextRequest(served, ticket), lines, method, prefixes, output_format)
 
 

@@ -22,7 +22,9 @@ class Metrics:
             "transduce_request_seconds", "Time until the answer.", ["route"], buckets=SECONDS, registry=self._registry
         )
         self.characters = Counter(
-            "transduce_characters", "Characters of texts that were translated.", registry=self._registry
+            "transduce_characters",
+            "Characters of the texts of requests that were answered without an error.",
+            registry=self._registry,
         )
         self.group_sentences = Histogram(
             "transduce_group_sentences",

@@ -11,14 +11,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from transduce.runtime.json_text import json_text
 from transduce.serving.metrics import Metrics
 
-__all__ = ["RequestLog", "describe"]
+__all__ = ["RequestLog", "note_texts"]
 
 _log = logging.getLogger("transduce.serving")
 
 NO_ROUTE = "none"  # in the place of paths that anybody may invent
 
 
-def describe(request: Request, texts: Sequence[str]) -> None:
+def note_texts(request: Request, texts: Sequence[str]) -> None:
     """Notes the texts of a request for its line in the log."""
     request.state.texts = texts
 

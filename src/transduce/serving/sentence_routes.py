@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse
 
-from transduce.pictures import attention_page
+from transduce.pictures import render_attention_page
 from transduce.serving.contract import (
     AttentionRequest,
     DirectionAbilities,
@@ -16,11 +16,11 @@ from transduce.serving.contract import (
     ServerSettings,
     TextPart,
 )
-from transduce.serving.languages import language_name
+from transduce.serving.languages import AUTO, is_auto, language_name
 from transduce.serving.libretranslate import ERRORS, languages_of_texts
 from transduce.serving.line_routes import bearer_key, find_direction
 from transduce.serving.page_routes import PICTURE_POLICY
-from transduce.serving.request_log import describe
+from transduce.serving.request_log import note_texts
 from transduce.serving.served_models import ServedDirection
 from transduce.serving.service import Service
 from transduce.serving.text_parts import text_parts
@@ -55,28 +55,28 @@ def sentence_routes(service: Service) -> APIRouter:
         )
 
     @routes.post("/v1/sentences", responses=ERRORS, response_model_exclude_none=True)
-    async def split_text(request: Request, asked: SentencesRequest) -> SentencesAnswer:
+    async def split_text(request: Request, body: SentencesRequest) -> SentencesAnswer:
         """Splits a text as /translate does, and detects its language.
 
         A client that translates sentence by sentence need not translate again those that it has. With keys, send the
         header `Authorization: Bearer KEY`.
         """
         service.admit(request, bearer_key(request))
-        service.limits.check_texts([asked.text])
-        describe(request, [asked.text])
-        return await service.answer(request, lambda _: _split(service, asked))
+        service.limits.check_texts([body.text])
+        note_texts(request, [body.text])
+        return await service.answer(request, lambda _: _split(service, body))
 
     @routes.post("/v1/attention", responses=PICTURE_ERRORS, response_class=HTMLResponse)
-    async def draw_attention(request: Request, asked: AttentionRequest) -> HTMLResponse:
+    async def draw_attention(request: Request, body: AttentionRequest) -> HTMLResponse:
         """Returns the picture of the attention weights of a sentence and its translation: the page of `transduce draw`.
 
         With keys, send the header `Authorization: Bearer KEY`.
         """
         service.admit(request, bearer_key(request))
-        service.limits.check_texts([asked.text, asked.translation])
-        describe(request, [asked.text, asked.translation])
-        served = find_direction(service.models, asked.source, asked.target)
-        picture = await service.answer(request, lambda ticket: _picture(served, asked, ticket))
+        service.limits.check_texts([body.text, body.translation])
+        note_texts(request, [body.text, body.translation])
+        served = find_direction(service.models, body.source, body.target)
+        picture = await service.answer(request, lambda ticket: _picture(served, body, ticket))
         return HTMLResponse(picture, headers=PICTURE_HEADERS)
 
     return routes
@@ -96,31 +96,31 @@ def _abilities(served: ServedDirection) -> DirectionAbilities:
     )
 
 
-def _split(service: Service, asked: SentencesRequest) -> SentencesAnswer:
+def _split(service: Service, body: SentencesRequest) -> SentencesAnswer:
     """Returns the parts of a text and its language; a text in the target language is copied."""
-    if asked.source is None or asked.source.strip().lower() != "auto":
-        served = find_direction(service.models, asked.source, asked.target)
-        return SentencesAnswer(source=served.source, target=served.target, parts=text_parts(asked.text, served))
-    if asked.target is None:
+    if body.source is None or not is_auto(body.source):
+        served = find_direction(service.models, body.source, body.target)
+        return SentencesAnswer(source=served.source, target=served.target, parts=text_parts(body.text, served))
+    if body.target is None:
         raise HTTPException(400, "name target: it says which languages are detected")
-    (detected,) = languages_of_texts(service, [asked.text], "auto", asked.target)
-    source, target = detected.language, service.models.language(asked.target)
+    (detected,) = languages_of_texts(service, [body.text], AUTO, body.target)
+    source, target = detected.language, service.models.language(body.target)
     if source == target:
-        parts = [TextPart(text=asked.text, kind="copied")]
+        parts = [TextPart(text=body.text, kind="copied")]
     else:
-        parts = text_parts(asked.text, service.models.find(source, target))
+        parts = text_parts(body.text, service.models.find(source, target))
     return SentencesAnswer(source=source, target=target, detected=detected, parts=parts)
 
 
-def _picture(served: ServedDirection, asked: AttentionRequest, ticket: Ticket) -> str:
+def _picture(served: ServedDirection, body: AttentionRequest, ticket: Ticket) -> str:
     """Returns the picture; raises ValueError for texts that are empty or too long for it."""
     translator = served.translator
     sides: dict[str, Any] = {"text": translator.source, "translation": translator.target}
     for name, vocabulary in sides.items():
-        (tokens,) = vocabulary.encode([getattr(asked, name)])
+        (tokens,) = vocabulary.encode([getattr(body, name)])
         if not 1 <= len(tokens) <= MAX_DRAWN_TOKENS:
             raise ValueError(f"{name} has {len(tokens)} subwords: attention is drawn from 1 to {MAX_DRAWN_TOKENS}")
     with served.queue.inspecting:
         ticket.check()
-        explanation = translator.explain(asked.text, asked.translation)
-    return attention_page(explanation)
+        explanation = translator.explain(body.text, body.translation)
+    return render_attention_page(explanation)

@@ -85,9 +85,9 @@ class ServedModels:
         """Returns the languages into which `source` is translated, in alphabetical order."""
         return sorted(served.target for served in self.directions.values() if served.source == source)
 
-    def sources(self, target: str | None = None) -> list[str]:
-        """Returns the languages that are translated, into `target` if it is given, in alphabetical order."""
-        return sorted({served.source for served in self.directions.values() if target in (None, served.target)})
+    def sources(self, target: str) -> list[str]:
+        """Returns the languages that are translated into `target`, in alphabetical order."""
+        return sorted(served.source for served in self.directions.values() if served.target == target)
 
     def language(self, code: str) -> str:
         """Returns the served code that a client means; raises ValueError where there is none."""
@@ -98,11 +98,11 @@ class ServedModels:
 
     def find(self, source: str, target: str) -> ServedDirection:
         """Returns the direction of two served codes; raises ValueError where no model translates it."""
-        found = self.directions.get(Direction(source, target))
-        if found is None:
+        served = self.directions.get(Direction(source, target))
+        if served is None:
             others = ", ".join(map(str, sorted(self.directions)))
             raise ValueError(f"{target} ({source}-{target}) is not supported; this server translates {others}")
-        return found
+        return served
 
     def close(self) -> None:
         """Translates what waits, and ends the threads of all models."""

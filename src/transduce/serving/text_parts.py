@@ -20,18 +20,18 @@ LINE_END = re.compile(r"(\r?\n)")
 
 def text_parts(text: str, served: ServedDirection) -> list[TextPart]:
     """Returns the parts of a text, none empty; their translations make up the translation of the text."""
-    documents = sentence_translator(served.translator, source_language=served.source, target_language=served.target)
+    translator = sentence_translator(served.translator, source_language=served.source, target_language=served.target)
     spaceless = is_spaceless(served.target)
     parts: list[TextPart] = []
     for place, line in enumerate(LINE_END.split(text)):
         if place % 2:
             parts.append(TextPart(text=line, kind="copied"))
         elif line:
-            parts += _line_parts(line, documents, spaceless=spaceless)
+            parts += _line_parts(line, translator, spaceless=spaceless)
     return parts
 
 
-def _line_parts(line: str, documents: SentenceTranslator, *, spaceless: bool) -> Iterator[TextPart]:
+def _line_parts(line: str, translator: SentenceTranslator, *, spaceless: bool) -> Iterator[TextPart]:
     """Yields the parts of a line, with its language code before each sentence.
 
     A placeholder may move within its line, so a line with placeholders is one part.
@@ -39,10 +39,10 @@ def _line_parts(line: str, documents: SentenceTranslator, *, spaceless: bool) ->
     if any(isinstance(item, Placeholder) for item in split_placeholders(line)):
         yield TextPart(text=line, kind="text")
         return
-    code, unit = split_code(Unit((line,)), documents.codes)
-    for part in divide(unit, documents.splitter).arranged(spaceless=spaceless):
+    code, unit = split_code(Unit((line,)), translator.codes)
+    for part in divide(unit, translator.splitter).arranged(spaceless=spaceless):
         if isinstance(part, UnitSentence):
-            yield TextPart(text=add_code(code, part.text, documents.codes), kind="sentence")
+            yield TextPart(text=add_code(code, part.text, translator.codes), kind="sentence")
         else:
             assert isinstance(part, str), "a line without placeholders has no marker"
             yield TextPart(text=part, kind="copied")

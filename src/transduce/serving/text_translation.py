@@ -34,22 +34,22 @@ class TextRequest(NamedTuple):
         search = SearchRequest(self.served.translator, method)
         return map(self.ticket.result, self.served.queue.submit(search, sentences, prefixes, self.ticket))
 
-    def sentences(self, translate: Callable[[list[str]], list[Translation]]) -> SentenceTranslator:
+    def sentence_translator(self, translate: Callable[[list[str]], list[Translation]]) -> SentenceTranslator:
         """Returns what documents need of the model; alignments are computed one request at a time."""
         served = self.served
-        documents = sentence_translator(
+        translator = sentence_translator(
             served.translator, source_language=served.source, target_language=served.target
         )._replace(translate=translate)
-        align = documents.align
+        align = translator.align
         if align is None:
-            return documents
+            return translator
 
         def align_alone(sentence: str, translation: Translation) -> list[tuple[int, int]]:
             with served.queue.inspecting:
                 self.ticket.check()
                 return align(sentence, translation)
 
-        return documents._replace(align=align_alone)
+        return translator._replace(align=align_alone)
 
 
 def line_records(
@@ -92,7 +92,9 @@ def translate_texts(
             n_best.update(zip(new, request.translate(new, method), strict=True))
             return [n_best[sentence][min(rank, len(n_best[sentence]) - 1)] for sentence in sentences]
 
-        for row, text in zip(rows, _translate_all(texts, text_format, request.sentences(translate)), strict=True):
+        for row, text in zip(
+            rows, _translate_all(texts, text_format, request.sentence_translator(translate)), strict=True
+        ):
             if text not in row:
                 row.append(text)
     return rows
@@ -129,4 +131,4 @@ def translate_document(request: TextRequest, document: Document) -> bytes:
     def translate(sentences: list[str]) -> list[Translation]:
         return [best[0] for best in request.translate(sentences, method)]
 
-    return document.write(translate_units(document.units, request.sentences(translate)).contents)
+    return document.write(translate_units(document.units, request.sentence_translator(translate)).contents)

@@ -36,6 +36,6 @@ def create_file(path: Path) -> None:
 def remove(path: Path) -> None:
     """Removes a folder with its content, or whatever else has the name; waits for no pipe, follows no link."""
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)  # which would open a pipe, and wait for a writer
+        shutil.rmtree(path)  # for folders only: it opens what it is given, and opening a pipe waits for a writer
     else:
         path.unlink(missing_ok=True)

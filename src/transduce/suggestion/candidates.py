@@ -64,21 +64,21 @@ def subword_count(pairs: int) -> int:
     )
 
 
-def candidates(pairs: int, given: Mapping[str, Any]) -> list[RecipeCandidate]:
+def candidates(pairs: int, fixed: Mapping[str, Any]) -> list[RecipeCandidate]:
     """Returns recipes to try for a corpus with this number of pairs, the first guess first.
 
-    Every value of `given` stands in all of them. Candidates that would then be equal are returned once.
+    Every value of `fixed` stands in all of them. Candidates that would then be equal are returned once.
     """
-    found: dict[str, RecipeCandidate] = {}
-    for name, size, batch_tokens in _variants(pairs, given.get("model", {}).get("preset")):
-        values = merged(_values(size, batch_tokens, pairs), given)
-        found.setdefault(repr(values), RecipeCandidate(name, values))
-    return list(found.values())
+    distinct: dict[str, RecipeCandidate] = {}
+    for name, size, batch_tokens in _variants(pairs, fixed.get("model", {}).get("preset")):
+        values = merged(_values(size, batch_tokens, pairs), fixed)
+        distinct.setdefault(repr(values), RecipeCandidate(name, values))
+    return list(distinct.values())
 
 
-def may_have_r_drop(given: Mapping[str, Any]) -> bool:
+def may_have_r_drop(fixed: Mapping[str, Any]) -> bool:
     """Returns whether R-Drop may be added to a recipe: it sets no regulariser, and does not switch dropout off."""
-    return "regulariser" not in given.get("training", {}) and given.get("model", {}).get("dropout") != 0
+    return "regulariser" not in fixed.get("training", {}) and fixed.get("model", {}).get("dropout") != 0
 
 
 def r_drop_pays(pairs: int, batch_tokens: object, steps: int, epochs: float) -> bool:
@@ -87,19 +87,19 @@ def r_drop_pays(pairs: int, batch_tokens: object, steps: int, epochs: float) -> 
     return pairs < R_DROP_PAIRS and is_large and steps >= R_DROP_STEPS and epochs >= R_DROP_EPOCHS
 
 
-def with_r_drop(values: Values, given: Mapping[str, Any]) -> Values:
-    """Returns a candidate with R-Drop and the dropout that is best beside it; every value of `given` stands."""
+def with_r_drop(values: Values, fixed: Mapping[str, Any]) -> Values:
+    """Returns a candidate with R-Drop and the dropout that is best beside it; every value of `fixed` stands."""
     changes = {"model": {"dropout": 0.1}, "training": {"regulariser": {"kind": "r_drop", "share": 0.5}}}
-    changed: Values = merged(merged(values, changes), given)
+    changed: Values = merged(merged(values, changes), fixed)
     return changed
 
 
-def with_checkpoints(values: Values, steps: int, given: Mapping[str, Any]) -> Values:
+def with_checkpoints(values: Values, steps: int, fixed: Mapping[str, Any]) -> Values:
     """Returns a candidate that also validates and saves where its training of `steps` has few of the usual steps."""
     every = max(1, steps // SHORT_PARTS)
     if every >= USUAL_STEPS:
         return values
-    changed: Values = merged(merged(values, {"training": {"validate_every": every, "save_every": every}}), given)
+    changed: Values = merged(merged(values, {"training": {"validate_every": every, "save_every": every}}), fixed)
     return changed
 
 

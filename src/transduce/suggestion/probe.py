@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from transduce.corpus import Prepared
+from transduce.corpus import PreparedCorpus
 from transduce.recipe import Recipe
 from transduce.trainer.build import count_steps
 from transduce.trainer.dry_run import MAX_STEPS, Pace, validation_seconds
@@ -25,7 +25,7 @@ class Probe:
     loss: float  # of the validation, smoothed, in nats a token
 
     def __init__(
-        self, recipe: Recipe, prepared: Prepared, minutes: float, device: torch.device, say: Callable[[str], None]
+        self, recipe: Recipe, prepared: PreparedCorpus, minutes: float, device: torch.device, say: Callable[[str], None]
     ) -> None:
         """Trains `recipe` for `minutes` in a temporary directory and computes the loss of the last weights."""
         limits = {"minutes": minutes, "steps": None, "epochs": None, "patience": None, "validate_every": None}

@@ -56,7 +56,7 @@ class Suggestion(NamedTuple):
 
 
 def suggest_recipe(
-    given: Mapping[str, Any],
+    recipe_values: Mapping[str, Any],
     minutes: float,
     *,
     place: str,
@@ -65,16 +65,16 @@ def suggest_recipe(
     device: str = "auto",
     threads: int | None = None,
 ) -> Suggestion:
-    """Tries candidates for the corpora of `given`, a recipe whose values stay, and returns the best for `minutes`.
+    """Tries candidates for a recipe whose values stay, and returns the best for `minutes`.
 
-    Raises ValueError with `place` where `given` is no recipe, has no validation set or is of trees.
+    Raises ValueError with `place` where `recipe_values` is no recipe, has no validation set or is of trees.
     """
-    pairs = _count_pairs(from_values(given, place=place, warn=say), place)
-    fixed = {section: value for section, value in given.items() if section != "data" and value is not None}
+    pairs = _count_pairs(from_values(recipe_values, place=place, warn=say), place)
+    fixed = {section: value for section, value in recipe_values.items() if section != "data" and value is not None}
     tried = candidates(pairs, fixed)
     share = probe_minutes or minutes * PROBE_SHARE
     say(f"{pairs:,} pairs; {len(tried)} probes of {share:.3g} minutes")
-    corpora = {"data": given["data"]}
+    corpora = {"data": recipe_values["data"]}
     recipes = [from_values({**_limited(candidate.values, minutes), **corpora}, place=place) for candidate in tried]
     chosen = choose_device(device)
     keep_freed_memory()
@@ -125,7 +125,7 @@ def _probe_all(
 
 
 def _length(pace: Pace, training: Training, minutes: float, probe: Probe) -> tuple[int, float]:
-    """Returns the steps and epochs of a training, by the limits of its recipe or else by `minutes`."""
+    """Returns the steps and epochs of a training by all limits of its recipe, and by `minutes` where it sets none."""
     steps = min(pace.steps_within(training, 60 * (training.minutes or minutes)), probe.most_steps(training))
     return steps, whole_steps(training, steps) / probe.steps_per_epoch
 
@@ -142,6 +142,6 @@ def _count_pairs(recipe: Recipe, place: str) -> int:
 
 
 def _limited(values: Mapping[str, Any], minutes: float) -> dict[str, Any]:
-    """Returns the values of a recipe that trains for `minutes`, unless it has limits of its own."""
+    """Returns the values of a recipe that trains for at most `minutes`, or for the minutes that it sets."""
     limited: dict[str, Any] = merged({"training": {"minutes": minutes}}, values)
     return limited

@@ -13,6 +13,7 @@ __all__ = [
     "LONGEST_WORD",
     "LONGEST_WORD_IN_BYTES",
     "PAD",
+    "SHOWN_SYMBOLS",
     "SYMBOLS",
     "build_tokenizer",
     "byte_letters",
@@ -24,6 +25,7 @@ PAD, BEGIN, END = 0, 1, 2
 
 # The brackets are no letters of the byte alphabet, so no text is ever encoded as a symbol.
 SYMBOLS = ("⟨pad⟩", "⟨s⟩", "⟨/s⟩")
+SHOWN_SYMBOLS = ("<pad>", "<s>", "</s>")  # as `readable_subwords` writes them
 
 # The prefix of WordPiece's subwords that continue a word; it is no letter of the byte alphabet either.
 CONTINUES = "‿"

@@ -37,9 +37,8 @@ class Glossary:
         if not targets:
             raise ValueError("the glossary has no term: write lines of source, tab and target")
         self.targets = targets
-        by_length = sorted(targets, key=len, reverse=True)
-        self._terms = re.compile("|".join(map(_occurrences, by_length)))
-        self._in_small_letters = {term: term for term in by_length if term.islower()}
+        # The longest first, because an alternative that matches ends the search at its place.
+        self._terms = re.compile("|".join(map(_occurrences, sorted(targets, key=len, reverse=True))))
         self.is_spaced = not any(UNSPACED.match(target[-1]) for row in targets.values() for target in row)
         """Whether the translations are in a script with spaces between words."""
 
@@ -62,19 +61,18 @@ class Glossary:
         return cls(targets)
 
     def find(self, line: str) -> list[Occurrence]:
-        """Returns the terms in `line`, the longest where two overlap.
+        """Returns the terms in `line` from left to right, without overlaps; of those that begin together the longest.
 
         A term in small letters is found in capitals too; any other has to be written as in the glossary.
         """
-        found = []
+        occurrences = []
         place = 0
         while match := self._terms.search(line, place):
             place = match.end()
-            text = match.group()
-            term = text if text in self.targets else self._in_small_letters.get(text.lower())
-            if term is not None:
-                found.append(Occurrence(match.start(), match.end(), self.targets[term]))
-        return found
+            term = match.group() if match.group() in self.targets else match.group().lower()
+            if term in self.targets:
+                occurrences.append(Occurrence(match.start(), match.end(), self.targets[term]))
+        return occurrences
 
     def missing(self, output: str, occurrences: Sequence[Occurrence]) -> list[Occurrence]:
         """Returns the occurrences of the source whose translation is not in `output`; a translation counts once."""

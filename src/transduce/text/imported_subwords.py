@@ -4,18 +4,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, NoReturn, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from transduce.settings import Spec
-from transduce.text.byte_level import END, SYMBOLS
+from transduce.text.byte_level import END, SHOWN_SYMBOLS, SYMBOLS
 
 __all__ = ["ImportedSubwords", "MissingLibraryError", "SubwordsContent", "UnicodeText"]
-
-SHOWN_SYMBOLS = ("<pad>", "<s>", "</s>")
 
 UnicodeText = Annotated[str, Field(min_length=1, pattern="^[^\0]*$")]
 
@@ -37,15 +35,15 @@ class SubwordsContent(Spec):
 Content = TypeVar("Content", bound=SubwordsContent)
 
 
-class ImportedSubwords(ABC):
-    """Encodes text with subwords that another program has learnt; has the methods of `Subwords`.
+class ImportedSubwords(ABC, Generic[Content]):
+    """Encodes text with subwords that another program has learned; has the methods of `Subwords`.
 
     Text without a subword becomes the unknown token, and is lost: decoding shows a mark in its place.
     """
 
-    content_type: ClassVar[type[SubwordsContent]]
+    content_type: ClassVar[type[Any]]
 
-    def __init__(self, content: SubwordsContent) -> None:
+    def __init__(self, content: Content) -> None:
         """Raises ValueError where two ids have the same subword, or no id is the unknown token."""
         self.content = content
         self.vocabulary = [*SYMBOLS, *content.subwords]
@@ -103,10 +101,9 @@ class ImportedSubwords(ABC):
         self, lines: Sequence[str], probability: float, keys: NDArray[np.uint64]
     ) -> list[NDArray[np.int64]]:
         """Raises ValueError: no merge of these subwords is dropped."""
-        self.check_merges("these subwords")
-        raise AssertionError
+        self.check_can_drop_merges("these subwords")
 
-    def check_merges(self, name: str) -> None:
+    def check_can_drop_merges(self, name: str) -> NoReturn:
         """Raises ValueError, because no merge of these subwords is dropped; `name` is the subwords in the message."""
         raise ValueError(f"{name} are those of an imported model, which have no dropout: set subwords.dropout: 0")
 

@@ -3,7 +3,7 @@
 import html
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import tokenizers
 from tokenizers import models, pre_tokenizers
@@ -27,20 +27,19 @@ class MosesBpeContent(SubwordsContent):
     merges: tuple[tuple[UnicodeText, UnicodeText], ...]
 
 
-class MosesBpe(ImportedSubwords):
+class MosesBpe(ImportedSubwords[MosesBpeContent]):
     """Tokenises, splits hyphenated words at ` @-@ `, escapes what XML reserves, and merges the letters of each word.
 
     These are the defaults of fairseq's `moses` tokeniser. Decoding joins the subwords and undoes the tokenisation;
     white space is not kept as it was.
     """
 
-    content_type: ClassVar[type[SubwordsContent]] = MosesBpeContent
+    content_type = MosesBpeContent
 
     def __init__(self, content: MosesBpeContent) -> None:
         from sacremoses import MosesDetokenizer, MosesTokenizer  # here because it takes half a second
 
         super().__init__(content)
-        self._unknown = content.unknown
         self._tokenise = MosesTokenizer(content.language).tokenize
         self._detokenise = MosesDetokenizer(content.language).detokenize
         symbols = dict.fromkeys([UNKNOWN_LETTER, *_merged_symbols(content)])
@@ -79,9 +78,9 @@ class MosesBpe(ImportedSubwords):
             subword = self.readable_token(token)
             letters = html.unescape(subword.removesuffix(CONTINUED)).replace("@-@", "-")  # as Moses writes them
             begins_word = begins_token and token > END
-            if token > END and (found := text.find(letters, place)) >= 0 and not text[place:found].strip():
-                begins_word = begins_word and (found > place or place == 0)
-                place = found + len(letters)
+            if token > END and (start := text.find(letters, place)) >= 0 and not text[place:start].strip():
+                begins_word = begins_word and (start > place or place == 0)
+                place = start + len(letters)
             readable.append("▁" * begins_word + subword.removesuffix(CONTINUED))
             begins_token = not subword.endswith(CONTINUED)
         return readable
@@ -91,7 +90,7 @@ class MosesBpe(ImportedSubwords):
         """The id of each symbol of the merging; symbols that the vocabulary lacks are unknown."""
         vocabulary = self._merging.get_vocab()
         merged = sorted(vocabulary, key=vocabulary.__getitem__)
-        return [self._ids.get(_as_subword(symbol), self._unknown) for symbol in merged]
+        return [self._ids.get(_as_subword(symbol), self.content.unknown) for symbol in merged]
 
 
 def _as_subword(symbol: str) -> str:

@@ -1,4 +1,4 @@
-"""Names: words that translations copy, learnt from pairs of lines, whatever the languages.
+"""Names: words that translations copy, learned from pairs of lines, whatever the languages.
 
 A language that capitalises its nouns has no sign of a name. Two rules do without one:
 
@@ -10,6 +10,7 @@ A language that capitalises its nouns has no sign of a name. Two rules do withou
 Rules that would give many false alarms on held-out translations are left out.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -33,7 +34,11 @@ Pairs = Iterable[tuple[str, str]]
 
 
 class Names(Spec):
-    """The names that a text may have: `known` ones, and with `ordinary`, words that are no names, all unknown words."""
+    """The names that a text may have.
+
+    A word of `known` is a name. Where `ordinary` is not None, so is each capitalised word within a sentence that
+    `ordinary` does not have.
+    """
 
     known: tuple[str, ...]
     ordinary: tuple[str, ...] | None  # in lower case; None: an unknown word is no name
@@ -47,7 +52,7 @@ class Names(Spec):
         seen, copied, lower, words = Counter[str](), Counter[str](), set[str](), set[str]()
         for source, target in training:
             of_line = WORD.findall(source)
-            lower.update(word for word in of_line if word[0].islower())
+            lower.update(word.casefold() for word in of_line if word[0].islower())
             words.update(of_line)
             if within := [word for word, is_first in _capitalised(source) if not is_first]:
                 output = _parts(target)
@@ -55,9 +60,9 @@ class Names(Spec):
                 copied.update(word for word in within if _is_copied(word, output))
         candidates = {word for word in seen if word.casefold() not in lower}
         for least, share in EVIDENCE:
-            known = {word for word in candidates if seen[word] >= least and copied[word] >= share * seen[word]}
-            ordinary = tuple(sorted({word.casefold() for word in words - known}))
-            for rules in (cls(known=tuple(sorted(known)), ordinary=some) for some in (ordinary, None)):
+            names = {word for word in candidates if seen[word] >= least and copied[word] >= share * seen[word]}
+            ordinary = tuple(sorted({word.casefold() for word in words - names}))
+            for rules in (cls(known=tuple(sorted(names)), ordinary=some) for some in (ordinary, None)):
                 if rules.false_alarms(held_out) <= MAX_FALSE_ALARMS:
                     return rules
         return cls(known=(), ordinary=None)
@@ -91,13 +96,13 @@ class Names(Spec):
 
 def _capitalised(source: str) -> list[tuple[str, bool]]:
     """Returns the words with a capital letter, and whether each stands at the beginning of a sentence."""
-    found = []
+    capitalised = []
     for match in WORD.finditer(source):
         word = match.group()
         if word[0].isupper() and len(word) >= MIN_LETTERS:
             before = source[: match.start()].rstrip()
-            found.append((word, not before or before[-1] in OPENS_SENTENCE))
-    return found
+            capitalised.append((word, not before or before[-1] in OPENS_SENTENCE))
+    return capitalised
 
 
 def _parts(text: str) -> frozenset[str]:
@@ -109,5 +114,5 @@ def _parts(text: str) -> frozenset[str]:
 def _is_copied(name: str, parts: frozenset[str]) -> bool:
     """Returns whether one of `parts` has the first letters of a name, or the name within it."""
     stem = re.sub("['’]s?$", "", name).casefold()
-    beginning = stem[: max(MIN_LETTERS, -int(-len(stem) * KEPT // 1))]
+    beginning = stem[: max(MIN_LETTERS, math.ceil(len(stem) * KEPT))]
     return any(part.startswith(beginning) or (len(stem) > MIN_LETTERS and stem in part) for part in parts)

@@ -2,7 +2,7 @@
 
 from base64 import b64decode
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -20,26 +20,24 @@ class SentencePieceContent(SubwordsContent):
     model: str = Field(pattern="^[A-Za-z0-9+/=]+$")
 
 
-class SentencePieces(ImportedSubwords):
+class SentencePieces(ImportedSubwords[SentencePieceContent]):
     """Splits text by a SentencePiece model, unigram or BPE, and finds the id of each piece in the vocabulary.
 
     A line may begin with a language code such as `>>fra<<` that the vocabulary has, as OPUS-MT's models of several
     target languages need. The symbols of a model, such as `</s>`, are never found in text.
     """
 
-    content_type: ClassVar[type[SubwordsContent]] = SentencePieceContent
+    content_type = SentencePieceContent
 
     def __init__(self, content: SentencePieceContent) -> None:
         super().__init__(content)
-        self._model = content.model
         self._processor = _processor(b64decode(content.model))
-        self._unknown = content.unknown
         self._codes = {subword for subword in content.subwords if subword.startswith(">>") and subword.endswith("<<")}
 
     @property
     def model_file(self) -> bytes:
         """The content of the SentencePiece model, a `.spm` file."""
-        return b64decode(self._model)
+        return b64decode(self.content.model)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.content,)
@@ -54,7 +52,7 @@ class SentencePieces(ImportedSubwords):
         except (UnicodeEncodeError, TypeError):  # versions of the library differ
             raise encoding_error(lines) from None
         return [
-            [self._ids.get(piece, self._unknown) for piece in ([code, *line] if code else line)]
+            [self._ids.get(piece, self.content.unknown) for piece in ([code, *line] if code else line)]
             for code, line in zip(codes, pieces, strict=True)
         ]
 

@@ -1,4 +1,4 @@
-"""Subwords: BPE and WordPiece over bytes, learnt from text, applied to text, and undone without loss.
+"""Subwords: BPE and WordPiece over bytes, learned from text, applied to text, and undone without loss.
 
 One regular expression splits a line into words. A word is split into its UTF-8 bytes, which merges join (BPE: Sennrich
 et al. 2016; WordPiece: Schuster and Nakajima 2012, Wu et al. 2016; section 5.1 of the paper uses both). Every byte is a
@@ -28,6 +28,7 @@ from transduce.text.byte_level import (
     LONGEST_WORD,
     LONGEST_WORD_IN_BYTES,
     PAD,
+    SHOWN_SYMBOLS,
     SYMBOLS,
     byte_letters,
     parse_tokenizer,
@@ -49,9 +50,6 @@ __all__ = [
 
 CACHE_SIZE = 200_000
 """Words, about, whose ids each of the two caches holds: some 100 MB in all."""
-
-# The names of the symbols in `readable_subwords`.
-SHOWN_SYMBOLS = ("<pad>", "<s>", "</s>")
 
 # Characters of every kind, which a tokenizer file that is read must encode without loss.
 PROBE = "".join(map(chr, [*range(0x300), *range(0x300, 0xD000, 0x100), *range(0x10000, 0x110000, 0x10000)]))
@@ -203,7 +201,7 @@ class Subwords:
         """Whether these subwords are a BPE."""
         return isinstance(self._tokenizer.model, models.BPE)
 
-    def check_merges(self, name: str) -> None:
+    def check_can_drop_merges(self, name: str) -> None:
         """Raises ValueError for WordPiece, which has no merges to drop; `name` is these subwords in the message."""
         if not self.has_merges:
             raise ValueError(f"{name} are WordPiece, which has no merges to drop: set subwords.dropout: 0")
@@ -211,7 +209,7 @@ class Subwords:
     @cached_property
     def _merges(self) -> Merges:
         """The merges of a BPE."""
-        self.check_merges("these subwords")
+        self.check_can_drop_merges("these subwords")
         model = json.loads(self._tokenizer.to_str())["model"]
         ids = model["vocab"]
         return Merges([(ids[left], ids[right], ids[left + right]) for left, right in model["merges"]])
@@ -263,7 +261,7 @@ class Subwords:
 
 @cache
 def _rules(kind: str) -> dict[str, Any]:
-    """Returns the description of subwords learnt from no text, as this version of the library writes it."""
+    """Returns the description of subwords learned from no text, as this version of the library writes it."""
     return Subwords.learn([], Bpe(size=MIN_SIZE) if kind == "bpe" else WordPiece(size=MIN_SIZE + 256))._rules()
 
 

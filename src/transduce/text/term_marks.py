@@ -15,8 +15,8 @@ from transduce.text.token_vocabulary import TokenVocabulary, ids_of_tags, tags_o
 
 __all__ = ["MarkedSpan", "MarkedSubwords", "encode_marked", "has_term_marks", "mark_terms", "with_term_marks"]
 
-BEGIN, END = map(subword_of_tag, TERM_MARKS)
-MARK = re.compile(f"({BEGIN}|{END})")
+TERM_BEGIN, TERM_END = map(subword_of_tag, TERM_MARKS)
+MARK = re.compile(f"({TERM_BEGIN}|{TERM_END})")
 
 
 class MarkedSpan(NamedTuple):
@@ -58,21 +58,18 @@ def mark_terms(line: str, spans: Iterable[MarkedSpan]) -> str | None:
     if any(map(MARK.search, (line, *(span.target for span in spans)))):
         return None
     for start, end, target in spans:
-        parts += [line[place:start], BEGIN, target, END]
+        parts += [line[place:start], TERM_BEGIN, target, TERM_END]
         place = end
     return "".join([*parts, line[place:]])
 
 
 def encode_marked(subwords: Subwords, lines: Sequence[str]) -> list[list[int]]:
     """Returns the ids of lines with marked terms; spaces beside a mark have none."""
-    begin, end = ids_of_tags(subwords, TERM_MARKS)
+    marks = dict(zip((TERM_BEGIN, TERM_END), ids_of_tags(subwords, TERM_MARKS), strict=True))
     parts = [MARK.split(line) for line in lines]
     # Not `subwords.encode`, which reads the marks in `MarkedSubwords`.
     texts = iter(Subwords.encode(subwords, [text.strip(" ") for line in parts for text in line[::2]]))
-    return [
-        [token for part in line for token in ([begin] if part == BEGIN else [end] if part == END else next(texts))]
-        for line in parts
-    ]
+    return [[token for part in line for token in ([marks[part]] if part in marks else next(texts))] for line in parts]
 
 
 class MarkedSubwords(Subwords):

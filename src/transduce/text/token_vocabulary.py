@@ -1,4 +1,4 @@
-"""The vocabularies of a side: subwords of text, learnt here or imported, or symbols of linearised trees."""
+"""The vocabularies of a side: subwords of text, learned here or imported, or symbols of linearised trees."""
 
 from collections.abc import Sequence
 from pathlib import Path

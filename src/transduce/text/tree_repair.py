@@ -35,7 +35,7 @@ def flat_tree(words: Sequence[str]) -> Tree:
 def repair_tree(symbols: Sequence[str], words: Sequence[str], linearisation: TopDown | InOrder) -> Tree:
     """Returns a tree over `words` that differs little from `symbols`.
 
-    TopDown are balanced with the fewest insertions, deletions and replacements. Then surplus parts of speech and empty
+    Brackets are balanced with the fewest deletions and replacements. Then surplus parts of speech and empty
     phrases are left out, words without a part of speech are added to the root, and several roots get one around them.
     """
     remaining, parts, depth = iter(words), [list[Tree]()], 0

@@ -10,7 +10,7 @@ import tokenizers
 from numpy.typing import NDArray
 from tokenizers import models, pre_tokenizers
 
-from transduce.text.byte_level import END, SYMBOLS
+from transduce.text.byte_level import END, SHOWN_SYMBOLS, SYMBOLS
 from transduce.text.linearisation import closes_phrase, opens_phrase
 
 __all__ = ["UNKNOWN", "TreeSymbols"]
@@ -103,7 +103,7 @@ class TreeSymbols:
         """Returns the ids of each linearised tree: symbols have no merges to drop."""
         return [np.array(ids, np.int64) for ids in self.encode(lines)]
 
-    def check_merges(self, name: str) -> None:
+    def check_can_drop_merges(self, name: str) -> None:
         """Accepts subword dropout, which changes the words alone."""
 
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
@@ -112,5 +112,4 @@ class TreeSymbols:
 
     def readable_subwords(self, ids: Iterable[int]) -> list[str]:
         """Returns each id as text; "▁" stands before each symbol, as before the subwords that begin a word."""
-        shown = ("<pad>", "<s>", "</s>")
-        return [f"▁{self.symbols[token]}" if token > END else shown[token] for token in ids]
+        return [f"▁{self.symbols[token]}" if token > END else SHOWN_SYMBOLS[token] for token in ids]

@@ -1,4 +1,4 @@
-"""Growth of a vocabulary: more merges of BPE, learnt on other text, or more symbols of trees.
+"""Growth of a vocabulary of BPE: more merges, learned on other text.
 
 Merges are applied in their order, so that a word is first split as before, and the new merges then join its subwords.
 Text in which no new merge applies has the same tokens as before; old tokens keep their ids.
@@ -21,7 +21,7 @@ LINES = 2_000
 """Lines that are encoded at a time."""
 
 FIRST_LETTER = 0x10000
-"""The code of the letter that stands for token 0 while merges are learnt; no letter from here on is white space."""
+"""The code of the letter that stands for token 0 while merges are learned; no letter from here on is white space."""
 
 
 def check_can_grow(subwords: object, side: str) -> None:
@@ -31,7 +31,7 @@ def check_can_grow(subwords: object, side: str) -> None:
 
 
 def grow_subwords(subwords: Subwords, lines: Iterable[str], count: int) -> Subwords:
-    """Returns `subwords` with at most `count` more, learnt on `lines`; raises ValueError for WordPiece.
+    """Returns `subwords` with at most `count` more, learned on `lines`; raises ValueError for WordPiece.
 
     The library learns the merges: each old subword is one letter for it.
     """

@@ -29,11 +29,11 @@ def learn_wordpiece(words: Mapping[str, int], alphabet: Sequence[str], mark: str
     Learning ends where no merge raises the likelihood.
     """
     segmentation = Segmentation(words, alphabet, mark)
-    learnt: dict[str, None] = {}
-    while len(learnt) < merges and (pair := segmentation.best_pair()) is not None:
+    learned: dict[str, None] = {}
+    while len(learned) < merges and (pair := segmentation.best_pair()) is not None:
         if (subword := segmentation.merge(pair)) is not None:
-            learnt[subword] = None
-    return list(learnt)
+            learned[subword] = None
+    return list(learned)
 
 
 class Segmentation:

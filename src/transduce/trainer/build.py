@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 
 from transduce import __version__
-from transduce.corpus import Planner, Prepared, subwords_files, tag_ids
+from transduce.corpus import Planner, PreparedCorpus, subwords_files, tag_ids
 from transduce.model import TranslationModel
 from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import set_word_flags
@@ -16,7 +16,7 @@ from transduce.storage.checksums import checksums_of_files
 from transduce.trainer.checkpointing import TrainingEnvironment
 from transduce.trainer.joint_validation import JointValidation
 from transduce.trainer.validation import Validation, named_validations, read_parallel_text
-from transduce.training import Adam, LabelSmoothing, Optimiser, Training, flat_optimiser
+from transduce.training import Adam, Optimiser, Training, TrainingObjective, flat_optimiser
 
 __all__ = [
     "build_optimiser",
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def build_optimiser(
-    objective: LabelSmoothing,
+    objective: TrainingObjective,
     settings: Training,
     device: torch.device,
     group: ProcessGroup,
@@ -48,7 +48,9 @@ def build_optimiser(
     return flat_optimiser(model, settings.optimiser, group)
 
 
-def build_planner(prepared: Prepared, settings: Training, device: torch.device, model: TranslationModel) -> Planner:
+def build_planner(
+    prepared: PreparedCorpus, settings: Training, device: torch.device, model: TranslationModel
+) -> Planner:
     """Returns the planner of the batches; on a GPU lengths are multiples of 8, which compiled attention needs."""
     return Planner(
         prepared.train,
@@ -61,7 +63,7 @@ def build_planner(prepared: Prepared, settings: Training, device: torch.device, 
 
 
 def build_validation(
-    recipe: Recipe, prepared: Prepared, model: TranslationModel, smoothing: Smoothing, group: ProcessGroup
+    recipe: Recipe, prepared: PreparedCorpus, model: TranslationModel, smoothing: Smoothing, group: ProcessGroup
 ) -> Validation | JointValidation | None:
     """Returns the validation of the recipe, checked against `model`; None where the recipe names no corpus for it."""
     data, settings = recipe.data, recipe.training
@@ -87,7 +89,7 @@ def build_validation(
 
 
 def describe_training(
-    prepared: Prepared,
+    prepared: PreparedCorpus,
     device: torch.device,
     precision: str,
     settings: Training,
@@ -113,7 +115,7 @@ def describe_training(
 
 
 def describe_start(
-    model: TranslationModel, prepared: Prepared, planner: Planner, environment: TrainingEnvironment
+    model: TranslationModel, prepared: PreparedCorpus, planner: Planner, environment: TrainingEnvironment
 ) -> str:
     """Returns a line with the size of the model, the device, the precision and the amount of data."""
     parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -126,7 +128,7 @@ def describe_start(
 
 
 def gather_model(
-    model: TranslationModel, prepared: Prepared, optimiser: Optimiser, group: ProcessGroup
+    model: TranslationModel, prepared: PreparedCorpus, optimiser: Optimiser, group: ProcessGroup
 ) -> TranslationModel:
     """Returns the model for validation: the trained one, or a whole copy of it where its weights are sharded.
 

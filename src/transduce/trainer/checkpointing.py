@@ -67,7 +67,7 @@ class Checkpointer:
         if not due:
             return False
         # On a GPU the state does not count the skip of this step yet.
-        if state.skips.in_a_row or (record.skipped and not record.lowers_scale):
+        if state.skips.in_a_row or (record.skipped and not record.can_lower_scale):
             self._retry_step = state.step + 1
             return False
         return True

@@ -58,8 +58,8 @@ class FinalWeights:
     def _candidates(self, state: TrainingState, selected: Weights) -> list[Candidate]:
         """Returns the selected weights, and what else a validation may prefer; measures what is new.
 
-        That is, where the training validated, the best and the last weights, and what an earlier end of it chose. The
-        last weights are the best, or worse than those, where the last step was validated.
+        The others are the choice of an earlier end of this training, or else the best validated weights, and the last
+        weights, unless the last step was validated.
         """
         best, last = Weights(kind="best", steps=(state.best_step or 0,)), Weights(kind="last", steps=(state.step,))
         candidates = []

@@ -59,10 +59,6 @@ class FineTuning(Spec):
         """Writes the record of a run, whose folder `training` exists."""
         atomic_write_text(out / "training" / FINE_TUNING, self.model_dump_json(indent=2) + "\n")
 
-    def replaced(self, **fields: Any) -> "FineTuning":
-        """Returns the record with other values of some fields."""
-        return FineTuning(**({name: getattr(self, name) for name in type(self).model_fields} | fields))
-
     def growth(self, recipe: Recipe) -> VocabularyGrowth | None:
         """Returns the growth of the model's vocabulary on the new corpora of `recipe`; None where it stays."""
         if self.grow_vocabulary is None:
@@ -118,13 +114,13 @@ def plan_start(
     if start_from is None:
         if grow_vocabulary is not None:
             raise ValueError("--grow-vocabulary adds to the vocabulary of another model: name the model with --from")
-        recipe.data.check_tests()
+        recipe.data.check_held_out()
         return Start()
     start = StartingPoint.of(start_from)
     check_fits(start, recipe)
     new = FineTuning(start=start, base=fingerprint(start_from), grow_vocabulary=grow_vocabulary)
     # The model of an earlier start that saved nothing has been measured already.
-    return Start(record if record and record.replaced(before=()) == new else new, start_from)
+    return Start(record if record and record.model_copy(update={"before": ()}) == new else new, start_from)
 
 
 def _first_model(out: Path, record: FineTuning | None, start_from: Path | None) -> Path | None:

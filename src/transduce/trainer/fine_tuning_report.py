@@ -40,19 +40,20 @@ class FineTuningReport:
             if not self.recipe.data.test:
                 self.say("`data.test` names no test set: nothing is compared with the model of --from")
             before = self._measure(Path(record.start.directory), record.before)
-            record.replaced(before=before).write(self.out)
+            record.model_copy(update={"before": before}).write(self.out)
 
     def report(self, step: int) -> None:
         """Measures the trained model, and says, logs and writes into the model card what has changed.
 
-        Does so only where the model of the beginning was measured, and says it again where nothing has changed since.
+        Does nothing where the starting model was not measured. Where the trained model is unchanged, the stored scores
+        are said again.
         """
         record = FineTuning.read(self.out)
         if record is None or not record.before:
             return
         model = fingerprint(self.out)
         if record.model != model:
-            record = record.replaced(after=self._measure(self.out, ()), model=model)
+            record = record.model_copy(update={"after": self._measure(self.out, ()), "model": model})
             self._log(step, record)
             record.write(self.out)
         for line in _lines(record):

@@ -16,11 +16,15 @@ __all__ = ["grown_weights"]
 def grown_weights(base: Model, source: TokenVocabulary, target: TokenVocabulary) -> dict[str, Tensor]:
     """Returns the weights of `base` with rows for the tokens that `source` and `target` have gained.
 
-    A new row of an embedding or a readout is the mean of the rows of the old tokens that spell the new one; of a new
-    symbol of trees, of the old symbols of its kind; of a new tag, of all. Given the old tokens of a sentence, states
-    are those of `base`. The logit of a new token is the mean of the logits of these old tokens, so that it is never
-    above all of theirs. Probabilities of old tokens are those of `base` times what the new tokens leave; relative to
-    each other they stay.
+    A new row of an embedding or a readout is the mean of old rows:
+
+    - of a new subword, those of the old tokens that spell it;
+    - of a new symbol of trees, those of the old symbols of its kind;
+    - of a new tag, all.
+
+    Given the old tokens of a sentence, states are those of `base`. The logit of a new token is the mean of the logits
+    of these old tokens, so that it is never above all of theirs. Probabilities of old tokens are those of `base` times
+    what the new tokens leave; relative to each other they stay.
     """
     weights = weights_of(base.module)
     for names, before, now in zip(

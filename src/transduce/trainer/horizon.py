@@ -28,8 +28,8 @@ class HorizonPlanner:
 
     def total_steps(self, state: TrainingState) -> int | None:
         """Returns the number of steps of the training as far as it is known; None where only minutes limit it."""
-        known = count_steps(self._settings, self._planner), state.planned_steps(self._settings)
-        return min((steps for steps in known if steps is not None), default=None)
+        limits = count_steps(self._settings, self._planner), state.planned_steps(self._settings)
+        return min((steps for steps in limits if steps is not None), default=None)
 
     def plan(self, state: TrainingState) -> Horizon | None:
         """Returns a plan after a step after which one is due, else None; to be called after every step."""

@@ -106,8 +106,8 @@ class ModelSelection:
 
         A training that goes on afterwards replaces these weights by better ones only.
         """
-        known = None if math.isnan(score) else score
-        choice = PublishedChoice(step=state.step, weights=chosen, score=known, scored_by=tuple(self.scored_by))
+        finite_score = None if math.isnan(score) else score
+        choice = PublishedChoice(step=state.step, weights=chosen, score=finite_score, scored_by=tuple(self.scored_by))
         self.group.on_rank_zero(lambda: self._write_choice(choice.model_dump_json(indent=1)))
 
     def publish(self, selected: Weights, weights: Mapping[str, Tensor], result: ValidationResult | None) -> None:

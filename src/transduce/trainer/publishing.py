@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from transduce.corpus import Prepared, Report
+from transduce.corpus import PreparedCorpus, Report
 from transduce.model import Vocabulary
 from transduce.model_directory import CARD, RECIPE, Config, Model, Weights, write_model
 from transduce.recipe import Recipe, dump, read_resolved_recipe
@@ -36,7 +36,7 @@ def publish(
 class ModelPublisher:
     """Writes the model directory of one run, each time with other weights."""
 
-    def __init__(self, recipe: Recipe, out: Path, prepared: Prepared) -> None:
+    def __init__(self, recipe: Recipe, out: Path, prepared: PreparedCorpus) -> None:
         self._recipe, self._out, self._subwords = recipe, out, (prepared.source, prepared.target)
         self._report = prepared.report
         self._vocabulary = Vocabulary(source=prepared.source.size, target=prepared.target.size)

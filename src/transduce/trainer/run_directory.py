@@ -37,7 +37,7 @@ def move_aside(out: Path, say: Callable[[str], None]) -> None:
     Raises ValueError where `out` holds something else than a run.
     """
     check_is_run_or_empty(out)
-    if not (out / RECIPE).exists() and not ((out / "training").exists() and has_saved(out)):
+    if not (out / RECIPE).exists() and not has_saved(out):
         return
     aside = next(path for number in count(1) if not (path := out / f"{ASIDE}{number}").exists())
     contents = _contents(out)

@@ -137,11 +137,11 @@ class BackgroundTracker:
     def _pass_on(self, step: int, values: dict[str, float]) -> None:
         """Passes on what the tracker does not have yet; a resumed training repeats steps after its checkpoint."""
         state = self._state
-        known = set(state.names) if step == state.step else set()
-        if step < state.step or not (new := {name: value for name, value in values.items() if name not in known}):
+        sent = set(state.names) if step == state.step else set()
+        if step < state.step or not (new := {name: value for name, value in values.items() if name not in sent}):
             return
         self._tracker.add(step, new)
-        self._save(TrackerState(run=state.run, step=step, names=(*sorted(known), *new)))
+        self._save(TrackerState(run=state.run, step=step, names=(*sorted(sent), *new)))
 
     def _read_state(self) -> TrackerState:
         if not self._file.exists():

@@ -6,7 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from transduce.corpus import Prepared, VocabularyGrowth, check_files, check_tags, micro_batches_per_step, open_store
+from transduce.corpus import (
+    PreparedCorpus,
+    VocabularyGrowth,
+    check_files,
+    check_tags,
+    micro_batches_per_step,
+    open_store,
+)
 from transduce.corpus import prepare as prepare_corpus
 from transduce.model_directory import Model
 from transduce.recipe import Recipe
@@ -49,7 +56,7 @@ def prepare(
     start_from: Model | None = None,
     threads: int | None = None,
     growth: VocabularyGrowth | None = None,
-) -> Prepared:
+) -> PreparedCorpus:
     """Learns subwords and writes the token store into `out`, or finds it complete; returns it opened.
 
     With `start_from` the subwords are that model's, with the marks of terms where the recipe needs them, and those of
@@ -87,7 +94,7 @@ def train(
 
     With `start_from` the training begins with the weights and subwords of that model directory; `grow_vocabulary` is
     the number of subwords, at most, that each side gains on the new text. Both models are measured on the test sets of
-    the recipe and said side by side, unless `report` is False. `trackers` receive the metrics as the training goes on.
+    the recipe, unless `report` is False. `trackers` receive the metrics as the training goes on.
 
     Closing the generator stops the training without a checkpoint; the same call resumes from the last one. The
     generator runs in any thread, but handles signals in the main thread only. It sets threads, deterministic algorithms
@@ -153,7 +160,7 @@ def _start_trackers(trainer: Trainer, choice: TrackerChoice, stack: contextlib.E
 
 def run_training(recipe: Recipe, out: Path, options: TrainOptions = DEFAULTS, say: Say = print) -> TrainResult:
     """Trains to the end and returns the result; raises the errors of `train`."""
-    steps = train(recipe, out, **options._asdict(), say=say)
+    steps = _train(recipe, out, options, say)
     while True:
         try:
             next(steps)

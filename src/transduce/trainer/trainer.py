@@ -12,7 +12,7 @@ from typing import NamedTuple, NoReturn
 
 import torch
 
-from transduce.corpus import EpochWriteError, Prepared
+from transduce.corpus import EpochWriteError, PreparedCorpus
 from transduce.model import TranslationModel, Vocabulary, build_without_weights
 from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import Model, Weights, set_word_flags
@@ -43,10 +43,10 @@ from transduce.trainer.training_state import TrainingClock, TrainingState
 from transduce.trainer.validation import ValidationResult
 from transduce.training import (
     DivergenceDetector,
-    LabelSmoothing,
     Precision,
     SkippedSteps,
     StepRecord,
+    TrainingObjective,
     check_memory,
     count_rollback,
     training_steps,
@@ -72,7 +72,7 @@ class Trainer:
         self,
         recipe: Recipe,
         out: Path,
-        prepared: Prepared,
+        prepared: PreparedCorpus,
         device: torch.device,
         say: Callable[[str], None],
         group: ProcessGroup = SINGLE_PROCESS,
@@ -85,7 +85,7 @@ class Trainer:
         self.model: TranslationModel = recipe.model.build(self.vocabulary)
         set_word_flags(self.model, prepared.source, prepared.target)
         smoothing = Smoothing(epsilon=settings.label_smoothing, over=settings.label_smoothing_over)
-        self.objective = LabelSmoothing(self.model, smoothing, settings.regulariser).train()
+        self.objective = TrainingObjective(self.model, smoothing, settings.regulariser).train()
         self.optimiser = build_optimiser(self.objective, settings, device, group, say)
         self.precision = Precision(settings.precision, device)
         self.planner = build_planner(prepared, settings, device, self.model)
@@ -101,7 +101,7 @@ class Trainer:
         self.selection = ModelSelection(settings, checkpoints, self.publisher, group, self.environment.scored_by)
 
     def train(self, start_from: Model | None = None) -> Generator[StepRecord, None, TrainResult]:
-        """Yields a record a step until steps, minutes or patience are used up; returns the result."""
+        """Yields a record a step until `TrainingState.end_reason` has a reason; returns the result."""
         state = self._begin(start_from)
         reason = None if state.validation_pending else state.end_reason(self.settings)
         if reason and (weights := self.selection.final_weights(state)) is not None:
@@ -207,7 +207,7 @@ class Trainer:
 
     def _count_skips(self, state: TrainingState, detector: DivergenceDetector, record: StepRecord) -> SkippedSteps:
         """Returns the counts of skipped steps after one more step; logs a skipped step."""
-        skipped = detector.skipped(record)
+        skipped = detector.find_skipped_step(record)
         if skipped:
             self.metrics_log.log_event(skipped.step, "skipped: its gradient was not finite")
         return state.skips.after_step(skipped is not None)

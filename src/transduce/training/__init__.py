@@ -9,7 +9,7 @@ from transduce.training.divergence import DivergedError, DivergenceDetector, Ski
 from transduce.training.fitting import check_memory, compile_shapes
 from transduce.training.loop import StepRecord, training_steps
 from transduce.training.muon import FlatMuon, flat_optimiser
-from transduce.training.objective import LabelSmoothing
+from transduce.training.objective import TrainingObjective
 from transduce.training.optimiser import Adam, FlatAdam, Optimiser
 from transduce.training.precision import Precision
 from transduce.training.schedule import EndingSchedule
@@ -22,12 +22,12 @@ __all__ = [
     "EndingSchedule",
     "FlatAdam",
     "FlatMuon",
-    "LabelSmoothing",
     "Optimiser",
     "Precision",
     "SkippedSteps",
     "StepRecord",
     "Training",
+    "TrainingObjective",
     "average_weights",
     "check_memory",
     "compile_shapes",

@@ -39,14 +39,14 @@ class DivergenceDetector:
         self._precision = precision
         self._previous: StepRecord | None = None
 
-    def skipped(self, record: StepRecord) -> StepRecord | None:
+    def find_skipped_step(self, record: StepRecord) -> StepRecord | None:
         """Returns the step that was skipped: `record`, on a GPU the one before it; None where it was not skipped.
 
         A step of float16 that lowers the loss scale does not count.
         """
         is_late = self._precision.device.type == "cuda" and self._precision.name != "float16"
         checked, self._previous = (self._previous, record) if is_late else (record, None)
-        if checked is None or not checked.skipped or checked.lowers_scale:
+        if checked is None or not checked.skipped or checked.can_lower_scale:
             return None
         return checked
 

@@ -6,14 +6,14 @@ import torch
 from transduce.corpus import MicroBatch, Planner
 from transduce.runtime.out_of_memory import is_out_of_memory
 from transduce.training.loop import forward_backward
-from transduce.training.objective import LabelSmoothing
+from transduce.training.objective import TrainingObjective
 from transduce.training.optimiser import Optimiser
 from transduce.training.precision import Precision
 
 __all__ = ["check_memory", "compile_shapes"]
 
 
-def check_memory(objective: LabelSmoothing, optimiser: Optimiser, planner: Planner, precision: Precision) -> None:
+def check_memory(objective: TrainingObjective, optimiser: Optimiser, planner: Planner, precision: Precision) -> None:
     """Raises RuntimeError where a largest micro-batch does not fit into memory, and names the setting that fits.
 
     Computes gradients of dummy tokens and clears them; the training is unchanged.
@@ -34,7 +34,7 @@ def check_memory(objective: LabelSmoothing, optimiser: Optimiser, planner: Plann
     optimiser.zero_gradient()
 
 
-def compile_shapes(objective: LabelSmoothing, optimiser: Optimiser, planner: Planner, precision: Precision) -> None:
+def compile_shapes(objective: TrainingObjective, optimiser: Optimiser, planner: Planner, precision: Precision) -> None:
     """Computes the gradient of a micro-batch of each shape, so that a compiled model compiles for all of them now."""
     for rows, length in planner.shapes:
         forward_backward(objective, _dummy_micro_batch(rows, length), 1.0, precision)
@@ -47,7 +47,7 @@ def _dummy_micro_batch(rows: int, length: int) -> MicroBatch:
 
 
 def _micro_batches_that_fit(
-    objective: LabelSmoothing, planner: Planner, precision: Precision, length: int
+    objective: TrainingObjective, planner: Planner, precision: Precision, length: int
 ) -> int | None:
     """Returns by trial how many micro-batches a step needs for those of this length to fit; None where no number does.
 
@@ -61,7 +61,7 @@ def _micro_batches_that_fit(
     return None
 
 
-def _fits(objective: LabelSmoothing, precision: Precision, rows: int, length: int) -> bool:
+def _fits(objective: TrainingObjective, precision: Precision, rows: int, length: int) -> bool:
     """Returns whether memory suffices for the gradient of a micro-batch of this shape."""
     try:
         forward_backward(objective, _dummy_micro_batch(rows, length), 1.0, precision)

@@ -15,7 +15,7 @@ from torch import Tensor
 from transduce.corpus import MicroBatch, PlannedStep, Planner, Position
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.text.subwords import END
-from transduce.training.objective import LabelSmoothing
+from transduce.training.objective import TrainingObjective
 from transduce.training.optimiser import Optimiser
 from transduce.training.precision import Precision
 from transduce.training.spec import Training
@@ -56,7 +56,7 @@ class StepRecord(NamedTuple):
     waiting: float  # of these seconds, those spent on waiting for data
     epoch: int
     position: Position  # in the data, of the next step
-    lowers_scale: bool  # in float16, a gradient that is not finite lowers the loss scale and is no fault
+    can_lower_scale: bool  # in float16, a gradient that is not finite lowers the loss scale and is no fault
 
     @property
     def loss(self) -> float:
@@ -80,7 +80,7 @@ class StepRecord(NamedTuple):
 
 
 def training_steps(
-    objective: LabelSmoothing,
+    objective: TrainingObjective,
     optimiser: Optimiser,
     planner: Planner,
     training: Training,
@@ -111,8 +111,8 @@ def training_steps(
         norm = clip_gradient(optimiser, training.clip)
         optimiser.update(rate, norm.isfinite())
         metrics = DeferredMetrics(torch.cat([losses, norm.double().view(1)]))
-        epoch, lowers_scale = planned.epoch, precision.can_lower_scale
-        record = StepRecord(step, metrics, rate, planned.tokens, 0.0, waiting, epoch, planned.position, lowers_scale)
+        epoch, can_lower_scale = planned.epoch, precision.can_lower_scale
+        record = StepRecord(step, metrics, rate, planned.tokens, 0.0, waiting, epoch, planned.position, can_lower_scale)
         if precision.name == "float16":
             precision.update_scale(not record.skipped)
         elif previous is not None:
@@ -140,7 +140,7 @@ def _prefetched(planned: Iterator[PlannedStep]) -> Iterator[PlannedStep]:
 
 
 def accumulate_gradients(
-    objective: LabelSmoothing,
+    objective: TrainingObjective,
     optimiser: Optimiser,
     planned: PlannedStep,
     seed: int,
@@ -167,7 +167,7 @@ def accumulate_gradients(
 
 
 def forward_backward(
-    objective: LabelSmoothing, micro_batch: MicroBatch, weight: float, precision: Precision
+    objective: TrainingObjective, micro_batch: MicroBatch, weight: float, precision: Precision
 ) -> Float[Tensor, "2"]:
     """Adds `weight` times the gradient of a micro-batch to the gradients; returns the sums of both its losses."""
     source, target_in, target_out = _to_device(micro_batch, precision.device)

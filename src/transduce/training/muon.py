@@ -66,12 +66,12 @@ class FlatMuon(FlatOptimiser):
         """See `Optimiser.update`."""
         for matrices in self._matrices:
             matrices.update(rate, finite)
-        self._group.exchange(self.vector[part] for part in self._parts)
+        self._group.all_gather_parts(self.vector[part] for part in self._parts)
         self._adam.update([self._gradients_of_others], rate, finite)
 
     def state(self) -> dict[str, Tensor]:
         """See `Optimiser.state`."""
-        self._group.exchange(self._momentum[part] for part in self._parts)
+        self._group.all_gather_parts(self._momentum[part] for part in self._parts)
         return super().state()
 
     def own_state(self) -> dict[str, Tensor]:

@@ -21,7 +21,7 @@ class RDrop(Spec):
     share: float = Field(default=1.0, gt=0, le=1, description="Share of the pairs that pass twice.")
 
 
-class LabelSmoothing(nn.Module):
+class TrainingObjective(nn.Module):
     """Cross-entropy against targets smoothed by ε, summed over the tokens of a micro-batch."""
 
     def __init__(self, model: TranslationModel, smoothing: Smoothing, regulariser: RDrop | None = None) -> None:

@@ -16,7 +16,7 @@ from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from transduce.runtime.distributed import ProcessGroup
 from transduce.training.layout import Layout, check_shapes
-from transduce.training.objective import LabelSmoothing
+from transduce.training.objective import TrainingObjective
 from transduce.training.optimiser import MOMENTS, Adam, FusedAdam
 
 FIRST_DIMENSION = [Shard(0)]
@@ -27,7 +27,7 @@ class ShardedAdam:
 
     lockstep = True
 
-    def __init__(self, objective: LabelSmoothing, spec: Adam, group: ProcessGroup, device: torch.device) -> None:
+    def __init__(self, objective: TrainingObjective, spec: Adam, group: ProcessGroup, device: torch.device) -> None:
         self._group, self.layout, self._device = group, Layout(objective.model), device
         self._mesh = init_device_mesh(device.type, (group.size,))
         for block in (*objective.model.blocks(), objective):

@@ -20,7 +20,7 @@ def aligned_words(explanation: Explanation) -> list[tuple[int, int]]:
     with the largest weight.
     """
     weights = subword_weights(explanation)
-    source = words_of_subwords(explanation.source[explanation.source_tags : -1])
+    source = words_of_subwords(explanation.source[explanation.tag_count : -1])
     target = words_of_subwords(explanation.target[:-1])
     if not source or not target:
         return []
@@ -37,7 +37,7 @@ def subword_weights(explanation: Explanation) -> NDArray[np.float32]:
     2019).
     """
     layer = explanation.cross[max(len(explanation.cross) - 2, 0)]
-    weights: NDArray[np.float32] = layer.mean(axis=0)[:-1, explanation.source_tags : -1]
+    weights: NDArray[np.float32] = layer.mean(axis=0)[:-1, explanation.tag_count : -1]
     return weights
 
 

@@ -30,14 +30,14 @@ class SentenceBatch(NamedTuple):
             [prefixes[number] for number in numbers],
         )
 
-    def most_tokens(self, tags: int, extra: int, limit: int) -> list[int]:
+    def max_lengths(self, tag_count: int, extra: int, limit: int) -> list[int]:
         """Returns the most tokens of each translation, end symbol included, and `limit` at most.
 
-        A translation has at most as many tokens as its source without `tags` or its prefix, and `extra` more
+        A translation has at most as many tokens as its source without tags, or as its prefix, and `extra` more
         (section 6.1).
         """
         pairs = zip(self.sources, self.prefixes, strict=True)
-        return [min(max(len(tokens) - tags, len(prefix)) + 1 + extra, limit) for tokens, prefix in pairs]
+        return [min(max(len(tokens) - tag_count, len(prefix)) + 1 + extra, limit) for tokens, prefix in pairs]
 
 
 def sentence_batches(

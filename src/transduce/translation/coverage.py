@@ -34,21 +34,21 @@ def beam_search_with_coverage(
     problem: SearchProblem,
     method: SearchMethod,
     models: Sequence[TranslationModel],
-    source_tags: int = 0,
+    tag_count: int = 0,
     *,
     compiled: bool = False,
 ) -> list[list[Hypothesis]]:
     """Returns the `method.n_best` hypotheses of each sentence, best first; their score has β · coverage added.
 
-    The attention is that of `models`, whose search `stepper` is. The first `source_tags` tokens and the end symbol need
-    no attention. `compiled` is that of `beam_search`. Raises ValueError as `check_coverage`.
+    `stepper` searches with `models`, whose attention counts. The first `tag_count` tokens and the end symbol need no
+    attention. `compiled` is that of `beam_search`. Raises ValueError as `check_coverage`.
     """
     check_coverage(models, method)
     results = beam_search(stepper, problem, method.decoding, method.decoding.beam, compiled=compiled)
     for first in range(0, len(results), SENTENCES_AT_ONCE):
         some = slice(first, first + SENTENCES_AT_ONCE)
         part = problem._replace(source=problem.source[some], visible=problem.visible[some], bounds=problem.bounds[some])
-        results[some] = _ranked(results[some], part, method, models, source_tags)
+        results[some] = _ranked(results[some], part, method, models, tag_count)
     return results
 
 
@@ -70,7 +70,7 @@ def _ranked(
     problem: SearchProblem,
     method: SearchMethod,
     models: Sequence[TranslationModel],
-    source_tags: int,
+    tag_count: int,
 ) -> list[list[Hypothesis]]:
     """Returns the best hypotheses of each sentence by score + β · coverage."""
     sentences = torch.tensor(
@@ -86,7 +86,7 @@ def _ranked(
     target_in = pad_rows(inputs, problem.end, problem.source.device)
     written = torch.arange(target_in.shape[1], device=target_in.device) < lengths.unsqueeze(1)
     covered = problem.visible & (problem.source != problem.end)
-    covered[:, :source_tags] = False
+    covered[:, :tag_count] = False
     penalties = coverage(_weights(models, problem, target_in, sentences), written, covered[sentences])
     beta, remaining = method.decoding.coverage_penalty or 0.0, iter(penalties.tolist())
     ranked = [[one._replace(score=one.score + beta * next(remaining)) for one in hypotheses] for hypotheses in results]

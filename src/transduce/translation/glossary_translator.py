@@ -95,10 +95,10 @@ class GlossaryTranslator:
         method = method or SearchMethod(self.translator.decoding)
         self.check_method(method)
         free = self.translator.translate_lines(lines, method, batch_tokens=batch_tokens, lines_before=lines_before)
-        found = map(self.glossary.find, lines)
+        occurrences = map(self.glossary.find, lines)
         drafts = {
             place: self._draft(line, terms, best[0])
-            for place, (line, terms, best) in enumerate(zip(lines, found, free, strict=True), lines_before)
+            for place, (line, terms, best) in enumerate(zip(lines, occurrences, free, strict=True), lines_before)
             if terms
         }
         if self.marking:

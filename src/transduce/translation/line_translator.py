@@ -291,7 +291,7 @@ class LineTranslator:
         pad, begin, end = self.symbols.pad, self.symbols.begin, self.symbols.end
         source = self._rectangle([[*tokens, end] for tokens in batch.sources])
         extra, limit = method.decoding.extra_length, self.max_line_tokens + 1
-        bounds = torch.tensor(batch.most_tokens(len(self.source_tags), extra, limit), device=self.device)
+        bounds = torch.tensor(batch.max_lengths(len(self.source_tags), extra, limit), device=self.device)
         banned = {pad, begin, *tags_of(self.target).values()} - {end}
         return SearchProblem(source, source != pad, bounds, begin, end, tuple(sorted(banned)), banned_first=(end,))
 

@@ -39,13 +39,13 @@ class MarkingTranslator:
         lines = [(number, line) for number, request in enumerate(requests) for line in self._marked_lines(*request)]
         faults = self.translator.line_faults([line for _, line in lines])
         short = [one for place, one in enumerate(lines) if place not in faults]
-        found: dict[int, Translation] = {}
+        best_of_line: dict[int, Translation] = {}
         for batch in self.translator.batches([line for _, line in short], method, batch_tokens=batch_tokens):
             for place, best in zip(batch.places, self.translator.translate_by_halves(batch, method), strict=True):
                 if not isinstance(best, str):
-                    found[place] = best[0]
+                    best_of_line[place] = best[0]
         translations: list[list[Translation]] = [[] for _ in requests]
-        for place, translation in sorted(found.items()):
+        for place, translation in sorted(best_of_line.items()):
             translations[short[place][0]].append(translation)
         return translations
 

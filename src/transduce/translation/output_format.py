@@ -34,7 +34,7 @@ class OutputFormat(NamedTuple):
     """Two columns for training: with `backward` the translation is the source, with `forward` the target."""
 
     def check(self, translator: LineTranslator) -> None:
-        """Raises ValueError where alignments are wanted, and there are no attention weights for them."""
+        """Raises ValueError where an output needs attention weights or word probabilities that `translator` lacks."""
         if self.alignments:
             _explicable(translator).check_explicable()
         if (self.confidence or self.words) and self.json and not isinstance(translator, Translator):

@@ -17,7 +17,7 @@ class Translation(NamedTuple):
     """One translation of a line. `str()` and `print` give its text.
 
     `score` is what the search ranks by: log-probability / length penalty of a beam search, plus the coverage penalty
-    where there is one; else the log-probability.
+    where there is one; of minimum Bayes risk the expected chrF; else the log-probability.
     """
 
     text: str
@@ -58,7 +58,7 @@ class Explanation(NamedTuple):
     encoder: tuple[NDArray[np.float32], ...]  # a layer: [heads source source]
     decoder: tuple[NDArray[np.float32], ...]  # a layer: [heads target target]
     cross: tuple[NDArray[np.float32], ...]  # a layer: [heads target source]
-    source_tags: int = 0  # of `source`, how many at its front are tags
+    tag_count: int = 0  # of `source`, how many at its front are tags
 
     def __repr__(self) -> str:
         layers = f"{len(self.encoder)} encoder and {len(self.decoder)} decoder layers"

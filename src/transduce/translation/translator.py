@@ -265,7 +265,7 @@ class Translator(LineTranslator):
             encoder=encoder,
             decoder=decoder,
             cross=cross,
-            source_tags=len(self.source_tags),
+            tag_count=len(self.source_tags),
         )
 
     def _attention_weights(self, source_tokens: list[int], target_tokens: list[int]) -> tuple[tuple[Any, ...], ...]:

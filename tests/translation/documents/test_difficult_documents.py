@@ -194,9 +194,9 @@ def test_a_milestone_between_two_segments_of_a_seg_source_is_a_code() -> None:
 
 @pytest.mark.parametrize("text", ["%" + "0" * 100_000 + " x", "http://a" + ")" * 100_000, "%(a)" + "0" * 100_000])
 def test_placeholders_are_found_in_a_time_that_grows_with_the_text(text: str) -> None:
-    begun = time.monotonic()
+    begun = time.process_time()
     assert "".join(part if isinstance(part, str) else part.text for part in split_placeholders(text)) == text
-    assert time.monotonic() - begun < 2
+    assert time.process_time() - begun < 2
 
 
 def test_a_po_header_does_not_decide_how_much_memory_is_taken() -> None:

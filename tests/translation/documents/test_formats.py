@@ -56,6 +56,13 @@ def test_html_in_its_declared_encoding(encoding: str) -> None:
     )
 
 
+@pytest.mark.parametrize("space", ["", " "])
+def test_a_page_whose_declaration_of_utf_16_can_be_read_is_utf_8(space: str) -> None:
+    """With an even and with an odd number of bytes."""
+    page = f'<meta charset="utf-16"><p>a \u00e9</p>{space}'
+    assert translated("html", page) == page.replace("a \u00e9", "\u00c9 A")
+
+
 def test_markdown_keeps_its_blocks() -> None:
     source = (
         "---\ntitle: a b\n---\n# One `code` two\n\nThree **four** five,\nsee [a link](http://a.b/c) ok.  \n"
@@ -67,6 +74,12 @@ def test_markdown_keeps_its_blocks() -> None:
         "EIGHT SIX\\*SEVEN.\n\n- TEN NINE\n  1. B *A*\n\n> E D C\n\n| G F | H |\n|---|---|\n| J I | `k l` |\n\n"
         "```py\nm n\n```\n\n    o p\n\n<div>q r</div>\n"
     )
+
+
+@pytest.mark.parametrize("fence", ["---", "+++"])
+def test_front_matter_with_carriage_returns_stays(fence: str) -> None:
+    front = f"{fence}\r\ntitle: a b\r\nauthor: c d\r\n{fence}\r\n"
+    assert translated("markdown", f"{front}\r\nOne two.\r\n") == f"{front}\r\nTWO ONE.\r\n"
 
 
 def test_markdown_escapes_what_a_translation_begins_with() -> None:
@@ -157,6 +170,12 @@ def test_yaml_keeps_keys_comments_and_styles() -> None:
     assert translated("yaml", source) == (
         "# c d\na: TWO ONE  # e\nb: \"G F:\"\nc:\n  - 'H IT''S'\n  - |\n    J I\n    L K\n\nd: >-\n  O N M\n"
         "e: &x Q P\nf: *x\ng: true\nh: !!str S R\n"
+    )
+
+
+def test_truth_values_of_yaml_1_1_stay_without_quotes() -> None:
+    assert (
+        translated("yaml", "a: yes\nb: Off\nc: 'no'\nd: [n, No way]\n") == "a: yes\nb: Off\nc: 'NO'\nd: [n, WAY NO]\n"
     )
 
 

@@ -29,6 +29,9 @@ async function downloadJson(name) {
   return JSON.parse(new TextDecoder().decode(await download(name)));
 }
 
+/** A line that is longer than the model translates; the message is the end of a sentence about the line. */
+export class LongLineError extends Error {}
+
 export class Translator {
   /** Loads the model beside this file; calls `progress` with the loaded part of it, from 0 to 1. */
   static async load(progress) {
@@ -53,13 +56,13 @@ export class Translator {
     Object.assign(this, { settings, sessions, tokenizers });
   }
 
-  /** Returns the translation of one line; null where `breathe` resolves to false before it ends. */
+  /** Returns the translation of one line; null where `breathe` resolves to false before it ends. Throws LongLineError. */
   async translate(line, beam, breathe) {
     if (BLANK.test(line)) return "";
     const { symbols, decoding, max_tokens: most } = this.settings;
     const source = this.tokenizers.source.encode(line);
     if (source.length > most) {
-      throw new RangeError(`A line has ${source.length.toLocaleString("en")} subwords, and this model translates at most ${most.toLocaleString("en")}: split the line.`);
+      throw new LongLineError(`has ${source.length.toLocaleString("en")} subwords, and this model translates at most ${most.toLocaleString("en")}: split the line.`);
     }
     const problem = {
       beam,

@@ -1,6 +1,6 @@
 // The worker: translates the newest request, so that the page stays responsive.
 
-import { Translator } from "./translator.js";
+import { LongLineError, Translator } from "./translator.js";
 
 const translated = new Map(); // of lines, by beam size and line
 const channel = new MessageChannel();
@@ -25,14 +25,23 @@ async function translateLine(translator, line, { id, beam }) {
   return translated.get(key);
 }
 
+/** Translates the lines of a request; a line that is too long stays empty, and is named at the end. */
 async function answer(translator, request) {
   const started = performance.now();
+  let fault = null;
   for (const [place, line] of request.lines.entries()) {
-    const text = await translateLine(translator, line, request);
+    let text = "";
+    try {
+      text = await translateLine(translator, line, request);
+    } catch (error) {
+      if (!(error instanceof LongLineError)) throw error;
+      fault ??= `Line ${place + 1} ${error.message}`;
+    }
     if (text === null || request.id !== newest) return;
     postMessage({ kind: "line", id: request.id, place, text });
   }
-  postMessage({ kind: "done", id: request.id, milliseconds: performance.now() - started });
+  if (fault) fail(fault, request.id);
+  else postMessage({ kind: "done", id: request.id, milliseconds: performance.now() - started });
 }
 
 function fail(error, id = null) {

@@ -49,9 +49,9 @@ def _cached(function: Any, fastmath: set[str]) -> Any:
 def _forget_other_sources(folder: Path, source: Path) -> None:
     """Deletes what numba has cached in `folder` for the module `source` where it was compiled from other sources.
 
-    Those are the modules of this package, and the ones beside `source` whose names begin with `compiled_`. Numba itself
-    notices changes of the module, but not of the functions that it calls, and cannot read an entry that names a class
-    that is no more.
+    The sources are the modules of this package, and the modules beside `source` whose names begin with `compiled_`.
+    Numba itself notices changes of the module, but not of the functions that it calls, and cannot read an entry that
+    names a class that is no more.
     """
     files = sorted({source, *source.parent.glob("compiled_*.py"), *Path(__file__).parent.glob("*.py")})
     digest, stamp = hashlib.sha256(b"".join(map(Path.read_bytes, files))).digest(), folder / f"{source.stem}.sources"

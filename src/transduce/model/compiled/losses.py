@@ -24,7 +24,8 @@ def row_losses(
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, " rows"], Float[Tensor, "2 rows vocabulary"]]:
     """Returns what `consistency._row_losses` returns; the gradient replaces the logits.
 
-    With the symbols there, the gradient by y is (p − extra·δ)/2 + strength/4·(p − q + p·(d − Σ p·d)).
+    With the symbols of `transduce.model.consistency`, the gradient by y is
+    (p − extra·δ)/2 + strength/4·(p − q + p·(d − Σ p·d)).
     """
     terms = torch.empty(3, len(tokens))
     is_float32 = logits.dtype == torch.float32

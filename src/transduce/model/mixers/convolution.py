@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from transduce.model.attention import Visible
-from transduce.model.kv_cache import DecodingContext, Slots
+from transduce.model.kv_cache import DecodingContext, VisibleSlots
 from transduce.settings import Spec
 
 
@@ -76,7 +76,7 @@ class ConvolutionMixer(nn.Module):
         return self.point(context.rows.from_rectangle(mixed))
 
 
-def _last_slots(visible: Slots, count: int) -> Int[Tensor, "batch target count"]:
+def _last_slots(visible: VisibleSlots, count: int) -> Int[Tensor, "batch target count"]:
     """Returns the last `count` visible slots of each token in order, counted from 1; 0 where there are fewer."""
     numbered = visible * torch.arange(1, visible.shape[2] + 1, device=visible.device)
     last = numbered.topk(min(count, visible.shape[2])).values.flip(2)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from transduce.paper.printed.cells import markdown_table
 from transduce.paper.printed.plots import STYLES, panels
-from transduce.paper.table1 import MIDDLE, OCTAVES, SENTENCES, WIDTHS, Claims, LayerCosts, exponent_below
+from transduce.paper.table1 import GRID, MIDDLE, OCTAVES, SENTENCES, WIDTHS, Claims, LayerCosts, exponent_below
 
 HEAD = ["layer", "operations, stated", "exponents counted", "exponents of time", "sequential, stated", "measured"]
 
@@ -13,7 +13,7 @@ HEAD = ["layer", "operations, stated", "exponents counted", "exponents of time",
 def as_text(rows: Sequence[LayerCosts], claims: Claims) -> str:
     """Returns the tables of exponents and paths, and those of the claims of section 4."""
     crossovers = [
-        [str(d), f"{at.counted:,.0f}", "not before 8,192" if at.timed is None else f"{at.timed:,.0f}"]
+        [str(d), f"{at.counted:,.0f}", f"not before {GRID['n'][-1]:,}" if at.timed is None else f"{at.timed:,.0f}"]
         for d, at in claims.crossover.items()
     ]
     recurrences = [[str(k), f"{ratio:.2f}"] for k, ratio in claims.recurrences.items()]

@@ -4,14 +4,6 @@ const KEY = "transduce-api-key";
 const TRIES = 6;
 const UNREACHABLE_SECONDS = 5;
 
-/** An error whose message is for the reader. */
-export class Refusal extends Error {
-  constructor(message, status) {
-    super(message);
-    this.status = status;
-  }
-}
-
 /** The key of this tab; it ends with the tab. */
 export function apiKey() {
   return sessionStorage.getItem(KEY) ?? "";
@@ -23,13 +15,13 @@ export function keepApiKey(key) {
 
 export async function readSettings() {
   const answer = await attempt("v1/settings", {});
-  if (!answer.ok) throw new Refusal(await message(answer), answer.status);
+  if (!answer.ok) throw new Error(await message(answer));
   return answer.json();
 }
 
 /**
  * The answer to a request with a JSON body. Where the server is busy, `onWait(message)` hears why and how long the
- * request waits. Throws a Refusal, or an AbortError.
+ * request waits. Throws an Error whose message is for the reader, or an AbortError.
  */
 export async function ask(path, body, signal, onWait) {
   for (let tries = 1; ; tries++) {
@@ -42,7 +34,7 @@ export async function ask(path, body, signal, onWait) {
     if (answer.ok) return answer;
     const seconds = Number(answer.headers.get("Retry-After"));
     const text = await message(answer);
-    if (!(seconds > 0) || tries === TRIES) throw new Refusal(text, answer.status);
+    if (!(seconds > 0) || tries === TRIES) throw new Error(text);
     onWait(`${text}. The page tries again in ${seconds} s.`);
     await pause(1000 * seconds, signal);
   }

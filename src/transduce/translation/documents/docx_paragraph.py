@@ -54,19 +54,19 @@ def read_paragraph(paragraph: "_Element") -> ParagraphContent:
         if isinstance(item, FormattedText):
             sizes[item.key] += len(item.text)
     base = max(sizes, key=lambda key: sizes[key], default=b"")
-    found: list[str | FoundTag[list[RunPart | _Element]]] = []
+    content: list[str | FoundTag[list[RunPart | _Element]]] = []
     formatting = None
     for number, item in enumerate(items):
         if isinstance(item, FoundTag):
-            found.append(item)
+            content.append(item)
         elif item.key == base:
             formatting = item.formatting
-            found.append(item.text)
+            content.append(item.text)
         else:
             payload: list[RunPart | _Element] = [] if item.formatting is None else [item.formatting]
             name = f"run {number}"
-            found += [FoundTag("open", name, payload), item.text, FoundTag("close", name, payload)]
-    return ParagraphContent(pair_tags(found), formatting)
+            content += [FoundTag("open", name, payload), item.text, FoundTag("close", name, payload)]
+    return ParagraphContent(pair_tags(content), formatting)
 
 
 def _items(parent: "_Element") -> "Iterator[FormattedText | FoundTag[list[RunPart | _Element]]]":

@@ -90,7 +90,10 @@ def _space_beside(items: list[str | MarkerItem], place: int, step: int) -> str:
 
 
 def _joined(text: str, following: str, markers: list[Marker]) -> tuple[str, str]:
-    """Returns the text before a code and the text after it, such that one space or none is between the two."""
+    """Returns the text before a code and the text after it, such that one space or none is between the two.
+
+    Moves the last of `markers` where the text before the code loses its space.
+    """
     if text.endswith(" ") and following.startswith(" "):
         return text, following[1:]
     if text.endswith(" ") and following.startswith(NO_SPACE_BEFORE):

@@ -121,6 +121,8 @@ def _decode(content: bytes, kind: TextFormat) -> tuple[str, Callable[[str], byte
             raise ValueError(
                 f"the file says that it is {encoding.upper()[:40]}, which is not read; convert it to UTF-8"
             )
+        if codecs.lookup(encoding).name.startswith("utf-16"):  # where that is so, the declaration has NUL bytes
+            encoding = "utf-8"
     try:
         text = content[len(mark) :].decode(encoding)
     except UnicodeDecodeError:

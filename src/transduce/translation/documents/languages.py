@@ -20,10 +20,10 @@ class DocumentLanguages(NamedTuple):
             raise ValueError(f"the document is in {source}, and the model translates from {self.source}")
         if target and self.target and not same_language(target, self.target):
             raise ValueError(f"the document wants a translation into {target}, and the model writes {self.target}")
-        found = target or self.target
-        if not found:
+        language = target or self.target
+        if not language:
             raise ValueError("neither the document nor the model names the target language: write it into the document")
-        return found
+        return language
 
 
 def same_language(first: str, second: str) -> bool:

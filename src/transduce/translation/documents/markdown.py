@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["MarkdownDocument"]
 
 _FRONT_MATTER = re.compile(
-    r"\A(?:---[ \t]*\n.*?\n(?:---|\.\.\.)[ \t]*|\+\+\+[ \t]*\n.*?\n\+\+\+[ \t]*)(?:\n|\Z)", re.DOTALL
+    r"\A(?:---[ \t]*\r?\n.*?\n(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n.*?\n\+\+\+)[ \t]*(?:\r?\n|\Z)", re.DOTALL
 )
 
 
@@ -68,12 +68,12 @@ class MarkdownDocument:
                 continue
             first = token.map[0]
             column = column if first == last_line else 0
-            found = _find(token.content, lines, starts, first, column)
-            if found is None or not self._add(token, found):
+            inline = _find(token.content, lines, starts, first, column)
+            if inline is None or not self._add(token, inline):
                 unreadable.append(first + 1 + self.text[:skipped].count("\n"))
                 continue
             last_line = first
-            column = found.starts[0] + found.lengths[0] - starts[first]
+            column = inline.starts[0] + inline.lengths[0] - starts[first]
         return unreadable
 
     def _add(self, token: "Token", place: InlinePlace) -> bool:
@@ -93,13 +93,13 @@ def _find(content: str, lines: Sequence[str], starts: Sequence[int], first: int,
     """Returns where the lines of `content` stand in the lines of a file from `first` on; None where they do not."""
     places, lengths, between = list[int](), list[int](), list[str]()
     for number, part in enumerate(content.split("\n"), start=first):
-        found = lines[number].find(part, column if number == first else 0) if number < len(lines) else -1
-        if found < 0:
+        start = lines[number].find(part, column if number == first else 0) if number < len(lines) else -1
+        if start < 0:
             return None
         if number > first:
             end = places[-1] + lengths[-1] - starts[number - 1]
-            between.append(f"{lines[number - 1][end:]}\n{lines[number][:found]}")
-        places.append(starts[number] + found)
+            between.append(f"{lines[number - 1][end:]}\n{lines[number][:start]}")
+        places.append(starts[number] + start)
         lengths.append(len(part))
     return InlinePlace(tuple(places), tuple(lengths), tuple(between))
 

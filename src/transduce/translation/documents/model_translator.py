@@ -32,9 +32,9 @@ def sentence_translator(
         return [len(tokens) for tokens in translator.source.encode(list(sentences))]
 
     codes = codes_of(translator.source)
-    longest = min(MAX_SENTENCE_TOKENS, translator.max_line_tokens - len(translator.source_tags) - bool(codes))
+    max_tokens = min(MAX_SENTENCE_TOKENS, translator.max_line_tokens - len(translator.source_tags) - bool(codes))
     align = functools.partial(_align, translator) if _has_alignments(translator) else None
-    return SentenceTranslator(translate, align, count_tokens, source_language, target_language, longest, codes)
+    return SentenceTranslator(translate, align, count_tokens, source_language, target_language, max_tokens, codes)
 
 
 def _has_alignments(translator: LineTranslator) -> bool:

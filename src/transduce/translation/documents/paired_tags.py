@@ -28,7 +28,7 @@ class PairedContent(NamedTuple, Generic[T]):
     content: Content
     payloads: dict[InlineItem, T]
 
-    def replace_text(self, content: Content) -> "list[str | T]":
+    def with_payloads(self, content: Content) -> "list[str | T]":
         """Returns `content` with the payload in the place of each tag and code."""
         return [item if isinstance(item, str) else self.payloads[item] for item in content]
 

@@ -31,8 +31,8 @@ class PoDocument:
         except OSError as error:
             raise ValueError(f"damaged PO: {error}; `msgfmt --check` names the place") from None
         self._original, self._language = text, languages.target
-        named = self._file.metadata.get("Language")
-        languages.target_of(None, named or "und" if languages.target is None else named)
+        if languages.target is not None:
+            languages.target_of(None, self._file.metadata.get("Language"))  # raises ValueError for another language
         self.units: list[Unit] = []
         self._slots: list[tuple[Any, PairedContent[str]]] = []
         self._entries: list[tuple[Any, list[int]]] = []  # an entry, and the units of its singular and plural
@@ -45,7 +45,7 @@ class PoDocument:
     def write(self, translations: Sequence[Content]) -> bytes:
         """Returns the catalogue with the translations."""
         texts = [
-            "".join(paired.replace_text(content))
+            "".join(paired.with_payloads(content))
             for (_, paired), content in zip(self._slots, translations, strict=True)
         ]
         for entry, numbers in self._entries:

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -59,13 +60,13 @@ class SrtDocument:
                 self._texts.append(CueText(start, end, paired))
 
     def write(self, translations: Sequence[Content]) -> bytes:
-        """Returns the subtitles with the translations, in as many lines as before."""
+        """Returns the subtitles with the translations, each in at most as many lines as before."""
         lines, end = [], 0
         for text, content in zip(self._texts, translations, strict=True):
             if content == text.paired.content:
                 continue
             lines += self._lines[end : text.first]
-            wrapped = wrap("".join(text.paired.replace_text(content)), text.last - text.first)
+            wrapped = wrap("".join(text.paired.with_payloads(content)), text.last - text.first)
             replaced = self._lines[text.last - len(wrapped) : text.last]
             lines += [new + ("\r" if old.endswith("\r") else "") for new, old in zip(wrapped, replaced, strict=True)]
             end = text.last
@@ -79,14 +80,14 @@ def _is_speech(line: str) -> bool:
 
 def wrap(text: str, lines: int) -> list[str]:
     """Cuts a text at spaces into at most `lines` lines of similar length; tags have no length and are not cut."""
-    words = re.findall(r"(?:<[^<>]*>|\{\\[^{}]*\}|[^\s<{]|[<{])+", text)
+    words = deque(re.findall(r"(?:<[^<>]*>|\{\\[^{}]*\}|[^\s<{]|[<{])+", text))
     wrapped: list[str] = []
     remaining = sum(_width(word) + 1 for word in words)
     for count in range(lines, 0, -1):
         line: list[str] = []
         width, wanted = 0, remaining / count
         while words and (count == 1 or not line or width + (_width(words[0]) + 1) / 2 <= wanted):
-            line.append(words.pop(0))
+            line.append(words.popleft())
             width += _width(line[-1]) + 1
         remaining -= width
         wrapped += [" ".join(line)] if line else []

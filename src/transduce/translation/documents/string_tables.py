@@ -12,6 +12,7 @@ __all__ = ["JsonDocument", "StringPlace", "StringTable", "YamlDocument"]
 
 _JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(?P<colon>\s*:)?')
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
+_YAML_1_1_VALUE = re.compile(r"(?i)y|n|yes|no|on|off|[-+\d_:.]+")  # truth values and numbers without quotes
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
@@ -44,7 +45,7 @@ class StringTable:
         output, end = [], 0
         for (place, paired), content in zip(self._places, translations, strict=True):
             if content != paired.content:
-                output += [self.text[end : place.start], place.write("".join(paired.replace_text(content)))]
+                output += [self.text[end : place.start], place.write("".join(paired.with_payloads(content)))]
                 end = place.end
         return self._encode("".join([*output, self.text[end:]]))
 
@@ -111,7 +112,7 @@ def _yaml_strings(root: Any, text: str) -> Iterator[StringPlace]:
             waiting += [value for _, value in node.value]
         elif node.id == "sequence":
             waiting += node.value
-        elif str(node.tag) == "tag:yaml.org,2002:str":
+        elif str(node.tag) == "tag:yaml.org,2002:str" and (node.style or not _YAML_1_1_VALUE.fullmatch(node.value)):
             yield _yaml_string(node, text)
 
 
@@ -161,7 +162,7 @@ def _is_plain(value: str) -> bool:
 
     if "\n" in value or re.search(r"[\[\]{},#&*!|>%@`\"'?]|: |:$|^[-=~.<]|^\s|\s$", value) or not value:
         return False
-    if re.fullmatch(r"(?i)y|n|yes|no|on|off|[-+\d_:.]+", value):  # truth values and numbers of YAML 1.1
+    if _YAML_1_1_VALUE.fullmatch(value):
         return False
     try:
         return bool(YAML(typ="safe", pure=True).load(value) == value)

@@ -27,7 +27,7 @@ from transduce.search import Decoding
 from transduce.settings import parse_json
 from transduce.storage.regular_files import read_regular_file
 
-__all__ = ["is_opus_mt", "read_opus_mt"]
+__all__ = ["is_hugging_face", "read_opus_mt"]
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
@@ -74,7 +74,7 @@ class _Tables(NamedTuple):
     parts: dict[str, Any]
 
 
-def is_opus_mt(directory: Path) -> bool:
+def is_hugging_face(directory: Path) -> bool:
     """Returns whether a folder holds a model in Hugging Face's format, of any architecture."""
     return (directory / "config.json").is_file() and any((directory / name).is_file() for name in WEIGHTS)
 
@@ -203,7 +203,9 @@ def _positions(tensors: ForeignTensors, d_model: int) -> tuple[dict[str, Any], d
 def _decoding(directory: Path, settings: Mapping[str, Any]) -> Decoding:
     """Returns the decoding nearest to that of the model, by default a beam of 4 as in OPUS-MT."""
     path = directory / "generation_config.json"
-    chosen = {**settings, **(_read_json(path) if path.is_file() else {})}
+    if not path.is_file():
+        path = directory / "config.json"
+    chosen = {**settings, **_read_json(path)}
     beam, exponent = chosen.get("num_beams"), chosen.get("length_penalty")
     return nearest_decoding(4 if beam is None else beam, 1.0 if exponent is None else exponent, str(path))
 
