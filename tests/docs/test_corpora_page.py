@@ -53,6 +53,6 @@ def test_the_page_states_the_disk_space_of_a_corpus() -> None:
         choices = [section.choices[0] for part in parts for section in part.sections]
         archives = {place.archive for choice in choices for place in choice.values()}
         needed = sum(CATALOGUE.archives[archive].bytes or 0 for archive in archives) + 2 * sum(
-            part.text for part in parts
+            part.text_bytes for part in parts
         )
         assert size.partition(" ")[0] in {f"{needed / 1e9:.1f}", f"{needed / 1e9:.0f}"}

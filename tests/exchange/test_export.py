@@ -120,7 +120,9 @@ def test_source_tags_stand_before_the_sources_that_marian_reads(tmp_path, monkey
     read = []
 
     def translator(**settings):
-        return SimpleNamespace(translate=lambda lines: read.append(lines) or ["0 |||  ||| WordScores= 0 0"] * len(lines))
+        return SimpleNamespace(
+            translate=lambda lines: read.append(lines) or ["0 |||  ||| WordScores= 0 0"] * len(lines)
+        )
 
     monkeypatch.setitem(sys.modules, "pymarian", SimpleNamespace(Translator=translator))
     model = Model.read(write_random_model(tmp_path / "run", spec_of(OF_MARIAN)))

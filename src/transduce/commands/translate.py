@@ -146,16 +146,8 @@ def translate(
     else:
         not_here = {"--overwrite": overwrite or None, "--confidence": confidence or None}
         refuse_options({**not_here, "--glossary": glossary, "--mbr": mbr}, "is not for --engine")
-        job = TranslationJob.of(
-            runs,
-            method,
-            output_format=output_format,
-            precision=_or_float32(precision),
-            batch_tokens=batch_tokens,
-            device=device,
-            threads=threads,
-            request=request,
-        )
+        more: dict[str, Any] = {"device": device, "threads": threads, "batch_tokens": batch_tokens, "request": request}
+        job = TranslationJob.of(runs, method, output_format=output_format, precision=_or_float32(precision), **more)
         translate_in_bulk(job, text, out, bulk_engine, shard_lines=shard_lines, actors=actors, prefix=prefix)
 
 

@@ -166,7 +166,7 @@ class DataSpec(GrownSpec):
 
         `directions`, where there are several, and `tags` are those of the model with which the training begins.
         """
-        learned, learnt_tags = {*self.directions, *directions}, {*(corpus.tag for corpus in self.train), *tags}
+        learned, learned_tags = {*self.directions, *directions}, {*(corpus.tag for corpus in self.train), *tags}
         named = [("validation", corpus) for corpus in self.validations]
         for place, corpus in (*named, *((f"test.{name}", corpus) for name, corpus in self.test.items())):
             fault, direction = f"`data.{place}` ({name_of(corpus)})", self.direction_of(corpus)
@@ -180,8 +180,8 @@ class DataSpec(GrownSpec):
                 raise ValueError(
                     f"{fault}: no training corpus has the target language {direction.target}: add one, or leave it out"
                 )
-            if corpus.tag not in learnt_tags:
-                shown = ", ".join(sorted(tag or "null" for tag in learnt_tags))
+            if corpus.tag not in learned_tags:
+                shown = ", ".join(sorted(tag or "null" for tag in learned_tags))
                 raise ValueError(
                     f"{fault} has `tag: {corpus.tag or 'null'}`, and the model learns the tags {shown}: give the "
                     "corpus one of these tags, or a training corpus its tag"

@@ -165,7 +165,7 @@ def _describe_misalignment(source: Path, target: Path) -> str:
     misalignment = find_misalignment(read_byte_lines(source), read_byte_lines(target))
     if misalignment is None:
         return "No line shows where they become misaligned: look at the end first."
-    return f"They are out of step; {misalignment.describe(str(source), str(target))}."
+    return f"The files are out of step; {misalignment.describe(str(source), str(target))}."
 
 
 def _read_tsv(path: Path) -> Iterator[tuple[bytes, bytes]]:

@@ -16,11 +16,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from transduce.pictures.attention import AttentionMap
-from transduce.pictures.figure_style import figure_style
+from transduce.pictures.figure_style import MAX_PIXELS, figure_style
+from transduce.pictures.palette import EDGE, INK, MUTED
+from transduce.pictures.tree_layout import shorten
 
 __all__ = ["write_figure"]
 
-INK, MUTED, EDGE = "#1c1d22", "#5d606b", "#d9d7d2"
 MARGIN = 28.0
 HEADING_HEIGHT = 64.0  # of both sentences
 PANEL_GAP = 34.0
@@ -31,7 +32,6 @@ MAX_CHARACTERS = 20  # of a subword that are drawn
 MIN_WEIGHT = 0.03  # a weaker line would be invisible
 MAP_GAP = 2  # cells between heat maps
 MAPS_WIDTH = 1150.0  # of all heads of a layer, where the cells can be small enough
-MAX_PIXELS = 40e6  # of a PNG; only sentences of about a hundred subwords reach it
 
 
 def write_figure(attentions: Sequence[AttentionMap], texts: tuple[str, str], path: Path, kind: str) -> None:
@@ -203,7 +203,15 @@ class HeatMapPanel(NamedTuple):
             _write(axes, MARGIN + 5, middle, layer, size=9, color=MUTED, rotation=90, va="center", ha="center")
             for place, subword in enumerate(self.attention.queries):
                 height = start + (place + 0.5) * self.cell
-                _write(axes, left - 3, height, _shorten(subword), size=self.font_size, va="center_baseline", ha="right")
+                _write(
+                    axes,
+                    left - 3,
+                    height,
+                    shorten(subword, MAX_CHARACTERS),
+                    size=self.font_size,
+                    va="center_baseline",
+                    ha="right",
+                )
         foot = upper + len(self.attention.layers) * down - MAP_GAP * self.cell + 3
         for head in range(self.heads):
             centres = left + head * across + (np.arange(len(self.attention.keys)) + 0.5) * self.cell
@@ -251,11 +259,7 @@ def _write(axes: Axes, x: float, y: float, text: str, **style: Any) -> None:
 def _write_upright(axes: Axes, subwords: Sequence[str], centres: np.ndarray, height: float, **style: Any) -> None:
     """Writes each subword from bottom to top, at its place of `centres`."""
     for centre, subword in zip(centres, subwords, strict=True):
-        _write(axes, centre, height, _shorten(subword), rotation=90, ha="center", **style)
-
-
-def _shorten(subword: str) -> str:
-    return subword if len(subword) <= MAX_CHARACTERS else f"{subword[: MAX_CHARACTERS - 1]}…"
+        _write(axes, centre, height, shorten(subword, MAX_CHARACTERS), rotation=90, ha="center", **style)
 
 
 def _centres(subwords: Sequence[str], span: float) -> np.ndarray:
@@ -265,7 +269,7 @@ def _centres(subwords: Sequence[str], span: float) -> np.ndarray:
 
 def _text_length(subwords: Sequence[str], size: float) -> float:
     """Returns the length of the longest subword at font size `size`, both in points."""
-    return 8 + 0.62 * size * max(_display_width(_shorten(subword)) for subword in subwords)
+    return 8 + 0.62 * size * max(_display_width(shorten(subword, MAX_CHARACTERS)) for subword in subwords)
 
 
 def _display_width(text: str) -> int:

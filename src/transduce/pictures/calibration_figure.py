@@ -11,10 +11,11 @@ from matplotlib.ticker import MaxNLocator
 
 from transduce.measure.calibration import ReliabilityCurve
 from transduce.pictures.figure_style import figure_style
+from transduce.pictures.palette import EDGE, INK, MUTED
 
 __all__ = ["write_calibration_figure"]
 
-INK, MUTED, EDGE, COLOURS = "#1c1d22", "#5d606b", "#d9d7d2", ("#a84a00", "#1f5fbf")
+COLOURS = ("#a84a00", "#1f5fbf")
 SIZE = (9.0, 5.8)  # inches
 DPI = 160.0
 

@@ -10,7 +10,9 @@ import matplotlib as mpl
 
 from transduce.pictures.fonts import choose_fonts, warn_of_missing, warn_of_order
 
-__all__ = ["figure_style"]
+__all__ = ["MAX_PIXELS", "figure_style"]
+
+MAX_PIXELS = 40e6  # of a PNG; only sentences of about a hundred subwords reach it
 
 
 @contextmanager

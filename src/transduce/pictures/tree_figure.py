@@ -9,14 +9,14 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from transduce.pictures.figure_style import figure_style
+from transduce.pictures.figure_style import MAX_PIXELS, figure_style
+from transduce.pictures.palette import INK, MUTED
 from transduce.pictures.tree_layout import LABEL_SIZE, ROW_HEIGHT, WORD_SIZE, TreeLayout
 from transduce.pictures.tree_notes import NOTE_HEIGHT, NOTE_LEFT, SWATCH, TreeNotes, figure_size
-from transduce.pictures.tree_svg import BASELINE, BOX_PADDING, INK, LINE, MARK, MUTED
+from transduce.pictures.tree_svg import BASELINE, BOX_PADDING, LINE, MARK
 
 __all__ = ["resolution", "write_tree_figure"]
 
-MAX_PIXELS = 40e6  # of the picture; sentences of more than about a hundred words reach it
 MAX_SIDE = 60_000  # pixels; Matplotlib's limit is 2^16
 DPI, MIN_DPI = 160.0, 48.0  # at the least, letters have five pixels
 

@@ -7,12 +7,13 @@ the reader points at it.
 from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
+from transduce.pictures.palette import INK, MUTED
 from transduce.pictures.tree_layout import LABEL_SIZE, ROW_HEIGHT, WORD_SIZE, PlacedNode, TreeLayout
 from transduce.pictures.tree_notes import NOTE_HEIGHT, NOTE_LEFT, SWATCH, TreeNotes, figure_size
 
-__all__ = ["BASELINE", "BOX_PADDING", "INK", "LINE", "MARK", "MUTED", "render_tree_svg", "tree_element"]
+__all__ = ["BASELINE", "BOX_PADDING", "LINE", "MARK", "render_tree_svg", "tree_element"]
 
-INK, MUTED, LINE, MARK = "#1c1d22", "#5d606b", "#9a9ca5", "#b3261e"
+LINE, MARK = "#9a9ca5", "#b3261e"
 FONTS = "DejaVu Sans, Noto Sans, Noto Sans CJK JP, Noto Sans Arabic, Noto Sans Hebrew, sans-serif"
 BASELINE = 0.36  # below the middle of a text, as a share of the font's size
 BOX_PADDING = 4.0  # left and right of a label

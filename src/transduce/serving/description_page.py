@@ -70,8 +70,8 @@ def _schemas_of(operation: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[
 
 def _named_in(shown: list[dict[str, Any]], schemas: dict[str, Any]) -> list[str]:
     """Returns the names of the records that `shown` schemas refer to, and those that these refer to, in their order."""
-    names: list[str] = []
-    for schema in (waiting := list(shown)):
+    names, waiting = list[str](), list(shown)
+    for schema in waiting:  # which grows by the records that a schema names
         for name in re.findall(rf'"{REFERENCE}([^"]+)"', json.dumps(schema)):
             if name not in names:
                 names.append(name)
