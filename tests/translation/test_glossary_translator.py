@@ -5,8 +5,9 @@ import pytest
 from micro_run import WORDS
 from transduce.search import Sampling
 from transduce.text.glossary import Glossary
-from transduce.translation.glossary_translator import GlossaryTranslator
+from transduce.translation.glossary_translator import Attempt, GlossaryTranslator
 from transduce.translation.line_lengths import LineTooLargeError
+from transduce.translation.results import Translation
 from transduce.translation.search_method import SearchMethod
 from transduce.translation.translator import Translator
 
@@ -43,6 +44,25 @@ def test_terms_stand_where_the_model_would_write_their_words(translator):
     forced = GlossaryTranslator(translator, Glossary({"dog": ("Köter",)})).translate_lines(["cat dog owl pig"])
     assert texts(forced)[0].startswith("tac Köter")
     assert "god" not in texts(forced)[0].split()  # the word that the term replaces
+
+
+def test_a_replaced_word_that_follows_its_term_is_banned_there(translator, monkeypatch):
+    """Of two lines the first has its replaced word after the term; it alone is searched again, without the word."""
+    with_terms = GlossaryTranslator(translator, Glossary({"dog": ("Köter",)}))
+    replaced, another = with_terms._boundaries.nonzero().flatten().tolist()[-2:]
+    (prefix,) = translator.target.encode(["tac Köter"])
+    searches = []
+
+    def search(attempts, method, batch_tokens):
+        tokens = [*prefix, another] if searches else [*prefix, replaced]
+        searches.append((attempts, (with_terms._boundaries & ~method.may_follow).nonzero().flatten().tolist()))
+        return {attempt: Translation("", 0.0, 0.0, tokens) for attempt in attempts}
+
+    monkeypatch.setattr(with_terms, "_search", search)
+    first, second = (Attempt(place, "cat dog", "tac Köter", token) for place, token in enumerate((replaced, another)))
+    results = with_terms._translate([first, second], SearchMethod(translator.decoding), 100)
+    assert searches == [([first, second], []), ([first], [replaced])]
+    assert [results[attempt].tokens[-1] for attempt in (first, second)] == [another, replaced]
 
 
 def test_the_best_alternative_is_chosen_by_score(translator):

@@ -1,5 +1,6 @@
 """The abstract sentence: the meaning that a derivation has, before either language gives it words and order."""
 
+from enum import IntEnum
 from typing import Literal, NamedTuple, TypeAlias
 
 from transduce.embedded.lexicon_entries import (
@@ -193,18 +194,26 @@ class Sentence(NamedTuple):
     second: Clause | None = None
 
 
-def agreement(phrase: Phrase) -> int:
-    """Returns how a verb agrees with its subject: 0 with "I", 1 with any other singular, 2 with a plural or "you"."""
+class Agreement(IntEnum):
+    """How a verb agrees with its subject; a number is a column of the tables of irregular verbs."""
+
+    FIRST = 0  # with "I"
+    SINGULAR = 1  # with any other singular
+    PLURAL = 2  # with a plural or "you"
+
+
+def agreement_of(phrase: Phrase) -> Agreement:
+    """Returns how a verb agrees with its subject."""
     match phrase:
         case Pronoun(pronoun):
             if pronoun.number == "plural" or pronoun.person == "polite":
-                return 2
-            return 0 if pronoun.person == "first" else 1
+                return Agreement.PLURAL
+            return Agreement.FIRST if pronoun.person == "first" else Agreement.SINGULAR
         case NounPhrase():
-            return 2 if phrase.number == "plural" else 1
+            return Agreement.PLURAL if phrase.number == "plural" else Agreement.SINGULAR
         case Coordination():
-            return 2
-    return 1
+            return Agreement.PLURAL
+    return Agreement.SINGULAR
 
 
 def is_interrogative(phrase: Phrase) -> bool:

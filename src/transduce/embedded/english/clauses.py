@@ -8,6 +8,7 @@ from transduce.embedded.english.tree import Branch, Leaf, Tree, first_leaf, make
 from transduce.embedded.syntax import (
     END,
     AdjectivePhrase,
+    Agreement,
     Clause,
     Gap,
     NounPhrase,
@@ -16,7 +17,7 @@ from transduce.embedded.syntax import (
     Sentence,
     SubordinateClause,
     VerbForm,
-    agreement,
+    agreement_of,
     is_interrogative,
 )
 
@@ -45,8 +46,8 @@ def statement(clause: Clause) -> Branch:
     """Returns S: the opening adverbial, the subject, the verb phrase."""
     front = fronted(clause.adjuncts)
     opening: list[Tree] = [front, Leaf(",", ",")] if front else []
-    person = agreement(clause.subject)
-    return Branch("S", [*opening, phrase(clause.subject, "subject"), verb_phrase(clause, person)])
+    agreement = agreement_of(clause.subject)
+    return Branch("S", [*opening, phrase(clause.subject, "subject"), verb_phrase(clause, agreement)])
 
 
 def subordinate(node: SubordinateClause) -> Branch:
@@ -64,13 +65,13 @@ def subordinate(node: SubordinateClause) -> Branch:
 def question(clause: Clause) -> Branch:
     """Returns SQ, or SBARQ where an interrogative opens the question."""
     end = Leaf(".", "?", (END,))
-    person = agreement(clause.subject)
+    agreement = agreement_of(clause.subject)
     if is_interrogative(clause.subject):
         opening = Branch("WHNP", phrase(clause.subject, "subject").children)
-        return Branch("SBARQ", [opening, Branch("SQ", [verb_phrase(clause, person)]), end])
+        return Branch("SBARQ", [opening, Branch("SQ", [verb_phrase(clause, agreement)]), end])
     if interrogative := interrogative_opening(clause):
-        return Branch("SBARQ", [interrogative, inverted(clause, person), end])
-    return Branch("SQ", [*inverted(clause, person).children, end])
+        return Branch("SBARQ", [interrogative, inverted(clause, agreement), end])
+    return Branch("SQ", [*inverted(clause, agreement).children, end])
 
 
 def interrogative_opening(clause: Clause) -> Branch | None:
@@ -106,7 +107,7 @@ class Auxiliary(NamedTuple):
     """An auxiliary, the tag that it requires of the next verb ("TO": "to" and the base form), and its role."""
 
     word: str
-    next: str
+    next_tag: str
     role: str
 
 
@@ -131,47 +132,47 @@ class Link(NamedTuple):
     """A verb of a chain, and the tag that it requires of the next one."""
 
     leaf: Leaf
-    next: str
+    next_tag: str
 
 
-def verb_chain(clause: Clause, person: int, inverted: bool = False) -> list[Link]:
+def verb_chain(clause: Clause, agreement: Agreement, inverted: bool = False) -> list[Link]:
     """Returns the verbs from the finite one to the main one, with "do" where a question or "not" needs it."""
     chain = auxiliaries(clause.form)
-    lexical = chain[0].next == "TO" if chain else clause.verb.english != "be"
+    lexical = chain[0].next_tag == "TO" if chain else clause.verb.english != "be"
     if lexical and (inverted or clause.form.negated):
         chain.insert(0, Auxiliary("do", "VB", "finite"))
-    tag = finite_tag(clause.form, person)
+    tag = finite_tag(clause.form, agreement)
     links: list[Link] = []
     for word, following, role in chain:
-        leaf = make_leaf("MD" if word in MODALS else tag, verb_form(word, tag, person), clause, role)
+        leaf = make_leaf("MD" if word in MODALS else tag, verb_form(word, tag, agreement), clause, role)
         links.append(Link(leaf, following))
         tag = "VB" if following == "TO" else following
     verb = clause.verb
     keys = ((id(clause), "verb"),) if links else ((id(clause), "finite"), (id(clause), "verb"))
-    text = verb_form(verb.english, tag, person, verb.past, verb.participle)
+    text = verb_form(verb.english, tag, agreement, verb.past, verb.participle)
     return [*links, Link(Leaf(tag, text, keys), "")]
 
 
-def verb_form(word: str, tag: str, person: int, past: str = "", participle: str = "") -> str:
-    """Returns a verb in the form of a tag; `person` as by `agreement`, for "be"."""
+def verb_form(word: str, tag: str, agreement: Agreement, past: str = "", participle: str = "") -> str:
+    """Returns a verb in the form of a tag; `agreement` is for "be"."""
     if word in MODALS:
         return word
     if word == "be" and tag in FINITE_BE:
-        return FINITE_BE[tag][person]
+        return FINITE_BE[tag][agreement]
     return morphology.verb(word, tag, past, participle)
 
 
-def finite_tag(form: VerbForm, person: int) -> str:
+def finite_tag(form: VerbForm, agreement: Agreement) -> str:
     """Returns the tag of the first verb: infinitive, past, or present in agreement with the subject."""
     if form.tense == "infinitive":
         return "VB"
     past = form.tense in ("past", "pluperfect")
-    return "VBD" if past else "VBZ" if person == 1 else "VBP"
+    return "VBD" if past else "VBZ" if agreement is Agreement.SINGULAR else "VBP"
 
 
-def verb_phrase(clause: Clause, person: int) -> Branch:
+def verb_phrase(clause: Clause, agreement: Agreement) -> Branch:
     """Returns nested VPs, the finite verb outermost."""
-    links = verb_chain(clause, person)
+    links = verb_chain(clause, agreement)
     middle = _negation_and_frequency(clause)
     if len(links) == 1 and clause.verb.english != "be":
         return Branch("VP", [*middle, links[0].leaf, *completions(clause)])
@@ -199,9 +200,9 @@ def _nested(links: list[Link], middle: list[Tree], clause: Clause) -> Branch:
     return Branch("VP", [leaf, *middle, inner])
 
 
-def inverted(clause: Clause, person: int) -> Branch:
+def inverted(clause: Clause, agreement: Agreement) -> Branch:
     """Returns SQ: the finite verb before its subject."""
-    (leaf, _), *rest = verb_chain(clause, person, inverted=True)
+    (leaf, _), *rest = verb_chain(clause, agreement, inverted=True)
     head: list[Tree] = [leaf, phrase(clause.subject, "subject"), *_negation_and_frequency(clause)]
     return Branch("SQ", [*head, *([_nested(rest, [], clause)] if rest else completions(clause))])
 
@@ -255,7 +256,7 @@ def relative(clause: Clause, antecedent: NounPhrase) -> Branch:
     """Returns SBAR: the relative pronoun and the clause with the gap."""
     human = "person" in antecedent.noun.classes
     if isinstance(clause.subject, Gap):
-        body = Branch("S", [verb_phrase(clause, agreement(antecedent))])
+        body = Branch("S", [verb_phrase(clause, agreement_of(antecedent))])
         return Branch("SBAR", [_relative_pronoun(clause, "who" if human else "that"), body])
     number = next(number for number, filler in enumerate(clause.objects) if isinstance(filler, Gap))
     thing = "which" if clause.verb.slots[number].english else "that"

@@ -7,12 +7,13 @@ from transduce.embedded.german.middle import middle_field, object_phrase, prepos
 from transduce.embedded.german.phrases import Word, Words, make_word, phrase, place, time
 from transduce.embedded.syntax import (
     END,
+    Agreement,
     Clause,
     Gap,
     NounPhrase,
     Sentence,
     SubordinateClause,
-    agreement,
+    agreement_of,
     is_interrogative,
 )
 
@@ -40,7 +41,7 @@ def main(clause: Clause, opening: Words | None) -> Words:
     Without an opening (None) the subject opens the clause; an empty opening leaves the verb first, as in yes/no
     questions.
     """
-    verbs = predicate(clause, agreement(clause.subject))
+    verbs = predicate(clause, agreement_of(clause.subject))
     middle, tail = middle_field(clause, with_subject=opening is not None)
     if opening is None:
         subject = phrase(clause.subject, "nominative")
@@ -48,9 +49,9 @@ def main(clause: Clause, opening: Words | None) -> Words:
     return [*opening, verbs.finite, *middle, *verbs.separated(), *tail, *clausal_object(clause)]
 
 
-def verb_last(clause: Clause, person: int) -> Words:
+def verb_last(clause: Clause, agreement: Agreement) -> Words:
     """Returns a clause with the verb at its end, as behind a conjunction or a relative pronoun."""
-    verbs = predicate(clause, person)
+    verbs = predicate(clause, agreement)
     middle, tail = middle_field(clause, with_subject=True)
     return [*middle, *verbs.joined(), *tail, *clausal_object(clause)]
 
@@ -59,7 +60,7 @@ def subordinate(node: SubordinateClause) -> Words:
     """Returns comma, conjunction, the clause with its verb at the end, comma."""
     comma = make_word(",", node, "comma")
     conjunction = make_word(node.german, node, "conjunction")
-    return [comma, conjunction, *verb_last(node.clause, agreement(node.clause.subject)), comma]
+    return [comma, conjunction, *verb_last(node.clause, agreement_of(node.clause.subject)), comma]
 
 
 def relative(clause: Clause, antecedent: NounPhrase) -> Words:
@@ -68,12 +69,12 @@ def relative(clause: Clause, antecedent: NounPhrase) -> Words:
     comma = Word(",")
     if isinstance(clause.subject, Gap):
         pronoun = make_word(morphology.RELATIVE["nominative"][column], clause, "gap")
-        return [comma, pronoun, *verb_last(clause, agreement(antecedent)), comma]
+        return [comma, pronoun, *verb_last(clause, agreement_of(antecedent)), comma]
     number = next(number for number, filler in enumerate(clause.objects) if isinstance(filler, Gap))
     slot = clause.verb.slots[number]
     pronoun = make_word(morphology.RELATIVE[slot.case][column], clause, "gap")
     preposition = [Word(slot.german, (preposition_key(clause, number),))] if slot.german else []
-    return [comma, *preposition, pronoun, *verb_last(clause, agreement(clause.subject)), comma]
+    return [comma, *preposition, pronoun, *verb_last(clause, agreement_of(clause.subject)), comma]
 
 
 def infinitive(clause: Clause) -> Words:
@@ -145,27 +146,27 @@ class Verbs(NamedTuple):
         return [*self.nonfinite, self.finite._replace(text=self.prefix + self.finite.text)]
 
 
-def predicate(clause: Clause, person: int) -> Verbs:
-    """Returns the verbs of a clause in its form; `person` is an `agreement`."""
+def predicate(clause: Clause, agreement: Agreement) -> Verbs:
+    """Returns the verbs of a clause in its form."""
     form, verb = clause.form, clause.verb
     if form.modal:
-        text = form.modal.plural if person == 2 else form.modal.singular
+        text = form.modal.plural if agreement is Agreement.PLURAL else form.modal.singular
         return Verbs(make_word(text, clause, "finite"), "", infinitives(clause))
     if form.tense == "future":
-        return Verbs(make_word(morphology.present("werden", "", person), clause, "finite"), "", infinitives(clause))
+        return Verbs(make_word(morphology.present("werden", "", agreement), clause, "finite"), "", infinitives(clause))
     participle = make_word(morphology.participle(verb), clause, "verb")
     if form.tense in ("perfect", "pluperfect"):
         auxiliary = "sein" if form.passive else verb.auxiliary
         inflect = morphology.past if form.tense == "pluperfect" else morphology.present
         been = [make_word("worden", clause, "passive")] if form.passive else []
-        return Verbs(make_word(inflect(auxiliary, "", person), clause, "finite"), "", [participle, *been])
+        return Verbs(make_word(inflect(auxiliary, "", agreement), clause, "finite"), "", [participle, *been])
     inflect, irregular = (
         (morphology.past, verb.german_past) if form.tense == "past" else (morphology.present, verb.present)
     )
     if form.passive:
-        return Verbs(make_word(inflect("werden", "", person), clause, "finite"), "", [participle])
+        return Verbs(make_word(inflect("werden", "", agreement), clause, "finite"), "", [participle])
     keys = ((id(clause), "finite"), (id(clause), "verb"))
-    return Verbs(Word(inflect(verb.german, irregular, person), keys), verb.prefix, [])
+    return Verbs(Word(inflect(verb.german, irregular, agreement), keys), verb.prefix, [])
 
 
 def infinitives(clause: Clause) -> Words:

@@ -3,6 +3,7 @@
 from functools import cache
 
 from transduce.embedded.lexicon_entries import Adjective, Case, Determiner, Gender, Noun, Number, Verb
+from transduce.embedded.syntax import Agreement
 
 # Endings in the order masculine, feminine, neuter, plural.
 DEFINITE = {
@@ -109,22 +110,22 @@ def possessive_name(german: str) -> str:
 
 
 @cache
-def present(verb: str, third: str, person: int) -> str:
-    """Returns the present; `third` is an irregular third person; `person` is a column of `PRESENT`."""
+def present(verb: str, third: str, agreement: Agreement) -> str:
+    """Returns the present; `third` is an irregular third person; `agreement` is a column of `PRESENT`."""
     if verb in PRESENT:
-        return PRESENT[verb][person]
-    if person == 2:
+        return PRESENT[verb][agreement]
+    if agreement is Agreement.PLURAL:
         return verb
-    if person == 1:
+    if agreement is Agreement.SINGULAR:
         return third or stem(verb) + ("et" if needs_e(stem(verb)) else "t")
     return verb[:-3] + "le" if verb.endswith("eln") else stem(verb) + "e"
 
 
 @cache
-def past(verb: str, strong: str, person: int) -> str:
+def past(verb: str, strong: str, agreement: Agreement) -> str:
     """Returns the simple past; `strong` is an irregular singular."""
     singular = PAST.get(verb) or strong or stem(verb) + ("ete" if needs_e(stem(verb)) else "te")
-    return singular if person < 2 else singular + ("n" if singular.endswith("e") else "en")
+    return singular if agreement is not Agreement.PLURAL else singular + ("n" if singular.endswith("e") else "en")
 
 
 @cache
