@@ -167,7 +167,7 @@ def finite_tag(form: VerbForm, agreement: Agreement) -> str:
     if form.tense == "infinitive":
         return "VB"
     past = form.tense in ("past", "pluperfect")
-    return "VBD" if past else "VBZ" if agreement is Agreement.SINGULAR else "VBP"
+    return "VBD" if past else "VBZ" if agreement == Agreement.SINGULAR else "VBP"
 
 
 def verb_phrase(clause: Clause, agreement: Agreement) -> Branch:
@@ -227,7 +227,7 @@ def completions(clause: Clause) -> list[Tree]:
         trees.append(subordinate(complement))
     if isinstance(complement, Clause):
         to = make_leaf("TO", "to", complement, "to")
-        trees.append(Branch("S", [Branch("VP", [to, verb_phrase(complement, 1)])]))
+        trees.append(Branch("S", [Branch("VP", [to, verb_phrase(complement, Agreement.SINGULAR)])]))
     return trees
 
 

@@ -150,7 +150,7 @@ def predicate(clause: Clause, agreement: Agreement) -> Verbs:
     """Returns the verbs of a clause in its form."""
     form, verb = clause.form, clause.verb
     if form.modal:
-        text = form.modal.plural if agreement is Agreement.PLURAL else form.modal.singular
+        text = form.modal.plural if agreement == Agreement.PLURAL else form.modal.singular
         return Verbs(make_word(text, clause, "finite"), "", infinitives(clause))
     if form.tense == "future":
         return Verbs(make_word(morphology.present("werden", "", agreement), clause, "finite"), "", infinitives(clause))

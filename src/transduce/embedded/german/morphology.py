@@ -114,9 +114,9 @@ def present(verb: str, third: str, agreement: Agreement) -> str:
     """Returns the present; `third` is an irregular third person; `agreement` is a column of `PRESENT`."""
     if verb in PRESENT:
         return PRESENT[verb][agreement]
-    if agreement is Agreement.PLURAL:
+    if agreement == Agreement.PLURAL:
         return verb
-    if agreement is Agreement.SINGULAR:
+    if agreement == Agreement.SINGULAR:
         return third or stem(verb) + ("et" if needs_e(stem(verb)) else "t")
     return verb[:-3] + "le" if verb.endswith("eln") else stem(verb) + "e"
 
@@ -125,7 +125,7 @@ def present(verb: str, third: str, agreement: Agreement) -> str:
 def past(verb: str, strong: str, agreement: Agreement) -> str:
     """Returns the simple past; `strong` is an irregular singular."""
     singular = PAST.get(verb) or strong or stem(verb) + ("ete" if needs_e(stem(verb)) else "te")
-    return singular if agreement is not Agreement.PLURAL else singular + ("n" if singular.endswith("e") else "en")
+    return singular if agreement != Agreement.PLURAL else singular + ("n" if singular.endswith("e") else "en")
 
 
 @cache
