@@ -50,8 +50,8 @@ BatchTokensOption = Annotated[int | None, typer.Option(min=1, help="Most source 
 MarginOption = Annotated[
     float | None,
     typer.Option(
-        help="Drop hypotheses more than this many nats behind the n-th best: faster, may change the result. "
-        "inf switches it off."
+        help="Drop hypotheses more than this many nats behind the best (with --n-best N the N-th best): faster, may "
+        "change the result. inf switches it off."
     ),
 ]
 ToOption = Annotated[

@@ -146,8 +146,9 @@ def translate(
     else:
         not_here = {"--overwrite": overwrite or None, "--confidence": confidence or None}
         refuse_options({**not_here, "--glossary": glossary, "--mbr": mbr}, "is not for --engine")
-        more: dict[str, Any] = {"device": device, "threads": threads, "batch_tokens": batch_tokens, "request": request}
-        job = TranslationJob.of(runs, method, output_format=output_format, precision=_or_float32(precision), **more)
+        fields: dict[str, Any] = {"output_format": output_format, "request": request, "batch_tokens": batch_tokens}
+        fields |= {"precision": _or_float32(precision), "device": device, "threads": threads}
+        job = TranslationJob.of(runs, method, **fields)
         translate_in_bulk(job, text, out, bulk_engine, shard_lines=shard_lines, actors=actors, prefix=prefix)
 
 

@@ -202,10 +202,11 @@ def _positions(tensors: ForeignTensors, d_model: int) -> tuple[dict[str, Any], d
 
 def _decoding(directory: Path, settings: Mapping[str, Any]) -> Decoding:
     """Returns the decoding nearest to that of the model, by default a beam of 4 as in OPUS-MT."""
-    path = directory / "generation_config.json"
-    if not path.is_file():
+    path, chosen = directory / "generation_config.json", dict(settings)
+    if path.is_file():
+        chosen |= _read_json(path)
+    else:
         path = directory / "config.json"
-    chosen = {**settings, **_read_json(path)}
     beam, exponent = chosen.get("num_beams"), chosen.get("length_penalty")
     return nearest_decoding(4 if beam is None else beam, 1.0 if exponent is None else exponent, str(path))
 

@@ -28,6 +28,18 @@ from transduce.serving.service import Service
 __all__ = ["create_application"]
 
 
+class DescribedApplication(FastAPI):
+    """A FastAPI application whose description lacks status 422: faulty requests have status 400 here."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Returns the OpenAPI description."""
+        description = super().openapi()
+        for methods in description["paths"].values():
+            for operation in methods.values():
+                operation["responses"].pop("422", None)
+        return description
+
+
 def create_application(service: Service, metrics: Metrics, *, version: str, logs_texts: bool = False) -> FastAPI:
     """Returns the ASGI application of a service, which is closed with it."""
 
@@ -36,7 +48,7 @@ def create_application(service: Service, metrics: Metrics, *, version: str, logs
         yield
         service.close()
 
-    application = FastAPI(
+    application = DescribedApplication(
         title="transduce",
         version=version,
         lifespan=lifespan,
@@ -48,7 +60,6 @@ def create_application(service: Service, metrics: Metrics, *, version: str, logs
         application.include_router(routes(service))
     application.include_router(page_routes())
     _add_operations(application, service, metrics)
-    _remove_status_422(application)
     application.add_exception_handler(AnyHTTPException, _http_error)
     application.add_exception_handler(RequestValidationError, _validation_error)
     application.add_exception_handler(ClientDisconnect, _client_left)
@@ -91,13 +102,6 @@ def _add_operations(application: FastAPI, service: Service, metrics: Metrics) ->
         """Returns the description of the interface as a page."""
         policy = "default-src 'none'; style-src 'unsafe-inline'"
         return HTMLResponse(description_page(application.openapi()), headers={"Content-Security-Policy": policy})
-
-
-def _remove_status_422(application: FastAPI) -> None:
-    """Removes status 422 from the description: FastAPI adds it to routes with a body, and faulty requests have 400."""
-    for methods in application.openapi()["paths"].values():  # FastAPI keeps this dictionary, and serves it
-        for operation in methods.values():
-            operation["responses"].pop("422", None)
 
 
 async def _http_error(_: Request, error: Exception) -> Response:
