@@ -11,6 +11,7 @@ import pytest
 import transduce.embedded
 from transduce.corpus import Embedded, Files, Tsv, read_pairs
 from transduce.corpus.data import DataSpec
+from transduce.corpus.misalignment import _features
 from transduce.settings import validated
 
 
@@ -119,6 +120,10 @@ def test_unequal_files_are_refused_with_the_first_misaligned_line(
     longer = "a.en" if from_target else "a.de"
     assert message.split(f"Line {lines + 1} is only in ")[1].endswith(f"{longer}.")
     assert re.search(rf"fits line n \+ {count} of \S*{longer} better", message)
+
+
+def test_an_empty_line_ends_in_no_punctuation_mark() -> None:
+    assert _features([b"", b"a.", b"b", b"c,"])["ending"].tolist() == [0, 1, 0, 6]
 
 
 def test_the_first_of_two_misalignments_is_named(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from transduce.report.charts import ChartLine, line_chart
-from transduce.report.measurement import Curve, _curves, _read_metrics
+from transduce.report.measurement import Curve, _curves, _read_metrics, _read_run
 
 
 class Balance(HTMLParser):
@@ -51,6 +51,12 @@ def page_of(path):
     page.feed(path.read_text("utf-8"))
     assert page.open == []
     return page
+
+
+def test_a_run_that_is_called_like_a_preset_has_its_own_parameters(two_runs, tmp_path, monkeypatch):
+    shutil.copytree(two_runs[0], tmp_path / "tiny")
+    monkeypatch.chdir(tmp_path)
+    assert _read_run(Path("tiny")).parameters == _read_run(two_runs[0]).parameters
 
 
 def test_the_scores_are_those_of_evaluate(two_runs, tmp_path, command):

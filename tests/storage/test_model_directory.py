@@ -10,7 +10,8 @@ import torch
 from safetensors.torch import load_file
 
 from transduce.model import Transformer, Vocabulary
-from transduce.model_directory import Config, Model, Weights, verify, weights_of, write_model, write_recipe
+from transduce.model_directory import Config, Model, Weights, integrity, verify, weights_of, write_model, write_recipe
+from transduce.model_directory.manifest import MANIFEST, NEXT
 from transduce.text.subwords import Bpe, Subwords
 
 CHECKED = ["config.json", "model.safetensors", "recipe.yaml", "tokenizer.json"]
@@ -169,6 +170,19 @@ def test_every_fault_is_reported(run):
     (run / "recipe.yaml").write_text("")
     assert [fault.split()[0] for fault in verify(run)] == ["config.json", "recipe.yaml"]
     assert "config.json, recipe.yaml" in refusal(run)
+
+
+def test_a_manifest_that_a_writer_renames_meanwhile_is_no_fault(run, monkeypatch):
+    read = integrity.files_of_manifest
+
+    def renamed_meanwhile(directory, manifest):
+        if manifest == NEXT:
+            (directory / NEXT).replace(directory / MANIFEST)
+        return read(directory, manifest)
+
+    shutil.copy(run / MANIFEST, run / NEXT)
+    monkeypatch.setattr(integrity, "files_of_manifest", renamed_meanwhile)
+    assert verify(run) == []
 
 
 def test_a_folder_that_is_no_model_directory_is_refused(tmp_path, trained):
