@@ -57,6 +57,31 @@ def test_the_tokenizer_of_the_page_equals_ours(spec, tmp_path):
     assert answer == {"rows": subwords.encode(texts), "texts": subwords.decode(rows)}
 
 
+UPPER_CASE = """
+export class LongLineError extends Error {}
+export class Translator {
+  static load() { return new Translator(); }
+  async translate(line) {
+    if (line.length > 9) throw new LongLineError("has too many subwords.");
+    return line.toUpperCase();
+  }
+}
+"""
+
+
+@pytest.mark.skipif(NODE is None, reason="node is not installed")
+def test_the_worker_of_the_page_leaves_out_a_line_that_is_too_long_and_names_it(tmp_path):
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    (tmp_path / "translator.js").write_text(UPPER_CASE)
+    shutil.copy(PAGE / "worker.js", tmp_path)
+    command = [NODE, HERE / "work.mjs", tmp_path / "worker.js"]
+    lines = json.dumps(["cat", "a line that is too long", "dog"])
+    answer = subprocess.run(command, input=lines, capture_output=True, check=True, text=True, timeout=60).stdout
+    messages = [json.loads(line) for line in answer.splitlines()]
+    assert [message["text"] for message in messages if message["kind"] == "line"] == ["CAT", "", "DOG"]
+    assert messages[-1] == {"kind": "error", "id": 1, "message": "Line 2 has too many subwords."}
+
+
 @pytest.fixture
 def runtime(tmp_path, monkeypatch):
     """A package of npm with two small files, whose checksums are those that are expected, and an empty cache."""
