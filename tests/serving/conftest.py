@@ -1,6 +1,7 @@
 """A server of a small model."""
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,8 +29,9 @@ def translator(fluent) -> Translator:
 
 
 @pytest.fixture
-def serve(models) -> Callable[..., Server]:
-    """Makes servers with limits of their own."""
+def serve(models, monkeypatch) -> Callable[..., Server]:
+    """Makes servers with limits of their own; requests are counted within one minute, however long a test takes."""
+    monkeypatch.setattr("limits.storage.memory.time", SimpleNamespace(time=lambda: 0.0))
 
     def made(limits: Limits = OPEN, keys: ApiKeys = ApiKeys(), **options: Any) -> Server:  # noqa: B008
         return Server(models, limits, keys, **options)

@@ -98,6 +98,9 @@ def test_a_second_signal_ends_the_server_at_once(second):
 def test_texts_are_logged_and_proxies_believed_if_they_are_named_and_ctrl_c_ends_with_130(fluent):
     options = ("--log-texts", "--trusted-proxy", "127.0.0.0/8", "--requests-per-minute", 1)
     with ServerProcess(fluent, *options) as server:
+        left = 60 - time.time() % 60
+        if left < 10:
+            time.sleep(left)  # at the end of a minute the limit lets one request more pass
         asked = {"q": "cat dog", "source": "en", "target": "de"}
         clients = ("1.2.3.4", "1.2.3.5", "9.9.9.9, 1.2.3.4")  # the last writes a header of its own
         answers = [
