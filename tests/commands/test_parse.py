@@ -9,6 +9,7 @@ from parsing_run import run
 from transduce.model_directory import Model
 from transduce.text.trees import parse_tree, words_of
 from transduce.translation.parser import Parser
+from transduce.translation.search_method import search_method
 
 SENTENCES = ["the owl saw a mole .", "", "a cat heard the dog by the hen .", "this hen met the cat with a dog ."]
 
@@ -193,6 +194,14 @@ def test_what_is_no_list_of_words_is_refused(parser):
     for sentence in ("the owl", ["a", 3]):
         with pytest.raises(TypeError, match="sentence 1 is no list of words"):
             Parser.load(parser).parse([sentence])
+
+
+@pytest.mark.parametrize("setting", ["no_repeat_ngram", "coverage_penalty"])
+def test_a_search_with_a_setting_of_translations_is_refused(parser, setting):
+    model = Parser.load(parser)
+    method = search_method(model.translator.decoding, **{setting: 2})
+    with pytest.raises(ValueError, match=f"`{setting}` is for translations"):
+        model.parse([["owl"]], method)
 
 
 def test_symbols_are_scored_and_trees_are_no_symbols(parser, tmp_path):

@@ -70,9 +70,12 @@ class Parser:
 
         A sentence that cannot be parsed has a flat tree with log-probability −∞, and is logged as a warning by its
         number, `lines_before` and its place in `sentences` added. Raises TypeError for what is no list of words, and
-        ValueError for a word with a space.
+        ValueError for a word with a space and for a search with a setting of translations.
         """
         method = method or SearchMethod(self.translator.decoding)
+        for name in ("no_repeat_ngram", "coverage_penalty"):
+            if getattr(method.decoding, name) is not None:
+                raise ValueError(f"`{name}` is for translations: leave it out")
         lines = [_join_words(words, lines_before + place) for place, words in enumerate(sentences, start=1)]
         faults = {**self.translator.line_faults(lines), **self._too_long(sentences)}
         parseable = ["" if place in faults else line for place, line in enumerate(lines)]
