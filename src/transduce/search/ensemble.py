@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import torch
@@ -40,6 +41,5 @@ class Ensemble:
         steps: list[tuple[Tensor, Any]] = [
             member.step(tokens, member_state) for member, member_state in zip(self.members, state.members, strict=True)
         ]
-        stacked = torch.stack([log_probabilities for log_probabilities, _ in steps])
-        mean = stacked.logsumexp(0) - math.log(len(steps))
-        return mean, EnsembleState(tuple(member_state for _, member_state in steps))
+        log_total = reduce(torch.logaddexp, (log_probabilities for log_probabilities, _ in steps))
+        return log_total - math.log(len(steps)), EnsembleState(tuple(member_state for _, member_state in steps))

@@ -73,8 +73,7 @@ class FinalWeights:
             candidates.append(self._measured(state, last, "last weights:"))
         if selected.kind == "averaged":
             self.optimiser.load_weights(self.selection.average(selected))
-            title = f"average of {len(selected.steps)} checkpoints:"
-            candidates.insert(0, self._measured(state, selected, title))
+            candidates.insert(0, self._measured(state, selected, "averaged weights:"))
         return candidates or [Candidate(self.selection.read_published(), math.nan)]
 
     def _measured(self, state: TrainingState, which: Weights, title: str) -> Candidate:

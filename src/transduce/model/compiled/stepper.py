@@ -104,18 +104,15 @@ class CompiledStepper:
         self, tokens: Int[Tensor, "rows new"], state: CompiledState
     ) -> tuple[Float[Tensor, "rows new vocabulary"], CompiledState]:
         """Returns log-probabilities of the token after each of `tokens`, and the state with `tokens` appended."""
-        results = torch.empty(*tokens.shape, self.weights.tokens)
-        for column in range(tokens.shape[1]):
+        rows, new = tokens.shape
+        results = torch.empty(new, rows, self.weights.tokens)  # in the order in which they are written
+        for column in range(new):
             length, slots = state.length, state.slots
             if length == slots.shape[1]:
                 slots = np.concatenate([slots, np.empty_like(slots)], axis=1)
             state.cache.extend(slots, length)
             written = Written(state.cache.key_values, slots, length + 1)
-            last = np.ascontiguousarray(tokens.numpy()[:, column])
-            log_probabilities = np.empty((len(last), self.weights.tokens), np.float32)
-            decode(
-                last, state.positions[length], state.sentences, written, state.memory, self.handle, log_probabilities
-            )
-            results[:, column] = torch.from_numpy(log_probabilities)
+            last, out = np.ascontiguousarray(tokens.numpy()[:, column]), results[column].numpy()
+            decode(last, state.positions[length], state.sentences, written, state.memory, self.handle, out)
             state = state._replace(slots=slots, length=length + 1)
-        return results, state
+        return results.transpose(0, 1), state
