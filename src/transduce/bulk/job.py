@@ -122,13 +122,11 @@ class ShardTranslator:
         if prefixes is not None:
             prefixes = ["" if place in faults else prefix for place, prefix in enumerate(prefixes)]
         translations, method = [[EMPTY] for _ in lines], self.job.method
-        for batch in self.translator.batches(lines, method, prefixes, self.job.batch_tokens, before):
-            n_best_lists = self.translator.translate_by_halves(batch, method, before)
-            for place, best in zip(batch.places, n_best_lists, strict=True):
-                if isinstance(best, str):
-                    faults[place] = best
-                else:
-                    translations[place] = best
+        for place, best in self.translator.translate_each(lines, method, prefixes, self.job.batch_tokens, before):
+            if isinstance(best, str):
+                faults[place] = best
+            else:
+                translations[place] = best
         output = []
         for place, (line, best) in enumerate(zip(lines, translations, strict=True)):
             try:

@@ -169,9 +169,8 @@ class BatchQueue:
         translator = with_stop_check(request.translator, check)
         texts = [sentence.text for sentence in sentences]
         prefixes = [sentence.prefix for sentence in sentences]
-        for batch in translator.batches(texts, request.method, prefixes if any(prefixes) else None):
-            for place, best in zip(batch.places, translator.translate_by_halves(batch, request.method), strict=True):
-                _hand_out(sentences[place].future, best)
+        for place, best in translator.translate_each(texts, request.method, prefixes if any(prefixes) else None):
+            _hand_out(sentences[place].future, best)
 
 
 def _count_subwords(vocabulary: TokenVocabulary, texts: Sequence[str], name: str, remedy: str) -> list[int]:

@@ -25,6 +25,7 @@ from transduce.text.lines import refuse_markup
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.text.trees import Tree
 from transduce.translation.batching import sentence_batches
+from transduce.translation.line_lengths import LineTooLargeError
 from transduce.translation.line_translator import LineTranslator
 from transduce.translation.search_method import SearchMethod
 
@@ -232,10 +233,12 @@ class Validation:
         translator = self._translator(model)
         method = SearchMethod(self.decoding)
         batches = translator.batches(self.corpus.source, method)
-        results = self._map_batches("translating", lambda batch: translator.translate_batch(batch, method), batches)
+        results = self._map_batches("translating", lambda batch: translator.translate_by_halves(batch, method), batches)
         outputs = ["" for _ in self.corpus.source]
         for batch, best in zip(batches, results, strict=True):
             for place, translations in zip(batch.places, best, strict=True):
+                if isinstance(translations, str):
+                    raise LineTooLargeError(place + 1, translations)
                 outputs[place] = translations[0].text
         return outputs
 

@@ -162,13 +162,11 @@ class GlossaryTranslator:
         sources, prefixes = [one.line for one in attempts], [one.prefix for one in attempts]
         translations = [EMPTY for _ in attempts]
         with track("translating", len(attempts)) as progress:
-            for batch in self.translator.batches(sources, method, prefixes, batch_tokens):
-                n_best_lists = self.translator.translate_by_halves(batch, method)
-                for number, best in zip(batch.places, n_best_lists, strict=True):
-                    if isinstance(best, str):
-                        raise LineTooLargeError(attempts[number].place + 1, best)
-                    translations[number] = best[0]
-                progress.advance(len(batch.places))
+            for number, best in self.translator.translate_each(sources, method, prefixes, batch_tokens):
+                if isinstance(best, str):
+                    raise LineTooLargeError(attempts[number].place + 1, best)
+                translations[number] = best[0]
+                progress.advance()
         return dict(zip(attempts, translations, strict=True))
 
     def _best_drafts(self, drafts: dict[int, Draft], results: dict[Attempt, Translation]) -> dict[int, Draft]:

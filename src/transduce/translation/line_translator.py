@@ -105,14 +105,13 @@ class LineTranslator:
         """
         if batch_tokens < 1:
             raise ValueError(f"`batch_tokens` is {batch_tokens}: translate at least 1 source position at a time")
-        method = method or SearchMethod(self.decoding)
-        translations = [[EMPTY] for _ in lines]
-        batches = self.batches(lines, method, prefixes, batch_tokens, lines_before)
-        with track("translating", sum(len(batch.places) for batch in batches)) as progress:
-            for batch in batches:
-                for place, best in zip(batch.places, self.translate_batch(batch, method, lines_before), strict=True):
-                    translations[place] = best
-                progress.advance(len(batch.places))
+        method, translations = method or SearchMethod(self.decoding), [[EMPTY] for _ in lines]
+        with track("translating", sum(1 for line in lines if line.strip())) as progress:
+            for place, best in self.translate_each(lines, method, prefixes, batch_tokens, lines_before):
+                if isinstance(best, str):
+                    raise LineTooLargeError(lines_before + place + 1, best)
+                translations[place] = best
+                progress.advance()
         return translations
 
     def stream_lines(
@@ -138,19 +137,20 @@ class LineTranslator:
         if remaining is not None and (surplus := len(list(remaining))):
             raise ValueError(f"there are {before + surplus:,} prefixes for {before:,} texts: give one a text, or none")
 
-    def translate_batch(
-        self, batch: SentenceBatch, method: SearchMethod, lines_before: int = 0
-    ) -> list[list[Translation]]:
-        """Returns the translations of each line of a batch, best first.
+    def translate_each(
+        self,
+        lines: Sequence[str],
+        method: SearchMethod,
+        prefixes: Sequence[str] | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        lines_before: int = 0,
+    ) -> Iterator[tuple[int, list[Translation] | str]]:
+        """Yields the place of each line that is not empty, and its translations or a message, batch by batch.
 
-        Raises LineTooLargeError for a line that does not fit into memory alone.
+        Messages and errors are those of `translate_by_halves` and `batches`.
         """
-        translations = []
-        for place, best in zip(batch.places, self.translate_by_halves(batch, method, lines_before), strict=True):
-            if isinstance(best, str):
-                raise LineTooLargeError(lines_before + place + 1, best)
-            translations.append(best)
-        return translations
+        for batch in self.batches(lines, method, prefixes, batch_tokens, lines_before):
+            yield from zip(batch.places, self.translate_by_halves(batch, method, lines_before), strict=True)
 
     def translate_by_halves(
         self, batch: SentenceBatch, method: SearchMethod, lines_before: int = 0

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Sequence
+from operator import itemgetter
 
 from transduce.text.glossary import Glossary, Occurrence, capitalise
 from transduce.text.subwords import Subwords
@@ -39,14 +40,11 @@ class MarkingTranslator:
         lines = [(number, line) for number, request in enumerate(requests) for line in self._marked_lines(*request)]
         faults = self.translator.line_faults([line for _, line in lines])
         short = [one for place, one in enumerate(lines) if place not in faults]
-        best_of_line: dict[int, Translation] = {}
-        for batch in self.translator.batches([line for _, line in short], method, batch_tokens=batch_tokens):
-            for place, best in zip(batch.places, self.translator.translate_by_halves(batch, method), strict=True):
-                if not isinstance(best, str):
-                    best_of_line[place] = best[0]
+        each = self.translator.translate_each([line for _, line in short], method, batch_tokens=batch_tokens)
         translations: list[list[Translation]] = [[] for _ in requests]
-        for place, translation in sorted(best_of_line.items()):
-            translations[short[place][0]].append(translation)
+        for place, best in sorted(each, key=itemgetter(0)):
+            if not isinstance(best, str):
+                translations[short[place][0]].append(best[0])
         return translations
 
     def _marked_lines(self, line: str, terms: Sequence[Occurrence], output: str) -> list[str]:

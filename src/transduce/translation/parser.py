@@ -80,16 +80,14 @@ class Parser:
         faults = {**self.translator.line_faults(lines), **self._too_long(sentences)}
         parseable = ["" if place in faults else line for place, line in enumerate(lines)]
         results: list[list[Parse]] = [[] for _ in sentences]
-        batches = self.translator.batches(parseable, method, batch_tokens=batch_tokens, lines_before=lines_before)
-        with track("parsing", sum(len(batch.places) for batch in batches)) as progress:
-            for batch in batches:
-                translated = self.translator.translate_by_halves(batch, method, lines_before)
-                for place, best in zip(batch.places, translated, strict=True):
-                    if isinstance(best, str):
-                        faults[place] = best
-                    else:
-                        results[place] = [self._parse(translation, sentences[place]) for translation in best]
-                progress.advance(len(batch.places))
+        each = self.translator.translate_each(parseable, method, batch_tokens=batch_tokens, lines_before=lines_before)
+        with track("parsing", sum(map(bool, parseable))) as progress:
+            for place, best in each:
+                if isinstance(best, str):
+                    faults[place] = best
+                else:
+                    results[place] = [self._parse(translation, sentences[place]) for translation in best]
+                progress.advance()
         for place, fault in sorted(faults.items()):
             _log.warning("warning: line %s %s; it has a flat tree", lines_before + place + 1, fault)
             results[place] = [Parse(flat_tree(sentences[place]), -math.inf, -math.inf, fault, 0)]
