@@ -61,7 +61,8 @@ class GrownSpec(Spec):
     @model_serializer(mode="wrap")
     def _without_unused_keys(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields, values = type(self).model_fields, handler(self)
-        unused = {key for key in self.later_keys if getattr(self, key) == fields[key].default}
+        defaults = {key: fields[key].get_default(call_default_factory=True) for key in self.later_keys}
+        unused = {key for key, default in defaults.items() if getattr(self, key) == default}
         return {key: value for key, value in values.items() if key not in unused}
 
 

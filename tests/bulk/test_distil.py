@@ -46,6 +46,18 @@ def recipe_of(**data):
     return from_values(values, place="here")
 
 
+def test_variants_of_a_language_are_told_apart(tmp_path):
+    corpora = [{"tsv": f"{name}.tsv", "target_language": f"zh-{name}"} for name in ("Hans", "Hant")]
+    teacher = recipe_of(train=corpora, validation=corpora, test={"one": corpora[0], "two": corpora[1]})
+    direction = choose_direction(teacher, "zh-Hant", "en")
+    assert direction == ("en", "zh-Hant")
+    student = student_recipe(teacher, direction, tmp_path / "pairs.tsv", "fast")
+    assert [corpus.tsv for corpus in student.data.validations] == ["Hant.tsv"]
+    assert list(student.data.test) == ["two"]
+    with pytest.raises(ValueError, match="choose one direction"):
+        choose_direction(teacher, "zh", None)
+
+
 def test_a_student_learns_one_direction_of_its_teacher(tmp_path):
     teacher = recipe_of(
         train={"tsv": "train.tsv", "direction": "both", "tag": "news"},

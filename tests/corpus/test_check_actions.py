@@ -2,12 +2,16 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from transduce.corpus import DataSpec, PreparedCorpus, Tsv, VocabularyGrowth, open_store, prepare
+from transduce.corpus.check_actions import _dropped
 from transduce.corpus.fingerprint import checksums_of_corpora, fingerprint_of
 from transduce.embedded import split
+from transduce.inspection import Check, Inspection
+from transduce.settings import validated
 from transduce.text.subwords import Bpe
 
 SUBWORDS = Bpe(size=400)
@@ -46,6 +50,20 @@ def test_dropped_pairs_are_neither_learnt_nor_encoded_but_counted(tmp_path):
     ]
     assert open_store(tmp_path / "store").report == store.report
     assert store.report.counts()[1] == "1 dropped by `checks`, with a target equal to its source"
+
+
+def test_a_pair_that_repeats_a_dropped_one_is_kept_in_its_place(tmp_path):
+    source = CLEAN[0][0]
+    pairs = [(source, source), *CLEAN, (source, "Zu spät."), (source, "Auch zu spät.")]
+    checks = {"copied": "drop", "several_targets": "drop"}
+    store = prepared(tmp_path, DataSpec(train=(corpus(tmp_path, pairs),), checks=checks))
+    assert sources(store) == [source for source, _ in CLEAN]
+    numbers = {Check.COPY: [1], Check.DUPLICATE: [3], Check.NEAR_DUPLICATE: [4], Check.SEVERAL_TARGETS: [5]}
+    firsts = {Check.DUPLICATE: [1], Check.NEAR_DUPLICATE: [1], Check.SEVERAL_TARGETS: [1]}
+    arrays = ({check: np.array(some) for check, some in each.items()} for each in (numbers, firsts))
+    inspection = Inspection(5, *arrays, (np.zeros(0),) * 2, ({}, {}), ({}, {}), ())
+    assert _dropped(inspection, numbers) == {1: Check.COPY, 4: Check.NEAR_DUPLICATE, 5: Check.SEVERAL_TARGETS}
+    assert _dropped(inspection, firsts) == {n: check for check, (n,) in numbers.items() if n > 1}
 
 
 def test_without_checks_nothing_is_said_and_nothing_dropped(tmp_path):
@@ -101,6 +119,28 @@ def test_a_test_set_that_does_not_exist_yet_is_left_out(tmp_path):
     later = Tsv(tsv=str(tmp_path / "later.tsv"))
     data = DataSpec(train=(corpus(tmp_path, CLEAN),), test={"later": later}, checks={"overlap": "drop"})
     assert len(prepared(tmp_path, data).train) == 150
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"hub": "one/set", "split": "validation"}, {"hub": "one/set", "split": "test"}),
+        ({"hub": "one/set"}, {"hub": "other/set"}),
+        ({"embedded": "validation"}, {"embedded": "test"}),
+        ({"tsv": "valid.tsv"}, {"tsv": "valid.tsv", "direction": "backward"}),
+    ],
+)
+def test_another_held_out_set_changes_the_fingerprint(tmp_path, monkeypatch, before, after):
+    monkeypatch.chdir(tmp_path)
+    corpus(tmp_path, OTHER, "valid.tsv")
+    languages = {"source_language": "en", "target_language": "de", "checks": {"overlap": "drop"}}
+
+    def fingerprint(held_out):
+        values = {"train": {"tsv": corpus(tmp_path, CLEAN).tsv}, "test": {"one": held_out}, **languages}
+        data = validated(DataSpec, values, place="data")
+        return fingerprint_of(data, SUBWORDS, None, checksums_of_corpora(data, ()))
+
+    assert fingerprint(before) == fingerprint(before) != fingerprint(after)
 
 
 def test_checks_belong_to_the_fingerprint_and_with_overlap_the_held_out_files(tmp_path):

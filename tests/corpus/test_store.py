@@ -104,24 +104,25 @@ def test_faulty_pairs_are_dropped_and_counted_with_their_lines(tmp_path: Path) -
         b"a b c d e f g h\ty",
         b"<seg id=1> A dog.\t<seg id=1> Ein Hund.",
         b"A dog.\tEin Hund.",
+        b"<seg> a b c d e f g h\t<seg>",  # a pair that is dropped is not also kept with markup
     ]
     (tmp_path / "dirty").write_bytes(b"\n".join(lines))
     data = DataSpec(train=(Tsv(tsv=str(tmp_path / "dirty")),), longest=40, ratio=2.0)
     made = prepared(tmp_path, data)
-    assert (made.report.read, made.report.kept, len(made.train)) == (12, 5, 5)
+    assert (made.report.read, made.report.kept, len(made.train)) == (13, 5, 5)
     assert made.report.faults == {
         Fault.BAD_UTF8: 2,
         Fault.NUL: 1,
         Fault.EMPTY: 2,
         Fault.LONG: 1,
-        Fault.RATIO: 1,
+        Fault.RATIO: 2,
         Fault.MARKUP: 1,
     }
     assert made.report.places[Fault.BAD_UTF8] == ["dirty:4", "dirty:5"]
-    assert made.report.places[Fault.RATIO] == ["dirty:10"]
+    assert made.report.places[Fault.RATIO] == ["dirty:10", "dirty:13"]
     assert made.source.decode([made.train.sentence("source", 4)]) == ["A dog."]
     assert made.report.summary()[:3] == [
-        "5 of 12 pairs kept",
+        "5 of 13 pairs kept",
         "2 dropped, no UTF-8: dirty:4, dirty:5",
         "1 dropped, with a NUL character: dirty:6",
     ]

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from transduce.corpus import DataSpec, Fault, Hub, Tmx, prepare, read_pairs
+from transduce.corpus import DataSpec, Direction, Fault, Hub, Tmx, prepare, read_pairs
 from transduce.recipe import load, without_training_paths
 from transduce.settings import validated
 from transduce.text.subwords import Bpe, Subwords, WordPiece
@@ -70,6 +70,18 @@ def test_a_memory_is_trained_on(tmp_path: Path) -> None:
     memory(tmp_path / "a.tmx", UNITS.replace("Good day", "Good bye"))
     with pytest.raises(ValueError, match="has changed since"):
         prepare(data, Bpe(size=300), store, threads=1, say=lambda _: None, in_use=True)
+
+
+def test_languages_that_are_not_those_of_the_recipe_are_refused(tmp_path: Path) -> None:
+    exchanged = {"tmx": memory(tmp_path / "a.tmx").tmx, "languages": ["de", "en"]}
+    named = {"source_language": "en", "target_language": "de"}
+    message = r"by `languages: \[de, en\]` the source is in de, and by `data` in en: .* a `source_language` of its own"
+    with pytest.raises(ValueError, match=message):
+        validated(DataSpec, {"train": exchanged, **named}, place="r")
+    other = {**exchanged, "source_language": "de", "target_language": "en"}
+    assert validated(DataSpec, {"train": other, **named}, place="r").directions == (Direction("de", "en"),)
+    regional = {**exchanged, "languages": ["en-GB", "de-AT"]}
+    assert validated(DataSpec, {"train": regional, **named}, place="r").directions == (Direction("en", "de"),)
 
 
 def test_units_without_a_side_are_left_out_of_a_test_set(tmp_path: Path) -> None:
@@ -168,7 +180,7 @@ def test_what_a_parser_would_keep_is_bounded(tmp_path: Path, monkeypatch: pytest
 def test_a_corpus_of_several_languages_needs_two_codes(named: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"`test`.*set `source_language` and `target_language`.*or `languages"):
         validated(DataSpec, {"train": {"tsv": "a"}, "test": {"one": named}, "source_language": "en"}, place="r")
-    own = validated(DataSpec, {"train": {**named, "languages": ["de", "en"]}, "source_language": "fr"}, place="r")
+    own = validated(DataSpec, {"train": {**named, "languages": ["de", "en"]}}, place="r")
     assert own.train[0].languages == ("de", "en")
     both = validated(DataSpec, {"train": named, "source_language": "en", "target_language": "de"}, place="r")
     assert both.train[0].languages == ("en", "de")

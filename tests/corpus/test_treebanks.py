@@ -38,6 +38,14 @@ def test_a_folder_and_its_gzipped_files_are_read_cleaned(folder):
     ]
 
 
+def test_links_in_a_folder_are_followed_and_end(folder, tmp_path):
+    (folder / "deeper").rename(tmp_path / "elsewhere")
+    (folder / "linked").symlink_to(tmp_path / "elsewhere")
+    (folder / "linked" / "back").symlink_to(folder)
+    (folder / "once-more").symlink_to(tmp_path / "elsewhere")
+    assert len(list(read_treebank(Trees(trees=str(folder))))) == 3
+
+
 def test_hidden_files_and_files_without_trees_are_left_out_of_a_folder(folder):
     for name in (".hidden.mrg", "a.mrg~", ".git/one.mrg"):
         (folder / name).parent.mkdir(exist_ok=True)

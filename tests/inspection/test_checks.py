@@ -87,6 +87,21 @@ def test_keys_keep_letters_of_every_script() -> None:
     assert text_key("Straße, 12!") == text_key("STRASSE") != text_key("Straten")
     assert text_key("狗。") != text_key("猫。")
     assert text_key("12 ") == text_key(" 12") != text_key("13")
+    assert text_key("वह दिन था।") == text_key("वह दिन, था") != text_key("वह दान था।")
+    assert text_key("มา") != text_key("ม้า")
+    assert text_key("Ja ❤️!") == text_key("ja")
+
+
+def test_text_that_is_no_utf8_repeats_nothing() -> None:
+    inspector = PairInspector([Check.DUPLICATE, Check.NEAR_DUPLICATE, Check.SEVERAL_TARGETS])
+    inspector.add("a \ufffd", "b", is_utf8=False)
+    inspector.add("a \ufffd", "b")
+    inspector.add("a \ufffd", "b")
+    assert {check: list(numbers) for check, numbers in inspector.finish().faults.items()} == {
+        Check.DUPLICATE: [3],
+        Check.NEAR_DUPLICATE: [],
+        Check.SEVERAL_TARGETS: [],
+    }
 
 
 def words(text: str) -> dict[str, float]:

@@ -49,6 +49,11 @@ def test_every_pair_is_in_one_set_and_no_near_duplicate_in_two(tmp_path: Path) -
     assert data["test"]["test"]["source"] == str(tmp_path / "out" / "test.source")
 
 
+def test_empty_sides_connect_no_pairs() -> None:
+    pairs = [("a", ""), ("b", " "), ("b", "x"), ("", "y"), ("c", "y"), ("", ""), ("", "")]
+    assert near_duplicate_groups(pairs).tolist() == [0, 1, 1, 3, 3, 5, 6]
+
+
 def test_files_are_kept_without_overwrite_and_seeds_differ(tmp_path: Path) -> None:
     assert run(tmp_path).exit_code == 0
     first = (tmp_path / "out" / "validation.source").read_text("utf-8")

@@ -64,6 +64,21 @@ def test_what_is_given_stays_and_is_not_varied():
     assert len(candidates(29_000, {"training": {"batch_tokens": 777, "schedule": {"kind": "constant"}}})) == 2
 
 
+def test_a_named_kind_changes_nothing_and_names_say_the_tokens():
+    plain, named = (
+        candidates(29_000, {"model": model, "training": {"steps": 5}}) for model in ({}, {"kind": "transformer"})
+    )
+    assert [candidate.name for candidate in named] == [candidate.name for candidate in plain]
+    for one, other in zip(plain, named, strict=True):
+        models = [from_values({**candidate.values, "data": DATA}, place="r").model for candidate in (one, other)]
+        assert models[0] == models[1]
+    training = {"training": {"batch_tokens": 1000}}
+    assert {candidate.name for candidate in candidates(29_000, training)} == {
+        "tiny, 1,000 tokens a step",
+        "small, 1,000 tokens a step",
+    }
+
+
 @pytest.mark.parametrize(("preset", "peak"), [("tiny", 5e-3), ("small", 2e-3), ("base", 7e-4)])
 def test_the_tokens_of_a_step_alone_differ_where_the_model_is_given(preset, peak):
     found = candidates(29_000, {"model": {"preset": preset}})

@@ -209,6 +209,18 @@ def test_a_damaged_token_store_is_made_again_with_the_subwords_of_the_first_mode
     assert any("is finished" in line for line in lines)
 
 
+def test_damaged_tokens_are_made_again_and_the_vocabulary_does_not_grow_again(tuned, domain, tmp_path):
+    run = shutil.copytree(tuned, tmp_path / "run")
+    store = run / "training" / "store"
+    tokens, subwords = (store / "source.ids").read_bytes(), (store / "tokenizer.json").read_bytes()
+    (store / "source.ids").write_bytes(tokens[:-2])
+    lines = []
+    tune(domain, run, say=lines.append)
+    assert any("is finished" in line for line in lines)
+    assert (store / "source.ids").read_bytes() == tokens
+    assert (store / "tokenizer.json").read_bytes() == subwords
+
+
 def test_damaged_subwords_of_a_token_store_are_named(tuned, domain, tmp_path):
     run = shutil.copytree(tuned, tmp_path / "run")
     (run / "training" / "store" / "tokenizer.json").write_text("{")

@@ -102,9 +102,20 @@ def _refuse_contained(held_out: Sequence[HeldOutText]) -> None:
 
 
 def _dropped(inspection: Inspection, checks: Collection[Check]) -> DroppedPairs:
-    """Returns the pairs with a fault of `checks`."""
+    """Returns the pairs with a fault of `checks`.
+
+    Where the first of equal pairs is dropped for another fault, the next of them is kept in its place.
+    """
     dropped: dict[int, Check] = {}
     for check in checks:
-        for number in inspection.faults[check].tolist():
-            dropped.setdefault(number, check)
+        if check not in inspection.first:
+            for number in inspection.faults[check].tolist():
+                dropped.setdefault(number, check)
+    replaced = set[int]()
+    for check in (check for check in checks if check in inspection.first):
+        for number, first in zip(inspection.faults[check].tolist(), inspection.first[check].tolist(), strict=True):
+            if first in dropped and first not in replaced and number not in dropped:
+                replaced.add(first)
+            else:
+                dropped.setdefault(number, check)
     return dropped

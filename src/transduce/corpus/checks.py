@@ -18,7 +18,9 @@ __all__ = ["CheckedPair", "Fault", "NumberedPair", "Report", "check_pairs", "nam
 EXAMPLES = 3
 """Places that a report names for each fault."""
 
-MARKUP = re.compile(rb"^\s*</?(?:doc|seg|srcset|refset|tstset|hl|p|mteval|dataset|src|ref)\b[^>]*>", re.IGNORECASE)
+MARKUP = re.compile(
+    r"^\s*</?(?:doc|seg|srcset|refset|tstset|hl|p|mteval|dataset|src|ref)\b[^>]*>", re.IGNORECASE | re.ASCII
+)
 
 NumberedPair = tuple[int, tuple[bytes, bytes]]
 """The number of a pair in its corpus, from 1, and both sides undecoded."""
@@ -30,6 +32,11 @@ class CheckedPair(NamedTuple):
     place: str
     source: str
     target: str
+
+    @property
+    def has_markup(self) -> bool:
+        """Whether a side begins with a tag of the files of evaluations, such as `<seg>`."""
+        return any(map(MARKUP.match, (self.source, self.target)))
 
 
 class Fault(StrEnum):
@@ -124,8 +131,6 @@ def check_pairs(
         if isinstance(text, Fault):
             report.note(text, place)
             continue
-        if any(MARKUP.match(side) for side in pair):
-            report.note(Fault.MARKUP, place)
         yield CheckedPair(place, *text)
 
 

@@ -212,8 +212,10 @@ def _encode_batch(
             fault = Fault.UNKNOWN
         if fault is not None:
             report.note(fault, pair.place)
-        else:
-            kept_rows.append(row)
+            continue
+        kept_rows.append(row)
+        if pair.has_markup:
+            report.note(Fault.MARKUP, pair.place)
     report.kept = len(kept_rows)
     marked = {}
     if marker is not None:

@@ -1,6 +1,7 @@
 """The corpora that a recipe can name: the kinds of entry, and the files of each."""
 
 import gzip
+import os
 import zlib
 from codecs import BOM_UTF8
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
-from transduce.corpus.directions import ParallelCorpus, TaggedCorpus
+from transduce.corpus.directions import ParallelCorpus, TaggedCorpus, is_same_language
 from transduce.corpus.token_store import MAX_WEIGHT
 from transduce.settings import Spec
 from transduce.text.linearisation import InOrder, LinearisationSpec, TopDown
@@ -229,7 +230,16 @@ def _begins_with_tree(path: Path) -> bool:
 
 
 def _files_below(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
+    """Returns the files in a folder and its subfolders; links are followed, and each subfolder is entered once."""
+    files, entered = list[Path](), set[str]()
+    for current, subfolders, names in os.walk(folder, followlinks=True):
+        if (place := os.path.realpath(current)) in entered:
+            subfolders.clear()
+            continue
+        entered.add(place)
+        subfolders.sort()
+        files += (Path(current, name) for name in names)
+    return sorted(path for path in files if path.is_file())
 
 
 def is_folder(hub: str) -> bool:
@@ -242,7 +252,10 @@ def with_languages(corpus: CorpusSpec, source: str | None, target: str | None) -
 
     `source` and `target` are the languages of `data`.
     """
-    if not isinstance(corpus, Tmx | Hub) or corpus.languages is not None:
+    if not isinstance(corpus, Tmx | Hub):
+        return corpus
+    if corpus.languages is not None:
+        _check_own_languages(corpus, corpus.languages, source, target)
         return corpus
     source, target = corpus.source_language or source, corpus.target_language or target
     if source is None or target is None:
@@ -251,6 +264,19 @@ def with_languages(corpus: CorpusSpec, source: str | None, target: str | None) -
             "in the section `data`, or `languages: [en, de]` of the corpus"
         )
     return corpus.model_copy(update={"languages": (source, target)})
+
+
+def _check_own_languages(corpus: Tmx | Hub, codes: tuple[str, str], source: str | None, target: str | None) -> None:
+    """Raises ValueError where `languages` of a corpus are not those of `data`, and the corpus names no others."""
+    for side, code, own, common in (
+        ("source", codes[0], corpus.source_language, source),
+        ("target", codes[1], corpus.target_language, target),
+    ):
+        if own is None and not is_same_language(code, common):
+            raise ValueError(
+                f"by `languages: [{', '.join(codes)}]` the {side} is in {code}, and by `data` in {common}: change one "
+                f"of them, or, if both are meant, give the corpus a `{side}_language` of its own"
+            )
 
 
 def split_directions(corpus: CorpusSpec) -> list[CorpusSpec]:

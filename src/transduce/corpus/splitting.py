@@ -32,9 +32,9 @@ class CorpusSplit(NamedTuple):
 def near_duplicate_groups(pairs: Iterable[tuple[str, str]]) -> NDArray[np.int64]:
     """Returns the group of each pair, named by the index of its first pair; takes some 60 bytes a pair."""
     hashes = array("q"), array("q")
-    for pair in pairs:
+    for number, pair in enumerate(pairs):
         for place, text in enumerate(pair):
-            hashes[place].append(hash(text_key(text)))
+            hashes[place].append(hash(text_key(text) if text.strip() else number))  # an empty side repeats nothing
     sides = [np.unique(np.array(side, np.int64), return_inverse=True)[1] for side in hashes]
     groups: NDArray[np.int64] = np.arange(len(hashes[0]), dtype=np.int64)
     while True:

@@ -120,7 +120,8 @@ def prepare(
     if in_use:
         _check_unchanged(directory, earlier, fingerprint)
     dropped, staging = run_checks(data, say), directory / "making"
-    staged = stage_subwords(staging, fingerprint, data, subwords, existing, growth, dropped, say)
+    added = None if existing_subwords is None else growth  # the subwords of a store in use have grown
+    staged = stage_subwords(staging, fingerprint, data, subwords, existing, added, dropped, say)
     description = _encode_pairs(data, staging, staged, dropped, threads, say) | {
         "given": existing is not None,
         "growth": stored_growth,

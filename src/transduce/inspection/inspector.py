@@ -89,25 +89,27 @@ class PairInspector:
             faults.append(Check.ENCODING)
         for fault in faults:
             self._numbers[fault].append(number)
-        self._add_keys(number, source, target)
+        is_whole = is_utf8 and bool(source.strip()) and bool(target.strip())
+        self._add_keys(number, source, target, is_whole=is_whole)
         if self._languages and Check.COPY not in faults:
             self._add_languages(number, source, target)
 
-    def _add_keys(self, number: int, source: str, target: str) -> None:
-        """Notes the hash values of a pair, and compares its source with the held-out texts."""
-        is_empty = not source.strip() or not target.strip()
+    def _add_keys(self, number: int, source: str, target: str, *, is_whole: bool) -> None:
+        """Notes the hash values of a pair, and compares its source with the held-out texts.
+
+        `is_whole` is False where a side is empty or no UTF-8: such a pair, which no training keeps, repeats nothing.
+        """
         if (
             Check.DUPLICATE in self._checks
             or Check.SEVERAL_TARGETS in self._checks
             or Check.NEAR_DUPLICATE in self._checks
         ):
-            # An empty side repeats nothing: its number makes the pair unique.
-            self._hashes[Check.DUPLICATE].append(hash(number if is_empty else (source, target)))
-            self._hashes[Check.SEVERAL_TARGETS].append(hash(number if is_empty else source))
+            self._hashes[Check.DUPLICATE].append(hash((source, target) if is_whole else number))
+            self._hashes[Check.SEVERAL_TARGETS].append(hash(source if is_whole else number))
         if Check.NEAR_DUPLICATE in self._checks:
-            key = number if is_empty else (text_key(source), text_key(target))
+            key = (text_key(source), text_key(target)) if is_whole else number
             self._hashes[Check.NEAR_DUPLICATE].append(hash(key))
-        if self._held_out and not is_empty:
+        if self._held_out and is_whole:
             letters = text_key(source)
             contained = [text.find(letters) for text in self._held_out]  # all of them: each remembers what training has
             if any(contained):

@@ -2,10 +2,12 @@
 
 import re
 
+from transduce.runtime.combining_marks import MARKS
+
 __all__ = ["text_key"]
 
 ASCII_IGNORED = bytes(code for code in range(128) if not chr(code).isalpha())
-IGNORED = re.compile(r"[\W\d_]+")
+IGNORED, DIGITS = re.compile(rf"[^\w{MARKS}]+"), re.compile(r"[\d_]+")  # a pattern of both is slower than two
 
 
 def text_key(text: str) -> bytes:
@@ -14,5 +16,5 @@ def text_key(text: str) -> bytes:
     if folded.isascii():
         key = folded.encode().translate(None, ASCII_IGNORED)
     else:
-        key = IGNORED.sub("", folded).encode("utf-8", "surrogatepass")
+        key = DIGITS.sub("", IGNORED.sub("", folded)).encode("utf-8", "surrogatepass")
     return key or text.strip().encode("utf-8", "surrogatepass")

@@ -31,10 +31,17 @@ def choose_direction(teacher: Recipe, to: str | None, source_language: str | Non
         raise ValueError("the teacher is a parser, and students of parsers are not supported: name a translation model")
     requested, trained = Direction(source_language, to), teacher.data.directions
     fitting = [direction for direction in trained if direction.is_same(requested)]
+    if len(fitting) > 1:  # variants of a language, such as zh-Hans and zh-Hant
+        fitting = [direction for direction in fitting if _has_codes(direction, requested)] or fitting
     if len(fitting) != 1:
         shown = ", ".join(map(str, trained))
         raise ValueError(f"the teacher was trained on {shown}: choose one direction with --to and --from")
     return fitting[0]
+
+
+def _has_codes(direction: Direction, requested: Direction) -> bool:
+    """Returns whether a direction has exactly the codes that are requested."""
+    return all(code in (None, own) for own, code in zip(direction, requested, strict=True))
 
 
 def student_recipe(
@@ -48,7 +55,8 @@ def student_recipe(
     data = teacher.data
 
     def is_kept(corpus: CorpusSpec) -> bool:
-        return data.direction_of(corpus).is_same(direction)
+        own = data.direction_of(corpus)
+        return own == direction or (own.is_same(direction) and own not in data.directions)
 
     def values(corpus: CorpusSpec) -> dict[str, Any]:
         return {**data.with_direction(corpus).as_dictionary(), "tag": None}  # the pairs have no tag

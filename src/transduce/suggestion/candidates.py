@@ -70,10 +70,21 @@ def candidates(pairs: int, fixed: Mapping[str, Any]) -> list[RecipeCandidate]:
     Every value of `fixed` stands in all of them. Candidates that would then be equal are returned once.
     """
     distinct: dict[str, RecipeCandidate] = {}
-    for name, size, batch_tokens in _variants(pairs, fixed.get("model", {}).get("preset")):
-        values = merged(_values(size, batch_tokens, pairs), fixed)
-        distinct.setdefault(repr(values), RecipeCandidate(name, values))
+    model = fixed.get("model", {})
+    for size, batch_tokens in _variants(pairs, model.get("preset")):
+        own = _values(size, batch_tokens, pairs)
+        if model.get("kind") == "transformer":  # the kind of the presets, which `merged` must not take for another
+            own["model"]["kind"] = "transformer"
+        values = merged(own, fixed)
+        distinct.setdefault(repr(values), RecipeCandidate(_name_of(values), values))
     return list(distinct.values())
+
+
+def _name_of(values: Values) -> str:
+    """Returns the name of a candidate: its model and the tokens of its steps."""
+    model, tokens = values["model"], values["training"]["batch_tokens"]
+    shown = f"{tokens:,}" if isinstance(tokens, int) else "a ramp of"
+    return f"{model.get('preset') or model['kind']}, {shown} tokens a step"
 
 
 def may_have_r_drop(fixed: Mapping[str, Any]) -> bool:
@@ -103,16 +114,16 @@ def with_checkpoints(values: Values, steps: int, fixed: Mapping[str, Any]) -> Va
     return changed
 
 
-def _variants(pairs: int, preset: str | None) -> Iterator[tuple[str, ModelSize, int]]:
-    """Yields a name, a size and the tokens of a step; only the tokens differ where the recipe names a `preset`."""
+def _variants(pairs: int, preset: str | None) -> Iterator[tuple[ModelSize, int]]:
+    """Yields a size and the tokens of a step; only the tokens differ where the recipe names a `preset`."""
     number = next(number for number, size in enumerate(SIZES) if pairs < size.pairs)
     size, tokens = SIZES[number], SIZES[number].batch_tokens
     named = next((size for size in SIZES if size.preset == preset), size)
     for batch_tokens in (tokens, tokens // 2, tokens * 2):
-        yield f"{preset or size.preset}, {batch_tokens:,} tokens a step", named, batch_tokens
+        yield named, batch_tokens
     for other in (number + 1, number - 1):
         if preset is None and 0 <= other < len(SIZES):
-            yield f"{SIZES[other].preset}, {tokens:,} tokens a step", SIZES[other], tokens
+            yield SIZES[other], tokens
 
 
 def _values(size: ModelSize, batch_tokens: int, pairs: int) -> Values:

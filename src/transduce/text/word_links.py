@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.runtime.combining_marks import MARKS
+
 __all__ = ["LinkedSpan", "WordLinks"]
 
-WORD = re.compile(r"\w+(?:-\w+)*")
+WORD = re.compile(rf"[\w{MARKS}]+(?:-[\w{MARKS}]+)*")
 
 MIN_PAIRS = 3
 """Pairs in which two words have to occur together: fewer may be chance."""
