@@ -35,6 +35,15 @@ def expected(model, mono, forward, **options):
     return "".join(f"{a}\t{b}\n".replace("owl\tpig", "owl pig") for a, b in dict.fromkeys(pairs))
 
 
+def test_pairs_are_searched_as_translate_does(fluent, mono, tmp_path, command):
+    out = tmp_path / "out.tsv"
+    code, _, error = command(
+        "augment", fluent, mono, "--out", out, "--no-repeat-ngram", 1, "--coverage-penalty", 0.4, "--beam", 3
+    )
+    options = {"no_repeat_ngram": 1, "coverage_penalty": 0.4, "beam": 3}
+    assert (code, out.read_text("utf-8")) == (0, expected(fluent, mono, False, **options)), error
+
+
 @pytest.mark.parametrize("forward", [False, True])
 def test_pairs_have_the_translation_as_source_or_as_target(fluent, mono, tmp_path, command, forward):
     out, options = tmp_path / "out.tsv", ["--greedy", "--shard-lines", 4, *(["--forward"] if forward else [])]

@@ -54,6 +54,18 @@ def test_a_text_is_translated_sentence_by_sentence_one_line_for_each(fluent: Pat
     assert translate(fluent, same, "--format", "text")[1] == out
 
 
+def test_draws_for_sentences_do_not_depend_on_the_lines_that_are_read_at_once(
+    fluent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [f"{one} {other} owl pig.\n" for one in ("ant", "bee", "cat") for other in ("dog", "eel", "fox")]
+    (tmp_path / "text.txt").write_text("".join(lines), "utf-8")
+    arguments = (fluent, tmp_path / "text.txt", "--sample", "--temperature", 9, "--seed", 7)
+    whole = translate(*arguments)
+    assert whole[0] == 0
+    monkeypatch.setattr("transduce.translation.line_translator.LOOKAHEAD", 2)
+    assert translate(*arguments) == whole
+
+
 def test_json_on_standard_input(fluent: Path) -> None:
     code, out, _ = translate(fluent, "--format", "json", given=b'{"a": "ant bee"}')
     assert code == 0

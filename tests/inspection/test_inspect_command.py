@@ -20,6 +20,12 @@ def inspect(*arguments: object) -> str:
     return result.stdout
 
 
+def test_names_of_files_that_are_not_utf8_stand_on_the_page(tmp_path: Path) -> None:
+    path = write(tmp_path, PAIRS[:9]).rename(tmp_path / "caf\udce9.tsv")
+    inspect(path, "--json", "--html", tmp_path / "page.html")
+    assert "<h2>caf?.tsv</h2>" in (tmp_path / "page.html").read_text("utf-8")
+
+
 def write(folder: Path, pairs: list[tuple[str, str]]) -> Path:
     (folder / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
     return folder / "pairs.tsv"

@@ -145,6 +145,17 @@ def test_an_interval_holds_the_score_and_repeats():
     assert scores(output, both, bootstrap=50)["bleu"].score == scores(output, both)["bleu"].score
 
 
+def test_an_interval_ends_where_the_metric_ends():
+    reference = sentences(200, seed=7)
+    nearly = [f"{reference[0]} more", *reference[1:]]
+    for output in (reference, nearly):
+        for name, score in scores(output, [reference], ["bleu", "chrf", "ter"], bootstrap=200).items():
+            assert 0 <= score.low <= score.score <= score.high
+            assert name == "ter" or score.high <= max(100, score.score)
+    worse = scores(["a b c d e f g h"] * 9, [["x"] * 9], ["ter"], bootstrap=20)["ter"]
+    assert worse.high == worse.score == 800
+
+
 def test_an_interval_narrows_with_more_sentences():
     def width(count: int) -> float:
         reference = sentences(count, seed=5)

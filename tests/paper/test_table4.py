@@ -96,6 +96,34 @@ def test_self_training_reads_what_the_in_order_parser_wrote(data):
     assert len(trained["seeds"]) == 1
 
 
+def test_recorded_seeds_stay_in_the_table(data):
+    make(data, "next-word", seeds=2)
+    result, _ = make(data, "next-word")
+    (row,) = [row for row in result.values["rows"] if row["name"] == "next-word"]
+    assert len(row["seeds"]) == 2
+
+
+def test_raw_text_is_parsed_again_after_its_parser_has_changed_unless_a_student_has_begun(data):
+    work = data / "work" / "table4-small"
+    treebank, options = treebank_of_scale("small"), TrainOptions("cpu", 1)
+    trees, messages = work / "self-trained-1.trees", []
+
+    def parse():
+        assert table4._parse_raw_text(treebank, work, 1, options, messages.append)
+        return trees.stat().st_mtime_ns
+
+    make(data, "in-order")
+    first = parse()
+    assert parse() == first
+    (work / "self-trained-1.teacher").write_text("another")
+    second = parse()
+    assert second > first
+    (work / "self-training-1").mkdir()
+    (work / "self-trained-1.teacher").write_text("another")
+    assert parse() == second
+    assert "goes on with the trees of an earlier in-order-1" in messages[-1]
+
+
 def test_without_raw_text_the_other_rows_are_trained(data, monkeypatch):
     (data / "europarl-en-de" / "europarl.20k.en").unlink()
     treebank = treebank_of_scale("small")

@@ -100,6 +100,18 @@ def _exists_unless_test(path):
     return path.name != "test.en" and os.path.exists(path)  # noqa: PTH110 - `Path.exists` is replaced by this function
 
 
+def test_a_model_without_a_recipe_is_reported_without_test_sets(trained, tmp_path, command):
+    imported = shutil.copytree(trained, tmp_path / "caf\udce9")
+    (imported / "recipe.yaml").unlink()
+    markdown = tmp_path / "card.md"
+    code, _, error = command("report", imported, "--out", tmp_path / "page.html", "--markdown", markdown)
+    assert (code, "has no recipe.yaml, which names test sets; name a run with one first" in error) == (0, True), error
+    assert "## Scores" not in markdown.read_text("utf-8")
+    assert "| caf? |" in markdown.read_text("utf-8")
+    code, _, error = command("report", imported, "--out", tmp_path / "again.html", "--test", "spare")
+    assert (code, "--test spare: " in error, "name a run with one first" in error) == (2, True, True), error
+
+
 def test_wrong_input_is_refused_before_anything_is_translated(trained, tmp_path, command):
     there = tmp_path / "there.html"
     there.write_text("mine")

@@ -9,6 +9,8 @@ import pytest
 from transduce.model_directory import fingerprint
 from transduce.text.names import Names
 from transduce.trainer import training_text
+from transduce.commands.options import Engine
+from transduce.commands.translate import _calibrated_run
 from transduce.translation import confidence
 from transduce.translation.confidence import Calibration, measure_reliability, raw_confidence
 from transduce.translation.results import Translation
@@ -119,6 +121,11 @@ def test_the_commands(fluent, trained, tmp_path, command, monkeypatch):
         assert all(0 < probability <= 1 for _, probability in words)
     code, _, error = command("translate", run, tmp_path / "in.txt", "--confidence", "--scores")
     assert (code, "--confidence: its table has no columns" in error) == (2, True), error
+    code, _, error = command("translate", run, run, tmp_path / "in.txt", "--confidence")
+    assert (code, "not for an ensemble: name one model" in error) == (2, True), error
+    with pytest.raises(ValueError, match="is an export, which has no calibration: name its run instead"):
+        _calibrated_run([tmp_path], [tmp_path], Engine.CTRANSLATE2)
+    assert _calibrated_run([run], [tmp_path], Engine.CTRANSLATE2) == run
     assert command("verify", run)[0] == 0
     fitted, picture = (run / "confidence.json").read_bytes(), tmp_path / "picture.svg"
     code, _, error = command("calibrate", run, "--draw", picture)

@@ -125,8 +125,13 @@ def translate_source(
     translate_lines: "Callable[..., list[list[Translation]]]",
     out: Path | None,
     terms: "GlossaryTranslator | None",
+    *,
+    sample: bool,
 ) -> None:
-    """Translates a text sentence by sentence with `translate_lines`, and writes it."""
+    """Translates a text sentence by sentence with `translate_lines`, and writes it.
+
+    If they `sample`, all lines are read first: the draws of a sentence belong to its number in the whole text.
+    """
     from transduce.translation.documents.model_translator import sentence_translator
 
     sentences = sentence_translator(
@@ -136,7 +141,7 @@ def translate_source(
         target_language=source.languages.target,
     )
     if source.document is None:
-        windows = read_windows(source.text)
+        windows = read_windows(source.text, whole=sample)
         translate_windows(text_line_translator(sentences), best_texts, *windows, out, terms, splits=True)
         return
     write_document(source.document, sentences, out)

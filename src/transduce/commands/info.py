@@ -23,10 +23,11 @@ def info(
     if as_json:
         print(json_text(summary, indent=2))
         return
-    vocabulary_size = summary["vocabulary"]["target"]
+    source, target = summary["vocabulary"]["source"], summary["vocabulary"]["target"]
+    subwords = f"{target:,} subwords" if source == target else f"{source:,} source and {target:,} target subwords"
     parts = [(part, f"{count:,}") for part, count in summary["parameters_by_part"].items()]
     arithmetic = f"{summary['flops_per_target_token'] / 1e6:,.1f} MFLOP for one source token and one target token"
-    rows = [(f"parameters at {vocabulary_size:,} subwords", f"{summary['parameters']:,}")]
+    rows = [(f"parameters at {subwords}", f"{summary['parameters']:,}")]
     print(aligned_table([*rows, *((f"  {part}", count) for part, count in parts), ("arithmetic", arithmetic)]))
     print()
     print(aligned_table([("setting", "value"), *((key, str(value)) for key, value in summary["spec"].items())]))

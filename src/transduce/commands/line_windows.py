@@ -44,10 +44,12 @@ def runs_and_text(paths: list[Path], engine: Engine | None = None) -> tuple[list
     return paths[:-1], last
 
 
-def read_windows(text: Path | None, prefix: Path | None = None) -> tuple[Iterable[list[str]], list[str] | None]:
+def read_windows(
+    text: Path | None, prefix: Path | None = None, *, whole: bool = False
+) -> tuple[Iterable[list[str]], list[str] | None]:
     """Returns the text as windows of lines, which are translated and written one after another, and the prefixes.
 
-    A window of a pipe or a terminal has the lines that are waiting. With prefixes the whole text is one window.
+    A window of a pipe or a terminal has the lines that are waiting. With prefixes, or `whole`, the text is one window.
     """
     from transduce.text.line_stream import LineStream
     from transduce.text.lines import read_lines, read_texts
@@ -60,6 +62,8 @@ def read_windows(text: Path | None, prefix: Path | None = None) -> tuple[Iterabl
                 f"{prefix} has {len(prefixes)} lines, the text has {len(lines)}: one prefix a line, or none"
             )
         return [lines], prefixes
+    if whole:
+        return [read_lines(str(text or "-"))], None
     is_standard_input = text is None or str(text) == "-"
     if is_standard_input and sys.stdin is not None and not stat.S_ISREG(os.fstat(sys.stdin.fileno()).st_mode):
         stream = LineStream(sys.stdin.fileno(), "standard input", LOOKAHEAD, functools.partial(_prompt, "source> "))

@@ -42,10 +42,21 @@ def report(
 
 
 def _test_sets(run: Path, names: list[str] | None) -> "dict[str, CorpusSpec]":
-    """Returns the test sets of `names`, or all of the recipe whose files exist."""
+    """Returns the test sets of `names`, or all of the recipe whose files exist.
+
+    Raises ValueError for names where the run, such as an imported model, has no recipe.
+    """
     from transduce.corpus import files_of
+    from transduce.model_directory import RECIPE
     from transduce.trainer.validation import named_test_set, test_sets_of
 
+    if not (run / RECIPE).exists():
+        if names:
+            raise ValueError(
+                f"--test {names[0]}: {run} has no {RECIPE}, which names test sets: name a run with one first"
+            )
+        say(f"no test set is measured: {run} has no {RECIPE}, which names test sets; name a run with one first")
+        return {}
     if names:
         return {name: named_test_set(run, name) for name in names}
     sets = test_sets_of(run)

@@ -125,7 +125,7 @@ def translate(
     method = search_method_of_options(
         config.decoding, n_best, no_repeat_ngram=no_repeat_ngram, greedy=greedy, **beams, **draws
     )
-    calibrated = run[0] if confidence else None
+    calibrated = _calibrated_run(run, runs, engine) if confidence else None
     output_format = _output_format(calibrated, scores=scores or n_best > 1, alignments=alignments, as_json=as_json)
     batch_tokens, request = batch_tokens or BATCH_TOKENS, SourceRequest(to, source_language, tag)
     line_options = {"--engine": bulk_engine, "--prefix": prefix, **options_for_lines(output_format)}
@@ -142,7 +142,7 @@ def translate(
             lines_of = functools.partial(output_format.lines, translator)
             translate_windows(translate_lines, lines_of, *read_windows(text, prefix), out, terms)
         else:
-            translate_source(source, translator, translate_lines, out, terms)
+            translate_source(source, translator, translate_lines, out, terms, sample=sample)
     else:
         not_here = {"--overwrite": overwrite or None, "--confidence": confidence or None}
         refuse_options({**not_here, "--glossary": glossary, "--mbr": mbr}, "is not for --engine")
@@ -180,6 +180,17 @@ def read_config(run: Path, engine: Engine | None = None) -> "Config":
     if config.linearisation is not None:
         raise ValueError(f"{run} parses and does not translate: use `transduce parse`")
     return config
+
+
+def _calibrated_run(paths: list[Path], runs: list[Path], engine: Engine | None) -> Path:
+    """Returns the run whose calibration the confidence needs; raises ValueError for an ensemble and for an export."""
+    from transduce.model_directory import has_model
+
+    if len(runs) > 1:
+        raise ValueError("--confidence is calibrated for one model, not for an ensemble: name one model")
+    if engine is Engine.CTRANSLATE2 and not has_model(paths[0]):
+        raise ValueError(f"--confidence: {paths[0]} is an export, which has no calibration: name its run instead")
+    return paths[0]
 
 
 def _converted(runs: list[Path]) -> Path:

@@ -1,5 +1,6 @@
 """The metrics by name: sacreBLEU's BLEU, chrF and TER, and two BLEUs on tokenised text with labels of their own."""
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,6 +28,11 @@ class Metric(NamedTuple):
     scorer: SacrebleuMetric
     prepare_output: Callable[[str], str] = str
     prepare_reference: Callable[[str], str] = str
+
+    @property
+    def highest(self) -> float:
+        """The largest score that an output can have."""
+        return math.inf if isinstance(self.scorer, TER) else 100.0
 
     def outputs(self, lines: Sequence[str]) -> Sequence[str]:
         """Returns the prepared lines of an output."""

@@ -17,7 +17,8 @@ _log = logging.getLogger(__name__)
 class Score(NamedTuple):
     """A score from 0 to 100, its signature, and its 95 % confidence interval by bootstrap; None without bootstrap.
 
-    For TER 0 is best, and there is no upper bound.
+    For TER 0 is best, and there is no upper bound. The interval is sacreBLEU's, mean ± half of the width between the
+    quantiles, cut where the metric ends, and widened to the score where that lies outside.
     """
 
     score: float
@@ -132,19 +133,20 @@ def _compare(
     signatures, results = PairedTest(outputs, {"": metric.scorer}, prepared, "bs", n_samples=bootstrap)()
     (name,) = signatures
     first, *rivals = (result for result in results[name] if isinstance(result, Result))
-    baseline = _score_with_interval(first, str(signatures[name]))
-    return Comparison(baseline, tuple(_difference(result, baseline) for result in rivals))
+    baseline = _score_with_interval(first, str(signatures[name]), metric.highest)
+    return Comparison(baseline, tuple(_difference(result, baseline, metric.highest) for result in rivals))
 
 
-def _score_with_interval(result: Result, signature: str) -> Score:
+def _score_with_interval(result: Result, signature: str, highest: float) -> Score:
     assert result.mean is not None
     assert result.ci is not None
-    return Score(result.score, signature, float(result.mean - result.ci), float(result.mean + result.ci))
+    low, high = max(0.0, float(result.mean - result.ci)), min(highest, float(result.mean + result.ci))
+    return Score(result.score, signature, min(low, result.score), max(high, result.score))
 
 
-def _difference(result: Result, baseline: Score) -> Difference:
+def _difference(result: Result, baseline: Score, highest: float) -> Difference:
     delta = result.score - baseline.score
     # sacreBLEU gives equal systems its smallest p-value, because no resampled difference exceeds the observed one.
     p = result.p_value if delta else 1.0
     assert p is not None
-    return Difference(_score_with_interval(result, baseline.signature), delta, p)
+    return Difference(_score_with_interval(result, baseline.signature, highest), delta, p)

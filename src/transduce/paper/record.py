@@ -49,6 +49,12 @@ def trial_names(folder: Path) -> set[str]:
     return {values["trial"] for values in _read_lines(folder / RECORDS, KEYS)}
 
 
+def recorded_seeds(folder: Path, row: str) -> list[int]:
+    """Returns the seeds under which a row of a table was trained, ascending: its trials have the names ROW-SEED."""
+    parts = (trial.rpartition("-") for trial in trial_names(folder))
+    return sorted(int(seed) for name, _, seed in parts if name == row and seed.isdecimal())
+
+
 def add_record(folder: Path, record: Record) -> None:
     """Adds a record to a folder of trainings; several processes may do so at once."""
     _add_lines(folder / RECORDS, [dict(zip(KEYS, record, strict=True))], KEYS)

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from transduce.model import Vocabulary
 from transduce.model.flops import flops
 from transduce.paper.confidence_interval import student_quantile
-from transduce.paper.record import trial_names
+from transduce.paper.record import recorded_seeds
 from transduce.paper.scales import Scale
 from transduce.paper.trials import Budget, Say, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe import Recipe
@@ -179,8 +179,7 @@ def _budget(scale: Scale, name: str, minutes: float | None) -> Budget:
 
 def _read_seeds(scale: Scale, name: str, minutes: float | None, work: Path) -> list[TrialResult]:
     """Returns the recorded results of a row, in the order of their seeds."""
-    parts = (trial.rpartition("-") for trial in trial_names(work))
-    seeds = sorted(int(seed) for row, _, seed in parts if row == name and seed.isdecimal())
+    seeds = recorded_seeds(work, name)
     results = (read_trial(_trial(scale, name, seed), work, _budget(scale, name, minutes)) for seed in seeds)
     return [result for result in results if result is not None]
 

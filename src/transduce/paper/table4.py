@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from transduce.corpus import CorpusSpec
 from transduce.measure import bracket_scores
-from transduce.model_directory import Model, has_model
+from transduce.model_directory import Model, fingerprint, has_model
+from transduce.paper.record import recorded_seeds
 from transduce.paper.treebanks import Treebank
 from transduce.paper.trials import RESAMPLES, Budget, Say, Trial, TrialResult, read_trial, run_trial
 from transduce.recipe import Recipe, from_values
@@ -99,7 +100,7 @@ def run_table4(
         for row in ROWS:
             if row.name in names and (not row.is_self_trained or _parse_raw_text(treebank, work, seed, options, say)):
                 run_trial(_trial(treebank, row, seed, work), work, [budget], options, say)
-    return [ParserResult(row, _read_seeds(treebank, row, budget, work, seeds)) for row in ROWS]
+    return [ParserResult(row, _read_seeds(treebank, row, budget, work)) for row in ROWS]
 
 
 def recipe_of(treebank: Treebank, row: ParserRow, seed: int, work: Path) -> Recipe:
@@ -133,9 +134,9 @@ def _trial(treebank: Treebank, row: ParserRow, seed: int, work: Path) -> Trial:
     return Trial(f"{row.name}-{seed}", recipe, test, measures)
 
 
-def _read_seeds(treebank: Treebank, row: ParserRow, budget: Budget, work: Path, seeds: int) -> list[TrialResult]:
+def _read_seeds(treebank: Treebank, row: ParserRow, budget: Budget, work: Path) -> list[TrialResult]:
     """Returns the recorded results of a row, in the order of their seeds."""
-    trials = (_trial(treebank, row, seed, work) for seed in range(1, seeds + 1))
+    trials = (_trial(treebank, row, seed, work) for seed in recorded_seeds(work, row.name))
     return [result for trial in trials if (result := read_trial(trial, work, budget)) is not None]
 
 
@@ -144,10 +145,30 @@ def _self_trained(work: Path, seed: int) -> Path:
     return work / f"self-trained-{seed}.trees"
 
 
+def _teacher_record(trees: Path) -> Path:
+    """Returns the file with the fingerprint of the parser that wrote `trees`."""
+    return trees.with_suffix(".teacher")
+
+
+def _is_teacher_of(teacher: Path, trees: Path) -> bool:
+    """Returns whether a parser, as far as can be told, wrote `trees`."""
+    record = _teacher_record(trees)
+    return not record.exists() or not has_model(teacher) or record.read_text("utf-8") == fingerprint(teacher)
+
+
 def _parse_raw_text(treebank: Treebank, work: Path, seed: int, options: TrainOptions, say: Say) -> bool:
-    """Writes the trees of the raw sentences, unless they are there; returns whether they are."""
+    """Writes the trees of the raw sentences, unless they are there; returns whether they are.
+
+    Where the teacher has been trained on since, they are parsed again, unless a student has begun with them.
+    """
     path, teacher = _self_trained(work, seed), work / f"{TEACHER}-{seed}"
-    if path.exists():
+    if path.exists() and _is_teacher_of(teacher, path):
+        return True
+    if path.exists() and (student := work / f"self-training-{seed}").exists():
+        say(
+            f"{student.name} goes on with the trees of an earlier {teacher.name}; for new ones delete {student} and "
+            f"{path}"
+        )
         return True
     if treebank.raw is None or not has_model(teacher):
         reason = (
@@ -159,7 +180,9 @@ def _parse_raw_text(treebank: Treebank, work: Path, seed: int, options: TrainOpt
     method = search_method(parser.translator.decoding, greedy=True)
     say(f"{TEACHER}-{seed} parses {treebank.raw_text}")
     parses = parser.parse(list(treebank.raw()), method)
+    _teacher_record(path).unlink(missing_ok=True)
     atomic_write_text(path, "".join(f"{best[0]}\n" for best in parses if best))
+    atomic_write_text(_teacher_record(path), fingerprint(teacher))
     return True
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from transduce.corpus import CorpusInspection, FaultExample
 from transduce.inspection import Check, Inspection, first_numbers
-from transduce.pictures.html_parts import static_page
+from transduce.pictures.html_parts import escape, static_page
 
 __all__ = ["render_inspection_page"]
 
@@ -23,7 +23,7 @@ def render_inspection_page(results: Sequence[CorpusInspection], notes: Sequence[
     """Returns the HTML of inspected corpora; `notes` are sentences about checks that are off."""
     folder = resources.files(__package__)
     body = Template((folder / "inspection.html").read_text(encoding="utf-8")).substitute(
-        notes="".join(f"<p class='note'>{html.escape(note)}</p>" for note in notes),
+        notes="".join(f"<p class='note'>{escape(note)}</p>" for note in notes),
         corpora="\n".join(map(_corpus, results)),
     )
     names = ", ".join(result.name for result in results)
@@ -33,10 +33,10 @@ def render_inspection_page(results: Sequence[CorpusInspection], notes: Sequence[
 def _corpus(result: CorpusInspection) -> str:
     """Returns the section of a corpus."""
     inspection = result.inspection
-    verdicts = "".join(f"<li>{html.escape(verdict)}</li>" for verdict in result.verdicts())
+    verdicts = "".join(f"<li>{escape(verdict)}</li>" for verdict in result.verdicts())
     clean = ", ".join(check for check, numbers in inspection.faults.items() if not len(numbers))
     return (
-        f"<section class='corpus'><h2>{html.escape(result.name)}</h2><p>{inspection.pairs:,} pairs</p>"
+        f"<section class='corpus'><h2>{escape(result.name)}</h2><p>{inspection.pairs:,} pairs</p>"
         f"{f'<ul class=verdicts>{verdicts}</ul>' if verdicts else ''}{_table(inspection)}"
         f"{f'<p class=muted>No pair: {clean}</p>' if clean else ''}"
         f"<div class='pictures'>{_lengths(inspection)}{_ratios(inspection)}</div>{_counts(inspection)}"

@@ -43,4 +43,9 @@ def _score_rows(report: ModelReport) -> list[list[str]]:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    """Returns text for a cell, with question marks in place of bytes that are not UTF-8, as names of files may have."""
+    return text.replace("|", "\\|").encode("utf-8", "replace").decode()
