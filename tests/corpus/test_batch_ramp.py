@@ -46,7 +46,10 @@ def test_the_step_after_whole_steps_is_that_of_counting(begin: int, whole_steps:
     while left >= RAMP.parts_of(step + 1):
         left -= RAMP.parts_of(step + 1)
         step += 1
-    assert RAMP.steps_after(begin, whole_steps) == step
+    assert int(RAMP.steps_after(begin, whole_steps)) == step
+    assert RAMP.whole_steps(begin) + whole_steps == pytest.approx(
+        RAMP.whole_steps(step) + (RAMP.steps_after(begin, whole_steps) - step) * RAMP.parts_of(step + 1) / RAMP.parts
+    )
 
 
 @pytest.mark.parametrize("ramp", [RAMP, BatchRamp(start=3, end=6, steps=1), BatchRamp(start=1, end=64, steps=5)])

@@ -127,12 +127,39 @@ def test_a_failed_write_leaves_the_old_card(run, monkeypatch):
         with pytest.raises(OSError, match="no space left"):
             write("second")
     assert (run / "README.md").read_text() == "first"
+    assert not list(run.glob(".*next*"))
     with monkeypatch.context() as cut_short:
         cut_short.setattr("transduce.model_directory.writing.flush_to_disk", Mock(side_effect=OSError))
-        with pytest.raises(OSError):  # noqa: PT011 - after all files but the manifest were replaced
-            write("third")
-    write("fourth")
-    assert (run / "README.md").read_text() == "fourth"
+        write("third")  # the manifest is not replaced, and that beside it counts
+    assert verify(run) == []
+    with monkeypatch.context() as held:
+        held.setattr("transduce.model_directory.writing.replace", Mock(side_effect=PermissionError))
+        with pytest.raises(PermissionError):
+            write("fourth")  # while the files before it are not in their places
+    assert (run / "README.md").read_text() == "third"
+    write("fifth")
+    assert (run / "README.md").read_text() == "fifth"
+
+
+def test_files_that_cannot_be_replaced_are_read_beside_their_places(run, monkeypatch):
+    model, earlier = Model.read(run), (run / "model.safetensors").read_bytes()
+    doubled = {name: 2 * weight for name, weight in weights_of(model.module).items()}
+    with monkeypatch.context() as held:
+        held.setattr("transduce.model_directory.writing.replace", Mock(side_effect=PermissionError))
+        write_model(run, model.config, doubled, (model.source, model.target), {"README.md": "new"})
+    assert (run / "model.safetensors").read_bytes() == earlier
+    assert all(torch.equal(weight, doubled[name]) for name, weight in weights_of(Model.read(run).module).items())
+    assert verify(run) == []
+
+
+def test_a_write_that_fails_leaves_nothing_on_a_full_disk(run, monkeypatch):
+    model, before = Model.read(run), sorted(path.name for path in run.iterdir())
+    monkeypatch.setattr(
+        "transduce.model_directory.writing.checksums_of_files", Mock(side_effect=OSError(errno.ENOSPC, "no space left"))
+    )
+    with pytest.raises(OSError, match="no space left"):
+        write_model(run, model.config, weights_of(model.module), (model.source, model.target), {"README.md": "new"})
+    assert sorted(path.name for path in run.iterdir()) == before
 
 
 def test_a_rewritten_recipe_is_no_damage(run):

@@ -119,6 +119,14 @@ def test_a_training_that_goes_on_replaces_its_weights_by_better_ones_only(traine
     assert trained_with((1.0, 34.0), (3.0, 31.0), changes=["training.steps=12"]) == Weights(kind="best", steps=(12,))
 
 
+def test_an_average_alone_is_replaced_by_better_weights_only(trained_with, tmp_path):
+    changes = ["training.steps=2", "training.save_every=1", "training.validate_every=3"]
+    assert trained_with((3.0, 33.0), changes=changes) == Weights(kind="averaged", steps=(1, 2))
+    first = (tmp_path / "model.safetensors").read_bytes()
+    trained_with((2.0, 20.0), (1.9, 20.5), (1.8, 21.0), changes=["training.steps=4", *changes[1:]])
+    assert (tmp_path / "model.safetensors").read_bytes() == first
+
+
 def test_scores_on_another_corpus_are_not_compared(trained_with, micro):
     trained_with((2.0, 30.0), (1.9, 25.0), (1.0, 29.0), (3.0, 33.0))
     harder = f"data.validation={{source: {micro / 'test.en'}, target: {micro / 'test.de'}}}"

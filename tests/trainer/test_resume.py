@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import safetensors.torch
@@ -14,11 +15,13 @@ import torch
 
 from micro_run import Moment, forked, write_corpus
 from transduce import __version__
-from transduce.model_directory import Model
+from transduce.model_directory import Model, Weights
 from transduce.recipe import load
 from transduce.search import Decoding
 from transduce.storage.checksums import checksums_of_files
 from transduce.storage.locks import exclusive_lock
+from transduce.trainer.checkpoints import Checkpoint, Checkpoints
+from transduce.trainer.run_directory import check_can_go_on
 from transduce.trainer.train import prepare
 from transduce.trainer.trainer import Trainer
 
@@ -402,13 +405,32 @@ def test_a_model_that_was_not_trained_here_is_not_trained_over(micro, copied):
     assert (ended.code, "`training` folder is gone" in ended.error) == (2, True), ended.error
 
 
-def test_without_its_checkpoints_a_model_is_not_trained_over(micro, copied):
+@pytest.mark.parametrize("move_away", [shutil.rmtree, lambda path: path.rename(path.with_suffix(".old"))])
+def test_without_its_checkpoints_a_model_is_not_trained_over(micro, copied, move_away):
     for path in (copied / "training").glob("step-*"):
-        shutil.rmtree(path)
+        move_away(path)
     before = files(copied)
     ended = train(micro, copied)
     assert (ended.code, "whose checkpoints are gone" in ended.error) == (2, True), ended.error
     assert files(copied) == before
+
+
+def test_checkpoints_are_missed_whatever_saved_them_and_never_where_none_was_saved(tmp_path, monkeypatch):
+    out, training = tmp_path / "run", tmp_path / "run" / "training"
+    (training / "store").mkdir(parents=True)
+    monkeypatch.setattr("transduce.trainer.run_directory.has_model", lambda _: True)
+    best = SimpleNamespace(weights=Weights(kind="best", steps=(300,)))
+    monkeypatch.setattr("transduce.trainer.run_directory.Model.read_config", lambda _: best)
+    check_can_go_on(out)  # published by a validation, and no checkpoint could be written
+    Checkpoints(training).save(Checkpoint(400, {"a": torch.zeros(1)}, {"b": torch.zeros(1)}, {}))
+    check_can_go_on(out)
+    (training / "step-00000400").rename(training / "step-00000400.bad")
+    with pytest.raises(ValueError, match="whose checkpoints are gone"):
+        check_can_go_on(out)
+    shutil.rmtree(training)
+    training.mkdir()
+    with pytest.raises(ValueError, match="whose checkpoints are gone"):
+        check_can_go_on(out)
 
 
 def test_a_pending_validation_may_have_lost_its_corpus(micro, copied):

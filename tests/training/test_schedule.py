@@ -63,6 +63,7 @@ def test_schedules_that_end_at_zero(schedule, rates):
     actual = [schedule.rate(step, 48, 500) for step in (1, 50, 100, 200, 300, 500)]
     assert actual == pytest.approx(rates, rel=1e-8, abs=1e-18)
     assert schedule.rate(501, 48, 500) == 0
+    assert [schedule.rate(step, 48, 1) for step in (1, 2)] == [2e-3, 0]  # one step more than was estimated
 
 
 def test_a_stable_rate_lasts_until_the_decay():

@@ -6,11 +6,11 @@ import shutil
 
 import pytest
 
+from transduce.commands.options import Engine
+from transduce.commands.translate import _calibrated_run
 from transduce.model_directory import fingerprint
 from transduce.text.names import Names
 from transduce.trainer import training_text
-from transduce.commands.options import Engine
-from transduce.commands.translate import _calibrated_run
 from transduce.translation import confidence
 from transduce.translation.confidence import Calibration, measure_reliability, raw_confidence
 from transduce.translation.results import Translation

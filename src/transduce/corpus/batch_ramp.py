@@ -52,8 +52,8 @@ class BatchRamp(Spec):
         """Returns the last step with this number of parts; `parts` is less than `self.parts`."""
         return -((1 - 2 * parts) * self.steps // (self.parts - 1)) - 1
 
-    def steps_after(self, step: int, whole_steps: float) -> int:
-        """Returns the step after which the training has done about `whole_steps` whole steps more than after `step`."""
+    def steps_after(self, step: int, whole_steps: float) -> float:
+        """Returns after how many steps the training has done `whole_steps` whole steps more than after `step`."""
         left = whole_steps * self.parts
         while (parts := self.parts_of(step + 1)) < self.parts:
             last = self._last_step_of(parts)
@@ -61,4 +61,4 @@ class BatchRamp(Spec):
                 break
             left -= (last - step) * parts
             step = last
-        return step + int(left / parts)
+        return step + left / parts

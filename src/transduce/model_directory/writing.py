@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from transduce.model_directory.manifest import (
 )
 from transduce.storage.atomic import atomic_write, atomic_write_text, flush_to_disk, write_tensors
 from transduce.storage.checksums import Checksums, checksum_of, checksums_of_files, find_damage
+from transduce.storage.operating_system import replace
 from transduce.storage.regular_files import read_regular_file
 from transduce.text.token_vocabulary import TokenVocabulary
 
@@ -92,15 +94,23 @@ def _commit(directory: Path, written: Mapping[str, Callable[[Path], object]], un
     """Replaces files and their manifest as one.
 
     The new files are written beside the old ones. They count from the moment at which `NEXT` exists. Readers read them
-    beside their places; this writer or the next one moves them. The card may be edited, so that it is not checked.
+    beside their places; this writer or, where that fails, the next one moves them. The card may be edited, so that it
+    is not checked.
     """
-    for name, fill in written.items():
-        atomic_write(path_aside(directory, name), fill)
-    fresh = checksums_of_files(path_aside(directory, name) for name in written)
-    files = {**unchanged, **{name: fresh[path_aside(directory, name).name] for name in written if name != CARD}}
-    manifest = {"version": VERSION, "files": {name: files[name] for name in sorted(files)}, "card": card}
-    atomic_write_text(directory / NEXT, json.dumps(manifest, indent=2) + "\n")
-    _settle(directory)
+    try:
+        for name, fill in written.items():
+            atomic_write(path_aside(directory, name), fill)
+        fresh = checksums_of_files(path_aside(directory, name) for name in written)
+        files = {**unchanged, **{name: fresh[path_aside(directory, name).name] for name in written if name != CARD}}
+        manifest = {"version": VERSION, "files": {name: files[name] for name in sorted(files)}, "card": card}
+        atomic_write_text(directory / NEXT, json.dumps(manifest, indent=2) + "\n")
+    except BaseException:
+        if not (directory / NEXT).exists():
+            for name in written:  # they would take the space of the next attempt
+                path_aside(directory, name).unlink(missing_ok=True)
+        raise
+    with suppress(OSError):
+        _settle(directory)
 
 
 def _settle(directory: Path) -> None:
@@ -108,9 +118,9 @@ def _settle(directory: Path) -> None:
     if (directory / NEXT).exists():
         for name in (*read_manifest(directory / NEXT)["files"], CARD):
             if path_aside(directory, name).exists():
-                path_aside(directory, name).replace(directory / name)
+                replace(path_aside(directory, name), directory / name)
         flush_to_disk(directory)
-        (directory / NEXT).replace(directory / MANIFEST)
+        replace(directory / NEXT, directory / MANIFEST)
         flush_to_disk(directory)
     for path in directory.glob(".*.next*"):
         path.unlink()

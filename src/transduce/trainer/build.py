@@ -1,5 +1,6 @@
 """The parts of a training, built from its recipe."""
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -153,5 +154,5 @@ def count_steps(settings: Training, planner: Planner) -> int | None:
     """Returns the steps of a training that its recipe bounds, an estimate where epochs do; None without a bound."""
     of_epochs = None if settings.epochs is None else settings.epochs * planner.steps_per_epoch
     if of_epochs is not None and planner.ramp is not None:
-        of_epochs = planner.ramp.steps_after(0, of_epochs)
+        of_epochs = math.ceil(planner.ramp.steps_after(0, of_epochs))
     return min((steps for steps in (settings.steps, of_epochs) if steps is not None), default=None)

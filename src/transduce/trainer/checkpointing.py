@@ -112,6 +112,13 @@ class Checkpointer:
         last = f"the last is of step {saved_steps[-1]}" if saved_steps else "there is none yet"
         log.log_event(step, f"could not save: {error}; {last}; trying again after step {self._retry_step}")
 
+    def resume_place(self, state: TrainingState) -> str:
+        """Returns from where a training that stops now goes on."""
+        if not state.skips.in_a_row:
+            return "there"
+        # After skipped steps no checkpoint was written, because the weights may be diverging.
+        return "its last checkpoint" if self._checkpoints.steps() else "the beginning"
+
     def load_newest(self, environment: TrainingEnvironment, say: Say) -> SavedState | None:
         """Loads weights and optimiser of the newest undamaged checkpoint; returns its saved state, None without one.
 

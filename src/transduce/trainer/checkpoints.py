@@ -9,6 +9,7 @@ import errno
 import json
 import re
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,16 @@ from transduce.storage.migrations import migrate_state
 from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file, remove
 
 WEIGHTS, OPTIMISER, STATE, MANIFEST = "model.safetensors", "optimiser.safetensors", "state.json", "manifest.json"
+
+
+SAVED = "checkpoint-saved"  # an empty file, which stays where somebody moves all checkpoints away
+
+
+def saved_steps(directory: Path) -> list[int]:
+    """Returns the steps that have a checkpoint in a folder, oldest first."""
+    numbers = [path.name.removeprefix("step-") for path in directory.glob("step-*") if path.is_dir()]
+    # A copy that somebody made, such as `step-00000040.old`, does not count.
+    return sorted(int(number) for number in numbers if re.fullmatch(r"[0-9]{8,}", number))
 
 
 class DamagedError(ValueError):
@@ -55,9 +66,7 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """Returns the steps that have a checkpoint, oldest first."""
-        numbers = [path.name.removeprefix("step-") for path in self.directory.glob("step-*") if path.is_dir()]
-        # A copy that somebody made, such as `step-00000040.old`, does not count.
-        return sorted(int(number) for number in numbers if re.fullmatch(r"[0-9]{8,}", number))
+        return saved_steps(self.directory)
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Writes a checkpoint atomically, reads it back and deletes old ones.
@@ -105,6 +114,8 @@ class Checkpoints:
             raise
         if earlier.exists():
             earlier.rename(self._unused_path(f"deleting-{step:08d}"))
+        with suppress(OSError):
+            (self.directory / SAVED).touch()
         self._delete_unfinished()
 
     def restore_replaced(self) -> None:

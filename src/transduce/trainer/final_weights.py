@@ -49,7 +49,7 @@ class FinalWeights:
         if len(candidates) > 1:
             self.log.log_event(state.step, comparison(candidates, chosen, self.settings.validate_by))
         # Recorded first: a choice whose weights are not published counts for nothing, and is made again.
-        if len(candidates) > 1 or selected.kind == "best":  # an average alone is recognised by its last step
+        if len(candidates) > 1 or selected.kind == "best" or not math.isnan(chosen.score):
             self.selection.record_choice(state, chosen.which, chosen.score)
         if chosen.weights is not None:
             self.selection.publish(chosen.which, chosen.weights, chosen.result)

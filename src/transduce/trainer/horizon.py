@@ -49,6 +49,6 @@ class HorizonPlanner:
         if plans == len(PLANS) or state.elapsed < PLANS[plans] * limit or seconds < MIN_WINDOW * limit:
             return None
         left = PLANNED_TIME * max(limit - state.elapsed, 0.0) / seconds * self._work
-        steps = state.step + int(left) if ramp is None else ramp.steps_after(state.step, left)
+        steps = int(state.step + left if ramp is None else ramp.steps_after(state.step, left))
         self._work, self._begin = 0.0, state.elapsed
         return Horizon(steps, minutes, plans + 1)

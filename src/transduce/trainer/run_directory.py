@@ -9,6 +9,7 @@ from typing import Any
 from transduce.model_directory import RECIPE, Model, has_model, recipe_was_edited, write_recipe
 from transduce.recipe import LARGEST, Recipe, dump, read_resolved_recipe, without_training_paths
 from transduce.storage.atomic import atomic_write_text
+from transduce.trainer.checkpoints import SAVED, saved_steps
 
 __all__ = [
     "FINE_TUNING",
@@ -136,16 +137,15 @@ def check_can_go_on(out: Path) -> None:
 
 
 def _lacks_checkpoints(out: Path) -> bool:
-    """Returns whether a run has no checkpoint, and did not publish its model before the first was due."""
+    """Returns whether the checkpoints of a run are gone: it has none, and has saved one or has lost its token store."""
     if has_checkpoint(out):
         return False
+    if (out / "training" / SAVED).exists() or not (out / "training" / "store").exists():
+        return True
     try:
-        weights = Model.read_config(out).weights
-        training = read_resolved_recipe(out / RECIPE, lambda difference: None).training
+        return Model.read_config(out).weights.kind != "best"  # others are published after a checkpoint
     except (OSError, ValueError):
         return False  # missing or damaged, which others report
-    is_early = training.save_steps is None or max(weights.steps, default=0) < training.save_steps
-    return weights.kind != "best" or not is_early
 
 
 def has_saved(out: Path) -> bool:
@@ -155,7 +155,7 @@ def has_saved(out: Path) -> bool:
 
 def has_checkpoint(out: Path) -> bool:
     """Returns whether a run has saved a checkpoint, be it one whose replacement was interrupted."""
-    return any(any((out / "training").glob(name)) for name in ("step-*", "replaced-*"))
+    return bool(saved_steps(out / "training")) or any((out / "training").glob("replaced-*"))
 
 
 def _differences(before: Any, now: Any, path: tuple[str, ...] = ()) -> Iterator[str]:

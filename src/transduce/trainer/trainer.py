@@ -200,9 +200,8 @@ class Trainer:
 
     def _interrupt(self, state: TrainingState, signal: int) -> NoReturn:
         """Says where the training stopped, and raises Interrupted."""
-        # After skipped steps no checkpoint was written, because the weights may be diverging.
-        checkpoint = "its last checkpoint" if state.skips.in_a_row else "there"
-        self.say(f"stopped after step {state.step}; the same command goes on from {checkpoint}")
+        place = self.checkpointer.resume_place(state)
+        self.say(f"stopped after step {state.step}; the same command goes on from {place}")
         raise Interrupted(signal)
 
     def _count_skips(self, state: TrainingState, detector: DivergenceDetector, record: StepRecord) -> SkippedSteps:

@@ -65,7 +65,7 @@ class EndingSchedule(Spec):
         warmup = self.warmup if total_steps is None else max(1, min(self.warmup, total_steps // 2))
         if step <= warmup or total_steps is None:
             return self.peak * min(step / warmup, 1.0)
-        return self.peak * self.decayed(min((step - warmup) / (total_steps - warmup), 1.0))
+        return self.peak * self.decayed(min((step - warmup) / max(1, total_steps - warmup), 1.0))
 
     def decayed(self, progress: float) -> float:
         """Returns the share of the peak after the share `progress` of the steps that follow the warm-up."""
