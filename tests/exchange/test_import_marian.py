@@ -112,6 +112,7 @@ def test_odd_text_never_fails_and_shows_what_is_unknown(tmp_path: Path, tied: bo
         ("enc-depth", 1),
         ("enc-depth", 3),
         ("tied-embeddings-src", "maybe"),
+        ("right-left", "true"),
     ],
 )
 def test_what_cannot_be_represented_is_refused_by_name(tmp_path: Path, name: str, value: Any) -> None:

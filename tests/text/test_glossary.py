@@ -58,6 +58,16 @@ def test_a_term_whose_capitals_differ_hides_no_shorter_term() -> None:
     assert found(glossary, "an Apple Pie, an APPLE") == [("Apple Pie", ("Apple Pie",)), ("APPLE", ("Apfel",))]
 
 
+def test_vowel_signs_belong_to_words() -> None:
+    glossary = Glossary({"राम": ("Ram",), "कि": ("that",), "नदी": ("river",), "आ": ("a",)})
+    found = [(one.start, one.end) for one in glossary.find("रामायण किताब नदी नदीकी राम।")]
+    assert found == [(13, 16), (23, 26)]
+    ram = Glossary({"Ram": ("राम",)})
+    occurrences = ram.find("Ram")
+    assert ram.missing("रामायण", occurrences) == occurrences
+    assert ram.missing("राम है", occurrences) == []
+
+
 def test_scripts_without_spaces_need_no_word_boundary() -> None:
     glossary = Glossary({"犬": ("dog",)})
     assert found(glossary, "黒い犬がいる") == [("犬", ("dog",))]

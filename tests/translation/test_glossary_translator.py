@@ -5,7 +5,8 @@ import pytest
 from micro_run import WORDS
 from transduce.search import Sampling
 from transduce.text.glossary import Glossary
-from transduce.translation.glossary_translator import Attempt, GlossaryTranslator
+from transduce.text.moses_bpe import MosesBpe
+from transduce.translation.glossary_translator import Attempt, Draft, GlossaryTranslator, _word_boundaries
 from transduce.translation.line_lengths import LineTooLargeError
 from transduce.translation.results import Translation
 from transduce.translation.search_method import SearchMethod
@@ -63,6 +64,25 @@ def test_a_replaced_word_that_follows_its_term_is_banned_there(translator, monke
     results = with_terms._translate([first, second], SearchMethod(translator.decoding), 100)
     assert searches == [([first, second], []), ([first], [replaced])]
     assert [results[attempt].tokens[-1] for attempt in (first, second)] == [another, replaced]
+
+
+def test_a_term_at_the_beginning_has_a_capital_where_the_draft_has_one(translator):
+    with_terms = GlossaryTranslator(translator, Glossary({"inu": ("hund",)}))
+    (occurrence,) = with_terms.glossary.find("inu")
+    for text, expected in (("Katze schläft", "Hund"), ("katze schläft", "hund")):
+        draft = Draft("inu", [occurrence], Translation(text, -1.0, -1.0, []), [occurrence])
+        (attempt,) = with_terms._attempts(0, draft._replace(prefix=""))
+        assert attempt.prefix == expected
+
+
+def test_a_whole_word_of_fairseq_is_longer_with_no_token():
+    class Subwords(MosesBpe):
+        size = 5
+
+        def __init__(self):
+            pass
+
+    assert _word_boundaries(Subwords(), 2).tolist() == [True] * 5
 
 
 def test_the_best_alternative_is_chosen_by_score(translator):

@@ -53,6 +53,7 @@ ALLOWED: dict[str, tuple[Any, ...]] = {
     "input-types": ([], ["sequence"]),
     "output-omit-bias": (False,),
     "ulr": (False,),
+    "right-left": (False,),
     "char-conv": (False,),
     **dict.fromkeys(("tied-embeddings", "tied-embeddings-src", "tied-embeddings-all"), (False, True)),
 }

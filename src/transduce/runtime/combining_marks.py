@@ -2,7 +2,7 @@
 
 import unicodedata
 
-__all__ = ["MARKS"]
+__all__ = ["MARKS", "is_in_word"]
 
 VARIATION_SELECTORS = range(0xFE00, 0xFE10)  # they choose a form of the character before, such as that of an emoji
 
@@ -17,6 +17,11 @@ def _ranges() -> str:
             else:
                 ranges.append([code, code])
     return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
+
+
+def is_in_word(character: str) -> bool:
+    """Returns whether a character is a letter, a digit or a mark: no word begins after it or ends before it."""
+    return character.isalnum() or unicodedata.category(character) in ("Mn", "Mc")
 
 
 MARKS = _ranges()

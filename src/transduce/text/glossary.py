@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from transduce.runtime.combining_marks import MARKS, is_in_word
 from transduce.text.lines import read_lines
 
 __all__ = ["Glossary", "Occurrence", "capitalise"]
@@ -19,6 +20,9 @@ MAX_COLUMNS = 3
 UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]"
 )
+
+
+FIRST_WITH_MARKS = "\u0590"  # of scripts whose vowel signs are marks: Hebrew, and those after it
 
 
 class Occurrence(NamedTuple):
@@ -104,8 +108,10 @@ def _spans(target: str, output: str) -> list[tuple[int, int]]:
 
 def _whole_words(term: str) -> str:
     """Returns a pattern for the term that no letter continues, in scripts with spaces between words."""
-    before, after = (letter.isalnum() and not UNSPACED.match(letter) for letter in (term[0], term[-1]))
-    return ("(?<!\\w)" if before else "") + re.escape(term) + ("(?!\\w)" if after else "")
+    before, after = (is_in_word(letter) and not UNSPACED.match(letter) for letter in (term[0], term[-1]))
+    # All marks make a long pattern, for scripts that have some alone.
+    inner = f"[\\w{MARKS}]" if max(term[0], term[-1]) >= FIRST_WITH_MARKS else "\\w"
+    return (f"(?<!{inner})" if before else "") + re.escape(term) + (f"(?!{inner})" if after else "")
 
 
 def _occurrences(term: str) -> str:

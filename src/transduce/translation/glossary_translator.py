@@ -15,8 +15,10 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from transduce.runtime.combining_marks import is_in_word
 from transduce.runtime.progress import track
 from transduce.text.glossary import Glossary, Occurrence, capitalise
+from transduce.text.moses_bpe import MosesBpe
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.alignment import subword_weights
 from transduce.translation.line_lengths import LineTooLargeError
@@ -198,7 +200,7 @@ class GlossaryTranslator:
         has_space = text[len(kept) : position].isspace() or position <= len(draft.prefix)
         space = " " if kept and has_space and self.glossary.is_spaced else ""
         targets: tuple[str, ...] = occurrence.targets
-        if not kept and draft.line[:1].isupper():
+        if not kept and (draft.line[:1].isupper() or text[:1].isupper()):
             targets = tuple(capitalise(target) if target.islower() else target for target in targets)
         tokens = draft.translation.tokens
         spans = zip(tokens, _spans(self.translator.target, tokens), strict=True)
@@ -230,7 +232,7 @@ class GlossaryTranslator:
         """Returns the beginning of the word at a character, in scripts with spaces between words."""
         while place < len(text) and text[place].isspace():
             place += 1
-        while self.glossary.is_spaced and place > 0 and text[place - 1].isalnum():
+        while self.glossary.is_spaced and place > 0 and is_in_word(text[place - 1]):
             place -= 1
         return place
 
@@ -247,11 +249,14 @@ def _spans(vocabulary: TokenVocabulary, tokens: Sequence[int]) -> list[tuple[int
 
 
 def _word_boundaries(target: TokenVocabulary, end: int) -> Bool[Tensor, " vocabulary"]:
-    r"""Returns which tokens do not make the word before them longer: those that begin with no letter and no digit.
+    r"""Returns which tokens do not make the word before them longer: those that begin with no letter, digit or mark.
 
-    A part of a character is readable as an escape, such as "\xc3", and counts as a letter.
+    A part of a character is readable as an escape, such as "\xc3", and counts as a letter. In fairseq's subwords a word
+    that goes on says so itself, so that after a whole one every token begins another.
     """
+    if isinstance(target, MosesBpe):
+        return torch.ones(target.size, dtype=torch.bool)
     subwords = target.readable_subwords(range(target.size))
-    flags = torch.tensor([not subword[:1].isalnum() and not subword.startswith("\\x") for subword in subwords])
+    flags = [not (subword.startswith("\\x") or (subword and is_in_word(subword[0]))) for subword in subwords]
     flags[end] = True
-    return flags
+    return torch.tensor(flags)

@@ -1,6 +1,7 @@
 """Documents that programs write carelessly, or that are made to take memory: nothing is lost, or a message says why."""
 
 import io
+import re
 import time
 import tracemalloc
 import zipfile
@@ -12,8 +13,13 @@ from small_documents import LANGUAGES, docx, translated, translated_docx
 from transduce.translation.documents.docx import MAX_BYTES, MAX_TAGS, MAX_XML_BYTES
 from transduce.translation.documents.format_names import TextFormat
 from transduce.translation.documents.formats import read_document
+from transduce.translation.documents.languages import DocumentLanguages
 from transduce.translation.documents.placeholders import split_placeholders
-from transduce.translation.documents.units import plain
+from transduce.translation.documents.sentences import SentenceSplitter
+from transduce.translation.documents.translate_document import SentenceTranslator, translate_units
+from transduce.translation.documents.units import Content, Unit, plain
+from transduce.translation.documents.words import split_pieces
+from transduce.translation.results import Translation
 
 TIMES = "00:00:01,000 --> 00:00:02,000"
 
@@ -97,6 +103,91 @@ def test_careless_subtitles_keep_their_times(source: str, expected: str) -> None
 )
 def test_an_element_of_html_that_is_not_translated_ends_without_its_end_tag(source: str, expected: str) -> None:
     assert translated("html", source) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "expected"),
+    [
+        ("markdown", "See [the guide].\n\n[the guide]: b\n", "[GUIDE THE][the guide] SEE.\n\n[the guide]: b\n"),
+        ("markdown", "# [One two][]\n\n[one two]: b\n", "# [TWO ONE][One two]\n\n[one two]: b\n"),
+        ("markdown", "- [ ] buy milk\n- [x] a b\n", "- [ ] MILK BUY\n- [x] B A\n"),
+        ("markdown", "A claim.[^1]\n\n[^1]: A note.\n", "CLAIM A.[^1]\n\n[^1]: NOTE A.\n"),
+        ("markdown", "> [!NOTE]\n> Be careful.\n", "> [!NOTE]\n> CAREFUL BE.\n"),
+        ("markdown", "[x] is no task here, a [!b] c\n", "[x] C \\[!B\\] A HERE, TASK NO IS\n"),
+        ("markdown", "Run <code>make it</code> a b.\n", "B <code>make it</code> A RUN.\n"),
+        ("json", '{"a": "Run <kbd>make it</kbd> a b."}', '{"a": "B <kbd>make it</kbd> A RUN."}'),
+        ("json", '{"a": "<b translate=\\"no\\">Big Co</b> a b"}', '{"a": "<b translate=\\"no\\">Big Co</b> B A"}'),
+        ("html", '<p>a b <img translate="no" alt="Big Co"></p>', '<p>B A <img translate="no" alt="Big Co"></p>'),
+        ("html", "<p>super<wbr>man one</p>", "<p><wbr>ONE SUPERMAN</p>"),
+        ("html", "<p>super<!-- c -->man one</p>", "<p><!-- c -->ONE SUPERMAN</p>"),
+        ("json", '{"a": "one %{n} two"}', '{"a": "%{n} TWO ONE"}'),
+        ("json", '{"a": "one #{n} two"}', '{"a": "#{n} TWO ONE"}'),
+    ],
+)
+def test_what_is_not_translated_stays(kind: str, source: str, expected: str) -> None:
+    assert translated(kind, source) == expected
+
+
+@pytest.mark.parametrize(
+    ("beginning", "space"),
+    [("", "&nbsp;"), ('<?xml version="1.0"?>', "&#160;"), ('<html xmlns="http://www.w3.org/1999/xhtml">', "&#160;")],
+)
+def test_a_no_break_space_has_a_name_in_html_and_a_number_in_xml(beginning: str, space: str) -> None:
+    units = []
+
+    def kept(unit: Unit) -> Content:
+        units.append(unit)
+        return (f"{plain(unit.content)} b",)
+
+    document = read_document(f"{beginning}<p>10\u00a0a</p>".encode(), TextFormat.HTML, LANGUAGES)
+    assert document.write([kept(unit) for unit in document.units]) == f"{beginning}<p>10{space}a b</p>".encode()
+
+
+def test_a_bookmark_within_a_word_splits_it_not() -> None:
+    text = '<w:r><w:t xml:space="preserve">{}</w:t></w:r>'.format
+    mark = '<w:bookmarkStart w:id="0" w:name="_GoBack"/><w:bookmarkEnd w:id="0"/>'
+    output = translated_docx(f"<w:p>{text('The trans')}{mark}{text('lation is')}</w:p>")
+    assert "".join(re.findall(r">([^<]+)<", output)) == "IS TRANSLATION THE"
+    assert mark in output
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("请访问https://example.com/a，了解。", ["请访问", "https://example.com/a", "，了解。"]),
+        ("请联系info@example.com获取信息。", ["请联系", "info@example.com", "获取信息。"]),
+        ("看www.example.com。", ["看", "www.example.com", "。"]),
+        ("an müller@exämple.de.", ["an ", "müller@exämple.de", "."]),
+    ],
+)
+def test_addresses_end_where_a_text_without_spaces_goes_on(text: str, parts: list[str]) -> None:
+    found = [part if isinstance(part, str) else part.text for part in split_placeholders(text)]
+    assert found == parts
+
+
+@pytest.mark.parametrize(("language", "sentences"), [("de-AT", 1), ("de_DE", 1), ("deu", 1), ("de", 1), ("en", 2)])
+def test_sentences_have_the_rules_of_a_language_whatever_its_code(language: str, sentences: int) -> None:
+    splitter = SentenceSplitter(language, lambda texts: [len(text) for text in texts], 1000)
+    assert len(splitter.spans("Er kam am 3. Mai an, vgl. Abb. 3 dort.", wraps=True)) >= sentences
+    assert (len(splitter.spans("Er kam am 3. Mai an.", wraps=True)) == 1) == (sentences == 1)
+
+
+def test_sentences_of_a_script_without_spaces_get_spaces_outside_of_tags() -> None:
+    document = read_document(
+        "<p><b>第一。</b>第二。<i>第三。</i></p>".encode(), TextFormat.HTML, DocumentLanguages("zh", "en")
+    )
+    same = SentenceTranslator(
+        lambda lines: [Translation(f"S{len(line)}.", -1.0, -1.0, []) for line in lines],
+        None, lambda texts: list(map(len, texts)), "zh", "en", 100,
+    )  # fmt: skip
+    output = document.write(translate_units(document.units, same).contents).decode()
+    assert output == "<p><b>S3.</b> S3. <i>S3.</i></p>"
+
+
+@pytest.mark.parametrize(("text", "cores"), [("नदी।", ["नदी"]), ("(नदी)", ["नदी"]), ("ที่นี่", ["ที่", "นี่"]), ("é.", ["é"])])
+def test_marks_belong_to_the_letters_before_them(text: str, cores: list[str]) -> None:
+    found = [text[piece.start : piece.end] for piece in split_pieces(text) if piece.part == "core"]
+    assert found == cores
 
 
 @pytest.mark.parametrize(

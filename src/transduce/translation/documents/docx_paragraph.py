@@ -18,6 +18,9 @@ W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _NESTED = {f"{W}hyperlink", f"{W}ins", f"{W}smartTag", f"{W}moveTo"}  # elements whose runs are text
 _BREAKS = {f"{W}br", f"{W}cr", f"{W}tab"}
+_POINTS = {
+    f"{W}{name}" for name in ("bookmarkStart", "bookmarkEnd", "commentRangeStart", "commentRangeEnd", "softHyphen")
+}
 _IGNORED = {f"{W}proofErr", f"{W}lastRenderedPageBreak"}  # marks of the program, of no meaning for a translation
 
 
@@ -80,7 +83,7 @@ def _items(parent: "_Element") -> "Iterator[FormattedText | FoundTag[list[RunPar
             yield from _items(child)
             yield FoundTag("close", name, [child], is_element=True)
         elif child.tag not in (f"{W}pPr", *_IGNORED) and not (parent.tag != f"{W}p" and str(child.tag).endswith("Pr")):
-            yield FoundTag("code", "", [child])
+            yield FoundTag("point" if child.tag in _POINTS else "code", "", [child])
 
 
 def _run_items(run: "_Element") -> "Iterator[FormattedText | FoundTag[list[RunPart | _Element]]]":
@@ -98,7 +101,9 @@ def _run_items(run: "_Element") -> "Iterator[FormattedText | FoundTag[list[RunPa
             single = run.makeelement(run.tag, dict(run.attrib))
             if formatting is not None:
                 single.append(copy.deepcopy(formatting))
-            kind: Literal["code", "break"] = "break" if part.tag in _BREAKS else "code"
+            kind: Literal["code", "break", "point"] = "code"
+            if part.tag in _BREAKS or part.tag in _POINTS:
+                kind = "break" if part.tag in _BREAKS else "point"
             yield FoundTag(kind, str(part.tag), [RunPart(single, part)])
 
 
@@ -135,7 +140,7 @@ def _as_code(
     for item in field:
         if isinstance(item, FormattedText):
             elements.append(_text_run(item.text, item.formatting))
-        elif item.kind in ("code", "break"):
+        elif item.kind in ("code", "break", "point"):
             elements += item.payload
         else:
             return field

@@ -22,8 +22,8 @@ class Marker(NamedTuple):
 
     @property
     def is_code(self) -> bool:
-        """Whether this is a code or a placeholder, and no tag of a pair."""
-        return isinstance(self.item, InlineCode | Placeholder)
+        """Whether this is a code or a placeholder that takes room in the text, and no tag of a pair."""
+        return isinstance(self.item, Placeholder) or (isinstance(self.item, InlineCode) and not self.item.is_point)
 
 
 class FlatText(NamedTuple):
@@ -36,7 +36,8 @@ class FlatText(NamedTuple):
 def flatten(unit: Unit) -> FlatText:
     """Takes markers out of a unit.
 
-    A code leaves one space between words, and none before punctuation; a break leaves the white space as it is.
+    A code leaves one space between words, and none before punctuation; a break and a point leave the white space as it
+    is.
     """
     items = _split_items(unit)
     text, markers = "", list[Marker]()

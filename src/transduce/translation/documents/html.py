@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Literal
 
-from transduce.translation.documents.paired_tags import FoundTag, PairedContent, pair_tags
+from transduce.translation.documents.paired_tags import FoundTag, PairedContent, is_not_translated, pair_tags
 from transduce.translation.documents.units import Content, Unit, has_letters, plain
 
 __all__ = ["HtmlDocument"]
@@ -31,11 +31,9 @@ _ENDS_OF_PARAGRAPHS = frozenset(_ENDS_OF_PARAGRAPH_NAMES.split())
 _LISTS = {"ul", "ol", "menu"}
 _ATTRIBUTE = re.compile(r"\s(?P<name>[^\s=>\"'/]+)\s*=\s*(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|[^\s\"'>]+)")
 _TRANSLATED_ATTRIBUTES = {"alt", "title"}
-_NOT_TRANSLATED = re.compile(
-    r"\stranslate\s*=\s*[\"']?no\b|\sclass\s*=\s*(?:\"[^\"]*\bnotranslate\b|'[^']*\bnotranslate\b|notranslate\b)",
-    re.IGNORECASE,
-)
 _END_OF_COMMENT, _END_OF_SECTION = re.compile(r"--!?\s*>"), re.compile(r"\]\s*\]\s*>")
+
+_XML, HEAD = re.compile(r"<\?xml\s|<html[^>]*\sxmlns\s*="), 4096
 
 Raw = list[str | int]
 """Text as it stands in the file, and the numbers of units whose translations are inserted."""
@@ -48,6 +46,8 @@ class HtmlDocument:
         self.units: list[Unit] = []
         self.notes: list[str] = []
         self._encode = encode
+        # XML knows no names of characters but five.
+        self.no_break_space = "&#160;" if _XML.search(text[:HEAD]) else "&nbsp;"
         self._writers: list[Callable[[Content], Raw]] = []
         self._skeleton: Raw = []
         _UnitCollector(self).read(text)
@@ -173,11 +173,11 @@ class _UnitCollector(HTMLParser):
         elif kind == "text":
             self._add_text(raw)
         elif kind == "comment":
-            self._add_tag("code", "", [raw])
+            self._add_tag("point", "", [raw])
         elif (
             kind in ("open", "empty")
             and name not in _VOID
-            and (name in _PROTECTED or name in _INLINE_PROTECTED or _NOT_TRANSLATED.search(raw))
+            and (name in _PROTECTED or name in _INLINE_PROTECTED or is_not_translated(raw))
         ):
             self.protected, self.protected_raw = [name], [raw]
             self.protected_is_inline = name in _INLINE_PROTECTED or name in _INLINE
@@ -188,12 +188,12 @@ class _UnitCollector(HTMLParser):
         elif name in _INLINE:
             self._add_tag("close" if kind == "close" else "open", name, self._tag(raw))
         elif name in _EMPTY_INLINE:
-            self._add_tag("code", "", self._tag(raw))
+            self._add_tag("point" if name == "wbr" else "code", "", self._tag(raw))
         else:
             self._end_unit()
             self.document.add_raw(self._tag(raw))
 
-    def _add_tag(self, kind: Literal["open", "close", "code"], name: str, raw: Raw) -> None:
+    def _add_tag(self, kind: Literal["open", "close", "code", "point"], name: str, raw: Raw) -> None:
         """Adds an inline tag or a code to the unit."""
         self.items.append(FoundTag(kind, name, raw))
         self.raw += raw
@@ -242,7 +242,8 @@ class _UnitCollector(HTMLParser):
         """Returns a tag with units for its attributes that are translated."""
         parts: Raw = []
         place = 0
-        for match in _ATTRIBUTE.finditer(raw) if raw[1:2] != "/" else ():
+        has_text = raw[1:2] != "/" and not is_not_translated(raw)
+        for match in _ATTRIBUTE.finditer(raw) if has_text else ():
             quoted = "double" if match["double"] is not None else "single"
             value = html.unescape(match[quoted] or "")
             if match["name"].lower() in _TRANSLATED_ATTRIBUTES and has_letters(value):
@@ -262,19 +263,17 @@ class _UnitCollector(HTMLParser):
             return
 
         def write(content: Content) -> Raw:
-            return raw if content == paired.content else _markup(paired, content)
+            return raw if content == paired.content else _markup(paired, content, self.document.no_break_space)
 
         self.document.add_raw([self.document.add_unit(Unit(paired.content, wraps=True), write)])
 
 
-def _markup(paired: PairedContent[Raw], content: Content) -> Raw:
-    """Returns the markup of a content."""
+def _markup(paired: PairedContent[Raw], content: Content, no_break_space: str) -> Raw:
+    """Returns the markup of a content; no-break spaces stay visible."""
     raw: Raw = []
     for item in content:
-        raw += [_escape(item)] if isinstance(item, str) else paired.payloads[item]
+        if isinstance(item, str):
+            raw.append(html.escape(item, quote=False).replace("\u00a0", no_break_space))
+        else:
+            raw += paired.payloads[item]
     return raw
-
-
-def _escape(text: str) -> str:
-    """Returns text as markup; no-break spaces stay visible."""
-    return html.escape(text, quote=False).replace("\u00a0", "&nbsp;")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from transduce.translation.documents.paired_tags import FoundTag
+from transduce.translation.documents.paired_tags import FoundTag, is_protected
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -22,6 +22,13 @@ _SPECIAL = re.compile(r"[\\`*\[\]<>|~]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)")
 _BLOCK_START = re.compile(r"^(\s*)(?:([#+>=-])|(\d+)([.)]))(?=\s|$|[-=])")
 
 
+# What GitHub's Markdown marks with brackets: `[x]` a task, `[!NOTE]` an alert, `[^1]` a footnote, `[^1]: ` its text.
+_MARK = re.compile(
+    r"\[[ xX]\](?=\s)|(?P<alert>\[![A-Za-z]+\])(?=\s*$)|(?P<footnote>^\[\^[^\s\[\]]+\]:\s|\[\^[^\s\[\]]+\])"
+)
+ALERT = "alert"
+
+
 class UnreadableInlineError(Exception):
     """Inline Markdown whose tokens are not found in its text one after another."""
 
@@ -34,6 +41,8 @@ class InlineReader:
         self.text, self.place = text, 0
         self._line_ends = dict(zip((match.start() for match in re.finditer("\n", text)), line_ends, strict=True))
         self.items: list[str | FoundTag[str]] = []
+        self._label = 0  # the place after the bracket that begins the current link
+        self._protected: tuple[str, int, int] | None = None  # an element of code: its name, place and first item
 
     def read(self, tokens: "list[Token]") -> list[str | FoundTag[str]]:
         """Returns text, unescaped, and tags; raises UnreadableInlineError where a token is not found."""
@@ -48,8 +57,7 @@ class InlineReader:
             case "text" | "text_special":
                 self._text(token.content)
             case "softbreak":
-                self._match(_LINE_END)
-                self.items.append("\n")
+                self._soft_break(self._match(_LINE_END))
             case "hardbreak":
                 self.items.append(FoundTag("break", "", self._match(_HARD_BREAK)))
             case "code_inline":
@@ -61,9 +69,12 @@ class InlineReader:
             case "link_open":
                 opening = self._literal("<" if token.markup == "autolink" else "[")
                 self.items.append(FoundTag("open", "link", opening))
+                self._label = self.place
             case "link_close":
-                is_autolink = token.markup == "autolink"
+                is_autolink, label = token.markup == "autolink", self._raw(self._label)
                 closing = self._literal(">") if is_autolink else self._match(_LINK_END)
+                if closing in ("]", "][]"):  # the text is also the label, which stays
+                    closing = f"][{label}]"
                 self.items.append(FoundTag("close", "link", closing))
                 self._protect_autolink(is_autolink)
             case _ if token.markup:
@@ -83,11 +94,26 @@ class InlineReader:
 
     def _html(self, raw: str) -> None:
         """Adds a tag of HTML."""
-        name = re.match(r"</?([A-Za-z][\w-]*)", raw)
-        if name is None or raw.endswith("/>"):
-            self.items.append(FoundTag("code", "", raw))
+        match = re.match(r"</?([A-Za-z][\w-]*)", raw)
+        if match is None or raw.endswith("/>"):
+            self.items.append(FoundTag("point" if raw.startswith("<!--") else "code", "", raw))
+            return
+        name, is_end = match[1].lower(), raw[1] == "/"
+        if self._protected is None and not is_end and is_protected(name, raw):
+            self._protected = name, self.place - len(raw), len(self.items)
+        self.items.append(FoundTag("close" if is_end else "open", f"html {name}", raw))
+        if self._protected is not None and is_end and name == self._protected[0]:
+            _, start, first = self._protected
+            self.items[first:] = [FoundTag("code", "", self._raw(start))]
+            self._protected = None
+
+    def _soft_break(self, line_end: str) -> None:
+        """Adds a line end, which is a part of the mark of an alert before it."""
+        last = self.items[-1] if self.items else ""
+        if isinstance(last, FoundTag) and last.name == ALERT:
+            self.items[-1] = last._replace(kind="break", payload=last.payload + line_end)
         else:
-            self.items.append(FoundTag("close" if raw[1] == "/" else "open", f"html {name[1].lower()}", raw))
+            self.items.append("\n")
 
     def _image(self) -> None:
         """Adds an image as a code."""
@@ -97,13 +123,28 @@ class InlineReader:
         self.items.append(FoundTag("code", "", self._raw(start)))
 
     def _text(self, content: str) -> None:
+        """Adds `content`, which may be escaped in the text; marks of tasks, alerts and footnotes are codes."""
+        begin = 0
+        for match in _MARK.finditer(content):
+            if match["footnote"] or not (self.items or match.start()):
+                self._plain(content[begin : match.start()])
+                start, begin = self.place, match.end()
+                self._pass_over(match.group())
+                self.items.append(FoundTag("code", ALERT if match["alert"] else "", self._raw(start)))
+        self._plain(content[begin:])
+
+    def _plain(self, content: str) -> None:
+        """Adds text."""
+        self._pass_over(content)
+        self.items += [content] if content else []
+
+    def _pass_over(self, content: str) -> None:
         """Passes over `content`, which may be escaped in the text."""
         for character in content:
             if not self.text.startswith(character, self.place) or character in "\\&":
                 self._escaped(character)
             else:
                 self.place += 1
-        self.items.append(content)
 
     def _escaped(self, character: str) -> None:
         """Passes over an escape, an entity or white space that stands for `character`."""

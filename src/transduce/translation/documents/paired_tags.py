@@ -6,7 +6,15 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 from transduce.translation.documents.units import ClosingTag, Content, InlineCode, InlineItem, OpeningTag
 
-__all__ = ["MAX_DEPTH", "FoundTag", "PairedContent", "pair_tags", "string_content"]
+__all__ = [
+    "MAX_DEPTH",
+    "FoundTag",
+    "PairedContent",
+    "is_not_translated",
+    "is_protected",
+    "pair_tags",
+    "string_content",
+]
 
 T = TypeVar("T")
 
@@ -14,9 +22,9 @@ MAX_DEPTH = 100  # of pairs; a deeper one is two codes
 
 
 class FoundTag(NamedTuple, Generic[T]):
-    """An inline tag as a format has it. The two tags of a pair have equal names; a `break` is a code."""
+    """An inline tag as a format has it. The two tags of a pair have equal names; a `break` and a `point` are codes."""
 
-    kind: Literal["open", "close", "code", "break"]
+    kind: Literal["open", "close", "code", "break", "point"]
     name: str
     payload: T
     is_element: bool = False  # of XML: its two tags are nested, and no tag within it has its partner outside
@@ -42,16 +50,16 @@ def pair_tags(items: Sequence[str | FoundTag[T]]) -> PairedContent[T]:
         if isinstance(item, str):
             content += [item] if item else []
             continue
-        tag = _tag(place, partners.get(place, place), item.kind == "break")
+        tag = _tag(place, partners.get(place, place), item.kind)
         content.append(tag)
         payloads[tag] = item.payload
     return PairedContent(tuple(content), payloads)
 
 
-def _tag(place: int, partner: int, is_break: bool) -> OpeningTag | ClosingTag | InlineCode:
+def _tag(place: int, partner: int, kind: str) -> OpeningTag | ClosingTag | InlineCode:
     """Returns the item for the tag at `place`, whose partner is at `partner`; a code is its own partner."""
     if partner == place:
-        return InlineCode(place, is_break)
+        return InlineCode(place, is_break=kind == "break", is_point=kind == "point")
     return OpeningTag(place) if partner > place else ClosingTag(partner)
 
 
@@ -74,6 +82,23 @@ def _partners(items: Sequence[str | FoundTag[T]]) -> dict[int, int]:
     return partners
 
 
+_PROTECTED = {"code", "kbd", "samp", "var", "script", "style", "pre"}
+_NOT_TRANSLATED = re.compile(
+    r"\stranslate\s*=\s*[\"']?no\b|\sclass\s*=\s*(?:\"[^\"]*\bnotranslate\b|'[^']*\bnotranslate\b|notranslate\b)",
+    re.IGNORECASE,
+)
+
+
+def is_not_translated(raw: str) -> bool:
+    """Returns whether a tag of HTML says that the element is not translated."""
+    return bool(_NOT_TRANSLATED.search(raw))
+
+
+def is_protected(name: str, raw: str) -> bool:
+    """Returns whether the text of an element of HTML stays as it is: code, and what its tag excludes."""
+    return name in _PROTECTED or is_not_translated(raw)
+
+
 _TAG = re.compile(r"<(?P<end>/)?(?P<name>[A-Za-z][\w:.-]*)(?:\s[^<>]*?)?(?P<empty>/)?>")
 
 
@@ -84,12 +109,18 @@ def string_content(text: str, codes: str = r"(?!)") -> PairedContent[str]:
     """
     items: list[str | FoundTag[str]] = []
     place = 0
+    protected: tuple[str, int, int] | None = None  # an element that stays as it is: its name, place and first item
     for match in re.finditer(rf"{_TAG.pattern}|{codes}", text):
         kind: Literal["open", "close", "code", "break"] = "code"
         if match["name"] and match["name"].lower() == "br":
             kind = "break"
         elif match["name"] and not match["empty"]:
             kind = "close" if match["end"] else "open"
+        if protected is None and kind == "open" and is_protected(match["name"].lower(), match.group()):
+            protected = match["name"], match.start(), len(items) + 1
         items += [text[place : match.start()], FoundTag(kind, match["name"] or "", match.group())]
         place = match.end()
+        if protected is not None and kind == "close" and match["name"] == protected[0]:
+            items[protected[2] :] = [FoundTag("code", "", text[protected[1] : place])]
+            protected = None
     return pair_tags([*items, text[place:]])

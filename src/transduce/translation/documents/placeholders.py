@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from transduce.translation.documents.sentences import SPACELESS
+
 __all__ = ["Placeholder", "split_placeholders"]
 
 
@@ -16,15 +18,18 @@ class Placeholder:
 
 
 _BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"  # three levels: those of ICU's plural and select
+# In scripts without spaces text goes on after an address, which ends at their punctuation, and in a mail's at a letter.
+_ADDRESS = r"[^\s<>\"“”«»、。，；：！？（）「」『』《》【】]+"
+_MAIL = rf"(?:(?![{SPACELESS}])[\w.+-])"
 _PLACEHOLDER = re.compile(
     "|".join(
         (
-            r"(?:https?|ftp)://[^\s<>\"“”«»]+",
-            r"\bwww\.[^\s<>\"“”«»]+",
-            r"\bmailto:[^\s<>\"]+",
-            r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+",
+            rf"(?:https?|ftp)://{_ADDRESS}",
+            rf"(?<![a-zA-Z0-9_])www\.{_ADDRESS}",
+            rf"(?<![a-zA-Z0-9_])mailto:{_ADDRESS}",
+            rf"(?<!{_MAIL}){_MAIL}{{1,64}}@(?:(?![{SPACELESS}])[\w-])+(?:\.(?:(?![{SPACELESS}])[\w-])+)+",
             r"`[^`\n]+`",
-            rf"\$?{_BRACES}",
+            rf"[$%#]?{_BRACES}",  # {name}, ${name} of a shell, %{name} and #{name} of Ruby
             r"%\([^()\s]+\)[-+#0]*+\d*+(?:\.\d+)?[a-zA-Z]",  # Python's %(name)s
             r"%[A-Za-z_]\w*%",  # %NAME% of Windows
             r"%%",
@@ -42,7 +47,7 @@ def split_placeholders(text: str) -> Iterator[str | Placeholder]:
     """Yields the parts of a text in order; none is empty."""
     start = 0
     for match in _PLACEHOLDER.finditer(text):
-        kept = _without_sentence_end(match.group()) if match.group()[0] not in "`{$%&" else match.group()
+        kept = _without_sentence_end(match.group()) if match.group()[0] not in "`{$%#&" else match.group()
         if match.start() > start:
             yield text[start : match.start()]
         yield Placeholder(kept)

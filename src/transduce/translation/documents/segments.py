@@ -1,12 +1,13 @@
 """Cuts a unit into sentences with the markers inside them, and joins their translations again."""
 
 import bisect
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from transduce.translation.documents.flat_text import FlatText, Marker, MarkerItem, flatten
 from transduce.translation.documents.placeholders import Placeholder
-from transduce.translation.documents.sentences import CutSpan, SentenceSplitter
+from transduce.translation.documents.sentences import SPACELESS, CutSpan, SentenceSplitter
 from transduce.translation.documents.units import (
     ClosingTag,
     Content,
@@ -18,6 +19,9 @@ from transduce.translation.documents.units import (
 )
 
 __all__ = ["DividedUnit", "UnitSentence", "divide"]
+
+
+_SPACELESS = re.compile(f"[{SPACELESS}]")
 
 
 class UnitSentence(NamedTuple):
@@ -53,12 +57,31 @@ class DividedUnit(NamedTuple):
         """
         last = len(self.parts) - 1
         for place, part in enumerate(self.parts):
+            if not spaceless and self._lacks_space(place):
+                yield " "
             if isinstance(part, UnitSentence):
-                if place and isinstance(self.parts[place - 1], UnitSentence) and not spaceless:
-                    yield " "
                 yield from [part] if part.is_translated else _as_it_is(part)
             elif not (isinstance(part, str) and spaceless and 0 < place < last and part.strip(" ") == ""):
                 yield part
+
+    def _lacks_space(self, place: int) -> bool:
+        """Returns whether a sentence ends before a part, and the next begins with it, or with tags that it opens.
+
+        Tags may also stand between two parts of one word; between sentences they do if the first is written in a script
+        without spaces.
+        """
+        before = place - 1
+        while before >= 0 and _is_tag(self.parts[before], ClosingTag):
+            before -= 1
+        after = place
+        while after < len(self.parts) and _is_tag(self.parts[after], OpeningTag):
+            after += 1
+        if before < 0 or after == len(self.parts):
+            return False
+        ended, begun = self.parts[before], self.parts[after]
+        if not isinstance(ended, UnitSentence) or not isinstance(begun, UnitSentence):
+            return False
+        return before + 1 == after or bool(_SPACELESS.match(ended.text[-1]))
 
     def join(self, translate: Callable[[UnitSentence], list[str | Marker]], *, spaceless: bool) -> Content:
         """Returns the unit with each sentence replaced; `spaceless` omits the spaces between sentences."""
@@ -66,6 +89,11 @@ class DividedUnit(NamedTuple):
         for part in self.arranged(spaceless=spaceless):
             items += translate(part) if isinstance(part, UnitSentence) else [part]
         return _content(items)
+
+
+def _is_tag(part: str | Marker | UnitSentence, kind: type[OpeningTag | ClosingTag]) -> bool:
+    """Returns whether a part is a tag of this kind."""
+    return isinstance(part, Marker) and isinstance(part.item, kind)
 
 
 def divide(unit: Unit, splitter: SentenceSplitter) -> DividedUnit:

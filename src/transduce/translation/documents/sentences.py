@@ -5,12 +5,22 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-__all__ = ["CutSpan", "SentenceSplitter", "is_spaceless", "load_segment", "trim"]
+__all__ = ["CutSpan", "SentenceSplitter", "is_spaceless", "language_of_rules", "load_segment", "trim"]
 
 # Scripts without spaces between words: Thai, Lao, Myanmar, Khmer, kana, Chinese characters, and their punctuation.
 SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef"
 _SPACELESS_LANGUAGES = {"ja", "zh", "yue", "wuu", "lzh", "th", "lo", "km", "my"}
 _CLAUSE_ENDS = re.compile(r"[;:,–—)،؛、，；：)]\s+|[、，；：]|\s+")
+# Three-letter codes, as models of OPUS-MT have them, of languages whose rules sentencex has under two letters.
+_TWO_LETTERS = {
+    "amh": "am", "ara": "ar", "arm": "hy", "ben": "bn", "bul": "bg", "cat": "ca", "ces": "cs", "cze": "cs",
+    "dan": "da", "deu": "de", "dut": "nl", "ell": "el", "eng": "en", "est": "et", "fin": "fi", "fra": "fr",
+    "fre": "fr", "ger": "de", "gre": "el", "guj": "gu", "hin": "hi", "hun": "hu", "hye": "hy", "ita": "it",
+    "jpn": "ja", "kan": "kn", "kaz": "kk", "kor": "ko", "lav": "lv", "lit": "lt", "mal": "ml", "mar": "mr",
+    "mya": "my", "nld": "nl", "nor": "no", "pan": "pa", "pol": "pl", "por": "pt", "ron": "ro", "rum": "ro",
+    "rus": "ru", "slk": "sk", "slv": "sl", "spa": "es", "swe": "sv", "tam": "ta", "tel": "te", "tur": "tr",
+    "ukr": "uk", "urd": "ur", "vie": "vi", "zho": "zh", "chi": "zh",
+}  # fmt: skip
 _MIDDLE = 0.25  # a part has at least this share of a sentence, if there is white space
 
 
@@ -24,6 +34,12 @@ class CutSpan(NamedTuple):
 def is_spaceless(language: str | None) -> bool:
     """Returns whether a language, such as ja or zh-Hans, is written without spaces between sentences."""
     return language is not None and re.split("[-_]", language.lower())[0] in _SPACELESS_LANGUAGES
+
+
+def language_of_rules(language: str | None) -> str:
+    """Returns the code by which sentencex has rules for a language, whatever its region; English for None."""
+    code = re.split("[-_]", (language or "en").lower())[0]
+    return _TWO_LETTERS.get(code, code)
 
 
 def load_segment() -> Callable[[str, str], list[str]]:
@@ -50,7 +66,7 @@ class SentenceSplitter(NamedTuple):
 
         A line end is a space where `wraps`, else the end of a sentence.
         """
-        segment = load_segment()
+        segment, rules = load_segment(), language_of_rules(self.language)
         ends = {0, len(text), *cuts}
         if not wraps:
             ends |= {match.start() for match in re.finditer("\n", text)}
@@ -59,7 +75,7 @@ class SentenceSplitter(NamedTuple):
         for start, end in itertools.pairwise(bounds):
             line = re.sub(r"\s", " ", text[start:end])
             place = start
-            for sentence in segment(self.language or "en", line) if line.strip() else []:
+            for sentence in segment(rules, line) if line.strip() else []:
                 spans.append(trim(text, place, place + len(sentence)))
                 place += len(sentence)
             assert place == end or not line.strip(), "sentences lack a part of the text"

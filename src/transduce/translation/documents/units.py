@@ -35,11 +35,13 @@ class ClosingTag:
 class InlineCode:
     """An empty inline tag, or inline content that is not translated; `number` names it within its unit.
 
-    No sentence goes on after a code that `is_break`, such as the end of a line.
+    No sentence goes on after a code that `is_break`, such as the end of a line. One that `is_point` takes no room, such
+    as a comment, and may stand within a word.
     """
 
     number: int
     is_break: bool = False
+    is_point: bool = False
 
 
 InlineItem = str | OpeningTag | ClosingTag | InlineCode

@@ -4,13 +4,15 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from transduce.runtime.combining_marks import MARKS
 from transduce.translation.documents.sentences import SPACELESS
 
 __all__ = ["TextPiece", "link_pieces", "split_pieces"]
 
 _SPACELESS = re.compile(f"[{SPACELESS}]")
 _WORD = re.compile(r"[^ \t\n]+")  # as `translation.alignment` counts words
-_PART = re.compile(r"^(?P<prefix>[^\w]*)(?P<core>.*?)(?P<suffix>[^\w]*)$", re.DOTALL)
+_CHARACTER_OR_WORD = re.compile(f"[{SPACELESS}][{MARKS}]*|[^{SPACELESS}]+")
+_PART = re.compile(rf"^(?P<prefix>[^\w{MARKS}]*)(?P<core>.*?)(?P<suffix>[^\w{MARKS}]*)$", re.DOTALL)
 
 
 class TextPiece(NamedTuple):
@@ -27,7 +29,7 @@ def split_pieces(text: str) -> list[TextPiece]:
     words = [
         (match.start() + inner.start(), match.start() + inner.end())
         for match in _WORD.finditer(text)
-        for inner in re.finditer(f"[{SPACELESS}]|[^{SPACELESS}]+", match.group())
+        for inner in _CHARACTER_OR_WORD.finditer(match.group())
     ]
     pieces = []
     for number, (start, end) in enumerate(words):
