@@ -3,6 +3,7 @@
 import contextlib
 import time
 
+import anyio
 import pytest
 from local_server import OPEN
 
@@ -124,14 +125,64 @@ def test_files_are_kept_for_a_time_and_the_oldest_go_first(monkeypatch):
 
 
 def test_only_some_documents_are_in_memory_at_once():
-    documents = document_routes.DocumentSlots(4)
+    documents = document_routes.DocumentSlots(4, of_client=3)
     with contextlib.ExitStack() as taken:
-        for _ in range(4):
-            taken.enter_context(documents.take())
+        for _ in range(3):
+            taken.enter_context(documents.take("one"))
         with pytest.raises(Exception, match="Too many documents are waiting"):
-            taken.enter_context(documents.take())
-    with documents.take():
-        pass
+            taken.enter_context(documents.take("one"))
+        taken.enter_context(documents.take("another"))
+        with pytest.raises(Exception, match="Too many documents are waiting"):
+            taken.enter_context(documents.take("third"))
+    with documents.take("one"):
+        assert documents._taken == {"one": 1}
+
+
+def test_one_client_does_not_take_all_places_for_uploads(serve):
+    assert document_routes.UPLOADS_OF_CLIENT < document_routes.UPLOADS_AT_ONCE / 4
+    server, answers = serve(), {}
+
+    async def slow(started, last):
+        yield b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n'
+        started.set()
+        await last.wait()
+        yield b"b\r\n--x--\r\n"
+
+    async def send_slowly(client, number, last, tasks):
+        started = anyio.Event()
+
+        async def post():
+            headers = {"Content-Type": "multipart/form-data; boundary=x"}
+            answer = await client.post("/translate_file", content=slow(started, last), headers=headers)
+            answers[number] = answer.status_code
+            started.set()
+
+        tasks.start_soon(post)
+        await started.wait()
+
+    async def run():
+        last = anyio.Event()
+        async with (
+            server.client(client=("1.2.3.4", 1)) as many,
+            server.client(client=("1.2.3.5", 1)) as other,
+            anyio.create_task_group() as tasks,
+        ):
+            for number in range(6):
+                await send_slowly(many, number, last, tasks)
+            await send_slowly(other, "other", last, tasks)
+            last.set()
+
+    anyio.run(run)
+    assert [answers[number] for number in range(6)] == [400] * 4 + [503] * 2
+    assert answers["other"] == 400
+
+
+def test_files_are_forgotten_without_a_request(monkeypatch):
+    files = document_routes.TranslatedFiles()
+    files.add("early.txt", b"1")
+    monkeypatch.setattr(document_routes.time, "monotonic", lambda: 1e12)
+    files.forget_expired()
+    assert not files._files
 
 
 def test_only_some_uploads_are_read_at_once(serve, monkeypatch):

@@ -107,6 +107,22 @@ def test_what_is_wrong_is_an_error_of_status_400(server, place, change, error):
     assert answer.json()["error"].startswith(error)
 
 
+def test_what_typed_clients_send_for_options_that_are_not_set_is_the_default(server):
+    asked = {"q": "cat", "source": "en", "target": "de"}
+    plain = server.post("/translate", json=asked).json()
+    for change in ({"format": None}, {"format": ""}, {"alternatives": -1}):
+        answer = server.post("/translate", json={**asked, **change})
+        assert (answer.status_code, answer.json()) == (200, plain)
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/health", "/ready", "/languages", "/frontend/settings", "/metrics", "/docs", "/spec"]
+)
+def test_head_is_answered_as_get(server, path):
+    head, get = server.call("HEAD", path), server.get(path)
+    assert (head.status_code, head.headers["content-type"]) == (200, get.headers["content-type"])
+
+
 def test_a_text_whose_language_is_asked_for_has_the_same_limit(server):
     answer = server.post("/detect", json={"q": "a" * 10_001})
     assert (answer.status_code, answer.json()["error"][:33]) == (400, "Invalid request: request (10001) ")

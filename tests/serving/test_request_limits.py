@@ -4,6 +4,7 @@ import inspect
 import json
 import threading
 import time
+import tracemalloc
 from concurrent.futures import Future, wait
 
 import anyio
@@ -172,6 +173,7 @@ def test_a_client_that_leaves_sets_its_place_free(serve, gate, values):
         await until(lambda: server.service.accepted == 0)
 
     anyio.run(run)
+    assert sent[0]["status"] == 499  # no overload, which status 503 would be
     gate.set()
     assert server.post("/v1/translate", json=LINE).status_code == 200
 
@@ -211,6 +213,62 @@ def test_a_body_that_does_not_arrive_gets_status_408(serve, monkeypatch):
     for path in ("/translate", "/v1/translate"):
         answer = server.post(path, content=parts(), headers=headers)
         assert (answer.status_code, set(answer.json())) == (408, {"error"})
+
+
+@pytest.mark.parametrize("path", ["/translate", "/detect", "/translate_file", "/v1/translate", "/v1/sentences"])
+def test_faulty_requests_count_against_the_address_of_their_client(serve, path):
+    server = serve(Limits(requests_per_minute=2))
+    for content in ("{", '{"source": 3}', "[]"):
+        answer = server.post(path, content=content, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 429
+    assert server.post("/translate", json=ASKED).status_code == 429
+
+
+@pytest.mark.parametrize(("path", "name"), [("/translate", "q"), ("/v1/translate", "text")])
+def test_a_list_of_a_hundred_thousand_numbers_is_refused_at_once(server, path, name):
+    asked = {**(ASKED if name == "q" else LINE), name: [0] * 100_000}
+    tracemalloc.start()
+    answer = server.post(path, json=asked)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (answer.status_code, answer.json()) == (
+        400,
+        {"error": f"Invalid request: {name}: Input should be a valid string"},
+    )
+    assert peak < 20e6
+
+
+def test_addresses_of_one_network_of_ipv6_are_one_client(serve):
+    server = serve(Limits(requests_per_minute=2))
+
+    async def status(address):
+        async with server.client(client=(address, 1)) as client:
+            return (await client.post("/detect", json={"q": "cat"})).status_code
+
+    addresses = ("2001:db8::1", "2001:db8::2", "2001:db8:0:0:ffff::3", "2001:db8:0:1::1", "::ffff:1.2.3.4", "1.2.3.4")
+    assert [anyio.run(status, address) for address in addresses] == [200, 200, 429, 200, 200, 200]
+    assert anyio.run(status, "::ffff:1.2.3.4") == 429
+
+
+@pytest.mark.parametrize("proxy", ["nginx", "10.0.0.1/8", "10.0.0.0/8,127.0.0.1", "localhost", "*"])
+def test_a_proxy_that_no_client_has_as_its_address_is_refused(command, tmp_path, proxy):
+    code, _, error = command("serve", tmp_path, "--trusted-proxy", proxy)
+    assert (code, error.startswith(f"transduce: --trusted-proxy {proxy}: write an address")) == (2, True), error
+
+
+def test_keys_beyond_ascii_are_read_as_curl_and_as_browsers_send_them(serve):
+    server = serve(OPEN, ApiKeys(["zweiter-Schlüssel"]))
+    for header in ("zweiter-Schlüssel".encode(), "zweiter-Schlüssel".encode("latin-1")):
+        headers = {"Authorization": b"Bearer " + header}
+        assert server.post("/v1/translate", json=LINE, headers=headers).status_code == 200
+
+
+def test_a_form_may_be_as_large_as_json(serve):
+    server = serve(OPEN._replace(texts=2000, characters=300_000))
+    assert server.post("/detect", data={"q": "кот " * 50_000}).status_code == 200
+    form = {"q": ["cat"] * 1200, "source": "en", "target": "en"}
+    answer = server.post("/translate", data=form)
+    assert (answer.status_code, len(answer.json()["translatedText"])) == (200, 1200)
 
 
 def test_keys_are_not_guessed_without_limit(serve):

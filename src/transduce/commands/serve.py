@@ -1,5 +1,6 @@
 """`transduce serve`: translates for clients over HTTP."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -45,6 +46,7 @@ def serve(
 ) -> None:
     """Serves translations over HTTP, with the interface of LibreTranslate and one of its own."""
     _check_installed()
+    _check_proxies(trusted_proxy or ())
     from transduce import __version__
     from transduce.runtime.device import set_up_device
     from transduce.runtime.signals import raise_on_signals
@@ -67,6 +69,20 @@ def serve(
         models = load_models(run, metrics, device=device_name, precision=precision.value, tag=tag)
         address = Address(host, port, trusted_proxy or ())
         serve_forever(models, metrics, address, limits, api_keys, version=__version__, logs_texts=log_texts)
+
+
+def _check_proxies(proxies: Sequence[str]) -> None:
+    """Raises ValueError for what is neither an address nor a network: no client would have it."""
+    import ipaddress
+
+    for proxy in proxies:
+        try:
+            ipaddress.ip_network(proxy)
+        except ValueError:
+            raise ValueError(
+                f"--trusted-proxy {proxy}: write an address, or a network such as 10.0.0.0/8 without further bits; "
+                "for several repeat the option"
+            ) from None
 
 
 def _check_installed() -> None:

@@ -11,12 +11,14 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from transduce.serving.body_limit import BodyLimit
 from transduce.serving.contract import Failure, Status
 from transduce.serving.description_page import description_page
 from transduce.serving.document_routes import document_routes
 from transduce.serving.libretranslate import libretranslate_routes
+from transduce.serving.limits import address_of
 from transduce.serving.line_routes import line_routes
 from transduce.serving.metrics import Metrics
 from transduce.serving.page_routes import page_routes
@@ -40,6 +42,19 @@ class DescribedApplication(FastAPI):
         return description
 
 
+class HeadRequests:
+    """An ASGI application around another, which answers HEAD as GET; the server sends the headers alone (RFC 9110)."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._application = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request on."""
+        if scope["type"] == "http" and scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}
+        await self._application(scope, receive, send)
+
+
 def create_application(service: Service, metrics: Metrics, *, version: str, logs_texts: bool = False) -> FastAPI:
     """Returns the ASGI application of a service, which is closed with it."""
 
@@ -61,12 +76,23 @@ def create_application(service: Service, metrics: Metrics, *, version: str, logs
     application.include_router(page_routes())
     _add_operations(application, service, metrics)
     application.add_exception_handler(AnyHTTPException, _http_error)
-    application.add_exception_handler(RequestValidationError, _validation_error)
+
+    async def validation_error(request: Request, error: Exception) -> Response:
+        """Returns the answer to a request that is not as described, and counts it against the client."""
+        assert isinstance(error, RequestValidationError)
+        try:
+            service.rate.check(address_of(request))
+        except HTTPException as refusal:
+            return _failure(refusal.detail, refusal.status_code, refusal.headers)
+        return _failure(validation_message(error.errors()), 400)
+
+    application.add_exception_handler(RequestValidationError, validation_error)
     application.add_exception_handler(ClientDisconnect, _client_left)
     application.add_exception_handler(Exception, _server_error)
     documents = {"/translate_file": service.limits.document_bytes}
     application.add_middleware(BodyLimit, max_bytes=service.limits.body_bytes, exceptions=documents)
     application.add_middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
+    application.add_middleware(HeadRequests)
     application.add_middleware(RequestLog, metrics=metrics, logs_texts=logs_texts)
     metrics.watch(lambda: service.accepted, lambda: sum(queue.waiting_sentences for queue in service.models.queues))
     return application
@@ -110,20 +136,14 @@ async def _http_error(_: Request, error: Exception) -> Response:
     return _failure(error.detail, error.status_code, error.headers)
 
 
-async def _validation_error(_: Request, error: Exception) -> Response:
-    """Returns the answer to a request that is not as described."""
-    assert isinstance(error, RequestValidationError)
-    return _failure(validation_message(error.errors()), 400)
-
-
 def _failure(message: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
     """Returns an error; half a surrogate pair that the message repeats is escaped."""
     return JSONResponse({"error": message.encode(errors="backslashreplace").decode()}, status, headers)
 
 
 async def _client_left(_: Request, error: Exception) -> Response:
-    """Returns an answer for the log: the client has left before its request was whole."""
-    return _failure("The client left before its request was whole", 400)
+    """Returns an answer for the log, with nginx's status of clients that have left."""
+    return _failure("The client left before its request was answered", 499)
 
 
 async def _server_error(_: Request, error: Exception) -> Response:

@@ -1,12 +1,21 @@
 """Requests and answers of both interfaces. Their descriptions are those of the page at /docs."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 # ---------------------------------------------------------------------------- LibreTranslate's
 
-Texts = str | list[str]
+
+def _refuse_other_items(value: Any) -> Any:
+    """Raises an error for a list that has something else than texts: pydantic would make one for each item."""
+    if isinstance(value, list) and not all(isinstance(item, str) for item in value):
+        raise PydanticCustomError("string_type", "Input should be a valid string")
+    return value
+
+
+Texts = Annotated[str | list[str], BeforeValidator(_refuse_other_items)]
 
 
 class LibreRequest(BaseModel):
@@ -23,9 +32,11 @@ class TranslateRequest(LibreRequest):
     q: Texts = Field(description="A text, or a list of texts.")
     source: str = Field(description="Code of the language of the text; `auto` detects it.")
     target: str = Field(description="Code of the language of the translation.")
-    format: Literal["text", "html"] = Field(default="text", description="`html` keeps tags where they belong.")
-    alternatives: int = Field(
-        default=0, ge=0, description="Most other translations of each text; never more than the beam has."
+    format: Annotated[Literal["text", "html"], BeforeValidator(lambda value: value or "text")] = Field(
+        default="text", description="`html` keeps tags where they belong."
+    )
+    alternatives: Annotated[int, AfterValidator(lambda value: max(0, value))] = Field(
+        default=0, description="Most other translations of each text; never more than the beam has."
     )
 
 

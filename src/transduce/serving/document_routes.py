@@ -1,10 +1,11 @@
 """LibreTranslate's interface for documents: a file is sent, and its translation fetched from an address."""
 
+import asyncio
 import contextlib
 import secrets
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Iterator
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from starlette.datastructures import UploadFile
 from transduce.serving.contract import Failure, TranslateFileAnswer, TranslateFileRequest
 from transduce.serving.languages import is_auto
 from transduce.serving.libretranslate import ERRORS, languages_of_texts
+from transduce.serving.limits import address_of
 from transduce.serving.request_log import note_texts
 from transduce.serving.request_values import check_form_encoding, parse_values
 from transduce.serving.service import RETRY_SECONDS, Service
@@ -35,6 +37,7 @@ SENT_BYTES = 1 << 16  # at once: a client that reads slowly does not make the se
 DETECTED_CHARACTERS = 2000  # of a document, from which its language is detected
 NAMING_SOURCE = {TextFormat.XLIFF, TextFormat.TMX}  # these documents name their language, which must be the model's
 DOCUMENTS_AT_ONCE = 4  # in memory: an archive of a few megabytes may have 256 MB of content
+UPLOADS_OF_CLIENT = 4
 UPLOADS_AT_ONCE = 32  # read before the client's key is checked; those above a megabyte take space on a disk
 
 
@@ -47,13 +50,14 @@ class TranslatedFile(NamedTuple):
 
 
 class TranslatedFiles:
-    """Translated documents in memory, each under a secret; the oldest go first."""
+    """Translated documents in memory, each under a secret, for `KEPT_SECONDS`; the oldest make room earlier."""
 
     def __init__(self) -> None:
         self._files: OrderedDict[str, TranslatedFile] = OrderedDict()
 
     def add(self, name: str, content: bytes) -> str:
         """Returns the secret of a new file."""
+        self.forget_expired()
         secret = secrets.token_urlsafe(16)
         self._files[secret] = TranslatedFile(name, content, time.monotonic() + KEPT_SECONDS)
         while len(self._files) > 1 and sum(len(file.content) for file in self._files.values()) > KEPT_BYTES:
@@ -62,49 +66,63 @@ class TranslatedFiles:
 
     def find(self, secret: str) -> TranslatedFile:
         """Returns a file; raises an error of status 404 where there is none or its time is over."""
-        now = time.monotonic()
-        for expired in [key for key, file in self._files.items() if file.deadline < now]:
-            del self._files[expired]
+        self.forget_expired()
         if secret not in self._files:
             raise HTTPException(404, "This file does not exist, or its time is over")
         return self._files[secret]
 
+    def forget_expired(self) -> None:
+        """Deletes the files whose time is over."""
+        now = time.monotonic()
+        for expired in [key for key, file in self._files.items() if file.deadline <= now]:
+            del self._files[expired]
+
 
 class DocumentSlots:
-    """A number of places for documents."""
+    """A number of places for documents, of which a client may have some; threads share them."""
 
-    def __init__(self, count: int) -> None:
-        self._free = threading.BoundedSemaphore(count)
+    def __init__(self, count: int, of_client: int) -> None:
+        self._count, self._of_client = count, of_client
+        self._taken = Counter[str]()
+        self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def take(self) -> Iterator[None]:
-        """Takes a place; raises an error of status 503 where all are taken."""
-        if not self._free.acquire(blocking=False):
-            raise HTTPException(503, "Too many documents are waiting: try again later", {"Retry-After": RETRY_SECONDS})
+    def take(self, client: str) -> Iterator[None]:
+        """Takes a place; raises an error of status 503 where all are taken, or all that one client may have."""
+        with self._lock:
+            if self._taken.total() >= self._count or self._taken[client] >= self._of_client:
+                message = "Too many documents are waiting: try again later"
+                raise HTTPException(503, message, {"Retry-After": RETRY_SECONDS})
+            self._taken[client] += 1
         try:
             yield
         finally:
-            self._free.release()
+            with self._lock:
+                self._taken[client] -= 1
+                self._taken += Counter()  # without clients that have none
 
 
 def document_routes(service: Service) -> APIRouter:
     """Returns the routes of documents."""
     routes = APIRouter(tags=["LibreTranslate"], responses=ERRORS)
-    files, uploads, documents = TranslatedFiles(), DocumentSlots(UPLOADS_AT_ONCE), DocumentSlots(DOCUMENTS_AT_ONCE)
+    files, uploads = TranslatedFiles(), DocumentSlots(UPLOADS_AT_ONCE, UPLOADS_OF_CLIENT)
+    documents = DocumentSlots(DOCUMENTS_AT_ONCE, DOCUMENTS_AT_ONCE)
 
     @routes.post("/translate_file", openapi_extra=_form())
     async def translate_file(request: Request) -> TranslateFileAnswer:
         """Translates a document, whose structure stays as it is; its format is that of its name."""
-        with uploads.take():
+        client = address_of(request)
+        with uploads.take(client):
             body, path, content = await _receive(service, request)
 
         def translate(ticket: Ticket) -> tuple[bytes, list[str]]:
-            with documents.take():
+            with documents.take(client):
                 return _translated(service, body, path.name, content, ticket)
 
         translated, texts = await service.answer(request, translate)
         note_texts(request, texts)
         secret = files.add(f"{path.stem}_{body.target}{path.suffix}", translated)
+        asyncio.get_running_loop().call_later(KEPT_SECONDS, files.forget_expired)
         return TranslateFileAnswer(translatedFileUrl=str(request.url_for("download_file", secret=secret)))
 
     missing: dict[int | str, dict[str, Any]] = {
@@ -125,10 +143,13 @@ def document_routes(service: Service) -> APIRouter:
 
 async def _receive(service: Service, request: Request) -> tuple[TranslateFileRequest, PurePosixPath, bytes]:
     """Returns what is asked, and the name and the content of the document; raises errors of statuses 400 to 429."""
-    check_form_encoding(request)
-    async with request.form(max_files=1, max_fields=20) as form:
+    with service.counting_faults(request):
+        check_form_encoding(request)
+        await request.form(max_files=1, max_fields=20)
+    async with request.form() as form:
         upload = form.get("file")
-        body = parse_values(TranslateFileRequest, {name: form[name] for name in form if name != "file"})
+        with service.counting_faults(request):
+            body = parse_values(TranslateFileRequest, {name: form[name] for name in form if name != "file"})
         service.admit(request, body.api_key)
         if not isinstance(upload, UploadFile) or not upload.filename:
             raise HTTPException(400, "Invalid request: missing file parameter")

@@ -81,7 +81,8 @@ def _add_translation(routes: APIRouter, service: Service) -> None:
     )
     async def translate(request: Request) -> dict[str, Any]:
         """Translates texts of any number of sentences and lines, or HTML."""
-        body = parse_values(TranslateRequest, await read_values(request))
+        with service.counting_faults(request):
+            body = parse_values(TranslateRequest, await read_values(request, service.limits))
         service.admit(request, body.api_key)
         texts = [body.q] if isinstance(body.q, str) else body.q
         service.limits.check_texts(texts)
@@ -91,9 +92,11 @@ def _add_translation(routes: APIRouter, service: Service) -> None:
     @routes.post("/detect", openapi_extra=_body(DetectRequest))
     async def detect(request: Request) -> list[Detection]:
         """Returns the languages that a text may be in, the most probable first."""
-        body = parse_values(DetectRequest, await read_values(request))
+        with service.counting_faults(request):
+            body = parse_values(DetectRequest, await read_values(request, service.limits))
         service.admit(request, body.api_key)
         service.limits.check_texts([body.q])
+        note_texts(request, [body.q])
         detected = service.detector.detect(body.q, service.models.languages)
         return [Detection(confidence=language.confidence, language=language.code) for language in detected]
 

@@ -1,18 +1,19 @@
 """What a server accepts of its clients: sizes, rates, keys."""
 
 import hmac
+import ipaddress
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fastapi import HTTPException
+from fastapi import HTTPException, Request
 from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
 
 from transduce.storage.regular_files import read_regular_file
 
-__all__ = ["ApiKeys", "Limits", "RequestRate"]
+__all__ = ["ApiKeys", "Limits", "RequestRate", "address_of"]
 
 
 class Limits(NamedTuple):
@@ -41,6 +42,18 @@ class Limits(NamedTuple):
             raise HTTPException(400, message)
         if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
             raise HTTPException(400, "Invalid request: a text has half a surrogate pair, such as \\ud800")
+
+
+def address_of(request: Request) -> str:
+    """Returns the address of a client; of IPv6 the network of 64 bits, whose addresses one client may all have."""
+    host = request.client.host if request.client else ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return host
+    return str(address.ipv4_mapped or ipaddress.ip_network((address.packed, 64), strict=False))
 
 
 class RequestRate:

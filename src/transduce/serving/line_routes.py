@@ -111,9 +111,14 @@ def find_direction(models: ServedModels, source: str | None, target: str | None)
 
 
 def bearer_key(request: Request) -> str | None:
-    """Returns the key of the header Authorization."""
+    """Returns the key of the header Authorization, be it UTF-8 as curl sends it or Latin-1 as browsers do."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    return key.strip() if scheme.lower() == "bearer" else None
+    if scheme.lower() != "bearer":
+        return None
+    try:
+        return key.strip().encode("latin-1").decode()
+    except UnicodeError:
+        return key.strip()
 
 
 async def _streamed(stream: AsyncGenerator[dict[str, Any]]) -> Response:

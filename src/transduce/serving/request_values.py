@@ -8,14 +8,18 @@ from fastapi import HTTPException, Request
 from pydantic import BaseModel, ValidationError
 from python_multipart.multipart import parse_options_header
 
+from transduce.serving.limits import Limits
+
 __all__ = ["check_form_encoding", "parse_values", "read_values", "validation_message"]
+
+OTHER_FIELDS = 20  # of a form, besides the texts
 
 UTF_8 = {b"utf-8", b"utf8"}
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
-async def read_values(request: Request) -> dict[str, Any]:
+async def read_values(request: Request, limits: Limits) -> dict[str, Any]:
     """Returns the values of a request; of a form, a name that stands several times has a list.
 
     Raises an error of status 400 for a body that is no JSON object.
@@ -24,7 +28,7 @@ async def read_values(request: Request) -> dict[str, Any]:
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if not kind.endswith("json"):
         check_form_encoding(request)
-        form = await request.form()
+        form = await request.form(max_fields=limits.texts + OTHER_FIELDS, max_part_size=limits.body_bytes)
         return values | _grouped(form.multi_items())
     try:
         body = json.loads(await request.body())

@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from fastapi import HTTPException, Request
+from starlette.requests import ClientDisconnect
 
 from transduce.serving.languages import LanguageDetector
-from transduce.serving.limits import ApiKeys, Limits, RequestRate
+from transduce.serving.limits import ApiKeys, Limits, RequestRate, address_of
 from transduce.serving.served_models import ServedModels
 from transduce.serving.tickets import Ticket
 from transduce.translation.line_lengths import LineTooLargeError
@@ -36,14 +37,22 @@ class Service:
 
         Requests with a wrong key count against the client's address, so that keys cannot be guessed without limit.
         """
-        address = request.client.host if request.client else ""
-        try:
+        with self.counting_faults(request):
             self.keys.check(key)
-        except HTTPException:
-            self.rate.check(address)
-            raise
         # Without required keys a client may invent a key for each request.
-        self.rate.check(key if key and self.keys.are_required else address)
+        self.rate.check(key if key and self.keys.are_required else address_of(request))
+
+    @contextlib.contextmanager
+    def counting_faults(self, request: Request) -> Iterator[None]:
+        """Counts a request that is refused within the context against the client's address.
+
+        Raises an error of status 429 for too many.
+        """
+        try:
+            yield
+        except HTTPException:
+            self.rate.check(address_of(request))
+            raise
 
     async def answer(self, request: Request, work: Callable[[Ticket], Result]) -> Result:
         """Returns what `work` returns in a thread; stops it where the client leaves.
@@ -90,6 +99,8 @@ class Service:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work, ticket)
         except Exception as error:
+            if isinstance(error, SearchStoppedError) and ticket.client_has_left:
+                raise ClientDisconnect from error
             answer = _http_error(error)
             if answer is None:
                 raise
@@ -119,7 +130,7 @@ async def _watched(request: Request, ticket: Ticket) -> AsyncIterator[None]:
         except HTTPException as error:  # nobody else reads a body that is neither JSON nor a form
             ticket.cancel(error.detail)
         else:
-            ticket.cancel("the client has left")
+            ticket.client_leaves()
 
     watching = asyncio.create_task(watch())
     try:

@@ -20,6 +20,7 @@ class Ticket:
         self._seconds = seconds
         self._deadline = time.monotonic() + seconds
         self._reason: str | None = None
+        self.client_has_left = False
 
     @property
     def is_live(self) -> bool:
@@ -29,6 +30,11 @@ class Ticket:
     def cancel(self, reason: str) -> None:
         """Ends the wait; `check` and `result` raise SearchStoppedError with `reason`."""
         self._reason = reason
+
+    def client_leaves(self) -> None:
+        """Ends the wait, because nobody is there any more."""
+        self.client_has_left = True
+        self.cancel("the client has left")
 
     def check(self) -> None:
         """Raises SearchStoppedError where nobody waits any more."""

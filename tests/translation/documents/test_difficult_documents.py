@@ -172,6 +172,22 @@ def test_sentences_have_the_rules_of_a_language_whatever_its_code(language: str,
     assert (len(splitter.spans("Er kam am 3. Mai an.", wraps=True)) == 1) == (sentences == 1)
 
 
+@pytest.mark.parametrize("text", ["«" * 99_990, "“a " * 33_000, " " * 20_000 + "a.", "a b c. " * 5000])
+def test_a_long_line_is_split_in_a_time_that_grows_with_its_length(text: str) -> None:
+    splitter = SentenceSplitter("en", lambda texts: [len(text) for text in texts], 1_000_000)
+    start = time.process_time()
+    spans = splitter.spans(text, wraps=True)
+    assert time.process_time() - start < 2
+    assert "".join(text[first:end] for first, end in spans).replace(" ", "") == text.replace(" ", "")
+
+
+def test_windows_of_a_long_line_cut_no_sentence() -> None:
+    sentences = [f"Sentence {'a' * (number % 97)} number {number} is here." for number in range(1200)]
+    splitter = SentenceSplitter("en", lambda texts: [len(text) for text in texts], 1_000_000)
+    text = " ".join(sentences)
+    assert [text[start:end] for start, end in splitter.spans(text, wraps=True)] == sentences
+
+
 def test_sentences_of_a_script_without_spaces_get_spaces_outside_of_tags() -> None:
     document = read_document(
         "<p><b>第一。</b>第二。<i>第三。</i></p>".encode(), TextFormat.HTML, DocumentLanguages("zh", "en")

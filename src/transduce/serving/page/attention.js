@@ -14,9 +14,10 @@ dialog.addEventListener("close", () => {
   frame.removeAttribute("src");
 });
 
-/** Opens the dialog with the picture of a sentence and its translation. */
-export async function showAttention(text, translation, direction) {
+/** Opens the dialog with the picture of a sentence and its translation; calls `onClose` when it is closed. */
+export async function showAttention(text, translation, direction, onClose) {
   controller = new AbortController();
+  dialog.addEventListener("close", onClose, { once: true });
   const { signal } = controller;
   say("Drawing…");
   dialog.showModal();

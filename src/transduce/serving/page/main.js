@@ -23,7 +23,7 @@ const [target, status, count] = ["target", "status", "count"].map((id) => docume
 const [clear, copy, hint, legend, doubts] = ["clear", "copy", "hint", "legend", "doubts"].map((id) => document.getElementById(id));
 const keyForm = document.getElementById("key-form");
 
-let shown = { parts: [] }; // the translation on the page
+let shown = { parts: [], input: "" }; // the translation on the page, and the text that it translates
 let controller = new AbortController(); // of the newest translation
 
 const settings = await start();
@@ -36,9 +36,10 @@ const popup = new AlternativesPopup({
   choose,
   undo({ part, place }) {
     translations.undo(part, direction());
-    showAgain(part, place);
+    showAgain(part, { part, place });
   },
-  explain: ({ part }) => showAttention(part.text, part.translation.text, direction()),
+  explain: ({ part, place }) =>
+    showAttention(part.text, part.translation.text, direction(), () => view.focus(part, place)),
   close: ({ part, place }) => view.focus(part, place),
 });
 const languages = new LanguageChoice(settings.directions, () => translateSoon(0), swap);
@@ -107,19 +108,22 @@ async function translate(signal) {
   if (text.trim() === "") {
     languages.showDetected(undefined);
     say("");
-    show({ ...chosen, parts: [] });
+    show({ ...chosen, parts: [], input: text });
     return;
   }
   checkText(text);
+  let end = "";
   const timer = setTimeout(() => {
     target.ariaBusy = "true";
     say("Translating…");
+    end = "Translated."; // for those who do not see it
   }, PATIENCE);
   signal.addEventListener("abort", () => clearTimeout(timer));
   try {
     const translated = await translations.translate(text, chosen, signal, (message) => say(message, true));
-    say(translated.source === translated.target ? `The text is ${languages.nameOf(translated.target)} already.` : "");
-    show(translated);
+    say(translated.source === translated.target ? `The text is ${languages.nameOf(translated.target)} already.` : end);
+    popup.close(); // its word goes
+    show({ ...translated, input: text });
   } finally {
     clearTimeout(timer);
   }
@@ -130,6 +134,7 @@ function checkText(text) {
   const most = settings.max_characters;
   if (lengthOf(text) > most) throw new Error(`The text is too long: the server takes ${most.toLocaleString("en")} characters.`);
   if (settings.key_required && apiKey() === "") throw new Error("This server needs an API key: enter it above.");
+  if (/[^\x20-\xff]/.test(apiKey())) throw new Error("Invalid API key: it has letters that cannot be sent.");
 }
 
 /** Characters as the server counts them. */
@@ -193,30 +198,30 @@ function openAlternatives(word) {
 async function choose({ part, place }, text) {
   const { signal } = controller;
   translations.choose(part, text, direction());
-  showAgain(part, place);
+  showAgain(part, { part, place });
   try {
     await translations.assess(part, text, direction(), signal);
   } catch {
     return; // the words stay without marks
   }
-  if (!signal.aborted && !popup.isOpen) showAgain(part, place, target.contains(document.activeElement));
+  if (!signal.aborted && !popup.isOpen) showAgain(part, view.focused);
 }
 
-/** Shows the translation again after a sentence has changed. */
-function showAgain(part, place, takesFocus = true) {
+/** Shows the translation again after a sentence has changed, and gives a word the focus. */
+function showAgain(part, focused) {
   for (const each of shown.parts) {
     if (each.kind === part.kind && each.text === part.text) each.translation = part.translation;
   }
   show(shown);
-  if (takesFocus) view.focus(part, place);
+  if (focused) view.focus(focused.part, focused.place);
 }
 
-/** The translation becomes the text; the text stands in grey where its translation will be. */
+/** The translation becomes the text, unless it is of an older text; the text stands in grey where its translation will be. */
 function swap() {
-  if (shown.parts.length) {
-    const { text } = field;
+  const { text } = field;
+  if (shown.parts.length && shown.input === text) {
     field.text = translatedText();
-    show({ ...languages.chosen, parts: [{ kind: "copied", text, translation: { text } }] });
+    show({ ...languages.chosen, parts: [{ kind: "copied", text, translation: { text } }], input: field.text });
     target.ariaBusy = "true";
   }
   translateSoon(0);

@@ -10,7 +10,7 @@ export function apiKey() {
 }
 
 export function keepApiKey(key) {
-  sessionStorage.setItem(KEY, key);
+  sessionStorage.setItem(KEY, key.trim());
 }
 
 export async function readSettings() {

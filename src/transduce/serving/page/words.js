@@ -47,6 +47,11 @@ export class WordView {
     return this.#element.querySelector(".doubtful, .very-doubtful") !== null;
   }
 
+  /** The word that has the focus, if any. */
+  get focused() {
+    return this.#words.get(document.activeElement);
+  }
+
   /** Focuses the word of a part at a place, or the last word before it. */
   focus(part, place) {
     const fitting = [...this.#words].filter(([, word]) => word.part === part && word.place <= place);

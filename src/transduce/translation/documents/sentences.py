@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 __all__ = ["CutSpan", "SentenceSplitter", "is_spaceless", "language_of_rules", "load_segment", "trim"]
@@ -21,6 +21,7 @@ _TWO_LETTERS = {
     "rus": "ru", "slk": "sk", "slv": "sl", "spa": "es", "swe": "sv", "tam": "ta", "tel": "te", "tur": "tr",
     "ukr": "uk", "urd": "ur", "vie": "vi", "zho": "zh", "chi": "zh",
 }  # fmt: skip
+MOST_CHARACTERS = 5000
 _MIDDLE = 0.25  # a part has at least this share of a sentence, if there is white space
 
 
@@ -75,10 +76,10 @@ class SentenceSplitter(NamedTuple):
         for start, end in itertools.pairwise(bounds):
             line = re.sub(r"\s", " ", text[start:end])
             place = start
-            for sentence in segment(rules, line) if line.strip() else []:
+            for sentence in _sentences(segment, rules, line):
                 spans.append(trim(text, place, place + len(sentence)))
                 place += len(sentence)
-            assert place == end or not line.strip(), "sentences lack a part of the text"
+            assert place == end, "sentences lack a part of the text"
         return self._short([span for span in spans if span.start < span.end], text)
 
     def _short(self, spans: list[CutSpan], text: str) -> list[CutSpan]:
@@ -95,6 +96,20 @@ class SentenceSplitter(NamedTuple):
             halves = [trim(text, span.start, middle), trim(text, middle, span.end)]
             short += self._short([half for half in halves if half.start < half.end], text)
         return short
+
+
+def _sentences(segment: Callable[[str, str], list[str]], rules: str, line: str) -> Iterator[str]:
+    """Yields the sentences of a line, together the line; looks at `MOST_CHARACTERS` at a time.
+
+    The time of sentencex grows with the square of the length where quotes are not closed.
+    """
+    place = 0
+    while place < len(line):
+        part = line[place : place + MOST_CHARACTERS]
+        sentences = segment(rules, part) if part.strip() else [part]
+        goes_on = place + len(part) < len(line) and len(sentences) > 1
+        yield from sentences[:-1] if goes_on else sentences
+        place += len(part) - (len(sentences[-1]) if goes_on else 0)
 
 
 def trim(text: str, start: int, end: int) -> CutSpan:
