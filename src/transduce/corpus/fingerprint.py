@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -74,20 +74,18 @@ def fingerprint_of(
         settings |= {"directions": [data.direction_of(corpus) for corpus in data.train]}
     existing: Any = growth.as_dictionary() if growth else [side.as_json() for side in existing_subwords or ()]
     everything = json.dumps({**settings, "corpora": corpora, "given": existing}, sort_keys=True)
-    held_out = [
-        [*(sha256[str(path)] for path in files_of(corpus)), *_settings_of_held_out(corpus)]
-        for corpus in _held_out_corpora(data)
-    ]
+    held_out = [_identity_of_held_out(corpus, sha256) for corpus in _held_out_corpora(data)]
     parts = [everything, json.dumps(held_out)] if held_out else [everything]
     return ".".join(hashlib.sha256(part.encode()).hexdigest() for part in parts)
 
 
-def _settings_of_held_out(corpus: CorpusSpec) -> list[dict[str, Any]]:
-    """Returns what decides the sources of a held-out set besides its files; none for a text, as in earlier versions."""
+def _identity_of_held_out(corpus: CorpusSpec, sha256: Mapping[str, str]) -> list[str | dict[str, Any]]:
+    """Returns what decides the sources of a held-out set: its files and, unless it is text, its settings."""
+    files = [sha256[str(path)] for path in files_of(corpus)]
     others = {"weight", "tag", "source_language", "target_language"}
     values = {key: value for key, value in corpus.as_dictionary().items() if key not in PATHS and key not in others}
     version = _grammar_version(corpus)
-    return [values | ({} if version is None else {"program": version})] if values else []
+    return [*files, values | ({} if version is None else {"program": version})] if values else [*files]
 
 
 def have_same_training_data(first: str, second: str) -> bool:

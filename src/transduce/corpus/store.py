@@ -107,25 +107,24 @@ def prepare(
     store made from other data or settings is replaced, or refused where it is `in_use`; a damaged one in use keeps its
     subwords. Resumes. Raises ValueError or OSError for faults of the files, RuntimeError where a worker was killed.
     """
-    limit_threads(threads)
-    drops_merges = subwords.kind == "bpe" and subwords.dropout
-    for side in existing_subwords if existing_subwords and drops_merges else ():
+    dropout = subwords.dropout if subwords.kind == "bpe" else 0.0
+    for side in existing_subwords if existing_subwords and dropout else ():
         side.check_can_drop_merges("the subwords of --from")
+    limit_threads(threads)
     earlier = earlier_description(directory)
     existing, stored_growth = _existing_subwords(directory, earlier, existing_subwords, growth, in_use)
     checksums = checksums_of_corpora(data, earlier.made_of if earlier else ())
     fingerprint = fingerprint_of(data, subwords, existing, checksums, stored_growth)
     if prepared := _open_if_current(directory, fingerprint, in_use, say):
         return prepared
-    if in_use:
-        _check_unchanged(directory, earlier, fingerprint)
+    _check_unchanged(directory, earlier, fingerprint, in_use=in_use)
     dropped, staging = run_checks(data, say), directory / "making"
-    added = None if existing_subwords is None else growth  # the subwords of a store in use have grown
-    staged = stage_subwords(staging, fingerprint, data, subwords, existing, added, dropped, say)
+    growth = growth if existing_subwords else None  # the subwords of a store in use have grown
+    staged = stage_subwords(staging, fingerprint, data, subwords, existing, growth, dropped, say)
     description = _encode_pairs(data, staging, staged, dropped, threads, say) | {
         "given": existing is not None,
         "growth": stored_growth,
-        "dropout": subwords.dropout if subwords.kind == "bpe" else 0.0,
+        "dropout": dropout,
         "fingerprint": fingerprint,
         "made_of": tuple(checksums),
     }
@@ -178,9 +177,9 @@ def _encode_pairs(
     }
 
 
-def _check_unchanged(directory: Path, earlier: StoreDescription | None, fingerprint: str) -> None:
-    """Raises ValueError where the earlier store has other training data: replacing it would lose what a run needs."""
-    if earlier and not have_same_training_data(earlier.fingerprint, fingerprint):
+def _check_unchanged(directory: Path, earlier: StoreDescription | None, fingerprint: str, *, in_use: bool) -> None:
+    """Raises ValueError where a store `in_use` has other training data: replacing it would lose what a run needs."""
+    if in_use and earlier and not have_same_training_data(earlier.fingerprint, fingerprint):
         raise ValueError(
             f"the training data, `data` or `subwords` of the recipe, or --from has changed since {directory} was made, "
             "and a run has begun with it; choose another directory, or start anew with --restart (the old run is kept)"

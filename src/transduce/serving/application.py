@@ -75,20 +75,7 @@ def create_application(service: Service, metrics: Metrics, *, version: str, logs
         application.include_router(routes(service))
     application.include_router(page_routes())
     _add_operations(application, service, metrics)
-    application.add_exception_handler(AnyHTTPException, _http_error)
-
-    async def validation_error(request: Request, error: Exception) -> Response:
-        """Returns the answer to a request that is not as described, and counts it against the client."""
-        assert isinstance(error, RequestValidationError)
-        try:
-            service.rate.check(address_of(request))
-        except HTTPException as refusal:
-            return _failure(refusal.detail, refusal.status_code, refusal.headers)
-        return _failure(validation_message(error.errors()), 400)
-
-    application.add_exception_handler(RequestValidationError, validation_error)
-    application.add_exception_handler(ClientDisconnect, _client_left)
-    application.add_exception_handler(Exception, _server_error)
+    _add_errors(application, service)
     documents = {"/translate_file": service.limits.document_bytes}
     application.add_middleware(BodyLimit, max_bytes=service.limits.body_bytes, exceptions=documents)
     application.add_middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
@@ -128,6 +115,24 @@ def _add_operations(application: FastAPI, service: Service, metrics: Metrics) ->
         """Returns the description of the interface as a page."""
         policy = "default-src 'none'; style-src 'unsafe-inline'"
         return HTMLResponse(description_page(application.openapi()), headers={"Content-Security-Policy": policy})
+
+
+def _add_errors(application: FastAPI, service: Service) -> None:
+    """Adds the answers to what fails."""
+
+    async def validation_error(request: Request, error: Exception) -> Response:
+        """Returns the answer to a request that is not as described, and counts it against the client."""
+        assert isinstance(error, RequestValidationError)
+        try:
+            service.rate.check(address_of(request))
+        except HTTPException as refusal:
+            return _failure(refusal.detail, refusal.status_code, refusal.headers)
+        return _failure(validation_message(error.errors()), 400)
+
+    application.add_exception_handler(AnyHTTPException, _http_error)
+    application.add_exception_handler(RequestValidationError, validation_error)
+    application.add_exception_handler(ClientDisconnect, _client_left)
+    application.add_exception_handler(Exception, _server_error)
 
 
 async def _http_error(_: Request, error: Exception) -> Response:
