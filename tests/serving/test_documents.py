@@ -177,12 +177,29 @@ def test_one_client_does_not_take_all_places_for_uploads(serve):
     assert answers["other"] == 400
 
 
-def test_files_are_forgotten_without_a_request(monkeypatch):
-    files = document_routes.TranslatedFiles()
-    files.add("early.txt", b"1")
-    monkeypatch.setattr(document_routes.time, "monotonic", lambda: 1e12)
-    files.forget_expired()
-    assert not files._files
+def test_files_are_forgotten_without_a_request(serve, monkeypatch):
+    made = []
+
+    class Recorded(document_routes.TranslatedFiles):
+        def __init__(self):
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr(document_routes, "TranslatedFiles", Recorded)
+    monkeypatch.setattr(document_routes, "KEPT_SECONDS", 0.3)
+    server = serve()
+    (files,) = made
+
+    async def translate_and_wait():
+        async with server.client() as client:
+            answer = await client.post("/translate_file", data=ASKED, files={"file": ("a.html", HTML.encode())})
+        assert answer.status_code == 200
+        assert len(files._files) == 1
+        with anyio.fail_after(20):
+            while files._files:
+                await anyio.sleep(0.05)
+
+    anyio.run(translate_and_wait)
 
 
 def test_only_some_uploads_are_read_at_once(serve, monkeypatch):

@@ -121,6 +121,7 @@ def test_what_typed_clients_send_for_options_that_are_not_set_is_the_default(ser
 def test_head_is_answered_as_get(server, path):
     head, get = server.call("HEAD", path), server.get(path)
     assert (head.status_code, head.headers["content-type"]) == (200, get.headers["content-type"])
+    assert f'route="{path}",status="200"}} 2.0' in server.get("/metrics").text
 
 
 def test_a_text_whose_language_is_asked_for_has_the_same_limit(server):

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import safetensors.torch
@@ -15,12 +14,12 @@ import torch
 
 from micro_run import Moment, forked, write_corpus
 from transduce import __version__
-from transduce.model_directory import Model, Weights
+from transduce.model_directory import Model
 from transduce.recipe import load
 from transduce.search import Decoding
 from transduce.storage.checksums import checksums_of_files
 from transduce.storage.locks import exclusive_lock
-from transduce.trainer.checkpoints import Checkpoint, Checkpoints
+from transduce.trainer.checkpoints import NOT_YET, SAVED, Checkpoint, Checkpoints
 from transduce.trainer.run_directory import check_can_go_on
 from transduce.trainer.train import prepare
 from transduce.trainer.trainer import Trainer
@@ -405,8 +404,11 @@ def test_a_model_that_was_not_trained_here_is_not_trained_over(micro, copied):
     assert (ended.code, "`training` folder is gone" in ended.error) == (2, True), ended.error
 
 
+@pytest.mark.parametrize("of_earlier_version", [False, True])
 @pytest.mark.parametrize("move_away", [shutil.rmtree, lambda path: path.rename(path.with_suffix(".old"))])
-def test_without_its_checkpoints_a_model_is_not_trained_over(micro, copied, move_away):
+def test_without_its_checkpoints_a_model_is_not_trained_over(micro, copied, move_away, of_earlier_version):
+    if of_earlier_version:
+        (copied / "training" / SAVED).unlink()
     for path in (copied / "training").glob("step-*"):
         move_away(path)
     before = files(copied)
@@ -419,16 +421,11 @@ def test_checkpoints_are_missed_whatever_saved_them_and_never_where_none_was_sav
     out, training = tmp_path / "run", tmp_path / "run" / "training"
     (training / "store").mkdir(parents=True)
     monkeypatch.setattr("transduce.trainer.run_directory.has_model", lambda _: True)
-    best = SimpleNamespace(weights=Weights(kind="best", steps=(300,)))
-    monkeypatch.setattr("transduce.trainer.run_directory.Model.read_config", lambda _: best)
+    (training / SAVED).write_text(NOT_YET)
     check_can_go_on(out)  # published by a validation, and no checkpoint could be written
     Checkpoints(training).save(Checkpoint(400, {"a": torch.zeros(1)}, {"b": torch.zeros(1)}, {}))
     check_can_go_on(out)
     (training / "step-00000400").rename(training / "step-00000400.bad")
-    with pytest.raises(ValueError, match="whose checkpoints are gone"):
-        check_can_go_on(out)
-    shutil.rmtree(training)
-    training.mkdir()
     with pytest.raises(ValueError, match="whose checkpoints are gone"):
         check_can_go_on(out)
 

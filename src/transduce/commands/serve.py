@@ -80,8 +80,8 @@ def _check_proxies(proxies: Sequence[str]) -> None:
             ipaddress.ip_network(proxy)
         except ValueError:
             raise ValueError(
-                f"--trusted-proxy {proxy}: write an address, or a network such as 10.0.0.0/8 without further bits; "
-                "for several repeat the option"
+                f"--trusted-proxy {proxy}: write an address, or a network such as 10.0.0.0/8, whose bits after the "
+                "first 8 are zero; for several repeat the option"
             ) from None
 
 

@@ -267,16 +267,14 @@ def with_languages(corpus: CorpusSpec, source: str | None, target: str | None) -
 
 
 def _check_own_languages(corpus: Tmx | Hub, codes: tuple[str, str], source: str | None, target: str | None) -> None:
-    """Raises ValueError where `languages` of a corpus are not those of `data`, and the corpus names no others."""
-    for side, code, own, common in (
-        ("source", codes[0], corpus.source_language, source),
-        ("target", codes[1], corpus.target_language, target),
-    ):
-        if own is None and not is_same_language(code, common):
-            raise ValueError(
-                f"by `languages: [{', '.join(codes)}]` the {side} is in {code}, and by `data` in {common}: change one "
-                f"of them, or, if both are meant, give the corpus a `{side}_language` of its own"
-            )
+    """Raises ValueError where `languages` of a corpus are those of `data` exchanged, and the corpus names no others."""
+    source, target = corpus.source_language or source, corpus.target_language or target
+    is_exchanged = is_same_language(codes[0], target) and is_same_language(codes[1], source)
+    if source is not None and target is not None and is_exchanged and not is_same_language(source, target):
+        raise ValueError(
+            f"by `languages` the corpus translates {codes[0]}-{codes[1]}, and by `source_language` and "
+            f"`target_language` {source}-{target}: exchange one of them, or give the corpus both keys of its own"
+        )
 
 
 def split_directions(corpus: CorpusSpec) -> list[CorpusSpec]:

@@ -2,7 +2,7 @@
 
 import unicodedata
 
-__all__ = ["MARKS", "is_in_word"]
+__all__ = ["MARKS", "is_in_word", "is_mark"]
 
 VARIATION_SELECTORS = range(0xFE00, 0xFE10)  # they choose a form of the character before, such as that of an emoji
 
@@ -19,9 +19,14 @@ def _ranges() -> str:
     return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
 
 
+def is_mark(character: str) -> bool:
+    """Returns whether a character is a combining mark."""
+    return unicodedata.category(character) in ("Mn", "Mc")
+
+
 def is_in_word(character: str) -> bool:
     """Returns whether a character is a letter, a digit or a mark: no word begins after it or ends before it."""
-    return character.isalnum() or unicodedata.category(character) in ("Mn", "Mc")
+    return character.isalnum() or is_mark(character)
 
 
 MARKS = _ranges()

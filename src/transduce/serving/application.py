@@ -50,9 +50,13 @@ class HeadRequests:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on."""
-        if scope["type"] == "http" and scope["method"] == "HEAD":
-            scope = {**scope, "method": "GET"}
-        await self._application(scope, receive, send)
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._application(scope, receive, send)
+            return
+        inner = {**scope, "method": "GET"}
+        await self._application(inner, receive, send)
+        if "route" in inner:
+            scope["route"] = inner["route"]  # for the log
 
 
 def create_application(service: Service, metrics: Metrics, *, version: str, logs_texts: bool = False) -> FastAPI:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from transduce.runtime.combining_marks import MARKS, is_in_word
+from transduce.runtime.combining_marks import is_in_word, is_mark
 from transduce.text.lines import read_lines
 
 __all__ = ["Glossary", "Occurrence", "capitalise"]
@@ -20,9 +20,6 @@ MAX_COLUMNS = 3
 UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-
-
-FIRST_WITH_MARKS = "\u0590"  # of scripts whose vowel signs are marks: Hebrew, and those after it
 
 
 class Occurrence(NamedTuple):
@@ -72,6 +69,9 @@ class Glossary:
         occurrences = []
         place = 0
         while match := self._terms.search(line, place):
+            if _cuts_a_word(line, *match.span()):
+                place = match.start() + 1
+                continue
             place = match.end()
             term = match.group() if match.group() in self.targets else match.group().lower()
             if term in self.targets:
@@ -103,15 +103,20 @@ def _spans(target: str, output: str) -> list[tuple[int, int]]:
     first = re.search(r"\w", output)
     if first and re.compile(_whole_words(capitalise(target))).match(output, first.start()):
         spans.append((first.start(), first.start() + len(target)))
-    return spans
+    return [span for span in spans if not _cuts_a_word(output, *span)]
 
 
 def _whole_words(term: str) -> str:
     """Returns a pattern for the term that no letter continues, in scripts with spaces between words."""
     before, after = (is_in_word(letter) and not UNSPACED.match(letter) for letter in (term[0], term[-1]))
-    # All marks make a long pattern, for scripts that have some alone.
-    inner = f"[\\w{MARKS}]" if max(term[0], term[-1]) >= FIRST_WITH_MARKS else "\\w"
-    return (f"(?<!{inner})" if before else "") + re.escape(term) + (f"(?!{inner})" if after else "")
+    return ("(?<!\\w)" if before else "") + re.escape(term) + ("(?!\\w)" if after else "")
+
+
+def _cuts_a_word(text: str, start: int, end: int) -> bool:
+    """Returns whether a mark, which `\\w` leaves out, shows that a match is a part of a word."""
+    is_continued = end < len(text) and is_mark(text[end])
+    is_spaced = not UNSPACED.match(text[start])
+    return is_continued or (is_spaced and start > 0 and is_mark(text[start - 1]))
 
 
 def _occurrences(term: str) -> str:

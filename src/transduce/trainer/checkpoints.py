@@ -27,7 +27,8 @@ from transduce.storage.regular_files import MAX_JSON_BYTES, read_regular_file, r
 WEIGHTS, OPTIMISER, STATE, MANIFEST = "model.safetensors", "optimiser.safetensors", "state.json", "manifest.json"
 
 
-SAVED = "checkpoint-saved"  # an empty file, which stays where somebody moves all checkpoints away
+# A file beside the checkpoints, which stays where somebody moves all of them away: `NOT_YET` until the first is saved.
+SAVED, NOT_YET = "checkpoint-saved", "not yet\n"
 
 
 def saved_steps(directory: Path) -> list[int]:
@@ -115,7 +116,7 @@ class Checkpoints:
         if earlier.exists():
             earlier.rename(self._unused_path(f"deleting-{step:08d}"))
         with suppress(OSError):
-            (self.directory / SAVED).touch()
+            (self.directory / SAVED).write_text("yes\n", "utf-8", newline="\n")
         self._delete_unfinished()
 
     def restore_replaced(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from transduce.model_directory import RECIPE, Model, has_model, recipe_was_edited, write_recipe
 from transduce.recipe import LARGEST, Recipe, dump, read_resolved_recipe, without_training_paths
 from transduce.storage.atomic import atomic_write_text
-from transduce.trainer.checkpoints import SAVED, saved_steps
+from transduce.trainer.checkpoints import NOT_YET, SAVED, saved_steps
 
 __all__ = [
     "FINE_TUNING",
@@ -66,7 +66,8 @@ def _is_run(out: Path) -> bool:
     """Returns whether a run, the preparation of one or an interrupted restart has written the directory."""
     training = out / "training"
     is_prepared = training.is_dir() and (
-        not any(training.iterdir()) or any((training / name).exists() for name in ("store", "tensorboard", FINE_TUNING))
+        not any(training.iterdir())
+        or any((training / name).exists() for name in ("store", "tensorboard", FINE_TUNING, SAVED))
     )
     is_restarting = (out / RECIPE).exists() and any(out.glob(f"{ASIDE}*"))
     return has_saved(out) or is_prepared or is_restarting
@@ -91,6 +92,8 @@ def begin_run(recipe: Recipe, out: Path, record: str | None = None) -> None:
     (out / "training").mkdir(exist_ok=True)
     if record is not None and not has_saved(out):
         atomic_write_text(out / "training" / FINE_TUNING, record)
+    if not has_saved(out):
+        atomic_write_text(out / "training" / SAVED, NOT_YET)
     write_recipe(out, text)
 
 
@@ -137,15 +140,19 @@ def check_can_go_on(out: Path) -> None:
 
 
 def _lacks_checkpoints(out: Path) -> bool:
-    """Returns whether the checkpoints of a run are gone: it has none, and has saved one or has lost its token store."""
+    """Returns whether the checkpoints of a run are gone: it has none and, as far as can be told, has saved one."""
+    saved = out / "training" / SAVED
     if has_checkpoint(out):
         return False
-    if (out / "training" / SAVED).exists() or not (out / "training" / "store").exists():
-        return True
-    try:
-        return Model.read_config(out).weights.kind != "best"  # others are published after a checkpoint
+    if saved.exists():
+        return saved.read_text("utf-8") != NOT_YET
+    try:  # a run of an earlier version, which may have published a model before its first checkpoint
+        weights = Model.read_config(out).weights
+        training = read_resolved_recipe(out / RECIPE, lambda difference: None).training
     except (OSError, ValueError):
         return False  # missing or damaged, which others report
+    is_early = training.save_steps is None or max(weights.steps, default=0) < training.save_steps
+    return weights.kind != "best" or not is_early
 
 
 def has_saved(out: Path) -> bool:

@@ -15,7 +15,7 @@ from transduce.translation.documents.format_names import TextFormat
 from transduce.translation.documents.formats import read_document
 from transduce.translation.documents.languages import DocumentLanguages
 from transduce.translation.documents.placeholders import split_placeholders
-from transduce.translation.documents.sentences import SentenceSplitter
+from transduce.translation.documents.sentences import SentenceSplitter, is_spaceless
 from transduce.translation.documents.translate_document import SentenceTranslator, translate_units
 from transduce.translation.documents.units import Content, Unit, plain
 from transduce.translation.documents.words import split_pieces
@@ -122,6 +122,22 @@ def test_an_element_of_html_that_is_not_translated_ends_without_its_end_tag(sour
         ("html", "<p>super<!-- c -->man one</p>", "<p><!-- c -->ONE SUPERMAN</p>"),
         ("json", '{"a": "one %{n} two"}', '{"a": "%{n} TWO ONE"}'),
         ("json", '{"a": "one #{n} two"}', '{"a": "#{n} TWO ONE"}'),
+        ("markdown", "See <https://a.b/x[^1]> now.\n", "<https://a.b/x[^1]> NOW SEE.\n"),
+        ("markdown", "See it.[^1]\n\n[^1]: https://a.b/c\n", "IT SEE.[^1]\n\n[^1]: https://a.b/c\n"),
+        ("markdown", "[^1]: A note.\n[^2]: B c.\n", "[^1]: NOTE A.\n[^2]: C B.\n"),
+        ("markdown", "see `x`<!-- c --> now\n", "`x`<!-- c --> NOW SEE\n"),
+        (
+            "markdown",
+            '<span translate="no">a <span>b</span> c</span> d e\n',
+            '<span translate="no">a <span>b</span> c</span> E D\n',
+        ),
+        (
+            "json",
+            '{"a": "<img class=\\"notranslate\\"> <kbd>make it</kbd> b"}',
+            '{"a": "<img class=\\"notranslate\\"> <kbd>make it</kbd> B"}',
+        ),
+        ("html", "<p>see <code>x</code><!-- c --> now</p>", "<p><code>x</code><!-- c --> NOW SEE</p>"),
+        ("html", "<p>Use <![CDATA[<b>]]> tags</p>", "<p><![CDATA[<b>]]> TAGS USE</p>"),
     ],
 )
 def test_what_is_not_translated_stays(kind: str, source: str, expected: str) -> None:
@@ -149,6 +165,10 @@ def test_a_bookmark_within_a_word_splits_it_not() -> None:
     output = translated_docx(f"<w:p>{text('The trans')}{mark}{text('lation is')}</w:p>")
     assert "".join(re.findall(r">([^<]+)<", output)) == "IS TRANSLATION THE"
     assert mark in output
+    begin, end = '<w:bookmarkStart w:id="0" w:name="a"/>', '<w:bookmarkEnd w:id="0"/>'
+    field = '<w:fldSimple w:instr="SEQ"><w:r><w:t>1</w:t></w:r></w:fldSimple>'
+    caption = translated_docx(f"<w:p>{text('Figure ')}{begin}{field}{end}{text(' shows it')}</w:p>")
+    assert "".join(re.findall(r">([^<]+)<", caption)) == "IT 1 SHOWS FIGURE"
 
 
 @pytest.mark.parametrize(
@@ -170,6 +190,19 @@ def test_sentences_have_the_rules_of_a_language_whatever_its_code(language: str,
     splitter = SentenceSplitter(language, lambda texts: [len(text) for text in texts], 1000)
     assert len(splitter.spans("Er kam am 3. Mai an, vgl. Abb. 3 dort.", wraps=True)) >= sentences
     assert (len(splitter.spans("Er kam am 3. Mai an.", wraps=True)) == 1) == (sentences == 1)
+
+
+def test_a_window_that_ends_within_a_sentence_cuts_no_word() -> None:
+    splitter = SentenceSplitter("en", lambda texts: [len(text) for text in texts], 1_000_000)
+    text = "He said “" + "never mind the words " * 400
+    parts = [text[start:end] for start, end in splitter.spans(text, wraps=True)]
+    assert len(parts) == 2
+    assert " ".join(parts) == text.strip()
+
+
+@pytest.mark.parametrize("language", ["jpn", "zho", "cmn_Hans", "ja", "zh-TW"])
+def test_languages_without_spaces_are_known_by_each_of_their_codes(language: str) -> None:
+    assert is_spaceless(language)
 
 
 @pytest.mark.parametrize("text", ["«" * 99_990, "“a " * 33_000, " " * 20_000 + "a.", "a b c. " * 5000])

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from transduce.translation.documents.placeholders import Placeholder, split_placeholders
 from transduce.translation.documents.units import ClosingTag, InlineCode, OpeningTag, Unit
 
-__all__ = ["NO_SPACE_BEFORE", "FlatText", "Marker", "MarkerItem", "flatten"]
+__all__ = ["NO_SPACE_BEFORE", "FlatText", "Marker", "MarkerItem", "flatten", "takes_no_room"]
 
 MarkerItem = OpeningTag | ClosingTag | InlineCode | Placeholder
 NO_SPACE_BEFORE = tuple(",.;:!?)]}…»”、。，；：！？")
@@ -81,13 +81,18 @@ def _one_line(text: str, is_first: bool, is_last: bool) -> str:
 
 
 def _space_beside(items: list[str | MarkerItem], place: int, step: int) -> str:
-    """Returns the white space beside an item, on the left for a step of −1; tags of pairs are passed over."""
+    """Returns the white space beside an item, on the left for a step of −1; what takes no room is passed over."""
     beside = place + step
-    while 0 <= beside < len(items) and isinstance(items[beside], OpeningTag | ClosingTag):
+    while 0 <= beside < len(items) and takes_no_room(items[beside]):
         beside += step
     if not 0 <= beside < len(items) or not isinstance(text := items[beside], str):
         return ""
     return text[len(text.rstrip()) :] if step < 0 else text[: len(text) - len(text.lstrip())]
+
+
+def takes_no_room(item: str | MarkerItem) -> bool:
+    """Returns whether an item is a tag of a pair or a point."""
+    return isinstance(item, OpeningTag | ClosingTag) or (isinstance(item, InlineCode) and item.is_point)
 
 
 def _joined(text: str, following: str, markers: list[Marker]) -> tuple[str, str]:

@@ -164,7 +164,7 @@ class _UnitCollector(HTMLParser):
 
     def unknown_decl(self, data: str) -> None:
         """Records a CDATA section."""
-        self._note("comment")
+        self._note("section")
 
     def _add(self, raw: str, kind: str, name: str) -> None:
         """Adds a token to the unit, or ends the unit."""
@@ -172,8 +172,8 @@ class _UnitCollector(HTMLParser):
             self._add_protected(raw, kind, name)
         elif kind == "text":
             self._add_text(raw)
-        elif kind == "comment":
-            self._add_tag("point", "", [raw])
+        elif kind in ("comment", "section"):
+            self._add_tag("point" if kind == "comment" else "code", "", [raw])
         elif (
             kind in ("open", "empty")
             and name not in _VOID

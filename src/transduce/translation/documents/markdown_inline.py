@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from transduce.translation.documents.paired_tags import FoundTag, is_protected
+from transduce.translation.documents.paired_tags import FoundTag, ProtectedElement
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -23,9 +23,8 @@ _BLOCK_START = re.compile(r"^(\s*)(?:([#+>=-])|(\d+)([.)]))(?=\s|$|[-=])")
 
 
 # What GitHub's Markdown marks with brackets: `[x]` a task, `[!NOTE]` an alert, `[^1]` a footnote, `[^1]: ` its text.
-_MARK = re.compile(
-    r"\[[ xX]\](?=\s)|(?P<alert>\[![A-Za-z]+\])(?=\s*$)|(?P<footnote>^\[\^[^\s\[\]]+\]:\s|\[\^[^\s\[\]]+\])"
-)
+_MARK = re.compile(r"\[[ xX]\](?=\s)|(?P<alert>\[![A-Za-z]+\])(?=\s*$)|(?P<footnote>\[\^[^\s\[\]]+\])")
+_FOOTNOTE = re.compile(r"\[\^[^\s\[\]]+\]:\s")
 ALERT = "alert"
 
 
@@ -41,8 +40,9 @@ class InlineReader:
         self.text, self.place = text, 0
         self._line_ends = dict(zip((match.start() for match in re.finditer("\n", text)), line_ends, strict=True))
         self.items: list[str | FoundTag[str]] = []
-        self._label = 0  # the place after the bracket that begins the current link
-        self._protected: tuple[str, int, int] | None = None  # an element of code: its name, place and first item
+        self._link = 0, 0  # the place after the bracket that begins the current link, and its first item
+        self._line_end = 0  # the place of the last line end
+        self._protected: ProtectedElement | None = None
 
     def read(self, tokens: "list[Token]") -> list[str | FoundTag[str]]:
         """Returns text, unescaped, and tags; raises UnreadableInlineError where a token is not found."""
@@ -57,6 +57,7 @@ class InlineReader:
             case "text" | "text_special":
                 self._text(token.content)
             case "softbreak":
+                self._line_end = self.place
                 self._soft_break(self._match(_LINE_END))
             case "hardbreak":
                 self.items.append(FoundTag("break", "", self._match(_HARD_BREAK)))
@@ -68,29 +69,27 @@ class InlineReader:
                 self._image()
             case "link_open":
                 opening = self._literal("<" if token.markup == "autolink" else "[")
+                self._link = self.place, len(self.items)
                 self.items.append(FoundTag("open", "link", opening))
-                self._label = self.place
             case "link_close":
-                is_autolink, label = token.markup == "autolink", self._raw(self._label)
-                closing = self._literal(">") if is_autolink else self._match(_LINK_END)
-                if closing in ("]", "][]"):  # the text is also the label, which stays
-                    closing = f"][{label}]"
-                self.items.append(FoundTag("close", "link", closing))
-                self._protect_autolink(is_autolink)
+                self._end_link(is_autolink=token.markup == "autolink")
             case _ if token.markup:
                 name, raw = token.type.rpartition("_")[0], self._literal(token.markup)
                 self.items.append(FoundTag("open" if token.nesting > 0 else "close", name, raw))
             case _:
                 raise UnreadableInlineError
 
-    def _protect_autolink(self, is_autolink: bool) -> None:
-        """Makes one code of an address between angle brackets."""
-        if is_autolink:
-            closing, address, opening = self.items.pop(), self.items.pop(), self.items.pop()
-            assert not isinstance(closing, str)
-            assert isinstance(address, str)
-            assert not isinstance(opening, str)
-            self.items.append(FoundTag("code", "", f"{opening.payload}{address}{closing.payload}"))
+    def _end_link(self, *, is_autolink: bool) -> None:
+        """Adds the end of a link; an address between angle brackets and a footnote are one code."""
+        start, first = self._link
+        label = self._raw(start)
+        closing = self._literal(">") if is_autolink else self._match(_LINK_END)
+        if is_autolink or label.startswith("^"):
+            self.items[first:] = [FoundTag("code", "", self._raw(start - 1))]
+            return
+        if closing in ("]", "][]"):  # the text is also the label, which stays
+            closing = f"][{label}]"
+        self.items.append(FoundTag("close", "link", closing))
 
     def _html(self, raw: str) -> None:
         """Adds a tag of HTML."""
@@ -99,12 +98,12 @@ class InlineReader:
             self.items.append(FoundTag("point" if raw.startswith("<!--") else "code", "", raw))
             return
         name, is_end = match[1].lower(), raw[1] == "/"
-        if self._protected is None and not is_end and is_protected(name, raw):
-            self._protected = name, self.place - len(raw), len(self.items)
+        begins = ProtectedElement.at(name, raw, self.place - len(raw), len(self.items)) if not is_end else None
         self.items.append(FoundTag("close" if is_end else "open", f"html {name}", raw))
-        if self._protected is not None and is_end and name == self._protected[0]:
-            _, start, first = self._protected
-            self.items[first:] = [FoundTag("code", "", self._raw(start))]
+        if self._protected is None:
+            self._protected = begins
+        elif self._protected.is_closed_by(name, is_end=is_end):
+            self.items[self._protected.first_item :] = [FoundTag("code", "", self._raw(self._protected.start))]
             self._protected = None
 
     def _soft_break(self, line_end: str) -> None:
@@ -125,13 +124,22 @@ class InlineReader:
     def _text(self, content: str) -> None:
         """Adds `content`, which may be escaped in the text; marks of tasks, alerts and footnotes are codes."""
         begin = 0
-        for match in _MARK.finditer(content):
+        if (definition := _FOOTNOTE.match(content)) and (not self.items or self.items[-1] == "\n"):
+            begin = definition.end()
+            self._begin_footnote(definition.group())
+        for match in _MARK.finditer(content, begin):
             if match["footnote"] or not (self.items or match.start()):
                 self._plain(content[begin : match.start()])
                 start, begin = self.place, match.end()
                 self._pass_over(match.group())
                 self.items.append(FoundTag("code", ALERT if match["alert"] else "", self._raw(start)))
         self._plain(content[begin:])
+
+    def _begin_footnote(self, mark: str) -> None:
+        """Adds the mark of the text of a footnote, with the line end before it: it begins a line."""
+        start = self._line_end if self.items else self.place
+        self._pass_over(mark)
+        self.items[-1:] = [FoundTag("break" if self.items else "code", "", self._raw(start))]
 
     def _plain(self, content: str) -> None:
         """Adds text."""

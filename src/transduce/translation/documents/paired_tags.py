@@ -10,8 +10,8 @@ __all__ = [
     "MAX_DEPTH",
     "FoundTag",
     "PairedContent",
+    "ProtectedElement",
     "is_not_translated",
-    "is_protected",
     "pair_tags",
     "string_content",
 ]
@@ -82,6 +82,7 @@ def _partners(items: Sequence[str | FoundTag[T]]) -> dict[int, int]:
     return partners
 
 
+_VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"}
 _PROTECTED = {"code", "kbd", "samp", "var", "script", "style", "pre"}
 _NOT_TRANSLATED = re.compile(
     r"\stranslate\s*=\s*[\"']?no\b|\sclass\s*=\s*(?:\"[^\"]*\bnotranslate\b|'[^']*\bnotranslate\b|notranslate\b)",
@@ -94,9 +95,24 @@ def is_not_translated(raw: str) -> bool:
     return bool(_NOT_TRANSLATED.search(raw))
 
 
-def is_protected(name: str, raw: str) -> bool:
-    """Returns whether the text of an element of HTML stays as it is: code, and what its tag excludes."""
-    return name in _PROTECTED or is_not_translated(raw)
+class ProtectedElement:
+    """An element of HTML whose text stays as it is: code, and what its tag excludes."""
+
+    def __init__(self, name: str, start: int, first_item: int) -> None:
+        self.name, self.start, self.first_item = name, start, first_item
+        self._depth = 1
+
+    @classmethod
+    def at(cls, name: str, raw: str, start: int, first_item: int) -> "ProtectedElement | None":
+        """Returns the element that a tag `raw` begins at a place and before an item; None where it is translated."""
+        is_protected = name in _PROTECTED or (is_not_translated(raw) and name not in _VOID)
+        return cls(name, start, first_item) if is_protected else None
+
+    def is_closed_by(self, name: str, *, is_end: bool) -> bool:
+        """Counts a tag within the element; returns whether it is the end of the element."""
+        if name == self.name:
+            self._depth += -1 if is_end else 1
+        return self._depth == 0
 
 
 _TAG = re.compile(r"<(?P<end>/)?(?P<name>[A-Za-z][\w:.-]*)(?:\s[^<>]*?)?(?P<empty>/)?>")
@@ -109,18 +125,21 @@ def string_content(text: str, codes: str = r"(?!)") -> PairedContent[str]:
     """
     items: list[str | FoundTag[str]] = []
     place = 0
-    protected: tuple[str, int, int] | None = None  # an element that stays as it is: its name, place and first item
+    protected: ProtectedElement | None = None
     for match in re.finditer(rf"{_TAG.pattern}|{codes}", text):
         kind: Literal["open", "close", "code", "break"] = "code"
         if match["name"] and match["name"].lower() == "br":
             kind = "break"
         elif match["name"] and not match["empty"]:
             kind = "close" if match["end"] else "open"
-        if protected is None and kind == "open" and is_protected(match["name"].lower(), match.group()):
-            protected = match["name"], match.start(), len(items) + 1
+        name, begins = (match["name"] or "").lower(), None
+        if kind == "open":
+            begins = ProtectedElement.at(name, match.group(), match.start(), len(items) + 1)
         items += [text[place : match.start()], FoundTag(kind, match["name"] or "", match.group())]
         place = match.end()
-        if protected is not None and kind == "close" and match["name"] == protected[0]:
-            items[protected[2] :] = [FoundTag("code", "", text[protected[1] : place])]
+        if protected is None:
+            protected = begins
+        elif kind in ("open", "close") and protected.is_closed_by(name, is_end=kind == "close"):
+            items[protected.first_item :] = [FoundTag("code", "", text[protected.start : place])]
             protected = None
     return pair_tags([*items, text[place:]])

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from transduce.translation.documents.flat_text import FlatText, Marker, MarkerItem, flatten
+from transduce.translation.documents.flat_text import FlatText, Marker, MarkerItem, flatten, takes_no_room
 from transduce.translation.documents.placeholders import Placeholder
 from transduce.translation.documents.sentences import SPACELESS, CutSpan, SentenceSplitter
 from transduce.translation.documents.units import (
@@ -218,10 +218,10 @@ def _content(items: Sequence[str | Marker]) -> Content:
 
 
 def _last_text(content: Sequence[InlineItem]) -> str:
-    """Returns the last text of a content that ends with tags; nothing after a code."""
+    """Returns the last text of a content that ends with tags or points; nothing after another code."""
     for item in reversed(content):
         if isinstance(item, str):
             return item
-        if not isinstance(item, OpeningTag | ClosingTag):
+        if not takes_no_room(item):
             break
     return ""

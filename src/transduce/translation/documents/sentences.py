@@ -10,6 +10,7 @@ __all__ = ["CutSpan", "SentenceSplitter", "is_spaceless", "language_of_rules", "
 # Scripts without spaces between words: Thai, Lao, Myanmar, Khmer, kana, Chinese characters, and their punctuation.
 SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef"
 _SPACELESS_LANGUAGES = {"ja", "zh", "yue", "wuu", "lzh", "th", "lo", "km", "my"}
+_SPACELESS_LANGUAGES |= {"jpn", "zho", "chi", "cmn", "tha", "lao", "khm", "mya", "bur"}
 _CLAUSE_ENDS = re.compile(r"[;:,–—)،؛、，；：)]\s+|[、，；：]|\s+")
 # Three-letter codes, as models of OPUS-MT have them, of languages whose rules sentencex has under two letters.
 _TWO_LETTERS = {
@@ -107,9 +108,10 @@ def _sentences(segment: Callable[[str, str], list[str]], rules: str, line: str) 
     while place < len(line):
         part = line[place : place + MOST_CHARACTERS]
         sentences = segment(rules, part) if part.strip() else [part]
-        goes_on = place + len(part) < len(line) and len(sentences) > 1
-        yield from sentences[:-1] if goes_on else sentences
-        place += len(part) - (len(sentences[-1]) if goes_on else 0)
+        if place + len(part) < len(line):  # the last sentence may go on
+            sentences = sentences[:-1] or [part[: part.rfind(" ") + 1] or part]
+        yield from sentences
+        place += sum(map(len, sentences))
 
 
 def trim(text: str, start: int, end: int) -> CutSpan:
