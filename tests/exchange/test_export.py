@@ -96,6 +96,7 @@ REFUSED_BY_MARIAN = {
     "`model.norm_epsilon` is 1e-05 and must be 1e-06": {**OF_MARIAN, "norm_epsilon": 1e-5},
     "`model.first_input` is 'symbol' and must be 'zeros'": {**OF_MARIAN, "first_input": "symbol"},
     "`model.mixer.d_k` is 5 and must be 8": {**OF_MARIAN, "mixer": {"d_k": 5}},
+    "`model.feed_forward.activation` is gelu": {**OF_MARIAN, "feed_forward": {"activation": "gelu"}},
 }
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from foreign_models import ENGLISH, GERMAN, ODD, pieces, train_sentence_piece
 from marian_models import SETTINGS, MarianInNumPy, random_weights, save_npz, write_marian
+from ruamel.yaml import YAML
 
 from transduce.exchange import marian_format
 from transduce.exchange.import_model import import_model
@@ -113,6 +114,7 @@ def test_odd_text_never_fails_and_shows_what_is_unknown(tmp_path: Path, tied: bo
         ("enc-depth", 3),
         ("tied-embeddings-src", "maybe"),
         ("right-left", "true"),
+        ("transformer-ffn-activation", "gelu"),
     ],
 )
 def test_what_cannot_be_represented_is_refused_by_name(tmp_path: Path, name: str, value: Any) -> None:
@@ -164,6 +166,13 @@ def test_missing_files_and_settings_are_named(tmp_path: Path) -> None:
     save_npz(tmp_path / "marian" / "model.npz", weights, "type: [transformer")
     with pytest.raises(ValueError, match=r"special:model\.yml is no YAML"):
         import_quietly(tmp_path / "marian", tmp_path / "run")
+
+
+def test_letters_beyond_16_bits_are_escaped_as_yaml_reads_them(tmp_path: Path) -> None:
+    tokens = ["</s>", "<unk>", "▁😀", "\\U0001f600", "\u0085\u2028", '"', "🇩"]
+    (tmp_path / "vocab.yml").write_text(marian_format._vocabulary(tokens))
+    assert YAML(typ="safe").load((tmp_path / "vocab.yml").read_text()) == {token: n for n, token in enumerate(tokens)}
+    assert list(read_vocabulary(tmp_path / "vocab.yml", len(tokens)).names.values()) == tokens
 
 
 def test_a_vocabulary_has_a_token_and_an_id_on_each_line(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from transduce.model_directory import Model, weights_of, write_model
 from transduce.report.charts import ChartLine, line_chart
 from transduce.report.measurement import Curve, _curves, _read_metrics, _read_run
 
@@ -87,6 +88,10 @@ def test_a_report_of_one_run_has_all_its_sets_and_no_test_of_pairs(trained, tmp_
     assert {"test-spare", "test-validation"} <= set(re.findall(r'id="([\w-]+)"', content))
     assert content.count('class="attention"') == 3
     assert "inverse_square_root" in content  # the settings
+    assert "␊" not in content
+    links, ids = set(re.findall(r'href="#([\w-]+)"', content)), set(re.findall(r'id="([\w-]+)"', content))
+    assert {"runs", "training", "attention", "settings"} <= links <= ids
+    assert re.search(r'<td style="--weight:0\.\d\d" title="(0\.\d\d)"><span>\1</span></td>', content)
 
 
 def test_sets_without_files_are_left_out_and_said(trained, tmp_path, command, monkeypatch):
@@ -108,8 +113,20 @@ def test_a_model_without_a_recipe_is_reported_without_test_sets(trained, tmp_pat
     assert (code, "has no recipe.yaml, which names test sets; name a run with one first" in error) == (0, True), error
     assert "## Scores" not in markdown.read_text("utf-8")
     assert "| caf? |" in markdown.read_text("utf-8")
+    content = (tmp_path / "page.html").read_text("utf-8")
+    links = set(re.findall(r'href="#([\w-]+)"', content))
+    assert "attention" not in links <= set(re.findall(r'id="([\w-]+)"', content))
     code, _, error = command("report", imported, "--out", tmp_path / "again.html", "--test", "spare")
     assert (code, "--test spare: " in error, "name a run with one first" in error) == (2, True, True), error
+
+
+def test_a_run_of_another_direction_is_refused(trained, tmp_path, command):
+    other = shutil.copytree(trained, tmp_path / "other")
+    model = Model.read(other)
+    config = model.config.model_copy(update={"source_language": "de", "target_language": "en"})
+    write_model(other, config, weights_of(model.module), (model.source, model.target), {})
+    code, _, error = command("report", trained, other, "--out", tmp_path / "page.html")
+    assert (code, "other translates de-en, and the test set spare en-de: choose test sets" in error) == (2, True), error
 
 
 def test_wrong_input_is_refused_before_anything_is_translated(trained, tmp_path, command):

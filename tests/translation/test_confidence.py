@@ -123,6 +123,10 @@ def test_the_commands(fluent, trained, tmp_path, command, monkeypatch):
     assert (code, "--confidence: its table has no columns" in error) == (2, True), error
     code, _, error = command("translate", run, run, tmp_path / "in.txt", "--confidence")
     assert (code, "not for an ensemble: name one model" in error) == (2, True), error
+    (imported := shutil.copytree(run, tmp_path / "imported")).joinpath("recipe.yaml").unlink()
+    for arguments in (["calibrate", imported], ["evaluate", imported, "--test", "news"]):
+        code, _, error = command(*arguments)
+        assert (code, "has no recipe.yaml, as an imported model" in error) == (2, True), error
     with pytest.raises(ValueError, match="is an export, which has no calibration: name its run instead"):
         _calibrated_run([tmp_path], [tmp_path], Engine.CTRANSLATE2)
     assert _calibrated_run([run], [tmp_path], Engine.CTRANSLATE2) == run

@@ -32,7 +32,7 @@ NORM_EPSILON = 1e-6
 
 ALLOWED: dict[str, tuple[Any, ...]] = {
     "type": ("transformer",),
-    "transformer-ffn-activation": ("swish", "relu", "gelu"),
+    "transformer-ffn-activation": ("swish", "relu"),  # Marian's gelu is x · σ(1.702 x)
     "transformer-preprocess": ("",),
     "transformer-postprocess": ("dan",),
     "transformer-postprocess-emb": ("d",),

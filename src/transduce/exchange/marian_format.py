@@ -49,6 +49,8 @@ def check(model: "Model") -> None:
         ("model.first_input", spec.first_input, "zeros"),
         ("model.cross.heads", cross.heads, mixer.heads),
     ]
+    if isinstance(spec.feed_forward, FeedForward) and spec.feed_forward.activation == "gelu":
+        raise refusal("Marian", "`model.feed_forward.activation` is gelu, which is another function there", "use swish")
     for name, attention in (("mixer", mixer), ("cross", cross)):
         required += [
             (f"model.{name}.d_k", attention.d_k, spec.d_model // attention.heads),
@@ -102,8 +104,15 @@ def marian_tokens(model: "Model", side: "TokenVocabulary") -> list[str]:
 
 
 def _vocabulary(strings: list[str]) -> str:
-    """Returns the file of a vocabulary: a token and its id on each line."""
-    return "".join(f"{json.dumps(string)}: {token}\n" for token, string in enumerate(strings))
+    """Returns the file of a vocabulary: a token and its id on each line.
+
+    Letters beyond 16 bits are escaped as in YAML, whose readers refuse the surrogate pairs of JSON.
+    """
+    quoted = (
+        "".join(f"\\U{ord(letter):08x}" if letter > "\uffff" else json.dumps(letter)[1:-1] for letter in string)
+        for string in strings
+    )
+    return "".join(f'"{string}": {token}\n' for token, string in enumerate(quoted))
 
 
 def _settings(weights: TransformerWeights) -> dict[str, Any]:

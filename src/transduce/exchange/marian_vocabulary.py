@@ -1,6 +1,7 @@
 """The vocabularies of Marian's models: a YAML file of tokens and ids, or a SentencePiece model."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,9 @@ from transduce.storage.regular_files import read_regular_file
 from transduce.text.sentence_pieces import pieces_of_model
 
 __all__ = ["piece_file", "read_vocabulary", "vocabulary_files"]
+
+
+_ESCAPE = re.compile(r"\\(?:U(?P<digits>00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4})|.)")
 
 
 def vocabulary_files(directory: Path, named: Any) -> tuple[Path, Path]:
@@ -61,9 +65,14 @@ def _parse_line(text: str) -> tuple[str, int]:
     if len(row) > 10 or not (row.isascii() and row.isdigit()):
         raise ValueError(row)
     if quoted.startswith('"'):
-        return str(json.loads(quoted)), int(row)
+        return str(json.loads(_ESCAPE.sub(_letter_of, quoted))), int(row)
     is_single = len(quoted) > 1 and quoted[0] == quoted[-1] == "'"
     return quoted[1:-1].replace("''", "'") if is_single else quoted, int(row)
+
+
+def _letter_of(escape: re.Match[str]) -> str:
+    """Returns the letter of an escape of eight digits, which JSON lacks; any other escape as it is."""
+    return chr(int(escape["digits"], 16)) if escape["digits"] else escape.group()
 
 
 def piece_file(directory: Path, vocabulary: Path, side: str) -> Path:

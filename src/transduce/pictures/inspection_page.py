@@ -1,6 +1,7 @@
 """The page of inspected corpora: faults, histograms and examples in one file that needs no network."""
 
 import html
+import re
 from collections.abc import Sequence
 from importlib import resources
 from string import Template
@@ -96,7 +97,8 @@ def _figure(title: str, bars: Sequence[NDArray[np.int64]], last: str, first: str
     )
     line = f"<line x1='0' x2='{WIDTH}' y1='{ground}' y2='{ground}'/>"
     return (
-        f"<figure><figcaption>{title}</figcaption><svg viewBox='0 0 {WIDTH} {HEIGHT}' role='img'>"
+        f"<figure><figcaption>{title}</figcaption><svg viewBox='0 0 {WIDTH} {HEIGHT}' role='img' "
+        f"aria-label='{re.sub('<[^>]*>', '', title)}, from {first} to {last}: a histogram'>"
         f"{''.join(shapes)}{line}{labels}</svg></figure>"
     )
 

@@ -99,7 +99,9 @@ def cross_attention(explanation: Explanation) -> str:
     head = "".join(f'<th scope="col"><bdi>{escape(label)}</bdi></th>' for label in source)
     rows = (
         f'<tr><th scope="row"><bdi>{escape(label)}</bdi></th>'
-        + "".join(f'<td style="--weight:{weight:.2f}" title="{weight:.2f}"></td>' for weight in row)
+        + "".join(
+            f'<td style="--weight:{weight:.2f}" title="{weight:.2f}"><span>{weight:.2f}</span></td>' for weight in row
+        )
         + "</tr>"
         for label, row in zip(target, weights, strict=True)
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from transduce.corpus import CorpusSpec
+from transduce.corpus import CorpusSpec, Direction, ParallelCorpus
 from transduce.measure import (
     Comparison,
     FrequencyBucket,
@@ -88,6 +88,8 @@ def measure_runs(
     the direction of a test set.
     """
     reports = [_read_run(run) for run in runs]
+    for report in reports:
+        _check_directions(report, tests)
     corpora = {name: read_parallel_text(spec) for name, spec in tests.items()}
     translated: dict[str, list[TranslatedTest]] = {name: [] for name in tests}
     explanations: list[Explanation] = []
@@ -105,6 +107,19 @@ def measure_runs(
     }
     measured = [_measure(name, corpora[name], translated[name], languages[name], bootstrap) for name in tests]
     return ModelReport(reports, measured, explanations)
+
+
+def _check_directions(report: RunReport, tests: Mapping[str, CorpusSpec]) -> None:
+    """Raises ValueError where a run of one direction does not translate that of a test set."""
+    config = report.config
+    own = Direction(config.source_language, config.target_language)
+    for name, spec in tests.items():
+        wanted = spec.languages_or(Direction(None, None)) if isinstance(spec, ParallelCorpus) else own
+        if not config.directions and not own.is_same(wanted):
+            raise ValueError(
+                f"{report.name} translates {own}, and the test set {name} {wanted}: choose test sets with --test, or "
+                "leave the run out"
+            )
 
 
 def _load(run: Path, device: str, request: SourceRequest) -> Translator:

@@ -28,10 +28,14 @@ def report_page(report: ModelReport) -> str:
         resources.files(room).joinpath(name).read_text(encoding="utf-8")
         for room, name in (("transduce.pictures", "comparison.css"), (__package__, "report.css"))
     )
+    links = {"runs": "Models", "training": "Training"}
+    links |= {f"test-{_anchor(test)}": escape(test.name) for test in report.tests}
+    links |= {"calibration": "Confidence", "attention": "Attention", "settings": "Settings"}
+    content = "\n".join(filter(None, sections))
     body = Template(resources.files(__package__).joinpath("report.html").read_text(encoding="utf-8")).substitute(
         title=escape(", ".join(names)),
-        tests="\n".join(f'<a href="#test-{_anchor(test)}">{escape(test.name)}</a>' for test in report.tests),
-        sections="\n".join(filter(None, sections)),
+        links="\n".join(f'<a href="#{key}">{text}</a>' for key, text in links.items() if f'id="{key}"' in content),
+        sections=content,
     )
     return static_page(f"Report: {', '.join(names)}", "\n".join(styles), body)
 
@@ -179,8 +183,13 @@ def _attention(report: ModelReport) -> str:
 
 def _settings(runs: Sequence[RunReport]) -> str:
     recipes = (
-        f"<details><summary>{escape(run.name)}</summary><pre>{escape(run.recipe)}</pre></details>"
+        f"<details><summary>{escape(run.name)}</summary><pre>{_escaped_lines(run.recipe)}</pre></details>"
         for run in runs
         if run.recipe
     )
     return section("settings", "Settings", *recipes)
+
+
+def _escaped_lines(text: str) -> str:
+    """Returns a text of several lines for HTML."""
+    return "\n".join(map(escape, text.split("\n")))

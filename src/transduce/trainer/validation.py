@@ -93,9 +93,14 @@ def test_sets_of(run: Path) -> dict[str, CorpusSpec]:
 
 def named_test_set(run: Path, name: str) -> CorpusSpec:
     """Returns a test set of `test_sets_of`; raises ValueError where there is none of the name."""
+    if not (run / RECIPE).exists():
+        raise ValueError(
+            f"{run} has no {RECIPE}, as an imported model: it names no {name!r}. Measure it with `transduce evaluate "
+            "--source FILE --reference FILE`, or fine-tune it by a recipe that names one"
+        )
     corpora = test_sets_of(run)
     if name not in corpora:
-        raise ValueError(f"--test {name}: {run / RECIPE} names {', '.join(corpora) or 'no test set'}")
+        raise ValueError(f"--test {name}: {run / RECIPE} names {', '.join(corpora) or 'no validation and no test set'}")
     return corpora[name]
 
 
