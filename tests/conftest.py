@@ -16,6 +16,7 @@ os.environ.pop("WORLD_SIZE", None)
 os.environ.pop("TORCHELASTIC_RESTART_COUNT", None)
 os.environ.pop("RAY_ADDRESS", None)
 os.environ.pop("TRANSDUCE_DEBUG", None)
+os.environ["no_proxy"] = os.environ["NO_PROXY"] = "127.0.0.1,localhost"  # servers of tests are on this machine
 
 import pytest
 from hypothesis import HealthCheck, settings

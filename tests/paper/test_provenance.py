@@ -1,5 +1,6 @@
 """The version of the program in a result: commit, and whether the working copy differs from it."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -25,6 +26,10 @@ def test_changes_to_the_program_make_a_version_dirty_and_other_files_do_not(
     source.parent.mkdir()
     source.write_text("")
     monkeypatch.setattr(transduce, "__file__", str(source))
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     assert program_version() == transduce.__version__
     program_version.cache_clear()
     for command in (["init"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-m", "first"]):

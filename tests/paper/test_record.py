@@ -31,6 +31,7 @@ def test_two_processes_that_write_at_once_lose_nothing(tmp_path):
 
 
 def _write_under_lock(folder, path):
+    path.with_name("begun").touch()
     with wait_for_lock(folder):
         path.write_text("mine")
 
@@ -40,7 +41,10 @@ def test_a_lock_is_waited_for(tmp_path):
     process = multiprocessing.get_context("spawn").Process(target=_write_under_lock, args=(tmp_path, done))
     with wait_for_lock(tmp_path):
         process.start()
-        process.join(3)
+        while not done.with_name("begun").exists():
+            process.join(0.05)
+            assert process.is_alive()
+        process.join(0.5)
         assert process.is_alive()
         assert not done.exists()
     process.join(120)

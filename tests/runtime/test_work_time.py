@@ -37,9 +37,15 @@ def test_a_long_computation_counts(monkeypatch):
     """One that reads no time itself, such as a validation, lasts longer than the longest gap between two ticks."""
     monkeypatch.setattr(work_time, "TICK_SECONDS", 0.01)
     monkeypatch.setattr(work_time, "LONGEST_GAP_SECONDS", 0.5)
-    begun, work = time.monotonic(), WorkTime()
-    time.sleep(0.8)
-    assert 0.5 < work.seconds() <= time.monotonic() - begun
+    for _ in range(5):  # a machine that stands still for half a second is a gap
+        begun, work = time.monotonic(), WorkTime()
+        time.sleep(0.8)
+        seconds = work.seconds()
+        assert seconds <= time.monotonic() - begun
+        if seconds > 0.5:
+            break
+        work.close()
+    assert seconds > 0.5
     threads = threading.active_count()
     work.close()
     deadline = time.monotonic() + 10

@@ -90,6 +90,7 @@ def port(serve, monkeypatch, caplog):
     monkeypatch.setattr(server.service, "close", lambda: None)  # the models serve other tests
     port = LocalPort(server)
     yield port
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 10)
     assert status(port.exchange(closing(REQUEST))) == 200
     port.close()
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
@@ -117,7 +118,8 @@ def test_bytes_that_drop_in_do_not_prolong_the_wait(port):
             assert time.monotonic() < deadline
 
 
-def test_a_client_that_does_not_read_ends_and_one_that_reads_slowly_gets_all(port):
+def test_a_client_that_does_not_read_ends_and_one_that_reads_slowly_gets_all(port, monkeypatch):
+    monkeypatch.setattr(connection, "UNREAD_SECONDS", 5)
     route = port.uvicorn.config.app.router
     content = b"a" * (16 << 20)  # more than the buffers of both sides
 
@@ -132,7 +134,7 @@ def test_a_client_that_does_not_read_ends_and_one_that_reads_slowly_gets_all(por
             slow_content += part
             time.sleep(0.01)
         assert slow_content.endswith(content)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while port.connections():
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -154,14 +156,19 @@ def test_a_new_connection_ends_the_one_that_waits_longest_for_its_client(port, m
         assert time.monotonic() < deadline
         time.sleep(0.02)
     ask(good)
-    assert all(received(client) == b"" or begun.endswith(b"{") for client in clients[:9])
+    ended = [received(client) for client in clients[:9]]
+    if begun.endswith(b"{"):  # one whose body was begun may get an answer
+        assert all(part == b"" or status(part) in (408, 503) for part in ended), ended
+    else:
+        assert ended == [b""] * 9
     for client in [good, *clients]:
         client.close()
 
 
 def test_a_client_that_sends_at_once_is_answered_in_a_crowd(port, monkeypatch):
     monkeypatch.setattr(connection, "MAX_CONNECTIONS", 20)
-    monkeypatch.setattr(connection, "SETTLE_SECONDS", 1)
+    monkeypatch.setattr(connection, "SETTLE_SECONDS", 30)
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 60)
     good = port.connect()
     crowd = [port.connect() for _ in range(40)]
     ask(good)
