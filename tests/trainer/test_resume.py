@@ -97,7 +97,7 @@ def test_other_optimisers_and_regularisers_go_on_bit_identically_after_a_kill(mi
         "learning subwords",
         "validation after step 3",  # before there is any checkpoint, with a record in the metrics log already
         "step 12/12",
-        "average of",  # after the last checkpoint, before averaging
+        "averaged weights",  # after the last checkpoint, before averaging
     ],
 )
 def test_killed_at_a_line(micro, trained, tmp_path, line):
