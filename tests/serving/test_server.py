@@ -55,7 +55,7 @@ class ServerProcess:
 
 
 def test_after_sigterm_every_accepted_request_is_answered(fluent, translator):
-    drawn, count = random.Random(1), 24
+    drawn, count = random.Random(1), 60
     texts = [[" ".join(drawn.choices(WORDS, k=16)) for _ in range(95)] for _ in range(count)]
 
     def post(number):
@@ -73,6 +73,7 @@ def test_after_sigterm_every_accepted_request_is_answered(fluent, translator):
         # In this order: a request that is answered meanwhile counts too late, and not twice.
         while server.metric(ANSWERED) + server.metric("transduce_accepted_requests") < count:
             assert time.monotonic() < deadline
+        assert not all(answer.done() for answer in answers)
         code, error = server.end(signal.SIGTERM)
         assert code == 143
         for answer, lines in zip(answers, texts, strict=True):

@@ -42,23 +42,16 @@ def report(
 
 
 def _test_sets(run: Path, names: list[str] | None) -> "dict[str, CorpusSpec]":
-    """Returns the test sets of `names`, or all of the recipe whose files exist.
-
-    Raises ValueError for names where the run, such as an imported model, has no recipe.
-    """
+    """Returns the test sets of `names`, or all of the recipe whose files exist; none where there is no recipe."""
     from transduce.corpus import files_of
     from transduce.model_directory import RECIPE
     from transduce.trainer.validation import named_test_set, test_sets_of
 
-    if not (run / RECIPE).exists():
-        if names:
-            raise ValueError(
-                f"--test {names[0]}: {run} has no {RECIPE}, which names test sets: name a run with one first"
-            )
-        say(f"no test set is measured: {run} has no {RECIPE}, which names test sets; name a run with one first")
-        return {}
     if names:
         return {name: named_test_set(run, name) for name in names}
+    if not (run / RECIPE).exists():
+        say(f"no test set is measured: {run} has no {RECIPE}, which names test sets; name a run with one first")
+        return {}
     sets = test_sets_of(run)
     readable = {name: spec for name, spec in sets.items() if all(path.exists() for path in files_of(spec))}
     if missing := [name for name in sets if name not in readable]:

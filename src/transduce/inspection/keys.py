@@ -1,13 +1,20 @@
 """Keys of text, equal for lines that differ only in case, punctuation, digits and white space."""
 
+import functools
 import re
 
-from transduce.runtime.combining_marks import MARKS
+from transduce.runtime.combining_marks import combining_marks
 
 __all__ = ["text_key"]
 
 ASCII_IGNORED = bytes(code for code in range(128) if not chr(code).isalpha())
-IGNORED, DIGITS = re.compile(rf"[^\w{MARKS}]+"), re.compile(r"[\d_]+")  # a pattern of both is slower than two
+DIGITS = re.compile(r"[\d_]+")
+
+
+@functools.cache
+def _ignored() -> re.Pattern[str]:
+    """Returns the pattern of what is neither a letter nor a digit; one that has digits too is slower than two."""
+    return re.compile(rf"[^\w{combining_marks()}]+")
 
 
 def text_key(text: str) -> bytes:
@@ -16,5 +23,5 @@ def text_key(text: str) -> bytes:
     if folded.isascii():
         key = folded.encode().translate(None, ASCII_IGNORED)
     else:
-        key = DIGITS.sub("", IGNORED.sub("", folded)).encode("utf-8", "surrogatepass")
+        key = DIGITS.sub("", _ignored().sub("", folded)).encode("utf-8", "surrogatepass")
     return key or text.strip().encode("utf-8", "surrogatepass")

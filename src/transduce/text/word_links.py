@@ -3,6 +3,7 @@
 Words are linked one to one, those with the largest Dice coefficient first (competitive linking: Melamed 2000).
 """
 
+import functools
 import random
 import re
 from collections import Counter
@@ -12,11 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.runtime.combining_marks import MARKS
+from transduce.runtime.combining_marks import combining_marks
 
 __all__ = ["LinkedSpan", "WordLinks"]
-
-WORD = re.compile(rf"[\w{MARKS}]+(?:-[\w{MARKS}]+)*")
 
 MIN_PAIRS = 3
 """Pairs in which two words have to occur together: fewer may be chance."""
@@ -58,7 +57,9 @@ class WordLinks:
     @classmethod
     def learn(cls, pairs: Iterable[tuple[str, str]]) -> "WordLinks":
         """Counts in how many of `pairs` two words occur together."""
-        sides = [[sorted(set(WORD.findall(text)))[:MAX_LENGTH] for text in side] for side in zip(*pairs, strict=True)]
+        sides = [
+            [sorted(set(_words().findall(text)))[:MAX_LENGTH] for text in side] for side in zip(*pairs, strict=True)
+        ]
         if not sides:
             return cls({})
         words = [_words_of_terms(side) for side in sides]
@@ -77,7 +78,7 @@ class WordLinks:
 
         Of equal Dice coefficients the one of the closest relative positions comes first.
         """
-        left, right = (list(WORD.finditer(text))[:MAX_LENGTH] for text in (source, target))
+        left, right = (list(_words().finditer(text))[:MAX_LENGTH] for text in (source, target))
         candidates = [
             (-dice, abs(row / len(left) - column / len(right)), row, column)
             for row, one in enumerate(left)
@@ -108,6 +109,13 @@ class WordLinks:
             ends = zip(chain[0], chain[-1], strict=True)
             spans.append(LinkedSpan(*(slice(start.start(), end.end()) for start, end in ends)))
         return spans
+
+
+@functools.cache
+def _words() -> re.Pattern[str]:
+    """Returns the pattern of a word, in which hyphens may stand."""
+    word = rf"[\w{combining_marks()}]+"
+    return re.compile(f"{word}(?:-{word})*")
 
 
 def _words_of_terms(side: Sequence[Sequence[str]]) -> list[str]:

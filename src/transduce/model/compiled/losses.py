@@ -130,7 +130,7 @@ def _widen(row: Any, out: Floats) -> None:
 
 @compiled
 def _narrow(row: Floats, out: Any) -> None:
-    """Writes the bits of each number rounded to the nearest bfloat16, ties to even, as torch rounds."""
+    """Rounds each number to bfloat16 as torch does, and writes its bits."""
     bits = row.view(np.uint32)
     for i in range(row.shape[0]):
         odd = (bits[i] >> np.uint32(16)) & np.uint32(1)

@@ -101,9 +101,8 @@ def _run_items(run: "_Element") -> "Iterator[FormattedText | FoundTag[list[RunPa
             single = run.makeelement(run.tag, dict(run.attrib))
             if formatting is not None:
                 single.append(copy.deepcopy(formatting))
-            kind: Literal["code", "break", "point"] = "code"
-            if part.tag in _BREAKS or part.tag in _POINTS:
-                kind = "break" if part.tag in _BREAKS else "point"
+            kind: Literal["code", "break", "point"]
+            kind = "break" if part.tag in _BREAKS else "point" if part.tag in _POINTS else "code"
             yield FoundTag(kind, str(part.tag), [RunPart(single, part)])
 
 

@@ -7,7 +7,14 @@ from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Literal
 
-from transduce.translation.documents.paired_tags import FoundTag, PairedContent, is_not_translated, pair_tags
+from transduce.translation.documents.html_elements import (
+    EMPTY_INLINE,
+    INLINE_PROTECTED,
+    VOID,
+    excludes_translation,
+    is_not_translated,
+)
+from transduce.translation.documents.paired_tags import FoundTag, PairedContent, pair_tags
 from transduce.translation.documents.units import Content, Unit, has_letters, plain
 
 __all__ = ["HtmlDocument"]
@@ -17,10 +24,6 @@ _INLINE_NAMES = (
     "strong sub sup time tt u"
 )
 _INLINE = frozenset(_INLINE_NAMES.split())
-_EMPTY_INLINE = {"img", "wbr", "input"}
-_VOID = {"area", "base", "br", "col", "embed", "hr", "link", "meta", "param", "source", "track", *_EMPTY_INLINE}
-_INLINE_PROTECTED = {"code", "kbd", "samp", "var", "math", "svg", "object", "audio", "video", "canvas"}
-_PROTECTED = {"script", "style", "pre", "textarea", "template", "iframe"}
 # Elements whose beginning or end is the end of a paragraph: HTML allows to omit `</p>` before them.
 _ENDS_OF_PARAGRAPH_NAMES = (
     "address article aside blockquote body caption center dd details dialog dir div dl dt fieldset figcaption figure "
@@ -33,7 +36,7 @@ _ATTRIBUTE = re.compile(r"\s(?P<name>[^\s=>\"'/]+)\s*=\s*(?:\"(?P<double>[^\"]*)
 _TRANSLATED_ATTRIBUTES = {"alt", "title"}
 _END_OF_COMMENT, _END_OF_SECTION = re.compile(r"--!?\s*>"), re.compile(r"\]\s*\]\s*>")
 
-_XML, HEAD = re.compile(r"<\?xml\s|<html[^>]*\sxmlns\s*="), 4096
+_XML, FIRST_CHARACTERS = re.compile(r"<\?xml\s|<html[^>]*\sxmlns\s*="), 4096
 
 Raw = list[str | int]
 """Text as it stands in the file, and the numbers of units whose translations are inserted."""
@@ -47,7 +50,7 @@ class HtmlDocument:
         self.notes: list[str] = []
         self._encode = encode
         # XML knows no names of characters but five.
-        self.no_break_space = "&#160;" if _XML.search(text[:HEAD]) else "&nbsp;"
+        self.no_break_space = "&#160;" if _XML.search(text[:FIRST_CHARACTERS]) else "&nbsp;"
         self._writers: list[Callable[[Content], Raw]] = []
         self._skeleton: Raw = []
         _UnitCollector(self).read(text)
@@ -174,20 +177,16 @@ class _UnitCollector(HTMLParser):
             self._add_text(raw)
         elif kind in ("comment", "section"):
             self._add_tag("point" if kind == "comment" else "code", "", [raw])
-        elif (
-            kind in ("open", "empty")
-            and name not in _VOID
-            and (name in _PROTECTED or name in _INLINE_PROTECTED or is_not_translated(raw))
-        ):
+        elif kind in ("open", "empty") and name not in VOID and is_not_translated(name, raw):
             self.protected, self.protected_raw = [name], [raw]
-            self.protected_is_inline = name in _INLINE_PROTECTED or name in _INLINE
+            self.protected_is_inline = name in INLINE_PROTECTED or name in _INLINE
             # XHTML and SVG end the element here. In text/html a browser ends it at its end tag, but where that is
             # missing all text after the element would stay untranslated.
             if kind == "empty":
                 self._end_protected()
         elif name in _INLINE:
             self._add_tag("close" if kind == "close" else "open", name, self._tag(raw))
-        elif name in _EMPTY_INLINE:
+        elif name in EMPTY_INLINE:
             self._add_tag("point" if name == "wbr" else "code", "", self._tag(raw))
         else:
             self._end_unit()
@@ -242,7 +241,7 @@ class _UnitCollector(HTMLParser):
         """Returns a tag with units for its attributes that are translated."""
         parts: Raw = []
         place = 0
-        has_text = raw[1:2] != "/" and not is_not_translated(raw)
+        has_text = raw[1:2] != "/" and not excludes_translation(raw)
         for match in _ATTRIBUTE.finditer(raw) if has_text else ():
             quoted = "double" if match["double"] is not None else "single"
             value = html.unescape(match[quoted] or "")

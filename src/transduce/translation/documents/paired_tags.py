@@ -4,14 +4,13 @@ import re
 from collections.abc import Sequence
 from typing import Generic, Literal, NamedTuple, TypeVar
 
+from transduce.translation.documents.html_elements import ProtectedElement
 from transduce.translation.documents.units import ClosingTag, Content, InlineCode, InlineItem, OpeningTag
 
 __all__ = [
     "MAX_DEPTH",
     "FoundTag",
     "PairedContent",
-    "ProtectedElement",
-    "is_not_translated",
     "pair_tags",
     "string_content",
 ]
@@ -80,39 +79,6 @@ def _partners(items: Sequence[str | FoundTag[T]]) -> dict[int, int]:
             partners[place], partners[path[depth][1]] = path[depth][1], place
             del path[depth:]
     return partners
-
-
-_VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"}
-_PROTECTED = {"code", "kbd", "samp", "var", "script", "style", "pre"}
-_NOT_TRANSLATED = re.compile(
-    r"\stranslate\s*=\s*[\"']?no\b|\sclass\s*=\s*(?:\"[^\"]*\bnotranslate\b|'[^']*\bnotranslate\b|notranslate\b)",
-    re.IGNORECASE,
-)
-
-
-def is_not_translated(raw: str) -> bool:
-    """Returns whether a tag of HTML says that the element is not translated."""
-    return bool(_NOT_TRANSLATED.search(raw))
-
-
-class ProtectedElement:
-    """An element of HTML whose text stays as it is: code, and what its tag excludes."""
-
-    def __init__(self, name: str, start: int, first_item: int) -> None:
-        self.name, self.start, self.first_item = name, start, first_item
-        self._depth = 1
-
-    @classmethod
-    def at(cls, name: str, raw: str, start: int, first_item: int) -> "ProtectedElement | None":
-        """Returns the element that a tag `raw` begins at a place and before an item; None where it is translated."""
-        is_protected = name in _PROTECTED or (is_not_translated(raw) and name not in _VOID)
-        return cls(name, start, first_item) if is_protected else None
-
-    def is_closed_by(self, name: str, *, is_end: bool) -> bool:
-        """Counts a tag within the element; returns whether it is the end of the element."""
-        if name == self.name:
-            self._depth += -1 if is_end else 1
-        return self._depth == 0
 
 
 _TAG = re.compile(r"<(?P<end>/)?(?P<name>[A-Za-z][\w:.-]*)(?:\s[^<>]*?)?(?P<empty>/)?>")

@@ -1,13 +1,12 @@
 """Cuts a unit into sentences with the markers inside them, and joins their translations again."""
 
 import bisect
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from transduce.translation.documents.flat_text import FlatText, Marker, MarkerItem, flatten, takes_no_room
 from transduce.translation.documents.placeholders import Placeholder
-from transduce.translation.documents.sentences import SPACELESS, CutSpan, SentenceSplitter
+from transduce.translation.documents.sentences import SPACELESS_CHARACTER, CutSpan, SentenceSplitter
 from transduce.translation.documents.units import (
     ClosingTag,
     Content,
@@ -19,9 +18,6 @@ from transduce.translation.documents.units import (
 )
 
 __all__ = ["DividedUnit", "UnitSentence", "divide"]
-
-
-_SPACELESS = re.compile(f"[{SPACELESS}]")
 
 
 class UnitSentence(NamedTuple):
@@ -81,7 +77,7 @@ class DividedUnit(NamedTuple):
         ended, begun = self.parts[before], self.parts[after]
         if not isinstance(ended, UnitSentence) or not isinstance(begun, UnitSentence):
             return False
-        return before + 1 == after or bool(_SPACELESS.match(ended.text[-1]))
+        return before + 1 == after or bool(SPACELESS_CHARACTER.match(ended.text[-1]))
 
     def join(self, translate: Callable[[UnitSentence], list[str | Marker]], *, spaceless: bool) -> Content:
         """Returns the unit with each sentence replaced; `spaceless` omits the spaces between sentences."""

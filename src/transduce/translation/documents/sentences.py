@@ -5,10 +5,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-__all__ = ["CutSpan", "SentenceSplitter", "is_spaceless", "language_of_rules", "load_segment", "trim"]
+__all__ = ["SPACELESS", "SPACELESS_CHARACTER", "CutSpan", "SentenceSplitter", "is_spaceless", "load_segment", "trim"]
 
 # Scripts without spaces between words: Thai, Lao, Myanmar, Khmer, kana, Chinese characters, and their punctuation.
 SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef"
+SPACELESS_CHARACTER = re.compile(f"[{SPACELESS}]")
 _SPACELESS_LANGUAGES = {"ja", "zh", "yue", "wuu", "lzh", "th", "lo", "km", "my"}
 _SPACELESS_LANGUAGES |= {"jpn", "zho", "chi", "cmn", "tha", "lao", "khm", "mya", "bur"}
 _CLAUSE_ENDS = re.compile(r"[;:,–—)،؛、，；：)]\s+|[、，；：]|\s+")
@@ -38,7 +39,7 @@ def is_spaceless(language: str | None) -> bool:
     return language is not None and re.split("[-_]", language.lower())[0] in _SPACELESS_LANGUAGES
 
 
-def language_of_rules(language: str | None) -> str:
+def _language_of_rules(language: str | None) -> str:
     """Returns the code by which sentencex has rules for a language, whatever its region; English for None."""
     code = re.split("[-_]", (language or "en").lower())[0]
     return _TWO_LETTERS.get(code, code)
@@ -68,7 +69,7 @@ class SentenceSplitter(NamedTuple):
 
         A line end is a space where `wraps`, else the end of a sentence.
         """
-        segment, rules = load_segment(), language_of_rules(self.language)
+        segment, rules = load_segment(), _language_of_rules(self.language)
         ends = {0, len(text), *cuts}
         if not wraps:
             ends |= {match.start() for match in re.finditer("\n", text)}

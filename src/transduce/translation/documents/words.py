@@ -4,15 +4,15 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from transduce.runtime.combining_marks import MARKS
-from transduce.translation.documents.sentences import SPACELESS
+from transduce.runtime.combining_marks import combining_marks
+from transduce.translation.documents.sentences import SPACELESS, SPACELESS_CHARACTER
 
 __all__ = ["TextPiece", "link_pieces", "split_pieces"]
 
-_SPACELESS = re.compile(f"[{SPACELESS}]")
 _WORD = re.compile(r"[^ \t\n]+")  # as `translation.alignment` counts words
-_CHARACTER_OR_WORD = re.compile(f"[{SPACELESS}][{MARKS}]*|[^{SPACELESS}]+")
-_PART = re.compile(rf"^(?P<prefix>[^\w{MARKS}]*)(?P<core>.*?)(?P<suffix>[^\w{MARKS}]*)$", re.DOTALL)
+_MARKS = combining_marks()
+_CHARACTER_OR_WORD = re.compile(f"[{SPACELESS}][{_MARKS}]*|[^{SPACELESS}]+")
+_PART = re.compile(rf"^(?P<prefix>[^\w{_MARKS}]*)(?P<core>.*?)(?P<suffix>[^\w{_MARKS}]*)$", re.DOTALL)
 
 
 class TextPiece(NamedTuple):
@@ -53,7 +53,7 @@ def link_pieces(
     pieces, target_pieces = split_pieces(source), split_pieces(target)
     words = pieces[-1].word + 1 if pieces else 0
     target_words = target_pieces[-1].word + 1 if target_pieces else 0
-    if alignment is None or _SPACELESS.search(source) or _SPACELESS.search(target):
+    if alignment is None or SPACELESS_CHARACTER.search(source) or SPACELESS_CHARACTER.search(target):
         linked = {word: min(words - 1, (2 * word + 1) * words // (2 * target_words)) for word in range(target_words)}
     else:
         linked = {target_word: min(word, words - 1) for word, target_word in alignment}
