@@ -83,6 +83,7 @@ def test_variables_of_the_environment(write_recipe, monkeypatch):
     path = write_recipe(first="data: {train: {source: '${SOMEWHERE}/a.en', target: '${SOMEWHERE}/${TO}.de'}}")
     monkeypatch.setenv("TO", "b")
     assert load(path).data.train[0].target == "/data/here/b.de"
+    assert load(path, ["data.train={tsv: '${SOMEWHERE}/c.tsv'}"]).data.train[0].tsv == "/data/here/c.tsv"
     monkeypatch.delenv("TO")
     message = refusal(path)
     assert str(path) in message

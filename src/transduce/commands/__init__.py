@@ -51,6 +51,7 @@ GROUPS = {
     },
     "Models": {
         "info": "Show shape, parameters and arithmetic of a preset, recipe or run.",
+        "configure": "Show or change the decoding settings of a model, such as its beam.",
         "verify": "Compare a model directory with its checksums: finds damage, not forgery.",
         "import": "Make a model directory of a model of OPUS-MT, fairseq or Marian.",
         "export": "Write a model for another engine, such as CTranslate2 or Hugging Face.",

@@ -4,7 +4,13 @@ from transduce.model_directory.config import Config, TrainedDirection, Weights
 from transduce.model_directory.integrity import fingerprint, verify
 from transduce.model_directory.manifest import CARD, CONFIG, MANIFEST, RECIPE, WEIGHTS, has_model
 from transduce.model_directory.model import Model, set_word_flags, weights_of
-from transduce.model_directory.writing import recipe_was_edited, write_card_section, write_model, write_recipe
+from transduce.model_directory.writing import (
+    recipe_was_edited,
+    write_card_section,
+    write_config,
+    write_model,
+    write_recipe,
+)
 
 __all__ = [
     "CARD",
@@ -23,6 +29,7 @@ __all__ = [
     "verify",
     "weights_of",
     "write_card_section",
+    "write_config",
     "write_model",
     "write_recipe",
 ]

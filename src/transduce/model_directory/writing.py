@@ -29,7 +29,7 @@ from transduce.storage.operating_system import replace
 from transduce.storage.regular_files import read_regular_file
 from transduce.text.token_vocabulary import TokenVocabulary
 
-__all__ = ["recipe_was_edited", "write_card_section", "write_model", "write_recipe"]
+__all__ = ["recipe_was_edited", "write_card_section", "write_config", "write_model", "write_recipe"]
 
 
 def write_model(
@@ -48,11 +48,17 @@ def write_model(
     _settle(directory)
     edited = _card_is_edited(directory)
     tokenizers = dict(zip(subwords_files(shared=subwords[0] is subwords[1]), subwords, strict=True))
-    described = json.dumps(config.as_dictionary(), indent=2, ensure_ascii=False) + "\n"
     written: dict[str, Callable[[Path], object]] = {name: side.save for name, side in tokenizers.items()}
-    written |= {WEIGHTS: partial(write_tensors, weights), CONFIG: _text(described)}
+    written |= {WEIGHTS: partial(write_tensors, weights), CONFIG: _config_text(config)}
     written |= {name: _text(text) for name, text in texts.items() if name != CARD or not edited}
     _commit(directory, written, {}, checksum_of(texts.get(CARD, "").encode()))
+
+
+def write_config(directory: Path, config: Config) -> None:
+    """Replaces the settings of a model directory, and their checksum in its manifest."""
+    _settle(directory)
+    manifest = read_manifest(directory / MANIFEST)
+    _commit(directory, {CONFIG: _config_text(config)}, manifest["files"], manifest["card"])
 
 
 def write_recipe(directory: Path, text: str) -> None:
@@ -83,6 +89,11 @@ def recipe_was_edited(directory: Path) -> bool:
     _settle(directory)
     checksum = read_manifest(directory / MANIFEST)["files"].get(RECIPE)
     return checksum is not None and checksum_of(read_regular_file(directory / RECIPE)) != checksum
+
+
+def _config_text(config: Config) -> Callable[[Path], object]:
+    """Returns a function that writes settings into a file."""
+    return _text(json.dumps(config.as_dictionary(), indent=2, ensure_ascii=False) + "\n")
 
 
 def _text(text: str) -> Callable[[Path], object]:

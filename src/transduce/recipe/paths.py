@@ -12,18 +12,18 @@ __all__ = ["fill_variables", "make_absolute"]
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
-def fill_variables(value: Any, path: Path) -> Any:
-    """Returns `value` with each `${NAME}` replaced by the environment variable."""
+def fill_variables(value: Any, place: Path | str) -> Any:
+    """Returns `value` with each `${NAME}` replaced by the environment variable; raises ValueError where it is unset."""
     if isinstance(value, dict):
-        return {key: fill_variables(inner, path) for key, inner in value.items()}
+        return {key: fill_variables(inner, place) for key, inner in value.items()}
     if isinstance(value, list):
-        return [fill_variables(inner, path) for inner in value]
-    return VARIABLE.sub(lambda match: _variable(match[1], path), value) if isinstance(value, str) else value
+        return [fill_variables(inner, place) for inner in value]
+    return VARIABLE.sub(lambda match: _variable(match[1], place), value) if isinstance(value, str) else value
 
 
-def _variable(name: str, path: Path) -> str:
+def _variable(name: str, place: Path | str) -> str:
     if name not in os.environ:
-        raise ValueError(f"{path} uses ${{{name}}}, and the environment has no {name}: set it, e.g. `export {name}=…`")
+        raise ValueError(f"{place} uses ${{{name}}}, and the environment has no {name}: set it, e.g. `export {name}=…`")
     return os.environ[name]
 
 

@@ -2,7 +2,6 @@
 
 import difflib
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -12,11 +11,13 @@ from pydantic import Field, model_validator
 
 from transduce.corpus import PATHS, DataSpec, is_folder
 from transduce.model import ModelSpec, Symbols, Transformer
+from transduce.recipe.changes import parse_change, without_corpora
+from transduce.recipe.decoding import check_decoding
 from transduce.recipe.paths import fill_variables, make_absolute
 from transduce.recipe.presets import PRESETS, Values
-from transduce.recipe.yaml_reader import LARGEST, parse_yaml, read_yaml
-from transduce.search import MIN_EXTRA_LENGTH, Decoding
-from transduce.settings import MAX_SHOWN_LENGTH, Spec, check_plain, merged, validated, without_unknown_keys
+from transduce.recipe.yaml_reader import LARGEST, read_yaml
+from transduce.search import Decoding
+from transduce.settings import Spec, merged, validated, without_unknown_keys
 from transduce.storage.migrations import migrate_recipe
 from transduce.text.subwords import BEGIN, END, PAD, Bpe, SubwordsSpec
 from transduce.training import Training
@@ -84,15 +85,7 @@ class Recipe(Spec):
             )
         if not is_parser and isinstance(self.model, Transformer) and self.model.next_word:
             raise ValueError("`model.next_word` is for parsers, which learn trees: set it to false")
-        if is_parser and self.decoding.no_repeat_ngram is not None:
-            raise ValueError("`decoding.no_repeat_ngram` is for translations: trees repeat their symbols; leave it out")
-        if (is_parser or not isinstance(self.model, Transformer)) and self.decoding.coverage_penalty is not None:
-            raise ValueError(
-                "`decoding.coverage_penalty` is for translations, and needs the Transformer's attention over the "
-                "source: leave it out"
-            )
-        if is_parser and self.decoding.extra_length < MIN_EXTRA_LENGTH:
-            raise ValueError(f"`decoding.extra_length` of a parser is at least {MIN_EXTRA_LENGTH}, 300 in the paper")
+        check_decoding(self.decoding, self.model, is_parser=is_parser)
         if measure == ("bleu" if is_parser else "f1"):
             raise ValueError(
                 f"`training.validate_by: {measure}` measures {'translations' if is_parser else 'trees'}: "
@@ -176,10 +169,10 @@ def from_values(
     Under the recipe lie the settings of `start`, or those of a preset.
     """
     for change in changes:
-        mapping, renamed = migrate_recipe(_parse_change(change))
+        mapping, renamed = migrate_recipe(parse_change(change))
         for sentence in renamed:
             warn(f"warning: --set: {sentence}")
-        values = merged(_without_corpora(values, change), mapping)
+        values = merged(without_corpora(values, change), mapping)
     resolved = merge_preset(values, place=place) if start is None else start.resolve(values, place=place)
     recipe = validated(Recipe, resolved, place=place)
     try:
@@ -254,36 +247,3 @@ def without_training_paths(recipe: Any) -> Any:
             ]
             return {**rest, "data": {**data, "train": without_paths}}
     return recipe
-
-
-def _without_corpora(values: Mapping[str, Any], change: str) -> Mapping[str, Any]:
-    """Returns `values` without the corpora that a `KEY=VALUE` replaces: keys of two kinds of corpus do not mix."""
-    section, *keys = change.partition("=")[0].split(".")
-    data = values.get("data")
-    match keys:
-        case ["train" | "validation" | "test" as key] if section == "data" and isinstance(data, Mapping):
-            return {**values, "data": {name: value for name, value in data.items() if name != key}}
-        case ["test", name] if (
-            section == "data" and isinstance(data, Mapping) and isinstance(data.get("test"), Mapping)
-        ):
-            return {
-                **values,
-                "data": {**data, "test": {key: value for key, value in data["test"].items() if key != name}},
-            }
-    return values
-
-
-def _parse_change(change: str) -> dict[str, Any]:
-    """Returns `a.b=value` as {a: {b: value}}, the value read as YAML."""
-    key, equals, text = change.partition("=")
-    place = f"--set {change}" if len(change) < MAX_SHOWN_LENGTH else f"--set {change[:MAX_SHOWN_LENGTH]}…"
-    if not equals or not all(key.split(".")):
-        raise ValueError(f"{place}: write KEY=VALUE, such as --set training.steps=2000")
-    if not text.strip():
-        raise ValueError(f"{place}: there is no value; `null` switches a setting off")
-    value = parse_yaml(os.fsencode(text), place=place)
-    for part in reversed(key.split(".")):
-        value = {part: value}
-    mapping: dict[str, Any] = value
-    check_plain(mapping, place=place)
-    return {"data": make_absolute(mapping["data"], Path())} if "data" in mapping else mapping

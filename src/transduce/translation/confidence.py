@@ -98,7 +98,7 @@ class Calibration(GrownSpec):
     def read(cls, run: Path) -> Self:
         """Reads the calibration of a model directory.
 
-        Raises ValueError where there is none, where it is damaged, and where it was made for other weights.
+        Raises ValueError where there is none, where it is damaged, and where it was made for other weights or settings.
         """
         path = run / CONFIDENCE
         if not path.exists():
@@ -106,7 +106,7 @@ class Calibration(GrownSpec):
         read = validated(cls, parse_json(read_regular_file(path, MAX_JSON_BYTES), place=str(path)), place=str(path))
         if read.model not in (None, fingerprint(run)):
             raise ValueError(
-                f"{path} was made for other weights than {run} has now: make it again with "
+                f"{path} was made for other weights or settings than {run} has now: make it again with "
                 f"`transduce calibrate {run}`, or delete it"
             )
         return read

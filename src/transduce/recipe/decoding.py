@@ -1,0 +1,50 @@
+"""The decoding settings of a recipe and of a finished model: what they may be, and changing those of a model."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from transduce.model import ModelSpec, Transformer
+from transduce.model_directory import Config, Model, write_config
+from transduce.recipe.changes import parse_change
+from transduce.search import MIN_EXTRA_LENGTH, Decoding
+from transduce.settings import merged, validated
+from transduce.storage.locks import exclusive_lock
+
+__all__ = ["change_decoding", "check_decoding"]
+
+
+def check_decoding(decoding: Decoding, model: ModelSpec, *, is_parser: bool) -> None:
+    """Raises ValueError where the settings are not for this model, or not for a parser."""
+    if is_parser and decoding.no_repeat_ngram is not None:
+        raise ValueError("`decoding.no_repeat_ngram` is for translations: trees repeat their symbols; leave it out")
+    if (is_parser or not isinstance(model, Transformer)) and decoding.coverage_penalty is not None:
+        raise ValueError(
+            "`decoding.coverage_penalty` is for translations, and needs the Transformer's attention over the source: "
+            "leave it out"
+        )
+    if is_parser and decoding.extra_length < MIN_EXTRA_LENGTH:
+        raise ValueError(f"`decoding.extra_length` of a parser is at least {MIN_EXTRA_LENGTH}, 300 in the paper")
+
+
+def change_decoding(run: Path, changes: Iterable[str]) -> Decoding:
+    """Changes the decoding settings of the model in `run` by texts such as `decoding.beam=5`; returns all of them.
+
+    Raises ValueError where a change is of another section or out of range, where the model is missing or damaged, and
+    while a training is at work in `run`.
+    """
+    config = Model.read_config(run)
+    values = config.as_dictionary()
+    for change in changes:
+        parsed = parse_change(change)
+        if [*parsed] != ["decoding"] or not isinstance(parsed["decoding"], dict):
+            raise ValueError(
+                f"--set {change}: only the settings of decoding change in a finished model; write decoding.KEY=VALUE, "
+                f"where KEY is one of {', '.join(Decoding.model_fields)}"
+            )
+        values = merged(values, parsed)
+    changed = validated(Config, values, place="--set")
+    check_decoding(changed.decoding, changed.model, is_parser=changed.linearisation is not None)
+    if changed != config:
+        with exclusive_lock(run, "training"):
+            write_config(run, changed)
+    return changed.decoding
