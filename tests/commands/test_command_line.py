@@ -152,13 +152,13 @@ def test_a_diverged_training_is_code_1(micro, tmp_path):
     ended = forked("train", micro / "recipe.yaml", "--out", tmp_path, "--set", rate)
     assert (ended.code, ended.out) == (1, "")
     assert "transduce: training diverged at step " in ended.error
-    assert "training.clip: 1.0" in ended.error
+    assert "--set training.clip=1.0" in ended.error
     assert "Traceback" not in ended.error
 
 
-def test_an_interrupt_before_the_training(micro, tmp_path):
-    ended = forked(
-        "train", micro / "recipe.yaml", "--out", tmp_path, moment=Moment("encoding the corpus", signal.SIGINT)
-    )
-    assert (ended.code, ended.out) == (130, "")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_before_the_training(micro, tmp_path, number, code):
+    moment = Moment("encoding the corpus", number)
+    ended = forked("train", micro / "recipe.yaml", "--out", tmp_path, moment=moment)
+    assert (ended.code, ended.out) == (code, "")
     assert "Traceback" not in ended.error

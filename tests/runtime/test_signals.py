@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from transduce.runtime.signals import Interrupted, collect_signals, raise_on_signals
+from transduce.runtime.signals import Interrupted, collect_signals, raise_on_signals, raise_on_sigterm
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
@@ -41,3 +41,24 @@ def test_a_signal_raises_interrupted(number):
     with pytest.raises(Interrupted) as raised, raise_on_signals():
         os.kill(os.getpid(), number)
     assert raised.value.number == number
+
+
+def test_sigterm_raises_interrupted_as_sigint_raises_keyboard_interrupt():
+    before = [signal.getsignal(name) for name in SIGNALS]
+    with pytest.raises(Interrupted) as raised, raise_on_sigterm():
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert raised.value.number == signal.SIGTERM
+    with pytest.raises(KeyboardInterrupt), raise_on_sigterm():
+        os.kill(os.getpid(), signal.SIGINT)
+    assert [signal.getsignal(name) for name in SIGNALS] == before
+
+
+def test_a_handler_of_sigterm_stays():
+    caught = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: caught.append(number))
+    try:
+        with raise_on_sigterm():
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert caught == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, before)

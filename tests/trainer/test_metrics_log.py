@@ -91,18 +91,18 @@ def test_a_validation_logs_its_result_and_three_translations(metrics_log, lines)
     corpus = ParallelText([f"source {place}" for place in range(8)], [f"reference {place}" for place in range(8)])
     outputs = [f"output {place}" for place in range(8)]
     result = ValidationResult(2.5, 7.25, 0.625, ValidationScore("bleu", 12.345, "nrefs:1"), outputs)
-    metrics_log.log_validation(6, 90.04, result, corpus)
-    metrics_log.log_validation(9, 120.0, result._replace(loss=math.inf, score=None, outputs=[]), corpus)
+    metrics_log.log_validation(6, 90.04, result, corpus, 8.26)
+    metrics_log.log_validation(9, 120.0, result._replace(loss=math.inf, score=None, outputs=[]), corpus, 2)
     first = {"step": 6, "validation_loss": 2.5, "validation_perplexity": 7.25, "accuracy": 0.625}
     assert records(metrics_log) == [
-        {**first, "bleu": 12.345, "signature": "nrefs:1", "elapsed": 90.0},
+        {**first, "bleu": 12.345, "signature": "nrefs:1", "validation_seconds": 8.3, "elapsed": 90.0},
         # JSON knows no infinite number.
-        {**first, "step": 9, "validation_loss": None, "elapsed": 120.0},
+        {**first, "step": 9, "validation_loss": None, "validation_seconds": 2, "elapsed": 120.0},
     ]
     assert lines == [
-        "validation after step 6: loss 2.500  perplexity 7.25  accuracy 62.5%  BLEU 12.35  (1.5 min)",
+        "validation after step 6: loss 2.500  perplexity 7.25  accuracy 62.5%  BLEU 12.35  (1.5 min, took 8.3 s)",
         *(f"  {kind:11}{kind} {place}" for place in (2, 4, 6) for kind in ("source", "reference", "output")),
-        "validation after step 9: loss inf  perplexity 7.25  accuracy 62.5%  (2.0 min)",
+        "validation after step 9: loss inf  perplexity 7.25  accuracy 62.5%  (2.0 min, took 2.0 s)",
     ]
 
 

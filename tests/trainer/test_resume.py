@@ -24,7 +24,7 @@ from transduce.trainer.run_directory import check_can_go_on
 from transduce.trainer.train import prepare
 from transduce.trainer.trainer import Trainer
 
-TIMES = ("tokens_per_second", "waiting", "elapsed")
+TIMES = ("tokens_per_second", "waiting", "elapsed", "validation_seconds")
 
 
 def train(micro, out, *changes, moment=None):
@@ -188,6 +188,43 @@ def test_a_changed_recipe_is_refused(micro, copied, change, difference):
     assert "--restart" in ended.error
     assert "steps" not in ended.error
     assert files(copied) == before
+
+
+def test_a_model_without_its_checkpoints_is_not_prepared_again(micro, copied):
+    shutil.rmtree(copied / "training")
+    before = files(copied)
+    ended = forked("prepare", micro / "recipe.yaml", "--out", copied)
+    assert ended.code == 2
+    assert "holds a model whose `training` folder is gone" in ended.error
+    assert files(copied) == before
+
+
+CLIP = ("--set", "training.steps=14", "--set", "training.clip=0.5")
+
+
+def test_remedies_of_a_divergence_go_on_where_they_are_accepted(micro, copied):
+    ended = train(micro, copied, *CLIP)
+    assert ended.code == 2
+    difference = "`training.clip` was null and is 0.5"
+    assert f"{difference}. Train into another directory, add --accept-changes to go on with it, or" in ended.error
+    earlier = (copied / "recipe.yaml").read_bytes()
+    ended = train(micro, copied, *CLIP, "--accept-changes")
+    assert ended.code == 0, ended.error
+    assert f"from here on {difference}; `training` keeps the recipe until here" in ended.error
+    assert "going on after step 12" in ended.error
+    assert json.loads((copied / "recipe.yaml").read_text())["training"]["clip"] == 0.5
+    assert (copied / "training" / "recipe-until-step-12.yaml").read_bytes() == earlier
+    again = train(micro, copied, *CLIP)
+    assert again.code == 0, again.error
+    assert "from here on" not in again.error
+
+
+def test_no_other_change_is_accepted(micro, copied):
+    ended = train(micro, copied, *CLIP, "--set", "training.label_smoothing=0.2", "--accept-changes")
+    assert ended.code == 2
+    assert "`training.label_smoothing` was 0.1 and is 0.2; `training.clip` was null and is 0.5" in ended.error
+    assert "to go on with it" not in ended.error
+    assert not list((copied / "training").glob("recipe-until*"))
 
 
 def rewrite(path, content, manifest):

@@ -7,17 +7,17 @@ import pytest
 
 from transduce.corpus import DataSpec
 from transduce.search import Decoding
-from transduce.trainer.run_directory import _differences
+from transduce.trainer.run_directory import CHANGEABLE, CHANGEABLE_IF_ACCEPTED, _differences
 from transduce.training import Training
 
 PAGE = Path(__file__).parents[2] / "docs" / "recipe.md"
 SECTIONS = {"training": Training, "data": DataSpec, "decoding": Decoding}
 
 
-def documented_keys():
+def documented_keys(pattern=r"its recipe may differ from before only in (.*?), and in where the files"):
     """Returns the keys that the page says may differ, each with its section."""
     text = " ".join(PAGE.read_text("utf-8").split())
-    sentence = re.search(r"its recipe may differ from before only in (.*?), and in where the files", text)[1]
+    sentence = re.search(pattern, text)[1]
     section, keys = "", set()
     for name in re.findall(r"`([a-z_.]+)`", sentence):
         before, _, key = name.rpartition(".")
@@ -35,7 +35,7 @@ def test_the_page_names_existing_keys():
     ("section", "key"), [(section, key) for section, spec in SECTIONS.items() for key in spec.model_fields]
 )
 def test_a_change_of_any_other_key_is_refused(section, key):
-    differences = list(_differences({section: {key: 1, "other": 3}}, {section: {key: 2, "other": 3}}))
+    differences = list(_differences({section: {key: 1, "other": 3}}, {section: {key: 2, "other": 3}}, CHANGEABLE))
     assert differences == ([] if (section, key) in documented_keys() else [f"`{section}.{key}` was 1 and is 2"])
 
 
@@ -44,4 +44,9 @@ def test_a_changeable_key_is_changeable_in_its_own_section_only(path):
     old, new = 1, 2
     for name in reversed(path.split(".")):
         old, new = {name: old}, {name: new}
-    assert list(_differences(old, new)) == [f"`{path}` was 1 and is 2"]
+    assert list(_differences(old, new, CHANGEABLE)) == [f"`{path}` was 1 and is 2"]
+
+
+def test_the_page_names_the_keys_that_may_change_where_it_is_accepted():
+    added = {(section, key) for section, keys in CHANGEABLE_IF_ACCEPTED.items() for key in keys - CHANGEABLE[section]}
+    assert documented_keys(r"with `--accept-changes` also in (.*?)\.(?: |$)") == added

@@ -29,6 +29,10 @@ def train(
     ] = None,
     report: Annotated[bool, typer.Option(help="With --from: measure the test sets before and after.")] = True,
     restart: Annotated[bool, typer.Option(help="Train anew; the earlier run is moved aside.")] = False,
+    accept_changes: Annotated[
+        bool,
+        typer.Option("--accept-changes", help="Go on with another training.clip, .precision or .schedule than before."),
+    ] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Also write the metrics to OUT/training/metrics.csv.")] = False,
     wandb: Annotated[
         str | None, typer.Option(metavar="PROJECT", help="Also send the metrics to this project of Weights & Biases.")
@@ -54,8 +58,9 @@ def train(
     from transduce.trainer.train import TrainOptions, run_training
 
     loaded = load_training_recipe(recipe, change, out, start_from=start_from, restart=restart, warn=say)
+    trackers = TrackerChoice(csv, wandb, mlflow)
     options = TrainOptions(
-        device, threads, restart, start_from, grow_vocabulary, report, TrackerChoice(csv, wandb, mlflow)
+        device, threads, restart, start_from, grow_vocabulary, report, trackers, accept_changes=accept_changes
     )
     if dry_run:
         if processes > 1:

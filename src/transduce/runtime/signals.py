@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-__all__ = ["Interrupted", "OtherProcessError", "collect_signals", "raise_on_signals"]
+__all__ = ["Interrupted", "OtherProcessError", "collect_signals", "raise_on_signals", "raise_on_sigterm"]
 
 
 class Interrupted(BaseException):
-    """Raised where signal `number` ended the work, which is saved. Not an Exception, like KeyboardInterrupt."""
+    """Raised where signal `number` ends the work. Not an Exception, like KeyboardInterrupt."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -46,16 +46,32 @@ def collect_signals() -> Iterator[list[int]]:
 @contextlib.contextmanager
 def raise_on_signals() -> Iterator[None]:
     """Raises Interrupted on SIGINT and SIGTERM within the context; the second signal kills the process."""
-
-    def interrupt(number: int, _frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        raise Interrupted(number)
-
-    handlers = {number: signal.signal(number, interrupt) for number in _signals_to_handle()}
+    handlers = {number: signal.signal(number, _interrupt) for number in _signals_to_handle()}
     try:
         yield
     finally:
         _set_handlers(handlers)
+
+
+@contextlib.contextmanager
+def raise_on_sigterm() -> Iterator[None]:
+    """Raises Interrupted on SIGTERM within the context, as Python raises KeyboardInterrupt on SIGINT.
+
+    A second SIGTERM kills the process. A handler that was set before stays.
+    """
+    handlers: dict[int, Any] = {}
+    if signal.SIGTERM in _signals_to_handle() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        handlers[signal.SIGTERM] = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        _set_handlers(handlers)
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    """Raises Interrupted, and lets the same signal kill the process from now on."""
+    signal.signal(number, signal.SIG_DFL)
+    raise Interrupted(number)
 
 
 def _set_handlers(handlers: dict[int, Any]) -> None:

@@ -11,7 +11,7 @@ from transduce.model import TranslationModel
 from transduce.model.cross_entropy import Smoothing
 from transduce.model_directory import set_word_flags
 from transduce.recipe import Recipe
-from transduce.runtime.device import compile_on_gpu, describe_environment
+from transduce.runtime.device import compile_on_gpu, describe_environment, has_fast_bfloat16
 from transduce.runtime.distributed import ProcessGroup
 from transduce.storage.checksums import checksums_of_files
 from transduce.trainer.checkpointing import TrainingEnvironment
@@ -121,8 +121,10 @@ def describe_start(
     """Returns a line with the size of the model, the device, the precision and the amount of data."""
     parameters = sum(parameter.numel() for parameter in model.parameters())
     device, precision = (environment.environment[name] for name in ("device", "precision"))
+    is_slow = precision == "bfloat16" and not has_fast_bfloat16(next(model.parameters()).device)
+    warning = ", which is slower here than float32" if is_slow else ""
     return (
-        f"{parameters:,} parameters on {device} in {precision}; "
+        f"{parameters:,} parameters on {device} in {precision}{warning}; "
         f"{len(prepared.train):,} pairs, {planner.tokens_per_epoch:,} target tokens and "
         f"{planner.steps_per_epoch:,} steps an epoch, {len(planner.shapes)} shapes, {planner.padding:.1%} padding"
     )

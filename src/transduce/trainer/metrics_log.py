@@ -94,16 +94,19 @@ class MetricsLog:
         self._write({"step": step, "event": event})
         self.say(f"step {step}: {event}")
 
-    def log_validation(self, step: int, seconds: float, result: ValidationResult, corpus: ParallelText) -> None:
-        """Logs a validation after `seconds` of training, and shows three translations."""
+    def log_validation(
+        self, step: int, elapsed: float, result: ValidationResult, corpus: ParallelText, seconds: float
+    ) -> None:
+        """Logs a validation of some `seconds` after `elapsed` seconds of training, and shows three translations."""
         values: dict[str, Any] = {"step": step, **_values_of(result)}
         if result.score is not None:
             values["signature"] = result.score.signature
         for name, part in result.parts.items():
             values |= {f"{key}.{name}": value for key, value in _values_of(part).items()}
-        self._write(values | {"elapsed": round(seconds, 1)})
+        self._write(values | {"validation_seconds": round(seconds, 1), "elapsed": round(elapsed, 1)})
         mean = f", mean of {len(result.parts)}" if result.parts else ""
-        self.say(f"validation after step {step}{mean}: {_summary(result)}  ({seconds / 60:.1f} min)")
+        times = f"{elapsed / 60:.1f} min, took {seconds:.1f} s"
+        self.say(f"validation after step {step}{mean}: {_summary(result)}  ({times})")
         for name, part in result.parts.items():
             self.say(f"  {name}: {_summary(part)}")
         # The same three lines every time, spread over the corpus, so that one can watch them change.

@@ -1,7 +1,7 @@
 """The run directory of a training: begun under one recipe, or restarted with the earlier run moved aside."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ CHANGEABLE = {
     "training": {"steps", "epochs", "minutes", "patience", "parallel", "log_every", "validate_every", "validate_by"},
     "data": {"validation", "test"},
 }
+# The same, and the remedies of a training that diverges, which may change where the user accepts it.
+CHANGEABLE_IF_ACCEPTED = {**CHANGEABLE, "training": CHANGEABLE["training"] | {"clip", "precision", "schedule"}}
 
 FINE_TUNING = "fine_tuning.json"  # in `training`: the record of a run that began with another model
 
@@ -73,11 +75,13 @@ def _is_run(out: Path) -> bool:
     return has_saved(out) or is_prepared or is_restarting
 
 
-def begin_run(recipe: Recipe, out: Path, record: str | None = None) -> None:
+def begin_run(recipe: Recipe, out: Path, record: str | None = None, *, accept_changes: bool = False) -> list[str]:
     """Writes the recipe into a new run directory, or into that of a run to resume.
 
     A run that begins with another model has a `record` of it, written first: without it the recipe may not be whole.
-    Raises ValueError where a run with saved weights has another recipe, an edited one, or none.
+    With `accept_changes` the keys of `CHANGEABLE_IF_ACCEPTED` may change; returns a sentence for each that has, and
+    keeps the earlier recipe in `training`. Raises ValueError where a run with saved weights has another recipe, an
+    edited one, or none.
     """
     text = dump(recipe)
     if len(text.encode()) > LARGEST:
@@ -87,18 +91,28 @@ def begin_run(recipe: Recipe, out: Path, record: str | None = None) -> None:
         )
     out.mkdir(parents=True, exist_ok=True)
     check_is_run_or_empty(out)
-    if has_saved(out):
-        _check_can_resume(recipe, out)
+    accepted = _check_can_resume(recipe, out, accept_changes=accept_changes) if has_saved(out) else []
     (out / "training").mkdir(exist_ok=True)
     if record is not None and not has_saved(out):
         atomic_write_text(out / "training" / FINE_TUNING, record)
     if not has_saved(out):
         atomic_write_text(out / "training" / SAVED, NOT_YET)
+    if accepted:
+        _keep_earlier_recipe(out)
     write_recipe(out, text)
+    return accepted
 
 
-def _check_can_resume(recipe: Recipe, out: Path) -> None:
-    """Raises ValueError where a run that has saved weights cannot be resumed with `recipe`."""
+def _keep_earlier_recipe(out: Path) -> None:
+    """Copies the recipe of a run into `training`, by the step until which it was trained."""
+    kept = out / "training" / f"recipe-until-step-{max(saved_steps(out / 'training'), default=0)}.yaml"
+    if not kept.exists():  # else no step was trained with the recipe of now
+        atomic_write_text(kept, (out / RECIPE).read_text("utf-8"))
+
+
+def _check_can_resume(recipe: Recipe, out: Path, *, accept_changes: bool) -> list[str]:
+    """Returns the changes that are accepted; raises ValueError where a run cannot be resumed with `recipe`."""
+    changed: list[str] = []
     path = out / RECIPE
     if path.exists():
         if recipe_was_edited(out):
@@ -110,9 +124,14 @@ def _check_can_resume(recipe: Recipe, out: Path) -> None:
         differences: list[str] = []
         begun = read_resolved_recipe(path, differences.append).as_dictionary()
         before, now = (without_training_paths(values) for values in (begun, recipe.as_dictionary()))
-        if differences := [*differences, *_differences(before, now)]:
+        changed, refused = (
+            [*differences, *_differences(before, now, changeable)]
+            for changeable in (CHANGEABLE, CHANGEABLE_IF_ACCEPTED)
+        )
+        if refused or (changed and not accept_changes):
+            remedy = "" if refused else "add --accept-changes to go on with it, "
             raise ValueError(
-                f"{out} was begun with another recipe: {'; '.join(differences)}. Train into another directory, "
+                f"{out} was begun with another recipe: {'; '.join(changed)}. Train into another directory, {remedy}"
                 "or begin anew with --restart (what is there is kept)"
             )
     elif (out / "training").exists():
@@ -121,6 +140,7 @@ def _check_can_resume(recipe: Recipe, out: Path) -> None:
             "anew with --restart (what is there is kept)"
         )
     check_can_go_on(out)
+    return changed
 
 
 def check_can_go_on(out: Path) -> None:
@@ -165,11 +185,13 @@ def has_checkpoint(out: Path) -> bool:
     return bool(saved_steps(out / "training")) or any((out / "training").glob("replaced-*"))
 
 
-def _differences(before: Any, now: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yields a sentence for each key whose value has changed, except for changeable keys."""
+def _differences(
+    before: Any, now: Any, changeable: Mapping[str, Collection[str]], path: tuple[str, ...] = ()
+) -> Iterator[str]:
+    """Yields a sentence for each key whose value has changed, except for `changeable` keys of each section."""
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         for key in dict.fromkeys([*before, *now]):
-            if not (len(path) == 1 and key in CHANGEABLE.get(path[0], ())):
-                yield from _differences(before.get(key), now.get(key), (*path, key))
+            if not (len(path) == 1 and key in changeable.get(path[0], ())):
+                yield from _differences(before.get(key), now.get(key), changeable, (*path, key))
     elif before != now:
         yield f"`{'.'.join(path)}` was {json.dumps(before)} and is {json.dumps(now)}"

@@ -24,7 +24,13 @@ from transduce.storage.locks import exclusive_lock
 from transduce.text.term_marks import with_term_marks
 from transduce.trainer.fine_tuning import plan_start
 from transduce.trainer.fine_tuning_report import FineTuningReport
-from transduce.trainer.run_directory import begin_run, check_is_run_or_empty, has_checkpoint, move_aside
+from transduce.trainer.run_directory import (
+    begin_run,
+    check_can_go_on,
+    check_is_run_or_empty,
+    has_checkpoint,
+    move_aside,
+)
 from transduce.trainer.trackers import NO_TRACKERS, TrackerChoice, start_trackers
 from transduce.trainer.trainer import Trainer, TrainResult
 from transduce.training import StepRecord
@@ -44,6 +50,7 @@ class TrainOptions(NamedTuple):
     grow_vocabulary: int | None = None  # subwords, at most, that each side gains on the new text
     report: bool = True  # with `start_from`, measures the test sets before and after
     trackers: TrackerChoice = NO_TRACKERS
+    accept_changes: bool = False  # of the keys of a recipe that may change with consent
 
 
 DEFAULTS = TrainOptions()
@@ -61,9 +68,10 @@ def prepare(
 
     With `start_from` the subwords are that model's, with the marks of terms where the recipe needs them, and those of
     `growth` on top. `threads` limits the cores that are used. Raises ValueError where `out` holds something else than a
-    run, and where a training has begun on a store of other data.
+    run, where a training has begun on a store of other data, and where `out` has a model whose checkpoints are gone.
     """
     check_is_run_or_empty(out)
+    check_can_go_on(out)
     subwords = (start_from.source, start_from.target) if start_from else None
     return prepare_corpus(
         recipe.data,
@@ -88,13 +96,15 @@ def train(
     grow_vocabulary: int | None = None,
     report: bool = True,
     trackers: TrackerChoice = NO_TRACKERS,
+    accept_changes: bool = False,
     say: Say = print,
 ) -> Generator[StepRecord, None, TrainResult]:
     """Trains `recipe` into the model directory `out`, or resumes; yields a record a step and returns the result.
 
     With `start_from` the training begins with the weights and subwords of that model directory; `grow_vocabulary` is
     the number of subwords, at most, that each side gains on the new text. Both models are measured on the test sets of
-    the recipe, unless `report` is False. `trackers` receive the metrics as the training goes on.
+    the recipe, unless `report` is False. `trackers` receive the metrics as the training goes on. With `accept_changes`
+    a training goes on with another `training.clip`, `.precision` or `.schedule` than it was begun with.
 
     Closing the generator stops the training without a checkpoint; the same call resumes from the last one. The
     generator runs in any thread, but handles signals in the main thread only. It sets threads, deterministic algorithms
@@ -104,7 +114,7 @@ def train(
     data, Interrupted after a signal, and OSError where the last checkpoint cannot be written. Saved checkpoints stay.
     """
     directory = Path(start_from) if start_from is not None else None
-    options = TrainOptions(device, threads, restart, directory, grow_vocabulary, report, trackers)
+    options = TrainOptions(device, threads, restart, directory, grow_vocabulary, report, trackers, accept_changes)
     return (yield from _train(recipe, Path(out), options, say))
 
 
@@ -131,7 +141,9 @@ def _train(recipe: Recipe, out: Path, options: TrainOptions, say: Say) -> Genera
             check_files(recipe.data)
             if options.restart and restart_count() == 0:
                 move_aside(out, say)
-            begin_run(recipe, out, record.model_dump_json(indent=2) if record else None)
+            started = record.model_dump_json(indent=2) if record else None
+            for change in begin_run(recipe, out, started, accept_changes=options.accept_changes):
+                say(f"from here on {change}; `training` keeps the recipe until here")
             prepare(recipe, out, say, base, options.threads, record.growth(recipe) if record else None)
             if options.report:
                 tests.measure_before()

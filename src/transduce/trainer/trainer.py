@@ -6,6 +6,7 @@ Only the trainer makes new `TrainingState`s; checkpointer and model selection re
 """
 
 import contextlib
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, NoReturn
@@ -126,7 +127,8 @@ class Trainer:
         if state is not None:  # a recipe may have lost its validation meanwhile
             return state._replace(validation_pending=state.validation_pending and self._validates)
         if start_from is not None:
-            self._load_weights_of(start_from)
+            # With rows for tokens that its vocabulary has gained.
+            self.optimiser.load_weights(grown_weights(start_from, self.prepared.source, self.prepared.target))
         elif self.group.size > 1:  # a process whose random numbers differ would train another model
             self.optimiser.load_weights(self.optimiser.weights())
         return TrainingState()
@@ -245,6 +247,7 @@ class Trainer:
     def _measure(self, state: TrainingState) -> ValidationResult | None:
         """Validates the current weights and logs the result; returns None where memory does not suffice."""
         assert self.validation is not None
+        begin = time.perf_counter()
         try:
             result = self.validation(gather_model(self.model, self.prepared, self.optimiser, self.group))
         except (RuntimeError, MemoryError) as error:
@@ -252,7 +255,8 @@ class Trainer:
                 raise
             self.metrics_log.log_event(state.step, f"could not validate: {error}")
             return None
-        self.metrics_log.log_validation(state.step, state.elapsed, result, self.validation.corpus)
+        seconds = time.perf_counter() - begin
+        self.metrics_log.log_validation(state.step, state.elapsed, result, self.validation.corpus, seconds)
         return result
 
     def _try_to_publish(
@@ -287,10 +291,6 @@ class Trainer:
         if not self._validates:
             self._try_to_publish(Weights(kind="last", steps=(state.step,)), weights)
         return state
-
-    def _load_weights_of(self, base: Model) -> None:
-        """Loads the weights of a model, with rows for tokens that its vocabulary has gained."""
-        self.optimiser.load_weights(grown_weights(base, self.prepared.source, self.prepared.target))
 
     def _check_memory(self) -> None:
         """Raises RuntimeError where the largest micro-batch, or the longest pair of the validation, does not fit."""
