@@ -104,7 +104,7 @@ def test_a_truncated_gzip_file_is_named(folder: Path, content: bytes) -> None:
         ("a\tb\n".encode("utf-16"), "UTF-16"),
         ("a\tb\n".encode("utf-32"), "UTF-32"),
         (b"BZh91AY&SY\x0a\x09", "bzip2"),
-        (b"\xfd7zXZ\0\x0a\x09", "unxz"),
+        (b"\xfd7zXZ\0\x0a\x09", "a damaged xz file"),
         (b"\x28\xb5\x2f\xfd\x0a\x09", "unzstd"),
         (b"PK\x03\x04\x0a\x09", "unzip"),
         (b"a\tb\rc\td\r", r"tr '\\r' '\\n'"),

@@ -314,6 +314,15 @@ def test_a_store_in_use_is_not_replaced(tmp_path: Path) -> None:
     assert prepare(data, SPECS[0], tmp_path / "store", threads=1, say=silent, in_use=True).directory
 
 
+def test_the_files_that_have_changed_are_named(tmp_path: Path) -> None:
+    data = DataSpec(train=(corpus(tmp_path, PAIRS, "same"), corpus(tmp_path, PAIRS, "other")))
+    prepared(tmp_path, data)
+    with (tmp_path / "other").open("a") as file:
+        file.write("more\ttext\n")
+    with pytest.raises(ValueError, match=r"the training data \(\S+other\) has changed since"):
+        prepare(data, SPECS[0], tmp_path / "store", threads=1, say=silent, in_use=True)
+
+
 @pytest.mark.parametrize("damage", ["short", "lost", "subwords", "state"])
 def test_a_damaged_interrupted_preparation_starts_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str

@@ -93,8 +93,8 @@ def test_the_page_is_written_and_not_overwritten_by_accident(folder: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["one", "train"], "output 2 has 2 lines but reference 1 has 4"),
-        (["--source", "train", "one", "two"], "train has 2 lines but ref has 4"),
+        (["one", "train"], "ref has 4 lines and train has 2: they must be equally many"),
+        (["--source", "train", "one", "two"], "ref has 4 lines and train has 2"),
         (["one", "missing"], "missing: no such file or directory"),
         (["-", "-"], "standard input can be read once"),
         (["--html", ".", "one", "two"], "--html .: that is a folder"),

@@ -9,6 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from transduce.commands.measure import measure
+from transduce.commands.paired_texts import read_paired_texts
 from transduce.measure import bracket_scores, compare, compare_brackets, scores
 from transduce.text.lines import read_lines
 
@@ -218,3 +219,13 @@ def test_the_command_names_sentences_that_are_not_scored(trees):
     assert ended.stdout.startswith("brackets   33.33")
     assert "2 of 3 sentences of the output are not scored" in ended.stderr
     assert "(sentence 2: no words; sentence 3: 'he', not 'it')" in ended.stderr
+
+
+def test_the_line_from_which_texts_are_out_of_step_is_named(tmp_path):
+    lines = [f"{number} {'word ' * (number * 7 % 13)}end{'?' if number % 3 else '.'}" for number in range(300)]
+    (tmp_path / "output").write_text("\n".join(lines) + "\n")
+    (tmp_path / "reference").write_text("\n".join(lines[:100] + lines[101:]) + "\n")
+    place = "the first misaligned line is most likely line 10[0-3]: from there on, line n of"
+    counts = "output has 300 lines and .*reference has 299: they must be equally many"
+    with pytest.raises(ValueError, match=f"{counts}; {place}"):
+        read_paired_texts(str(tmp_path / "output"), str(tmp_path / "reference"))

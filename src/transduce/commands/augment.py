@@ -34,7 +34,7 @@ from transduce.commands.search_options import search_method_of_options
 def augment(
     run: Annotated[Path, typer.Argument(help="The model that translates the text.")],
     text: Annotated[
-        Path, typer.Argument(metavar="MONO", help="A file of text in its source language; may be gzipped.")
+        Path, typer.Argument(metavar="MONO", help="A file of text in its source language; may be compressed.")
     ],
     out: Annotated[Path, typer.Option(help="The file of pairs: source, tab, target of the model to train.")],
     forward: Annotated[

@@ -59,7 +59,7 @@ def make_pairs(
     shard_lines: int | None,
     actors: int | None,
 ) -> None:
-    """Translates `text`, which may be gzipped, and writes pairs to `out`, or resumes; see `PairFilter`."""
+    """Translates `text`, which may be compressed, and writes pairs to `out`, or resumes; see `PairFilter`."""
     from transduce.bulk.pair_filter import PairFilter
     from transduce.bulk.unpacking import plain_text
     from transduce.model_directory import Model

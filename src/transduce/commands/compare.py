@@ -7,6 +7,7 @@ import typer
 
 from transduce.commands.options import JsonOption, OverwriteOption
 from transduce.commands.output import check_writable
+from transduce.commands.paired_texts import check_paired
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ def compare(
     texts = dict(zip(paths, read_texts(*paths), strict=True))
     systems, expected = (texts[system_a], texts[system_b]), texts[reference]
     sources = None if source is None else texts[source]
-    if sources is not None and len(sources) != len(expected):
-        raise ValueError(f"{source} has {len(sources):,} lines but {reference} has {len(expected):,}: name its source")
+    paired = [path for path in (reference, system_a, system_b, source) if path is not None]
+    check_paired(paired, [texts[path] for path in paired])
     words = None if train is None else texts[train]
     comparison = compare_systems(systems, expected, train=words, language=language, bootstrap=bootstrap, top=top)
     names, sentences = (system_a, system_b), _sentence_texts(systems, expected, sources)
@@ -91,9 +92,11 @@ def _as_object(
         "length_ratios": comparison.length_ratios,
         "by_length": [bucket._asdict() for bucket in comparison.by_length],
         "by_frequency": [bucket._asdict() for bucket in comparison.by_frequency],
-        "ngrams": {letter: [each._asdict() for each in side] for letter, side in zip("ab", comparison.ngrams)},
+        "ngrams": {
+            letter: [each._asdict() for each in side] for letter, side in zip("ab", comparison.ngrams, strict=True)
+        },
         "sentences": {
             letter: [each._asdict() | {name.lower(): text for name, text in sentences[each.line - 1]} for each in side]
-            for letter, side in zip("ab", comparison.sentences)
+            for letter, side in zip("ab", comparison.sentences, strict=True)
         },
     }

@@ -27,7 +27,7 @@ from transduce.commands.train import print_result
 
 def distil(
     teacher: Annotated[list[Path], typer.Argument(help="The model to imitate; several are an ensemble.")],
-    source: Annotated[Path, typer.Option(help="Text in the source language, one sentence a line; may be gzipped.")],
+    source: Annotated[Path, typer.Option(help="Text in the source language, one sentence a line; may be compressed.")],
     out: Annotated[Path, typer.Option(help="The run directory of the student.")],
     pairs: Annotated[
         Path | None, typer.Option(help="The file of the text and its translations; OUT.pairs.tsv if not given.")

@@ -23,6 +23,7 @@ from transduce.commands.options import (
     refuse_options,
 )
 from transduce.commands.output import check_writable, write_output
+from transduce.commands.paired_texts import read_paired_texts
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
@@ -193,15 +194,10 @@ def _gold_trees(reference: str | None, named: "CorpusSpec | None") -> "list[tupl
 
 def _test_set(source: str | None, reference: str | None, named: "CorpusSpec | None") -> "ParallelText":
     """Reads the test set: two files, or one that the run's recipe names."""
-    from transduce.text.lines import read_texts
     from transduce.trainer.validation import ParallelText, read_parallel_text
 
     if named is not None and source is None and reference is None:
         return read_parallel_text(named)
     if source is None or reference is None or named is not None:
         raise ValueError("name what to evaluate on: --source FILE --reference FILE, or --test NAME")
-    corpus = ParallelText(*read_texts(source, reference))
-    if len(corpus.source) != len(corpus.target):
-        counts = f"{len(corpus.source)} lines and {reference} has {len(corpus.target)}"
-        raise ValueError(f"{source} has {counts}: they must be equally many")
-    return corpus
+    return ParallelText(*read_paired_texts(source, reference))

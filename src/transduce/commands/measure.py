@@ -6,6 +6,7 @@ import typer
 
 from transduce.commands.bracket_table import bracket_table, format_brackets
 from transduce.commands.options import JsonOption, refuse_options
+from transduce.commands.paired_texts import read_paired_texts
 from transduce.runtime.json_text import json_text
 
 if TYPE_CHECKING:
@@ -62,8 +63,6 @@ def measure(
     as_json: JsonOption = False,
 ) -> None:
     """Scores outputs; compares two or more with the first, the baseline, by a paired bootstrap test."""
-    from transduce.text.lines import read_texts
-
     paths, references, metrics = outputs or ["-"], reference or [], [name.strip() for name in metric.split(",")]
     if not references and metrics != ["comet-qe"]:
         raise ValueError("there is no reference to measure against: give --reference FILE")
@@ -79,7 +78,8 @@ def measure(
     if "bleu" not in metrics:
         refuse_options({"--tokenize": tokenize}, "is for the metric bleu")
     _check_comet(metrics, references, source, model)
-    texts = read_texts(*paths, *references, *filter(None, [source]))
+    names = [*paths, *references, *filter(None, [source])]
+    texts = read_paired_texts(*names)
     systems, others = texts[: len(paths)], texts[len(paths) : len(paths) + len(references)]
     by_metric = _compare_by_metrics(metrics, systems, others, language, tokenize, bootstrap)
     by_metric.update(_compare_by_comet(metrics, systems, texts[-1], others, model, bootstrap))

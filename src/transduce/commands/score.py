@@ -7,6 +7,7 @@ import typer
 
 from transduce.commands.options import DeviceOption, FromOption, TagOption, ToOption
 from transduce.commands.output import open_output
+from transduce.commands.paired_texts import read_paired_texts
 
 
 def score(
@@ -21,15 +22,10 @@ def score(
 ) -> None:
     """Prints the log-probability of each given translation, the end symbol included."""
     from transduce.runtime.device import set_up_device
-    from transduce.text.lines import read_texts
     from transduce.translation.translator import Translator
 
     chosen = set_up_device(device)
-    sources, targets = read_texts(source, target)
-    if len(sources) != len(targets):
-        raise ValueError(
-            f"{source} has {len(sources)} lines and {target} has {len(targets)}: they must be equally many"
-        )
+    sources, targets = read_paired_texts(source, target)
     translator = Translator.load(*run, device=str(chosen), to=to, source_language=source_language, tag=tag)
     scores = translator.score(sources, targets, batch_tokens=batch_tokens)
     with open_output(None) as write:

@@ -54,7 +54,7 @@ class CorpusInspection(NamedTuple):
             verdicts.append("The target is the source throughout the corpus.")
         if inspection.share(Check.SWAPPED) > 0.5:
             verdicts.append("The sides are exchanged throughout the corpus.")
-        for place, codes in zip(("source", "target"), inspection.languages):
+        for place, codes in zip(("source", "target"), inspection.languages, strict=True):
             if codes and inspection.share(Check.WRONG_LANGUAGE) > 0.5:
                 language = max(codes, key=codes.__getitem__)
                 verdicts.append(f"Most first lines of the {place} are in the language {language}.")

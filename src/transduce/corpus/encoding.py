@@ -230,7 +230,7 @@ def _encode_batch(
 def _append_batch(state: EncodingState, batch: EncodedBatch, writer: TokenStoreWriter) -> EncodingState:
     """Writes a batch; returns the state after it."""
     longest = state.longest
-    for side, sentences in zip(SIDES, batch.sides):
+    for side, sentences in zip(SIDES, batch.sides, strict=True):
         writer.append(side, sentences)
         longest = max(longest, int(sentences.lengths.max(initial=0)))
     state.report.add(batch.report)

@@ -56,7 +56,7 @@ PATHS = ("source", "target", "tsv", "tmx", "trees")
 
 
 class Files(ParallelCorpus):
-    """Two text files with the same number of lines, plain or gzipped."""
+    """Two text files with the same number of lines, plain or compressed."""
 
     source: str = Field(description="Text file, one sentence a line.")
     target: str = Field(description="Its translation: line n translates line n of `source`.")
@@ -64,14 +64,14 @@ class Files(ParallelCorpus):
 
 
 class Tsv(ParallelCorpus):
-    """One file, plain or gzipped: source, tab, target; further columns are ignored."""
+    """One file, plain or compressed: source, tab, target; further columns are ignored."""
 
     tsv: str = Field(description="Text file with source, tab, target on each line; further columns are ignored.")
     weight: Weight = 1.0
 
 
 class Tmx(ParallelCorpus):
-    """A translation memory (TMX 1.4), plain or gzipped."""
+    """A translation memory (TMX 1.4), plain or compressed."""
 
     tmx: str = Field(description="Translation memory (TMX 1.4).")
     languages: Languages | None = Field(
@@ -125,7 +125,7 @@ class Trees(TaggedCorpus):
     """Trees in brackets, the words of which are the source and the symbols of which are the target."""
 
     trees: str = Field(
-        description="File of trees in brackets, plain or gzipped, or a folder, in which other files are left out."
+        description="File of trees in brackets, plain or compressed, or a folder, in which other files are left out."
     )
     shortest: int = Field(default=1, ge=1, description="Trees with fewer words are left out.")
     without: Annotated[tuple[str, ...], BeforeValidator(_as_labels)] = Field(

@@ -30,7 +30,7 @@ class VocabularyGrowth(NamedTuple):
 
 def check_vocabularies(sides: Vocabularies) -> None:
     """Raises ValueError where the vocabularies of a model cannot grow."""
-    for side, name in zip(sides, ("source", "target")):
+    for side, name in zip(sides, ("source", "target"), strict=True):
         if not isinstance(side, TreeSymbols):
             check_can_grow(side, name)
 
@@ -64,7 +64,9 @@ def grow_vocabularies(
     names = "source", "target"
     gains = [_gain(*side) for side in zip(sides, grown, texts, strict=True)]
     if sides[0] is sides[1]:
-        _say_growth(say, "", sides[0], grown[0], ", ".join(f"{name} {gain}" for name, gain in zip(names, gains)))
+        _say_growth(
+            say, "", sides[0], grown[0], ", ".join(f"{name} {gain}" for name, gain in zip(names, gains, strict=True))
+        )
         return grown
     for name, before, after, gain in zip(names, sides, grown, gains, strict=True):
         if isinstance(after, TreeSymbols):

@@ -46,7 +46,9 @@ def read_rows(table: Any, languages: Sequence[str], name: str) -> Iterator[list[
             raise ValueError(f"{name} has no {', '.join(missing)}; it has {', '.join(columns)}")
         for row in zip(*(columns[language] for language in languages), strict=True):
             number += 1
-            if not_text := [language for language, side in zip(languages, row) if not isinstance(side, str | None)]:
+            if not_text := [
+                language for language, side in zip(languages, row, strict=True) if not isinstance(side, str | None)
+            ]:
                 raise ValueError(f"{name}: row {number:,} has no text in {', '.join(not_text)}: {row}")
             yield [side or "" for side in row]
 

@@ -78,7 +78,9 @@ class TermMarker:
         spans = self.links[direction].draw_spans(source, target, MAX_TERMS, rng)
         texts = [target[span.target] for span in spans]
         texts = [self._make_up(text, direction, rng) if rng.random() < MADE_UP else text for text in texts]
-        marked = mark_terms(source, [MarkedSpan(*_ends(span.source), text) for span, text in zip(spans, texts)])
+        marked = mark_terms(
+            source, [MarkedSpan(*_ends(span.source), text) for span, text in zip(spans, texts, strict=True)]
+        )
         for span, text in sorted(zip(spans, texts, strict=True), key=lambda one: -one[0].target.start):
             target = target[: span.target.start] + text + target[span.target.stop :]
         return (marked, target) if marked and spans else None

@@ -93,7 +93,7 @@ class Planner:
     @property
     def shapes(self) -> list[tuple[int, int]]:
         """(rows, length) of the micro-batches of each bucket; one micro-batch a portion has fewer rows."""
-        return list(zip(self._rows.tolist(), self._buckets.tolist()))
+        return list(zip(self._rows.tolist(), self._buckets.tolist(), strict=True))
 
     def rows_with(self, micro_batches: int, length: int) -> int:
         """Returns the pairs in a micro-batch of this length if a step has `micro_batches` micro-batches."""
@@ -195,7 +195,8 @@ class Planner:
         groups = np.split(order, np.cumsum(np.bincount(bucket))[:-1])
         micro_batches: list[PlannedMicroBatch] = []
         rest = order[:0]
-        for group, rows, length in zip(groups, self._rows.tolist(), self._buckets.tolist()):
+        # A portion without long sentences has fewer groups than there are buckets.
+        for group, rows, length in zip(groups, self._rows.tolist(), self._buckets.tolist(), strict=False):
             pool = np.concatenate([rest, group])
             used = len(pool) // rows * rows
             micro_batches += [PlannedMicroBatch(row, length) for row in numbers[pool[:used]].reshape(-1, rows)]

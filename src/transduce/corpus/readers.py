@@ -1,9 +1,7 @@
 """Reads the pairs of a corpus of any kind, one at a time."""
 
-import gzip
 import re
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedIOBase, BufferedReader
 from itertools import zip_longest
@@ -24,6 +22,7 @@ from transduce.corpus.entries import (
     files_of,
 )
 from transduce.corpus.misalignment import find_misalignment
+from transduce.text.compressed import decompressed
 from transduce.text.lines import raw_lines
 from transduce.text.trees import Tree, clean_tree, parse_tree, read_trees, words_of
 
@@ -36,14 +35,8 @@ __all__ = [
     "read_treebank",
 ]
 
-# First bytes of files that are not text, and what to do with them. Of two where one begins the other, the longer is
+# First bytes of text in other encodings, and what to do with it. Of two where one begins the other, the longer is
 # first.
-COMPRESSED = {
-    b"BZh91AY&SY": "compressed with bzip2; unpack it with `bunzip2`",
-    b"\xfd7zXZ\0": "compressed with xz; unpack it with `unxz`",
-    b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it with `unzstd`",
-    b"PK\x03\x04": "a ZIP archive; unpack it with `unzip`",
-}
 WIDE_ENCODINGS = {
     b"\xff\xfe\0\0": "UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`",
     b"\0\0\xfe\xff": "UTF-32; convert it with `iconv -f UTF-32 -t UTF-8`",
@@ -97,7 +90,7 @@ def _read_sides(corpus: CorpusSpec) -> Iterator[tuple[bytes, bytes]]:
 
 
 def read_byte_lines(path: Path) -> Iterator[bytes]:
-    r"""Yields the lines of a plain or gzipped file, without a byte order mark.
+    r"""Yields the lines of a plain or compressed file, without a byte order mark.
 
     A line ends at "\n" and nowhere else; a "\r" before it is dropped.
     Raises ValueError for a file that is not text with one sentence a line.
@@ -109,16 +102,9 @@ def read_byte_lines(path: Path) -> Iterator[bytes]:
 
 @contextmanager
 def _decompress(path: Path) -> Iterator[BufferedIOBase]:
-    """Opens a plain or gzipped file; raises ValueError when the reading reaches damage of a gzipped file."""
-    try:
-        with open_corpus_file(path) as plain:
-            # The first two bytes decide, because files are renamed.
-            is_gzip = plain.peek(2)[:2] == b"\x1f\x8b"
-            with gzip.open(plain) if is_gzip else plain as file:
-                _refuse(COMPRESSED, file.peek(10), path)
-                yield file
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path} is a damaged gzip file ({error}); fetch or make it again") from None
+    """Opens a plain or compressed file."""
+    with open_corpus_file(path) as file, decompressed(file, path) as content:
+        yield content
 
 
 def open_corpus_file(path: Path) -> BufferedReader:
@@ -128,16 +114,11 @@ def open_corpus_file(path: Path) -> BufferedReader:
     return path.open("rb")
 
 
-def _refuse(signatures: Mapping[bytes, str], beginning: bytes, path: Path) -> None:
-    """Raises ValueError for a file that begins with one of the `signatures`."""
-    for signature, description in signatures.items():
-        if beginning.startswith(signature):
-            raise ValueError(f"{path} is {description}")
-
-
 def _strip_first_line(line: bytes, path: Path) -> bytes:
     """Returns the first line of a file without byte order mark and line end."""
-    _refuse(WIDE_ENCODINGS, line, path)
+    for signature, description in WIDE_ENCODINGS.items():
+        if line.startswith(signature):
+            raise ValueError(f"{path} is {description}")
     if not line.endswith(b"\n") and b"\r" in line.rstrip(b"\r"):
         raise ValueError(f"{path} has carriage returns and no line feed; convert it with `tr '\\r' '\\n'`")
     return line.removeprefix(b"\xef\xbb\xbf").rstrip(b"\n").removesuffix(b"\r")

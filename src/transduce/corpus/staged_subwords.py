@@ -59,7 +59,7 @@ def stage_subwords(
         pairs = sum(1 for corpus in data.train for _ in read_byte_pairs(corpus))
     shared = sides[0] is sides[1]
     files = [staging / name for name in subwords_files(shared=shared)]
-    for path, side in zip(files, sides):
+    for path, side in zip(files, sides, strict=False):
         side.save(path)
         flush_to_disk(path)
     staged = StagedSubwords(fingerprint, shared, pairs, describe_files(files))

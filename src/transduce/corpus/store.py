@@ -15,7 +15,13 @@ from transduce.corpus.check_actions import DroppedPairs, run_checks
 from transduce.corpus.checks import Report, name_of
 from transduce.corpus.data import DataSpec
 from transduce.corpus.encoding import STATE, EncodingState, encode_corpus
-from transduce.corpus.fingerprint import checksums_of_corpora, fingerprint_of, have_same_training_data, time_of_change
+from transduce.corpus.fingerprint import (
+    FileChecksum,
+    checksums_of_corpora,
+    fingerprint_of,
+    have_same_training_data,
+    time_of_change,
+)
 from transduce.corpus.growth import VocabularyGrowth, check_vocabularies, vocabulary_checksums
 from transduce.corpus.learning import limit_threads
 from transduce.corpus.mixture import describe_mixture, with_temperature
@@ -117,7 +123,7 @@ def prepare(
     fingerprint = fingerprint_of(data, subwords, existing, checksums, stored_growth)
     if prepared := _open_if_current(directory, fingerprint, in_use, say):
         return prepared
-    _check_unchanged(directory, earlier, fingerprint, in_use=in_use)
+    _check_unchanged(directory, earlier if in_use else None, fingerprint, checksums)
     dropped, staging = run_checks(data, say), directory / "making"
     growth = growth if existing_subwords else None  # the subwords of a store in use have grown
     staged = stage_subwords(staging, fingerprint, data, subwords, existing, growth, dropped, say)
@@ -177,13 +183,19 @@ def _encode_pairs(
     }
 
 
-def _check_unchanged(directory: Path, earlier: StoreDescription | None, fingerprint: str, *, in_use: bool) -> None:
-    """Raises ValueError where a store `in_use` has other training data: replacing it would lose what a run needs."""
-    if in_use and earlier and not have_same_training_data(earlier.fingerprint, fingerprint):
-        raise ValueError(
-            f"the training data, `data` or `subwords` of the recipe, or --from has changed since {directory} was made, "
-            "and a run has begun with it; choose another directory, or start anew with --restart (the old run is kept)"
-        )
+def _check_unchanged(
+    directory: Path, in_use: StoreDescription | None, fingerprint: str, checksums: Sequence[FileChecksum]
+) -> None:
+    """Raises ValueError where the store in use has other training data: replacing it would lose what a run needs."""
+    if in_use is None or have_same_training_data(in_use.fingerprint, fingerprint):
+        return
+    before = {checksum.path: checksum.sha256 for checksum in in_use.made_of}
+    changed = [checksum.path for checksum in checksums if before.get(checksum.path, checksum.sha256) != checksum.sha256]
+    cause = f" ({', '.join(changed)})" if changed else ", `data` or `subwords` of the recipe, or --from"
+    raise ValueError(
+        f"the training data{cause} has changed since {directory} was made, and a run has begun with it; choose another "
+        "directory, or start anew with --restart (the old run is kept)"
+    )
 
 
 def _require_pairs(data: DataSpec, state: EncodingState, say: Callable[[str], None]) -> None:

@@ -96,7 +96,9 @@ class SubwordDropoutStore(TokenStore):
             np.concatenate([part if part[0] in tags else next(encoded) for part in sentence]).astype(np.int64)
             for sentence in parts
         ]
-        return [new if len(new) <= self.max_length else old for old, new in zip(without_dropout, with_dropout)]
+        return [
+            new if len(new) <= self.max_length else old for old, new in zip(without_dropout, with_dropout, strict=True)
+        ]
 
 
 def _split_at_tags(sentence: NDArray[Any], tags: Collection[int]) -> list[NDArray[Any]]:

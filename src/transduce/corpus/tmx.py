@@ -119,7 +119,7 @@ class UnitReader:
     def _end(self, tag: str) -> None:
         element = self._path[-1]
         if element == "tu":
-            source, target = (exact or regional for exact, regional in zip(self._exact, self._regional))
+            source, target = (exact or regional for exact, regional in zip(self._exact, self._regional, strict=True))
             self.units.append((source, target))
         elif self._text is not None and self._path[-3:] == SEGMENT:
             self._keep("".join(self._text))

@@ -9,6 +9,8 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import BinaryIO
 
+from transduce.text.compressed import compression_of, decompressed
+
 __all__ = [
     "MAX_LINE_BYTES",
     "check_line_size",
@@ -28,16 +30,16 @@ _DOCUMENT = re.compile(r"\s*<(?:\?xml\s|!doctype\s|(?:xliff|tmx|html)\b)", re.IG
 
 
 def read_lines(path: str) -> list[str]:
-    r"""Reads the lines of the file at `path`, or of standard input where `path` is `-`.
+    r"""Reads the lines of the plain or compressed file at `path`, or of standard input where `path` is `-`.
 
     A line ends at "\n" and nowhere else; a "\r" before it is dropped, and the last "\n" may be missing.
     Raises ValueError, which names the line, where a line is longer than `MAX_LINE_BYTES`, is not UTF-8, or is SGML or
-    XML markup.
+    XML markup, and for a damaged compressed file.
     """
     if path == "-":
         return _read_lines(standard_input(), "standard input")
-    with Path(path).open("rb") as file:
-        return _read_lines(file, path)
+    with Path(path).open("rb") as file, decompressed(file, Path(path)) as content:
+        return _read_lines(content, path)
 
 
 def _read_lines(file: BinaryIO | BufferedIOBase, name: str) -> list[str]:
@@ -95,7 +97,9 @@ def _decode(content: bytes, name: str, lines_before: int) -> str:
         return content.decode()
     except UnicodeDecodeError as error:
         number = lines_before + content.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"{name}: line {number} is not UTF-8; convert the file to UTF-8") from None
+        kind = None if lines_before else compression_of(content)
+        remedy = f"it is compressed with {kind}: unpack it" if kind else "convert the file to UTF-8"
+        raise ValueError(f"{name}: line {number} is not UTF-8; {remedy}") from None
 
 
 def refuse_markup(lines: Sequence[str], name: str, lines_before: int = 0) -> None:

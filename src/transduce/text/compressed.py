@@ -1,0 +1,56 @@
+"""Text files that are compressed with gzip or xz, which are read as plain ones are."""
+
+import gzip
+import lzma
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from io import BufferedIOBase, BufferedReader
+from pathlib import Path
+
+__all__ = ["LONGEST_SIGNATURE", "compression_of", "decompressed", "refuse_archive"]
+
+READ = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\0": "xz"}
+"""First bytes of the compressed files that are read."""
+
+OPENERS: Mapping[str, Callable[[BufferedReader], gzip.GzipFile | lzma.LZMAFile]] = {
+    "gzip": gzip.open,
+    "xz": lzma.open,
+}
+
+REFUSED = {
+    b"BZh91AY&SY": "compressed with bzip2; unpack it with `bunzip2`",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it with `unzstd`",
+    b"PK\x03\x04": "a ZIP archive; unpack it with `unzip`",
+}
+"""First bytes of files that are not read, and what to do with them."""
+
+LONGEST_SIGNATURE = max(map(len, (*READ, *REFUSED)))
+"""The number of first bytes of a file that show its compression."""
+
+
+def compression_of(beginning: bytes) -> str | None:
+    """Returns how a file with this beginning is compressed, gzip or xz; None where it is not."""
+    return next((name for signature, name in READ.items() if beginning.startswith(signature)), None)
+
+
+@contextmanager
+def decompressed(file: BufferedReader, path: Path) -> Iterator[BufferedIOBase]:
+    """Yields the content of a plain, gzipped or xz-compressed file, which its first bytes tell: files are renamed.
+
+    Raises ValueError, which names `path`, for other compressions, and when the reading reaches damage.
+    """
+    kind = compression_of(file.peek(LONGEST_SIGNATURE))
+    try:
+        with OPENERS[kind](file) if kind else file as content:
+            refuse_archive(content.peek(LONGEST_SIGNATURE), path)
+            yield content
+    except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
+        raise ValueError(f"{path} is a damaged {kind} file ({error}); fetch or make it again") from None
+
+
+def refuse_archive(beginning: bytes, path: Path) -> None:
+    """Raises ValueError where a file with this beginning is compressed in a way that is not read."""
+    for signature, description in REFUSED.items():
+        if beginning.startswith(signature):
+            raise ValueError(f"{path} is {description}")
