@@ -5,6 +5,7 @@ import json
 import pytest
 
 from transduce.model_directory import Model
+from transduce.translation.documents import translate_document
 from transduce.translation.translator import Translator
 
 
@@ -24,6 +25,17 @@ def test_loops_are_named_on_standard_error(fluent, text, tmp_path, command):
     assert (code, message in error) == (0, True), error
     code, _, error = command("translate", fluent, text)
     assert (code, "again and again" in error) == (0, False), error
+
+
+def test_loops_in_documents_are_counted(fluent, tmp_path, command, monkeypatch):
+    page, out = tmp_path / "page.html", tmp_path / "out.html"
+    page.write_text("<p>ant bee cat</p><p>ant bee cat</p><p>dog</p>")
+    code, _, error = command("translate", fluent, page, "--out", out)
+    assert (code, "again and again" in error) == (0, False), error
+    monkeypatch.setattr(translate_document, "is_loop", lambda output, source: source != "dog")
+    code, _, error = command("translate", fluent, page, "--out", out, "--overwrite")
+    message = "1 translation repeats the same text again and again; --no-repeat-ngram 4 breaks such loops"
+    assert (code, message in error) == (0, True), error
 
 
 def test_the_ban_changes_what_repeats_itself(micro, text, tmp_path, command):

@@ -4,7 +4,9 @@ import errno
 import itertools
 import json
 import os
+import re
 import shutil
+from pathlib import Path
 
 import pytest
 from models import SEPARATE, spec_of, write_random_model
@@ -176,3 +178,20 @@ def test_a_damaged_export_is_refused(run, text, tmp_path, command):
     code, stdout, stderr = command("translate", tmp_path / "out", text, *ENGINE)
     assert (code, stdout) == (2, "")
     assert f"CTranslate2 cannot load {tmp_path / 'out'} on cpu" in stderr
+
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "other-engines.md"
+
+
+def test_the_program_of_the_guide_translates_as_the_model_does(run, text, tmp_path, monkeypatch, capsys):
+    export(run, "ctranslate2", tmp_path / "exported" / "ctranslate2", "float32", 0, lambda line: None)
+    monkeypatch.chdir(tmp_path)
+    (program,) = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    namespace: dict = {}
+    exec(program, namespace)
+    assert capsys.readouterr().out.strip()
+    lines = [line for line in text.read_text().splitlines() if line]
+    translated = Translator.load(run).translate(lines, greedy=True)
+    assert [namespace["translate"](line, beam=1) for line in lines] == [translation.text for translation in translated]
+    with pytest.raises(ValueError, match="positions"):
+        namespace["translate"]("ant " * 2100)

@@ -220,6 +220,30 @@ def test_hugging_face_saves_the_model_again(change, tmp_path):
     assert all(np.allclose(left, right, atol=3e-5) for left, right in zip(ours, theirs, strict=True))
 
 
+@pytest.mark.parametrize("change", ["learned", "halves-zeros-swish"])
+def test_positions_that_hugging_face_does_not_save_again_are_named_on_the_card(change, tmp_path):
+    """A limit of `MarianMTModel`; where this fails, it is gone, and the sentence of the card with it."""
+    from safetensors.numpy import load_file
+    from transformers import AutoModelForSeq2SeqLM
+
+    directory = write_random_model(tmp_path / "run", spec_of(BOTH[change]))
+    export(directory, "hugging-face", tmp_path / "out", "float32", 0, lambda line: None)
+    assert "leaves out the table of positions" in (tmp_path / "out" / "README.md").read_text("utf-8")
+    AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").save_pretrained(tmp_path / "saved")
+    names = [load_file(tmp_path / folder / "model.safetensors").keys() for folder in ("out", "saved")]
+    assert names[0] - names[1] == {f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")}
+
+
+@pytest.mark.parametrize(("change", "sentence"), [("pre-separate", True), ("pre", False), ("post", False)])
+def test_the_card_names_the_version_that_a_model_needs(change, sentence, tmp_path):
+    model = Model.read(write_random_model(tmp_path / "run", spec_of(BOTH[change])))
+    (tmp_path / "out").mkdir()
+    hugging_face_format.write(model, tmp_path / "out", "float32")
+    card = (tmp_path / "out" / "README.md").read_text("utf-8")
+    assert ("needs transformers 5 or newer" in card) == sentence
+    assert "leaves out" not in card
+
+
 @pytest.fixture(scope="module")
 def tokenizers_of_both(tmp_path_factory):
     """Our subwords, and the tokenizer that `AutoTokenizer` reads from an export."""

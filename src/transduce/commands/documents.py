@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transduce.commands.console import say
-from transduce.commands.line_windows import read_windows, translate_windows
+from transduce.commands.line_windows import read_windows, say_loops, translate_windows
 from transduce.translation.documents.format_names import TextFormat
 
 if TYPE_CHECKING:
@@ -192,6 +192,7 @@ def write_document(document: "Document", translator: "SentenceTranslator", out: 
     if not document.units:
         say("note: there is nothing to translate; the document is written as it is")
     _say_placed(translated.placed_by_position)
+    say_loops(translated.loops)
 
 
 def text_line_translator(translator: "SentenceTranslator") -> "Callable[..., list[list[Translation]]]":

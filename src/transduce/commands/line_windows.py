@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from transduce.translation.glossary_translator import GlossaryTranslator
     from transduce.translation.results import Translation
 
-__all__ = ["read_windows", "runs_and_text", "text_progress", "translate_windows"]
+__all__ = ["read_windows", "runs_and_text", "say_loops", "text_progress", "translate_windows"]
 
 
 def runs_and_text(paths: list[Path], engine: Engine | None = None) -> tuple[list[Path], Path | None]:
@@ -129,8 +129,11 @@ def translate_windows(
             "a line is translated as one sentence (--format text splits them)"
         )
     if loops:
-        subject = "1 translation repeats" if len(loops) == 1 else f"{len(loops):,} translations repeat"
-        say(
-            f"{subject} the same text again and again (the first: line {loops[0]:,}); "
-            "--no-repeat-ngram 4 breaks such loops"
-        )
+        say_loops(len(loops), f" (the first: line {loops[0]:,})")
+
+
+def say_loops(count: int, place: str = "") -> None:
+    """Prints how many translations are loops, and what breaks them; nothing where there are none."""
+    if count:
+        subject = "1 translation repeats" if count == 1 else f"{count:,} translations repeat"
+        say(f"{subject} the same text again and again{place}; --no-repeat-ngram 4 breaks such loops")

@@ -34,14 +34,15 @@ output = model.generate(input_ids=inputs.input_ids, attention_mask=inputs.attent
 print(target.batch_decode(output, skip_special_tokens=True))
 ```
 
-This page is free to edit: say here what the model is for, what it was trained on, and what it must not be used for.
+{limits}This page is free to edit: say here what the model is for, what it was trained on, and what it must not be used
+for.
 """
 ORIGINS = ("trained with", "trained by another program, imported by")
 TARGETS = ("target = source", 'target = AutoTokenizer.from_pretrained(name, subfolder="target")')
 
 
-def hugging_face_card(model: "Model") -> str:
-    """Returns README.md: the hub's metadata, and an example that runs with `transformers` alone."""
+def hugging_face_card(model: "Model", limits: str) -> str:
+    """Returns README.md: the hub's metadata, an example that runs with `transformers` alone, and the `limits` there."""
     config = model.config
     languages = [code for code in (config.source_language, config.target_language) if code]
     return CARD.format(
@@ -50,5 +51,6 @@ def hugging_face_card(model: "Model") -> str:
         origin=ORIGINS[config.weights.kind == "imported"],
         title=f"{config.source_language or 'source'} → {config.target_language or 'target'}",
         d_model=config.model.d_model,
+        limits=limits,
         target=TARGETS[model.source is not model.target and isinstance(model.source, Subwords)],
     )

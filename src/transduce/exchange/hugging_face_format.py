@@ -67,7 +67,8 @@ def check(model: "Model") -> None:
 
 def write(model: "Model", folder: Path, precision: str) -> None:
     """Writes the model, its tokenizer and a model card; `AutoModelForSeq2SeqLM` and `AutoTokenizer` read them."""
-    tensors = dict(_tensors(*_with_their_positions(model)))
+    weights, tables = _with_their_positions(model)
+    tensors = dict(_tensors(weights, tables))
     write_tensors({name: torch.from_numpy(array) for name, array in tensors.items()}, folder / "model.safetensors")
     for name, values in (
         ("config.json", hugging_face_config(model)),
@@ -75,7 +76,20 @@ def write(model: "Model", folder: Path, precision: str) -> None:
     ):
         (folder / name).write_text(json.dumps(values, indent=2) + "\n", "utf-8", newline="\n")
     write_tokenizers(model, folder, len(position_tables(model)[0]))
-    (folder / "README.md").write_text(hugging_face_card(model), "utf-8", newline="\n")
+    (folder / "README.md").write_text(hugging_face_card(model, _limits(weights, tables)), "utf-8", newline="\n")
+
+
+def _limits(weights: TransformerWeights, tables: tuple[Array, Array] | None) -> str:
+    """Returns what a reader of the folder has to know about `transformers`, in sentences; often nothing."""
+    spec = weights.spec
+    if tables is not None and spec.norm == "post":
+        return (
+            "`save_pretrained` of this class leaves out the table of positions: keep this folder, because a copy that\n"
+            "is saved from the loaded model is another model.\n\n"
+        )
+    if spec.norm == "pre" and not has_one_matrix(spec):
+        return "The model needs transformers 5 or newer; 4.57 fails.\n\n"
+    return ""
 
 
 def open_engine(folder: Path, model: "Model") -> "HuggingFaceEngine":

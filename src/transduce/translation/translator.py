@@ -122,12 +122,13 @@ class Translator(LineTranslator):
         batch_tokens: int = BATCH_TOKENS,
         **options: Any,
     ) -> Translation | list[Translation] | list[list[Translation]]:
-        """Translates one text to one `Translation`, or each text of an iterable to a list of them.
+        """Translates one sentence to one `Translation`, or each of an iterable to a list of them.
 
         With `n_best` a text has a list of at most `n_best` translations, best first, instead of one. `prefix` is the
         beginning of the translation, or one prefix a text. `options` are those of `SearchOptions`. An empty text has an
-        empty translation. Raises TypeError for a text that is no str. Raises ValueError for options that exclude each
-        other or are out of range, for unequal numbers of prefixes and texts, and for a text that is too long.
+        empty translation; several sentences, or line ends, count as one sentence. Raises TypeError for a text that is
+        no str. Raises ValueError for options that exclude each other or are out of range, for unequal numbers of
+        prefixes and texts, and for a text that is too long.
         """
         method = search_method(self.decoding, 1 if n_best is None else n_best, **options)
         if isinstance(text, str):

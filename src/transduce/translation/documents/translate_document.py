@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple
 
+from transduce.text.repetition import is_loop
 from transduce.translation.documents.flat_text import Marker
 from transduce.translation.documents.language_codes import add_code, split_code
 from transduce.translation.documents.segments import DividedUnit, UnitSentence, divide
@@ -38,10 +39,11 @@ class SentenceTranslator(NamedTuple):
 
 
 class TranslatedUnits(NamedTuple):
-    """Translations of units, and how many sentences have tags that no alignment has placed."""
+    """Translations of units."""
 
     contents: list[Content]
-    placed_by_position: int
+    placed_by_position: int  # sentences with tags that no alignment has placed
+    loops: int  # different sentences whose translation repeats itself
 
 
 def translate_units(units: Sequence[Unit], translator: SentenceTranslator) -> TranslatedUnits:
@@ -57,7 +59,9 @@ def translate_units(units: Sequence[Unit], translator: SentenceTranslator) -> Tr
     sources = list(dict.fromkeys(add_code(code, sentence, codes) for code, sentence in sentences))
     translations = dict(zip(sources, translator.translate(sources), strict=True))
     joined = _UnitJoiner(translator, translations)
-    return TranslatedUnits([joined.join(code, unit) for code, unit in divided], joined.placed_by_position)
+    contents = [joined.join(code, unit) for code, unit in divided]
+    loops = sum(is_loop(translation.text, source) for source, translation in translations.items())
+    return TranslatedUnits(contents, joined.placed_by_position, loops)
 
 
 class _UnitJoiner:
