@@ -53,7 +53,11 @@ def change_number(target: str) -> str:
 def has_number(pair: Pair) -> bool:
     """Judges whether both sides have the same number of two to four digits and no other digits."""
     digits = ["".join(letter for letter in side if letter.isdigit()) for side in pair]
-    return digits[0] == digits[1] and 2 <= len(digits[0]) <= 4 and all(d in side for d, side in zip(digits, pair))
+    return (
+        digits[0] == digits[1]
+        and 2 <= len(digits[0]) <= 4
+        and all(d in side for d, side in zip(digits, pair, strict=True))
+    )
 
 
 def has_accents(pair: Pair) -> bool:
@@ -120,7 +124,7 @@ def spoiled_table(most: int) -> None:
                 rng = random.Random(1)
                 planted = sorted(rng.sample(places, min(wanted, len(places))))
                 pairs = list(clean)
-                for place, earlier in zip(planted, rng.sample(range(len(clean) // 50), len(planted))):
+                for place, earlier in zip(planted, rng.sample(range(len(clean) // 50), len(planted)), strict=True):
                     pairs[place] = spoil(clean[place], clean[earlier], rng)
                 numbers = {place + 1 for place in planted}
                 after = named(pairs, check, PairLanguages(identify, corpus[1:]))

@@ -336,7 +336,9 @@ class FineGrammar:
         """Returns the chart of a sentence from `tags`, [words, symbols], and the plain symbols kept on each span."""
         size = tags.shape[1]
         rows = np.zeros(kept.shape[:2], dtype=np.intp)
-        spans = sorted(zip(*(axis.tolist() for axis in np.nonzero(kept.any(-1)))), key=lambda span: span[1] - span[0])
+        spans = sorted(
+            zip(*(axis.tolist() for axis in np.nonzero(kept.any(-1))), strict=True), key=lambda span: span[1] - span[0]
+        )
         bottom = np.full((len(spans) + 1, size), -np.inf, dtype=np.float32)
         chart = FineChart(rows, bottom, bottom.copy())
         for row, (begin, end) in enumerate(spans, start=1):
@@ -411,7 +413,9 @@ def close_unary(rules: NumberedRules) -> dict[int, dict[int, tuple[float, int]]]
 
     A best chain has no cycle, since every rule costs.
     """
-    steps = [(a, b, math.log(p)) for (a, b), p in zip(rules.unary.tolist(), rules.unary_probabilities.tolist())]
+    steps = [
+        (a, b, math.log(p)) for (a, b), p in zip(rules.unary.tolist(), rules.unary_probabilities.tolist(), strict=True)
+    ]
     chains: dict[int, dict[int, tuple[float, int]]] = defaultdict(dict)
     for parent, child, score in steps:
         chains[parent][child] = (score, child)
@@ -473,7 +477,7 @@ class Pcfg:
                     return Parsed(self.fine.tree(chart, words), score)
         likeliest = (plain[:, self._plain_tags] * self.tags.plain_prior).argmax(1)
         tags = [self.tags.plain_tags[tag].label for tag in likeliest]
-        return Parsed(Tree("S", tuple(Tree(tag, (word,)) for tag, word in zip(tags, words))), -math.inf)
+        return Parsed(Tree("S", tuple(Tree(tag, (word,)) for tag, word in zip(tags, words, strict=True))), -math.inf)
 
 
 class Timing(NamedTuple):
@@ -516,7 +520,7 @@ def main() -> None:
     splits = [(options.train, options.test)] if options.folds is None else train_and_test(options.train, options.folds)
     results = [parse_all(read_cleaned(training), read_cleaned(test)) for training, test in splits]
     pairs = [pair for fold_pairs, _ in results for pair in fold_pairs]
-    print(report(pairs, Timing(*(sum(seconds) for seconds in zip(*(timing for _, timing in results))))))
+    print(report(pairs, Timing(*(sum(seconds) for seconds in zip(*(timing for _, timing in results), strict=True)))))
     if options.out is not None:
         options.out.write_text("".join(f"{format_tree(parsed.tree)}\n" for _, parsed in pairs), "utf-8")
 

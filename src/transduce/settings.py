@@ -173,11 +173,14 @@ def _unknown_key(spec: type[Spec], path: list[str], location: tuple[str | int, .
     siblings = [key for key in keys if key.section == section]
     names = [key.name for key in siblings if key.kind in location] or [key.name for key in siblings]
     sentence = f"unknown key `{'.'.join(path)}`"
+    nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    meant = f"; did you mean `{nearest[0]}`?" if nearest and nearest[0] != name else ";"
     if section in sections:
         kinds = " or ".join(sorted(f"`{key.kind}`" for key in siblings if key.name == name and key.kind))
-        return f"{sentence}; `{name}` belongs to " + (f"kind {kinds}" if kinds else f"another variant of `{section}`")
-    if nearest := difflib.get_close_matches(name, names, n=1, cutoff=0.6):
-        return f"{sentence}; did you mean `{nearest[0]}`?"
+        of_kind = f"kind {kinds}" if kinds else f"another variant of `{section}`"
+        return f"{sentence}{meant} `{name}` belongs to {of_kind}"
+    if nearest:
+        return f"{sentence}{meant}"
     if sections:
         places = " or ".join(f"`{place}`" if place else "the top level" for place in sections)
         return f"{sentence}; `{name}` belongs in {places}"

@@ -36,7 +36,11 @@ def exhaustive(table: Table, bound: int, alpha: float) -> list[SearchResult]:
 
 
 def released_beam_search(table: Table, bound: int, beam: int, alpha: float) -> list[SearchResult]:
-    """Searches with sets of live and finished hypotheses; drops none before the whole search stops."""
+    """Searches with sets of live and finished hypotheses; drops none before the whole search stops.
+
+    That is the released code's search, but for one rule: it stops when all places are filled. The released code may
+    stop with fewer, so that both have the same best hypothesis, and this one the whole n-best list.
+    """
     alive: list[tuple[float, History]] = [(0.0, ())]
     finished: list[SearchResult] = []
     for length in range(1, bound + 1):

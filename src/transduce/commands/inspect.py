@@ -129,8 +129,8 @@ def _as_object(result: "CorpusInspection") -> dict[str, Any]:
         "pairs": inspection.pairs,
         "verdicts": result.verdicts(),
         "out_of_step": result.misalignment and result.misalignment._asdict(),
-        "scripts": dict(zip(("source", "target"), inspection.scripts)),
-        "languages": dict(zip(("source", "target"), inspection.languages)),
+        "scripts": dict(zip(("source", "target"), inspection.scripts, strict=True)),
+        "languages": dict(zip(("source", "target"), inspection.languages, strict=True)),
         "held_out": [
             {"name": text.name, "lines": text.lines, "contained": text.contained} for text in inspection.held_out
         ],

@@ -59,13 +59,13 @@ def _write(corpus: "CorpusSpec", result: "CorpusSplit", names: dict[str, tuple[P
             part: [stack.enter_context(open_output(path)) for path in paths] for part, paths in names.items()
         }
         for part, pair in zip(result.parts, read_pairs(corpus), strict=True):
-            for lines, write, text in zip(files[PARTS[part]], writers[PARTS[part]], pair):
+            for lines, write, text in zip(files[PARTS[part]], writers[PARTS[part]], pair, strict=True):
                 lines.append(f"{text}\n")
                 if len(lines) == 1000:
                     write("".join(lines))
                     lines.clear()
         for part, sides in files.items():
-            for lines, write in zip(sides, writers[part]):
+            for lines, write in zip(sides, writers[part], strict=True):
                 write("".join(lines))
 
 

@@ -153,7 +153,11 @@ class PairInspector:
             wrong = lines_in_other_scripts(scripts[0]) | lines_in_other_scripts(scripts[1])
             faults[Check.WRONG_SCRIPT] = np.flatnonzero(wrong) + 1
         source, target = (
-            {name: int(count) for name, count in zip(SCRIPTS, np.bincount(side, minlength=len(SCRIPTS))) if count}
+            {
+                name: int(count)
+                for name, count in zip(SCRIPTS, np.bincount(side, minlength=len(SCRIPTS)), strict=True)
+                if count
+            }
             for side in scripts
         )
         identified = self._languages.identified if self._languages else ({}, {})

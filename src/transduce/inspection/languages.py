@@ -92,7 +92,7 @@ class PairLanguages:
             return []
         is_exchanged = [
             side is not None and side[other.code] - side[own.code] > MARGIN / 2
-            for side, own, other in zip(scores, (left, right), (right, left))
+            for side, own, other in zip(scores, (left, right), (right, left), strict=True)
         ]
         if all(is_exchanged):
             return [Check.SWAPPED]

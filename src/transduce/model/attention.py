@@ -45,7 +45,7 @@ class AttentionSpec(Spec):
 
 
 class Attention(AttentionSpec):
-    """Every position attends to every other; in the decoder, to itself and every earlier one."""
+    """Every position attends to every position; in the decoder's self-attention to itself and every earlier one."""
 
     kind: Literal["attention"] = "attention"
 
@@ -55,7 +55,7 @@ class Attention(AttentionSpec):
 
 
 class FusedCore(nn.Module):
-    """Computes equation 1, softmax(QKᵀ / √d_k) V, in few calls."""
+    """Computes equation 1, softmax(QKᵀ / √d_k) V, in few calls: on a GPU in one that is fused."""
 
     def forward(
         self,

@@ -118,6 +118,7 @@ class AdditiveNetwork(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(heads, d_k))
         if not self.weight.is_meta:
+            # A variance of 1 / d_k, so that the scores have at most the variance 1.
             nn.init.uniform_(self.weight, -math.sqrt(3 / d_k), math.sqrt(3 / d_k))
 
     def forward(self, query: Queries, keys: Keys) -> Scores:

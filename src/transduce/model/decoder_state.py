@@ -68,7 +68,8 @@ class DecoderState(NamedTuple):
         causal = torch.ones(new, new, dtype=torch.bool, device=ancestors.device).tril()
         to_new = torch.kron(same_row, causal).expand(rows.batch, -1, -1)
         visible = torch.cat([rows.to_rectangle(ancestors.unsqueeze(1).expand(-1, new, -1)), to_new], dim=2)
-        new_slots = same_row.repeat_interleave(new, dim=1)[rows.places - rows.sentences * rows.width]
+        ranks = rows.places - rows.sentences * rows.width  # of each row within its sentence
+        new_slots = same_row.repeat_interleave(new, dim=1)[ranks]
         return visible, torch.cat([ancestors, new_slots], dim=1)
 
     def _drop_unused_slots(self, sentences: Int[Tensor, " batch"]) -> "DecoderState":

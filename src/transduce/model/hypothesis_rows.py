@@ -22,6 +22,7 @@ class HypothesisRows(NamedTuple):
     @classmethod
     def of(cls, sentences: Int[Tensor, " rows"], batch: int) -> "HypothesisRows":
         """Returns the layout of rows whose `sentences` are sorted and less than `batch`."""
+        # The number of each row within its sentence, from 0.
         ranks = torch.arange(len(sentences), device=sentences.device) - torch.searchsorted(sentences, sentences)
         width = int(ranks.max()) + 1
         return cls(sentences, sentences * width + ranks, batch, width)

@@ -49,9 +49,13 @@ def capacity_for(slots: int) -> int:
 
 
 def _select(buffer: Tensor, sentences: Tensor, slots: Tensor) -> Tensor:
-    """Returns a copy of the chosen slots of the chosen sentences, [sentences heads capacity _], made in one pass."""
+    """Returns a copy of the chosen slots of the chosen sentences, [sentences heads capacity _], made in one pass.
+
+    The slots are filled up to the new capacity with slot 0, which no mask shows there.
+    """
     heads, capacity = buffer.shape[1:3]
     slots = functional.pad(slots, (0, capacity_for(slots.shape[1]) - slots.shape[1]))
+    # Places in the buffer with its first three dimensions as one.
     first = capacity * (heads * sentences.unsqueeze(1) + torch.arange(heads, device=buffer.device))
     places = first.unsqueeze(2) + slots.unsqueeze(1)
     return buffer.flatten(0, 2).index_select(0, places.flatten()).unflatten(0, places.shape)

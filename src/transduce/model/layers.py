@@ -55,7 +55,7 @@ class EncoderLayer(nn.Module):
     def attention_weights(self, states: Float[Tensor, "batch source d_model"], visible: Visible) -> Weights:
         """Returns the weights of self-attention; arguments as in `forward`."""
         inputs = self.around_mixer.sublayer_input(states)
-        assert isinstance(self.mixer, MultiHeadAttention)
+        assert type(self.mixer) is MultiHeadAttention
         return self.mixer.weights(inputs, inputs, visible)
 
 
@@ -99,7 +99,7 @@ class DecoderLayer(nn.Module):
     ) -> tuple[Float[Tensor, "batch _ target target"], Float[Tensor, "batch _ target source"]]:
         """Returns the weights of self-attention and of attention over the encoder's output, for whole sentences."""
         inputs = self.around_mixer.sublayer_input(states)
-        assert isinstance(self.mixer, MultiHeadAttention)
+        assert type(self.mixer) is MultiHeadAttention
         weights = self.mixer.weights(inputs, inputs, causal=True)
         return weights, self.cross_weights(states, encoded, visible)
 

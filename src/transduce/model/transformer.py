@@ -58,7 +58,7 @@ class Transformer(BaseModelSpec):
     )
     initialisation: Initialisation = Field(
         default="fused-glorot",
-        description="Glorot with W^Q, W^K, W^V as one matrix (released code), Glorot for each matrix, or N(0, 0.02²).",
+        description="Glorot with an attention's projections as one matrix (released code), for each, or N(0, 0.02²).",
     )
 
     def build(self, vocabulary: Vocabulary) -> "TransformerModel":

@@ -17,7 +17,7 @@ States = Float[Tensor, "batch length d_model"]
 
 
 class Shape(NamedTuple):
-    """Sizes of a layer: length n, width d, kernel k, neighbours r."""
+    """Sizes of a layer: length n, width d, kernel k, and r neighbours on each side, where the paper's r is 2r + 1."""
 
     n: int
     d: int
@@ -53,7 +53,7 @@ class SelfAttention(nn.Module):
 
 
 class NeighbourMixing(NeighbourAttention):
-    """Self-attention to r neighbours; queries, keys and values are the states."""
+    """Self-attention to r neighbours on each side; queries, keys and values are the states."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__(LocalAttention(heads=1, d_k=shape.d, d_v=shape.d, neighbours=shape.r), shape.d)

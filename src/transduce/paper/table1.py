@@ -76,7 +76,8 @@ class Claims(NamedTuple):
     """The claims of section 4 beside the table."""
 
     crossover: dict[int, Crossover]  # by width
-    # (n, d) → operations of a separable convolution of k = n, divided by those of self-attention and feed-forward
+    # (n, d) → operations of a separable convolution of k = n, divided by those of self-attention and a feed-forward
+    # network with d_ff = d
     separable: dict[tuple[int, int], float]
     recurrences: dict[int, float]  # k → operations of a convolution, divided by those of a recurrence
 

@@ -99,7 +99,7 @@ def _embedded() -> Treebank:
 
 
 def _wall_street_journal() -> Treebank:
-    """Returns the sections of section 6.3: 2 to 21 for training, 23 for test; settings were chosen on section 22."""
+    """Returns the sections of section 6.3: by custom 2 to 21 for training; 23 for test, settings were chosen on 22."""
     if "TRANSDUCE_DATA" not in os.environ:
         raise ValueError("--scale paper: set TRANSDUCE_DATA to the folder that has penn-treebank/wsj/02 to 23")
     folder = Path(os.environ["TRANSDUCE_DATA"]).resolve() / "penn-treebank"

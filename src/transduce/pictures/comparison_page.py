@@ -98,7 +98,7 @@ def _by_frequency(comparison: "OutputComparison") -> str:
 def _ngrams(comparison: "OutputComparison") -> str:
     sides = (
         f"<div><h3>{better} has more often than {other}</h3>{_ngram_table(side)}</div>"
-        for better, other, side in zip((A, B), (B, A), comparison.ngrams)
+        for better, other, side in zip((A, B), (B, A), comparison.ngrams, strict=True)
     )
     return section(
         "ngrams",
@@ -123,7 +123,7 @@ def _ngram_table(ngrams: Sequence["NgramDifference"]) -> str:
 
 def _sentences(comparison: "OutputComparison", texts: Sequence[Texts]) -> str:
     parts = [LEGEND]
-    for better, other, side in zip((A, B), (B, A), comparison.sentences):
+    for better, other, side in zip((A, B), (B, A), comparison.sentences, strict=True):
         parts.append(f"<h3>{better} is better than {other} by chrF</h3>")
         parts += [marked_sentence(each, texts[each.line - 1]) for each in side] or ['<p class="note">none</p>']
     return section("sentences", "Sentences that differ most", *parts)

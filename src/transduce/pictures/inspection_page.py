@@ -83,7 +83,7 @@ def _figure(title: str, bars: Sequence[NDArray[np.int64]], last: str, first: str
     highest = max(1, *(int(counts.max(initial=0)) for counts in bars))
     width, ground = WIDTH / BINS, HEIGHT - MARGIN
     shapes = []
-    for name, counts in zip(("source", "target"), bars):
+    for name, counts in zip(("source", "target"), bars, strict=False):
         for place, count in enumerate(counts):
             if count:
                 height = (ground - 4) * count / highest
@@ -107,7 +107,7 @@ def _counts(inspection: Inspection) -> str:
     """Returns the scripts and the languages of both sides."""
     rows = []
     for title, sides in (("Scripts", inspection.scripts), ("Languages of the first lines", inspection.languages)):
-        for side, counts in zip(("source", "target"), sides):
+        for side, counts in zip(("source", "target"), sides, strict=True):
             total = sum(counts.values())
             most = sorted(counts.items(), key=lambda item: -item[1])[:6]
             shown = ", ".join(f"{html.escape(name)} {count / total:.1%}" for name, count in most)

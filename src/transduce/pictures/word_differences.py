@@ -51,7 +51,7 @@ def _without_spaces(words: Sequence[str], marks: Sequence[Mark | None]) -> list[
     neighbours = [None, *marks, None]
     return [
         mark if not word.isspace() else before if before == after else None
-        for word, mark, before, after in zip(words, marks, neighbours, neighbours[2:])
+        for word, mark, before, after in zip(words, marks, neighbours, neighbours[2:], strict=False)
     ]
 
 

@@ -3,7 +3,8 @@
 `base`, `big` and Table 3's rows are those of the paper (sections 3 and 5); `released-2017` is the authors' code of June
 2017; `tiny` is for small corpora (Wu et al. 2021), `small` for middle ones. `fast` is a student that translates fast:
 its decoder is shallow (Kasai et al. 2021). `parser` is that of section 6.3, and `parser-small` is for hours on a CPU.
-The baselines have the sizes of their own papers and the training of `base`.
+The baselines have the sizes of their own papers, where docs/departures.md does not say otherwise, and the training of
+`base`.
 """
 
 from typing import Any

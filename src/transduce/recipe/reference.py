@@ -70,21 +70,21 @@ it from the code.
   "${{NAME}}/train.en"}}`.
 - Unknown keys, keys given twice and values of the wrong type raise an error, which suggests the nearest key.
 - YAML 1.2: `5e-3` is a number, `no` is a string, dates are strings, integers are not written as `1e5`.
-- Where a `kind` is left out, the kind of the preset or default stays: `subwords: {{size: 8000}}` is `bpe`.
+- A `kind` that is left out stays that of the preset or default: `subwords: {{size: 8000}}` is `bpe`.
 - A recipe has at most 100,000 bytes, 50 levels and 100,000 values. Integers are at most 2^53 − 1.
 - `null` switches a setting off. "required" means that the recipe or its preset must set the key.
 - A training ends at the first of `training.steps`, `training.epochs`, `training.minutes` and `training.patience`. The
-  schedules `linear`, `cosine` and `wsd` reach zero there ([train longer](guides/train-longer.md)); `patience` has no
-  share in that.
+  schedules `linear`, `cosine` and `wsd` reach zero there, but for `patience` ([train longer](guides/train-longer.md)).
 - Without `--restart` a run resumes, and its recipe may differ from before only in `training.steps`, `epochs`,
   `minutes`, `patience`, `parallel`, `log_every`, `validate_every`, `validate_by`, in `data.validation` and
-  `data.test`, and in where the files of `data.train` lie.
+  `data.test`, and in where the files of `data.train` lie; with `--accept-changes` also in `training.clip`,
+  `precision` and `schedule`.
 - With `transduce train --from RUN`, the settings of RUN take the place of the preset, and `data.keep_old: WEIGHT`
   mixes in its training corpora ([fine-tuning](guides/fine-tuning.md)).
 - Training pairs that are not UTF-8, contain NUL or have an empty side are dropped and counted. In validation and
   test sets a line that is not UTF-8, and a test line of more than 4,096 tokens, raise an error.
-- Text files may be gzipped. Lines end at `\\n`; a `\\r` before it is dropped. A file is read several times, so it
-  cannot be a pipe.
+- Text files, no pipes, are read several times, and may be compressed with gzip or xz. Lines end at `\\n`; a `\\r`
+  before it is dropped.
 - Corpora of several directions make one model of several: each source gets a tag for its target language, then the
   `tag` of its corpus ([several directions](guides/several-directions.md)).
 - Of a TMX unit, the first variant in each language is used, or the first variant of a region of the language

@@ -1,5 +1,5 @@
 """Search for translations over any stepper: beam search (section 6.1), greedy search, sampling, forced scoring, and
-the constraint of parsing (section 6.3)."""
+the constraint of parsers."""
 
 from transduce.search.beam import Decoding, Hypothesis, beam_search, length_penalty
 from transduce.search.ensemble import Ensemble

@@ -1,12 +1,12 @@
-"""Beam search with the paper's length penalty, stopping rule and length bound (section 6.1).
+"""Beam search with the paper's length penalty and length bound (section 6.1).
 
 A live hypothesis grows by a token a step. A hypothesis that writes the end symbol competes for the `n_best` finished
 places of its sentence by its score, log-probability / length penalty. One rule prunes and stops: a live hypothesis is
 dropped when its log-probability, divided by the penalty at the length bound, is below the worst finished score. No
 continuation of it can reach a finished place, because log-probabilities only fall and the penalty at the bound is the
 largest. Hypotheses that it would have crowded out of the beam are less probable still, so that dropping it leaves the
-result unchanged. A sentence is done when it has no live hypothesis. The paper's search, which applies the rule to the
-best live hypothesis alone, stops there with the same result.
+result unchanged. A sentence is done when it has no live hypothesis. The released code applies the rule to the best live
+hypothesis alone, and finds the same best translation.
 """
 
 import math

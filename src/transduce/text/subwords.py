@@ -128,7 +128,7 @@ class Subwords:
     def _encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Encodes lines word by word; each word between spaces is encoded once and cached."""
         words = [_words(line) for line in lines]
-        whole_lines = iter(self._encode_uncached([line for line, parts in zip(lines, words) if not parts]))
+        whole_lines = iter(self._encode_uncached([line for line, parts in zip(lines, words, strict=True) if not parts]))
         if len(self._cache) > CACHE_SIZE:
             self._cache, self._older_cache = {}, self._cache  # frequent words will soon be in the new cache
         cache, older = self._cache, self._older_cache  # one pair of caches for this call: other threads may swap them

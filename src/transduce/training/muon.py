@@ -130,6 +130,7 @@ def _equal_matrices(layout: Layout, share: Sequence[str], spec: Muon, *vectors: 
     for shape, same in groupby(share, key=lambda name: layout.shapes[name]):
         members = list(same)
         start, size = layout.slices[members[0]].start, shape.numel()
+        # The layout repeats the same gap between matrices of one shape; a single matrix has no gap.
         stride = (layout.slices[members[-1]].start - start) // max(1, len(members) - 1) or size
         strides = (stride, shape[1], 1)
         yield EqualMatrices(spec, *(vector.as_strided((len(members), *shape), strides, start) for vector in vectors))

@@ -38,25 +38,25 @@ class TrainingObjective(nn.Module):
 
         The penalty of a mixture of experts is added to the smoothed loss, once a token, and so is that of R-Drop.
         """
-        twice = 0 if self.regulariser is None else math.ceil(self.regulariser.share * len(source))
-        if twice:  # the first pairs, which are random ones
-            source, target_in = (torch.cat([tokens, tokens[:twice]]) for tokens in (source, target_in))
+        passed_twice = 0 if self.regulariser is None else math.ceil(self.regulariser.share * len(source))
+        if passed_twice:  # the first pairs, which are random ones
+            source, target_in = (torch.cat([tokens, tokens[:passed_twice]]) for tokens in (source, target_in))
         states, penalty = self.model(source, source != self.model.spec.symbols.pad, target_in)
-        loss = self._loss(states, target_out, twice)
+        loss = self._loss(states, target_out, passed_twice)
         if penalty is None:
             return loss
         tokens = (target_out != self.model.spec.symbols.pad).sum()
         return loss._replace(smoothed=loss.smoothed + penalty * tokens)
 
-    def _loss(self, states: Tensor, target: Int[Tensor, "batch target"], twice: int) -> Loss:
-        """Returns the loss of states `[batch + twice, target, d_model]`; the last are a second pass of the first."""
+    def _loss(self, states: Tensor, target: Int[Tensor, "batch target"], passed_twice: int) -> Loss:
+        """Returns the loss of states `[batch + passed_twice, target, d_model]`; the last repeat the first."""
         readout, count, regulariser = self.model.readout, len(target), self.regulariser
         if regulariser is None:
             loss: Loss = readout.loss(states, target, self.smoothing)
             return loss
-        passes = states[:twice], states[count:]
-        both: Loss = readout.consistent_loss(passes, target[:twice], self.smoothing, regulariser.strength)
-        if twice == count:
+        passes = states[:passed_twice], states[count:]
+        both: Loss = readout.consistent_loss(passes, target[:passed_twice], self.smoothing, regulariser.strength)
+        if passed_twice == count:
             return both
-        once: Loss = readout.loss(states[twice:count], target[twice:], self.smoothing)
+        once: Loss = readout.loss(states[passed_twice:count], target[passed_twice:], self.smoothing)
         return Loss(both.smoothed + once.smoothed, both.unsmoothed + once.unsmoothed)

@@ -109,7 +109,8 @@ class Training(Spec):
     @model_validator(mode="after")
     def _check_end(self) -> "Training":
         """Raises ValueError for a schedule that ends in a training that nothing ends."""
-        if isinstance(self.schedule, EndingSchedule) and self.steps is self.epochs is self.minutes is None:
+        has_no_end = self.steps is None and self.epochs is None and self.minutes is None
+        if isinstance(self.schedule, EndingSchedule) and has_no_end:
             raise ValueError(
                 f"`schedule: {self.schedule.kind}` reaches zero at the end of the training: set `steps`, `epochs` or "
                 "`minutes`, or take `inverse_square_root`"

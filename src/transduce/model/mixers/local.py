@@ -13,11 +13,15 @@ from transduce.model.kv_cache import DecodingContext
 
 
 class LocalAttention(AttentionSpec):
-    """Each position attends to itself and at most `neighbours` positions on each side; in the decoder, before it."""
+    """Each position attends to itself and at most `neighbours` positions on each side; in the decoder, before it.
+
+    The paper's r counts the position and both sides: 2 · `neighbours` + 1.
+    """
 
     kind: Literal["local_attention"] = "local_attention"
     neighbours: int = Field(
-        ge=1, description="Positions on each side that are attended to, r; in the decoder before it only."
+        ge=1,
+        description="Positions on each side that are attended to; in the decoder before it only.",
     )
 
     def multiplications(self, d_model: int, visible: int | float, *, causal: bool = False) -> int | float:

@@ -30,7 +30,7 @@ def panels(
         axes = list(cells.flat)
         for spare in axes[len(titles) :]:
             spare.set_axis_off()
-        for panel, title in zip(axes, titles):
+        for panel, title in zip(axes, titles, strict=False):
             panel.set_title(title, fontsize=10)
             panel.grid(alpha=0.3)
             panel.spines["right"].set_visible(False)

@@ -29,7 +29,7 @@ def as_text(rows: Sequence[LayerCosts], claims: Claims) -> str:
             "Operations of one convolution, in recurrences:",
             markdown_table(["k", "recurrences"], recurrences),
             "Operations of a separable convolution of k = n, divided by those of self-attention with a position-wise "
-            "network (the ratio does not depend on n and d):",
+            "network of d_ff = d (the ratio does not depend on n and d):",
             markdown_table(["n", "d", "ratio"], separable),
         ]
     )
