@@ -8,11 +8,11 @@ recall of a doubt as a sign of French input to a model of English, and the chrF 
 """
 
 import argparse
-import os
 import random
 from pathlib import Path
 
 import numpy as np
+from data_folder import data_folder
 from sacrebleu.metrics.chrf import CHRF
 
 from transduce.measure.calibration import calibration_error
@@ -25,7 +25,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
     run = parser.parse_args().run
-    corpus = Path(os.environ["TRANSDUCE_DATA"]) / "multi30k"
+    corpus = data_folder("multi30k/") / "multi30k"
     english, german, french = (
         (corpus / f"test_2016_flickr.{side}").read_text("utf-8").splitlines() for side in ("en", "de", "fr")
     )

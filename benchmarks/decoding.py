@@ -4,9 +4,10 @@ python benchmarks/decoding.py RUN [--candidates 16] [--only coverage]
 """
 
 import argparse
-import os
 import time
 from pathlib import Path
+
+from data_folder import data_folder
 
 from transduce.measure import scores
 from transduce.search import Sampling
@@ -24,7 +25,7 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=16)
     parser.add_argument("--only", default="", help="rows whose name has this text")
     options = parser.parse_args()
-    corpus = Path(os.environ["TRANSDUCE_DATA"]) / "multi30k"
+    corpus = data_folder("multi30k/") / "multi30k"
     sources, references = (
         (corpus / f"test_2016_flickr.{side}").read_text("utf-8").splitlines() for side in ("en", "de")
     )

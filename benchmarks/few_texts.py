@@ -9,11 +9,12 @@ resumes, only measures what is trained, and with more minutes goes on. `back-tra
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from data_folder import data_folder
 
 PAIRS = 5_000
 
@@ -24,6 +25,7 @@ TRAINING = {
     "schedule": {"kind": "inverse_square_root", "warmup": 1000, "peak": 0.002},
     "validate_every": 500,
     "save_every": 50,
+    "average": 10,
 }
 """For some minutes of one core."""
 
@@ -84,7 +86,7 @@ def main() -> None:
     parser.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS), help="all if not given")
     parser.add_argument("--threads", help="of a training")
     options = parser.parse_args()
-    corpus, out = Path(os.environ["TRANSDUCE_DATA"]) / "multi30k", options.out.resolve()
+    corpus, out = data_folder("multi30k/") / "multi30k", options.out.resolve()
     synthetic = write_corpora(corpus, out)
     threads = ["--threads", options.threads] if options.threads else []
     print("| step | BLEU of test2016 | 95 % interval |\n|---|---|---|")

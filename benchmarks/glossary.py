@@ -8,9 +8,10 @@ twice: with marks first, and with force alone.
 """
 
 import argparse
-import os
 import time
 from pathlib import Path
+
+from data_folder import data_folder
 
 from transduce.measure import scores
 from transduce.text.glossary import Glossary
@@ -26,7 +27,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
     run = parser.parse_args().run
-    corpus = Path(os.environ["TRANSDUCE_DATA"]) / "multi30k"
+    corpus = data_folder("multi30k/") / "multi30k"
     sources, references = (
         (corpus / f"test_2016_flickr.{side}").read_text("utf-8").splitlines() for side in ("en", "de")
     )

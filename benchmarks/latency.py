@@ -7,7 +7,6 @@ in fresh processes, beyond `import torch`, in the median of `--rounds`.
 """
 
 import argparse
-import os
 import statistics
 import subprocess
 import sys
@@ -15,6 +14,8 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from data_folder import data_folder
 
 LOADING = """
 import sys, time
@@ -84,9 +85,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
-    if options.text is None and "TRANSDUCE_DATA" not in os.environ:
-        raise SystemExit("set TRANSDUCE_DATA to the folder that has multi30k/, or give --text FILE")
-    text = options.text or Path(os.environ["TRANSDUCE_DATA"]) / "multi30k" / "test_2016_flickr.en"
+    text = options.text or data_folder("multi30k/, or give --text FILE") / "multi30k" / "test_2016_flickr.en"
     lines = text.read_text("utf-8").splitlines()[: options.sentences]
     with tempfile.TemporaryDirectory() as folder:
         ways = engines(options.run, Path(folder) / "export", options.threads)

@@ -8,10 +8,11 @@ capitalised word of its source, not the first, that word is deleted. Precision i
 """
 
 import argparse
-import os
 import re
 from itertools import islice
 from pathlib import Path
+
+from data_folder import data_folder
 
 from transduce.text.names import Names
 from transduce.trainer.training_text import MAX_PAIRS
@@ -26,7 +27,7 @@ def main() -> None:
     only = parser.parse_args().only
     print("| text | known names | unknown words | false alarms | deleted | recall | precision |")
     print("|---|---|---|---|---|---|---|")
-    for name, parts in _texts(Path(os.environ["TRANSDUCE_DATA"])).items():
+    for name, parts in _texts(data_folder("multi30k/, newstest/ and tatoeba-*/")).items():
         for direction in ((0, 1), (1, 0)):
             languages = [parts[0][side][0].suffix[1:] for side in direction]
             label = f"{name.split()[0]} {'-'.join(languages)}"

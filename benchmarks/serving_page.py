@@ -27,7 +27,7 @@ DESKTOP, PHONE = (1200, 760), (390, 844)
 TEXT = "A man in an orange hat is starring at something. Two dogs play in the snow.\n\nA girl breaks a stick."
 HEBREW = "שלום עולם. מה שלומך היום?"
 
-# Answers of a server that is busy twice, and of one that has been slow with an older text.
+# Answers of a server that is busy once, and of one that has been slow with an older text.
 BUSY = """(() => {
   const real = fetch;
   let times = 0;

@@ -6,12 +6,14 @@ the third the pairs of clean corpora that each check names.
 """
 
 import argparse
-import os
 import random
 import time
 from collections.abc import Callable
+from functools import cache
 from itertools import islice
 from pathlib import Path
+
+from data_folder import data_folder
 
 from transduce.corpus import Files, read_pairs
 from transduce.corpus.misalignment import find_misalignment
@@ -19,7 +21,6 @@ from transduce.inspection import Check, PairInspector, PairLanguages, load_langu
 
 Pair = tuple[str, str]
 
-DATA = Path(os.environ.get("TRANSDUCE_DATA", "."))
 SPOILED = (("multi30k/train", "en", "de"), ("europarl-en-de/europarl.20k", "en", "de"))
 NEWS = [(f"newstest/en-de/newstest{year}", "en", "de") for year in range(2009, 2019)]
 NEWS_FR = [(f"newstest/en-fr/newstest{year}", "en", "fr") for year in range(2009, 2015)]
@@ -36,9 +37,15 @@ CLEAN = (
 CYRILLIC = str.maketrans("abcdefghijklmnoprstuvyzw", "абцдефгхийклмнопрстувызв")
 
 
-def foreign_lines() -> list[str]:
+def data() -> Path:
+    """Returns the folder of the corpora."""
+    return data_folder("multi30k/, europarl-en-de/, newstest/, tatoeba-*/, bcontrast-en-de/ and pydocs-en-fr/")
+
+
+@cache
+def french_lines() -> list[str]:
     """Returns French sentences of some length."""
-    lines = (DATA / "newstest/en-fr/newstest2013.fr").read_text("utf-8").split("\n")
+    lines = (data() / "newstest/en-fr/newstest2013.fr").read_text("utf-8").split("\n")
     return [line for line in lines if len(line) > 40]
 
 
@@ -70,7 +77,6 @@ def is_sentence(pair: Pair) -> bool:
     return min(map(len, pair)) >= 40
 
 
-FRENCH = foreign_lines()
 Spoil = Callable[[Pair, Pair, random.Random], Pair]  # of a pair and an earlier pair
 
 FAULTS: dict[Check, tuple[Callable[[Pair], bool], Spoil]] = {
@@ -78,7 +84,7 @@ FAULTS: dict[Check, tuple[Callable[[Pair], bool], Spoil]] = {
     Check.RATIO: (is_sentence, lambda pair, _, rng: (pair[0], " ".join([pair[1]] * 7))),
     Check.COPY: (is_sentence, lambda pair, _, rng: (pair[0], pair[0])),
     Check.SWAPPED: (is_sentence, lambda pair, _, rng: (pair[1], pair[0])),
-    Check.WRONG_LANGUAGE: (is_sentence, lambda pair, _, rng: (pair[0], rng.choice(FRENCH))),
+    Check.WRONG_LANGUAGE: (is_sentence, lambda pair, _, rng: (pair[0], rng.choice(french_lines()))),
     Check.WRONG_SCRIPT: (is_sentence, lambda pair, _, rng: (pair[0], pair[1].lower().translate(CYRILLIC))),
     Check.DUPLICATE: (is_sentence, lambda _, earlier, rng: earlier),
     Check.NEAR_DUPLICATE: (is_sentence, lambda _, earlier, rng: (earlier[0].upper(), f"„{earlier[1]}“!")),
@@ -104,7 +110,7 @@ def named(pairs: list[Pair], check: Check, languages: PairLanguages) -> set[int]
 def read(corpus: tuple[str, str, str], most: int) -> list[Pair]:
     """Reads the first pairs of a corpus of `TRANSDUCE_DATA`."""
     name, source, target = corpus
-    files = Files(source=str(DATA / f"{name}.{source}"), target=str(DATA / f"{name}.{target}"))
+    files = Files(source=str(data() / f"{name}.{source}"), target=str(data() / f"{name}.{target}"))
     return list(islice(read_pairs(files), most))
 
 

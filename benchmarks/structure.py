@@ -35,7 +35,6 @@ STEPS = 12
 # So that `training` may be on another disk, links to folders are followed.
 FOLLOWED = ("folder, link to its copy outside", "folder, link to a folder outside")
 TEXT, LINES = b"a cat\n\nthe dog sleeps\n", 3
-LANGUAGES = "source_language: en, target_language: de"
 RECIPE = f"""
 data:
   train: {{tsv: pairs.tsv}}

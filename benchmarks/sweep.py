@@ -7,7 +7,7 @@ A line of the file VARIANTS is a name and changes in the form of `--set`, with q
     r-drop training.steps=9000 'training.regulariser={kind: r_drop}' model.dropout=0.2
 
 A small model uses a part of a GPU only, so that sixteen trainings take little longer than four. The first variants
-begin alone until they have taken a step: torch compiles the model for them, and the others find it compiled. After
+begin alone until their first report: torch compiles the model for them, and the others find it compiled. After
 `--minutes` all stop, and the best weights of each so far are measured. The same command goes on where it stopped.
 """
 

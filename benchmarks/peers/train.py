@@ -163,7 +163,8 @@ def main() -> None:
         if arguments.draw:
             quality.draw(curves, arguments.draw)
         for name, curve in curves.items():
-            print(f"{name}: " + ", ".join(f"{point.minutes:.1f} min {point.bleu:.1f}" for point in curve))
+            points = (f"step {point.step:,}, {point.minutes:.1f} min: {point.bleu:.1f}" for point in curve)
+            print(f"{name}: {'; '.join(points)}")
 
 
 if __name__ == "__main__":

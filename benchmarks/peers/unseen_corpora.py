@@ -45,6 +45,7 @@ EARLIER: dict[str, Any] = {
     "training": {
         "steps": None,
         "patience": 10,
+        "average": 10,
         "batch_tokens": 4096,
         "optimiser": {"kind": "adam"},
         "schedule": {"kind": "inverse_square_root", "warmup": 2000, "peak": 5e-3},

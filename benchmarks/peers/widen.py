@@ -95,10 +95,12 @@ class Widening:
 def main() -> None:
     """Reads the small model and writes the wide one."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("small", type=Path, help="the directory of a model of the preset tiny")
+    parser.add_argument("small", type=Path, help="the directory of a model of the preset tiny with one vocabulary")
     parser.add_argument("out", type=Path, help="the directory to write")
     arguments = parser.parse_args()
     small = Model.read(arguments.small)
+    if small.source is not small.target or small.config.model.embeddings != "shared":
+        raise SystemExit(f"{arguments.small}: source and target have a vocabulary each; name a model with one for both")
     changes = {
         "embeddings": "shared",
         "positions": {"kind": "learned", "max_positions": POSITIONS},
