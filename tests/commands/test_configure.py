@@ -30,7 +30,7 @@ def test_a_change_is_what_the_option_does(model, micro):
     before, greedy = (forked("translate", model, text, *options).out for options in ((), ("--beam", 1)))
     ended = forked("configure", model, "--set", "decoding.beam=1")
     assert ended.code == 0
-    assert forked("translate", model, text).out == greedy
+    assert forked("translate", model, text).out == greedy != before
     assert verify(model) == []
     assert forked("translate", model, text, "--beam", beam).out == before
 
@@ -79,3 +79,18 @@ def test_a_training_at_work_keeps_its_settings(model):
         ended = forked("configure", model, "--set", "decoding.beam=3")
     assert ended.code == 2
     assert "another training is at work in" in ended.error
+
+
+def test_a_calibration_of_the_earlier_settings_is_named(model):
+    (model / "confidence.json").write_text("{}")
+    assert forked("configure", model).error == ""
+    ended = forked("configure", model, "--set", "decoding.beam=3")
+    assert ended.code == 0
+    assert "confidence.json is of the earlier settings: make it again with `transduce calibrate" in ended.error
+
+
+def test_an_export_names_how_to_switch_off_what_engines_lack(model, tmp_path):
+    forked("configure", model, "--set", "decoding.no_repeat_ngram=4")
+    ended = forked("export", model, "--to", "hugging-face", "--out", tmp_path / "out")
+    assert ended.code == 2
+    assert f"`transduce configure {model} --set decoding.no_repeat_ngram=null` switches it off" in ended.error

@@ -1,6 +1,7 @@
 """Corpora of trees: what a recipe may name, which trees are read, and what a change of a file means."""
 
 import gzip
+import lzma
 
 import pytest
 
@@ -64,6 +65,14 @@ def test_a_damaged_gzip_file_in_a_folder_is_named(folder):
     path.write_bytes(path.read_bytes()[:15])
     with pytest.raises(ValueError, match=r"b\.mrg\.gz"):
         list(read_treebank(Trees(trees=str(folder))))
+
+
+def test_trees_compressed_with_xz_are_in_a_folder_of_trees(folder):
+    trees = list(read_treebank(Trees(trees=str(folder))))
+    packed = folder / "deeper" / "b.mrg.gz"
+    packed.with_name("b.mrg.xz").write_bytes(lzma.compress(gzip.decompress(packed.read_bytes())))
+    packed.unlink()
+    assert list(read_treebank(Trees(trees=str(folder)))) == trees
 
 
 def test_labels_that_are_separators_are_kept(folder):

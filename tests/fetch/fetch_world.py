@@ -38,8 +38,9 @@ class Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Faults: a status; `deaf` ignores ranges; ("cut", n) and ("halt", n) break off after n bytes; ("lie", n) adds n
-    to the start of the range in the header; bytes replace the file."""
+    """Faults: a status; `deaf` ignores ranges; `more` sends the file twice, without its length; ("cut", n) and
+    ("halt", n) break off after n bytes; ("lie", n) adds n to the start of the range in the header; bytes replace the
+    file."""
 
     server: Server
 
@@ -50,13 +51,17 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(fault if isinstance(fault, int) else 404)
             return
         content = fault if isinstance(fault, bytes) else self.server.files[self.path]
-        start = int(re.findall(r"\d+", self.headers["Range"])[0]) if self.headers["Range"] and fault != "deaf" else 0
+        has_range = self.headers["Range"] and fault not in ("deaf", "more")
+        start = int(re.findall(r"\d+", self.headers["Range"])[0]) if has_range else 0
         if start and start >= len(content):
             self.send_error(416)
             return
         kind, count = fault if isinstance(fault, tuple) else (None, 0)
         self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(content) - start))
+        if fault == "more":
+            content += content
+        else:
+            self.send_header("Content-Length", str(len(content) - start))
         if start:
             begin = start + (count if kind == "lie" else 0)
             self.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/{len(content)}")

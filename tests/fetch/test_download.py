@@ -128,6 +128,15 @@ def test_a_web_page_does_not_replace_downloaded_bytes(world, download_archive):
     assert download_archive(SIZED)[1] == [("one", "bytes=100-"), ("two", "bytes=100-")]
 
 
+def test_more_bytes_than_expected_are_not_written(world, download_archive, monkeypatch):
+    monkeypatch.setattr("transduce.fetch.download.CHUNK", 64)
+    world.server.faults[f"/one/{SIZED}"] = ["more", "more"]
+    messages, requests = download_archive(SIZED)
+    size = len(world.archives[SIZED])
+    assert requests[-1][0] == "two"
+    assert any(f"the server sends more than the {size:,} bytes that are expected" in line for line in messages)
+
+
 def test_a_file_with_wrong_checksum_is_discarded(world, download_archive):
     content = world.archives[SIZED]
     world.server.faults[f"/one/{SIZED}"] = [content[:-1] + bytes([content[-1] ^ 1])]

@@ -60,7 +60,7 @@ def test_the_log_has_each_direction_beside_the_mean(tmp_path):
         "validation_loss.en-de": 2.0,
         "validation_loss.en-zh": 4.0,
     }
-    assert lines[0] == "validation after step 6, mean of 2: loss 3.000  perplexity 54.60  accuracy 37.5%  BLEU 20.00  (1.0 min, took 3.0 s)"  # fmt: skip  # noqa: E501
+    assert lines[0] == "validation after step 6, mean of 2: loss 3.000  perplexity 54.60  accuracy 37.5%  BLEU 20.00  (after 1.0 min, took 3.0 s)"  # fmt: skip  # noqa: E501
     assert lines[1] == "  en-de: loss 2.000  perplexity 20.09  accuracy 50.0%  BLEU 30.00"
 
 

@@ -100,9 +100,9 @@ def test_a_validation_logs_its_result_and_three_translations(metrics_log, lines)
         {**first, "step": 9, "validation_loss": None, "validation_seconds": 2, "elapsed": 120.0},
     ]
     assert lines == [
-        "validation after step 6: loss 2.500  perplexity 7.25  accuracy 62.5%  BLEU 12.35  (1.5 min, took 8.3 s)",
+        "validation after step 6: loss 2.500  perplexity 7.25  accuracy 62.5%  BLEU 12.35  (after 1.5 min, took 8.3 s)",
         *(f"  {kind:11}{kind} {place}" for place in (2, 4, 6) for kind in ("source", "reference", "output")),
-        "validation after step 9: loss inf  perplexity 7.25  accuracy 62.5%  (2.0 min, took 2.0 s)",
+        "validation after step 9: loss inf  perplexity 7.25  accuracy 62.5%  (after 2.0 min, took 2.0 s)",
     ]
 
 

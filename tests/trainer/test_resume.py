@@ -206,24 +206,25 @@ def test_remedies_of_a_divergence_go_on_where_they_are_accepted(micro, copied):
     ended = train(micro, copied, *CLIP)
     assert ended.code == 2
     difference = "`training.clip` was null and is 0.5"
-    assert f"{difference}. Train into another directory, add --accept-changes to go on with it, or" in ended.error
+    remedy = "go on with the change by `transduce train` with --accept-changes, or begin anew with --restart"
+    assert f"{difference}. Train into another directory, {remedy}" in ended.error
     earlier = (copied / "recipe.yaml").read_bytes()
     ended = train(micro, copied, *CLIP, "--accept-changes")
     assert ended.code == 0, ended.error
-    assert f"from here on {difference}; `training` keeps the recipe until here" in ended.error
+    assert f"the recipe changes: {difference}; the one before is kept in {copied / 'training'}" in ended.error
     assert "going on after step 12" in ended.error
     assert json.loads((copied / "recipe.yaml").read_text())["training"]["clip"] == 0.5
     assert (copied / "training" / "recipe-until-step-12.yaml").read_bytes() == earlier
     again = train(micro, copied, *CLIP)
     assert again.code == 0, again.error
-    assert "from here on" not in again.error
+    assert "the recipe changes" not in again.error
 
 
 def test_no_other_change_is_accepted(micro, copied):
     ended = train(micro, copied, *CLIP, "--set", "training.label_smoothing=0.2", "--accept-changes")
     assert ended.code == 2
     assert "`training.label_smoothing` was 0.1 and is 0.2; `training.clip` was null and is 0.5" in ended.error
-    assert "to go on with it" not in ended.error
+    assert "go on with the change" not in ended.error
     assert not list((copied / "training").glob("recipe-until*"))
 
 

@@ -7,7 +7,14 @@ import pytest
 
 from transduce.corpus import DataSpec
 from transduce.search import Decoding
-from transduce.trainer.run_directory import CHANGEABLE, CHANGEABLE_IF_ACCEPTED, _differences
+from transduce.storage.atomic import unfinished_path
+from transduce.trainer.checkpoints import SAVED
+from transduce.trainer.run_directory import (
+    CHANGEABLE,
+    CHANGEABLE_IF_ACCEPTED,
+    _differences,
+    check_is_run_or_empty,
+)
 from transduce.training import Training
 
 PAGE = Path(__file__).parents[2] / "docs" / "recipe.md"
@@ -50,3 +57,13 @@ def test_a_changeable_key_is_changeable_in_its_own_section_only(path):
 def test_the_page_names_the_keys_that_may_change_where_it_is_accepted():
     added = {(section, key) for section, keys in CHANGEABLE_IF_ACCEPTED.items() for key in keys - CHANGEABLE[section]}
     assert documented_keys(r"with `--accept-changes` also in (.*?)\.(?: |$)") == added
+
+
+def test_a_start_that_was_killed_at_its_first_file_may_begin_again(tmp_path):
+    (tmp_path / "training").mkdir()
+    unfinished_path(tmp_path / "training" / SAVED).write_text("")
+    check_is_run_or_empty(tmp_path)
+    (tmp_path / "training" / "other").write_text("")
+    unfinished_path(tmp_path / "training" / SAVED).unlink()
+    with pytest.raises(ValueError, match="is not empty and holds no run"):
+        check_is_run_or_empty(tmp_path)

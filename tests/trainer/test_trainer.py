@@ -268,6 +268,31 @@ def test_a_resumed_run_keeps_the_loss_scale_of_float16(recipe, tmp_path, monkeyp
         assert state["loss_scale"] == scale
 
 
+def test_another_precision_begins_with_its_own_loss_scale(recipe, tmp_path):
+    changes = {"validate_every": None, "average": None, "save_every": 1}
+    run_training(recipe(steps=2, precision="float32", **changes), tmp_path, say=silent)
+    lines = []
+    accepting = TrainOptions(accept_changes=True)
+    schedule = {"kind": "constant", "warmup": 1, "peak": 1e-4}
+    changed = recipe(steps=4, precision="float16", schedule=schedule, **changes)
+    run_training(changed, tmp_path, accepting, lines.append)
+    state = json.loads((tmp_path / "training" / "step-00000004" / "state.json").read_text())
+    assert state["loss_scale"] == [2**15, 2]
+    said = next(line for line in lines if line.startswith("the recipe changes: "))
+    assert '`training.precision` was "float32" and is "float16"' in said
+    assert "`training.schedule.peak`" in said
+
+
+@pytest.mark.parametrize("is_fast", [True, False])
+def test_slow_bfloat16_is_named(recipe, tmp_path, monkeypatch, is_fast):
+    monkeypatch.setattr("transduce.trainer.build.has_fast_bfloat16", lambda device: is_fast)
+    lines = []
+    changes = {"validate_every": None, "average": None}
+    run_training(recipe(steps=1, precision="bfloat16", **changes), tmp_path, say=lines.append)
+    slow = ", which is slower here than float32"
+    assert any(f"parameters on cpu in bfloat16{'' if is_fast else slow}; " in line for line in lines)
+
+
 def test_a_recipe_too_large_to_be_read_again_is_refused(recipe, tmp_path):
     loaded = recipe()
     large = loaded.model_copy(update={"data": loaded.data.model_copy(update={"train": loaded.data.train * 1200})})

@@ -308,10 +308,11 @@ def test_loading(fluent):
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
-def test_lower_precisions_translate_nearly_as_well(fluent, sides, precision):
+def test_lower_precisions_translate_nearly_as_well(fluent, sides, precision, caplog):
     source, target = sides
     exact, rounded = Translator.load(fluent), Translator.load(fluent, precision=precision)
     assert (exact.precision, rounded.precision) == ("float32", precision)
+    assert ("slower in bfloat16" in caplog.text) == (precision == "bfloat16")
     expected, translations = exact.translate_lines(source), rounded.translate_lines(source)
     score = bleu(expected, target)
     assert score > 8  # else the comparison would prove little

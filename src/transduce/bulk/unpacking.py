@@ -8,7 +8,7 @@ from transduce.corpus import read_byte_lines
 from transduce.storage.atomic import atomic_write
 from transduce.storage.locks import exclusive_lock
 from transduce.storage.regular_files import remove
-from transduce.text.compressed import LONGEST_SIGNATURE, compression_of
+from transduce.text.compressed import LONGEST_SIGNATURE, compression_of, plain_name
 
 __all__ = ["plain_text"]
 
@@ -25,7 +25,7 @@ def plain_text(path: Path, folder: Path) -> Iterator[Path]:
         return
     with exclusive_lock(folder, "translation"):
         try:
-            plain = folder / path.name.removesuffix(".gz").removesuffix(".xz")
+            plain = folder / plain_name(path)
             atomic_write(plain, lambda temporary: _write_lines(path, temporary))
             yield plain
         finally:

@@ -74,13 +74,14 @@ def _choose(
 
 def _format_of_file(text: Path) -> TextFormat:
     """Returns the format that a file's name or its first bytes show; lines if neither does."""
+    from transduce.text.compressed import plain_name
     from transduce.translation.documents.formats import format_by_content, format_by_name
 
     if named := format_by_name(text):
         return named
     with text.open("rb") as file:
         shown = format_by_content(file.read(PEEKED_BYTES))
-    if shown is None and text.suffix.lower() == ".txt" and importlib.util.find_spec("sentencex"):
+    if shown is None and plain_name(text).lower().endswith(".txt") and importlib.util.find_spec("sentencex"):
         return TextFormat.TEXT
     return shown or TextFormat.LINES
 
@@ -192,7 +193,7 @@ def write_document(document: "Document", translator: "SentenceTranslator", out: 
     if not document.units:
         say("note: there is nothing to translate; the document is written as it is")
     _say_placed(translated.placed_by_position)
-    say_loops(translated.loops)
+    say_loops(translated.count_loops())
 
 
 def text_line_translator(translator: "SentenceTranslator") -> "Callable[..., list[list[Translation]]]":

@@ -80,10 +80,11 @@ def _corpora(
 def corpus_of_files(files: list[Path], codes: tuple[str | None, str | None] = (None, None)) -> "CorpusSpec":
     """Returns the corpus of a file in TSV or TMX, or of two text files; raises ValueError for other files."""
     from transduce.corpus import Files, Tmx, Tsv
+    from transduce.text.compressed import plain_name
 
     if len(files) == 2:
         return Files(source=str(files[0]), target=str(files[1]))
-    name = files[0].name.removesuffix(".gz")
+    name = plain_name(files[0])
     if len(files) == 1 and name.endswith(".tsv"):
         return Tsv(tsv=str(files[0]))
     if len(files) == 1 and name.endswith(".tmx"):

@@ -10,7 +10,7 @@ def read_paired_texts(*paths: str) -> list[list[str]]:
     from transduce.text.lines import read_texts
 
     texts = read_texts(*paths)
-    check_paired(paths, texts)
+    check_paired(["standard input" if path == "-" else path for path in paths], texts)
     return texts
 
 

@@ -1,8 +1,6 @@
 """The corpora that a recipe can name: the kinds of entry, and the files of each."""
 
-import gzip
 import os
-import zlib
 from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,6 +10,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 from transduce.corpus.directions import ParallelCorpus, TaggedCorpus, is_same_language
 from transduce.corpus.token_store import MAX_WEIGHT
 from transduce.settings import Spec
+from transduce.text.compressed import decompressed
 from transduce.text.linearisation import InOrder, LinearisationSpec, TopDown
 from transduce.text.trees import Tree, is_comment, words_of
 
@@ -219,12 +218,10 @@ def _begins_with_tree(path: Path) -> bool:
     Also True for a file that cannot be read, so that its reader says why.
     """
     try:
-        with path.open("rb") as file:
-            is_compressed = file.read(2) == b"\x1f\x8b"
-        with gzip.open(path) if is_compressed else path.open("rb") as lines:
+        with path.open("rb") as file, decompressed(file, path) as lines:
             beginnings = (lines.readline(LINE_BYTES).removeprefix(BOM_UTF8).strip() for _ in range(COMMENT_LINES))
             first = next((line for line in beginnings if line and not is_comment(line.decode(errors="replace"))), b"")
-    except (OSError, EOFError, zlib.error):
+    except (OSError, ValueError):
         return True
     return first.startswith(b"(")
 

@@ -15,6 +15,7 @@ from transduce.corpus.check_actions import DroppedPairs, run_checks
 from transduce.corpus.checks import Report, name_of
 from transduce.corpus.data import DataSpec
 from transduce.corpus.encoding import STATE, EncodingState, encode_corpus
+from transduce.corpus.entries import files_of
 from transduce.corpus.fingerprint import (
     FileChecksum,
     checksums_of_corpora,
@@ -123,7 +124,7 @@ def prepare(
     fingerprint = fingerprint_of(data, subwords, existing, checksums, stored_growth)
     if prepared := _open_if_current(directory, fingerprint, in_use, say):
         return prepared
-    _check_unchanged(directory, earlier if in_use else None, fingerprint, checksums)
+    _check_unchanged(directory, earlier if in_use else None, fingerprint, checksums, data)
     dropped, staging = run_checks(data, say), directory / "making"
     growth = growth if existing_subwords else None  # the subwords of a store in use have grown
     staged = stage_subwords(staging, fingerprint, data, subwords, existing, growth, dropped, say)
@@ -184,13 +185,19 @@ def _encode_pairs(
 
 
 def _check_unchanged(
-    directory: Path, in_use: StoreDescription | None, fingerprint: str, checksums: Sequence[FileChecksum]
+    directory: Path,
+    in_use: StoreDescription | None,
+    fingerprint: str,
+    checksums: Sequence[FileChecksum],
+    data: DataSpec,
 ) -> None:
     """Raises ValueError where the store in use has other training data: replacing it would lose what a run needs."""
     if in_use is None or have_same_training_data(in_use.fingerprint, fingerprint):
         return
     before = {checksum.path: checksum.sha256 for checksum in in_use.made_of}
-    changed = [checksum.path for checksum in checksums if before.get(checksum.path, checksum.sha256) != checksum.sha256]
+    now = {checksum.path: checksum.sha256 for checksum in checksums}
+    files = dict.fromkeys(str(path) for corpus in data.train for path in files_of(corpus))
+    changed = [path for path in files if before.get(path, now[path]) != now[path]]
     cause = f" ({', '.join(changed)})" if changed else ", `data` or `subwords` of the recipe, or --from"
     raise ValueError(
         f"the training data{cause} has changed since {directory} was made, and a run has begun with it; choose another "

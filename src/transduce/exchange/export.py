@@ -47,6 +47,12 @@ FORMATS = {
     "marian": ExportFormat("marian_format", "pymarian", ("float32",)),
 }
 
+NOT_ELSEWHERE = {
+    "no_repeat_ngram": "bans repeated n-grams, whose scores differ between engines",
+    "coverage_penalty": "ranks by attention, which engines do not return",
+}
+"""Settings of decoding that no engine has, each with the reason."""
+
 
 def export(run: Path, target: str, out: Path, precision: str, sentences: int, say: Callable[[str], None]) -> Parity:
     """Writes the model in `run` into the new folder `out` for the engine `target`, and compares both engines.
@@ -61,10 +67,10 @@ def export(run: Path, target: str, out: Path, precision: str, sentences: int, sa
     out = out.resolve()
     _check_empty(out)
     model, module = Model.read(run), import_module(f"transduce.exchange.{FORMATS[target].module}")
-    if model.config.decoding.no_repeat_ngram is not None:
-        raise refusal(target, "`decoding.no_repeat_ngram` bans repeated n-grams, whose scores differ between engines")
-    if model.config.decoding.coverage_penalty is not None:
-        raise refusal(target, "`decoding.coverage_penalty` ranks by attention, which engines do not return")
+    for key, reason in NOT_ELSEWHERE.items():
+        if getattr(model.config.decoding, key) is not None:
+            remedy = f"`transduce configure {run} --set decoding.{key}=null` switches it off"
+            raise refusal(target, f"`decoding.{key}` {reason}", remedy)
     module.check(model)
     staging = out.with_name(f".{out.name}.exporting")
     with exclusive_lock(staging, "export"):

@@ -124,6 +124,8 @@ def _request(mirror: str, archive: Archive, file: BufferedRandom, say: Say) -> N
             file.seek(0)
         with Meter(total, begin, say) as meter:
             for chunk in _chunks(response):
+                if total is not None and meter.pace.done + len(chunk) > total:
+                    raise _MirrorError(f"the server sends more than the {total:,} bytes that are expected")
                 file.write(chunk)
                 file.flush()  # a killed process must not lose the bytes
                 meter.add(len(chunk))

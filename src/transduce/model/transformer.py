@@ -58,7 +58,7 @@ class Transformer(BaseModelSpec):
     )
     initialisation: Initialisation = Field(
         default="fused-glorot",
-        description="Glorot with an attention's projections as one matrix (released code), for each, or N(0, 0.02²).",
+        description="Glorot with an attention's projections as one matrix (released code), Glorot, or N(0, 0.02²).",
     )
 
     def build(self, vocabulary: Vocabulary) -> "TransformerModel":

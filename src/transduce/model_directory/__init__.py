@@ -2,7 +2,7 @@
 
 from transduce.model_directory.config import Config, TrainedDirection, Weights
 from transduce.model_directory.integrity import fingerprint, verify
-from transduce.model_directory.manifest import CARD, CONFIG, MANIFEST, RECIPE, WEIGHTS, has_model
+from transduce.model_directory.manifest import CARD, CONFIG, MANIFEST, RECIPE, WEIGHTS, has_model, require_model
 from transduce.model_directory.model import Model, set_word_flags, weights_of
 from transduce.model_directory.writing import (
     recipe_was_edited,
@@ -25,6 +25,7 @@ __all__ = [
     "fingerprint",
     "has_model",
     "recipe_was_edited",
+    "require_model",
     "set_word_flags",
     "verify",
     "weights_of",

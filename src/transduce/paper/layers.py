@@ -17,7 +17,7 @@ States = Float[Tensor, "batch length d_model"]
 
 
 class Shape(NamedTuple):
-    """Sizes of a layer: length n, width d, kernel k, and r neighbours on each side, where the paper's r is 2r + 1."""
+    """Sizes of a layer: length n, width d, kernel k, and r neighbours on each side; the paper's r counts both sides."""
 
     n: int
     d: int

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from transduce.model import ModelSpec, Transformer
-from transduce.model_directory import Config, Model, write_config
+from transduce.model_directory import Config, Model, require_model, write_config
 from transduce.recipe.changes import parse_change
 from transduce.search import MIN_EXTRA_LENGTH, Decoding
 from transduce.settings import merged, validated
@@ -32,7 +32,20 @@ def change_decoding(run: Path, changes: Iterable[str]) -> Decoding:
     Raises ValueError where a change is of another section or out of range, where the model is missing or damaged, and
     while a training is at work in `run`.
     """
-    config = Model.read_config(run)
+    changes = list(changes)
+    if not changes:
+        return Model.read_config(run).decoding
+    require_model(run)
+    with exclusive_lock(run, "training"):
+        config = Model.read_config(run)
+        changed = _changed(config, changes)
+        if changed != config:
+            write_config(run, changed)
+    return changed.decoding
+
+
+def _changed(config: Config, changes: Iterable[str]) -> Config:
+    """Returns the settings of a model with changes of its decoding."""
     values = config.as_dictionary()
     for change in changes:
         parsed = parse_change(change)
@@ -44,7 +57,4 @@ def change_decoding(run: Path, changes: Iterable[str]) -> Decoding:
         values = merged(values, parsed)
     changed = validated(Config, values, place="--set")
     check_decoding(changed.decoding, changed.model, is_parser=changed.linearisation is not None)
-    if changed != config:
-        with exclusive_lock(run, "training"):
-            write_config(run, changed)
-    return changed.decoding
+    return changed

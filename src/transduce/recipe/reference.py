@@ -74,7 +74,8 @@ it from the code.
 - A recipe has at most 100,000 bytes, 50 levels and 100,000 values. Integers are at most 2^53 − 1.
 - `null` switches a setting off. "required" means that the recipe or its preset must set the key.
 - A training ends at the first of `training.steps`, `training.epochs`, `training.minutes` and `training.patience`. The
-  schedules `linear`, `cosine` and `wsd` reach zero there, but for `patience` ([train longer](guides/train-longer.md)).
+  schedules `linear`, `cosine` and `wsd` reach zero at the end that the first three set ([train
+  longer](guides/train-longer.md)).
 - Without `--restart` a run resumes, and its recipe may differ from before only in `training.steps`, `epochs`,
   `minutes`, `patience`, `parallel`, `log_every`, `validate_every`, `validate_by`, in `data.validation` and
   `data.test`, and in where the files of `data.train` lie; with `--accept-changes` also in `training.clip`,
@@ -83,8 +84,8 @@ it from the code.
   mixes in its training corpora ([fine-tuning](guides/fine-tuning.md)).
 - Training pairs that are not UTF-8, contain NUL or have an empty side are dropped and counted. In validation and
   test sets a line that is not UTF-8, and a test line of more than 4,096 tokens, raise an error.
-- Text files, no pipes, are read several times, and may be compressed with gzip or xz. Lines end at `\\n`; a `\\r`
-  before it is dropped.
+- Text files may be compressed with gzip or xz. Pipes are refused. Lines end at `\\n`;
+  a `\\r` before it is dropped.
 - Corpora of several directions make one model of several: each source gets a tag for its target language, then the
   `tag` of its corpus ([several directions](guides/several-directions.md)).
 - Of a TMX unit, the first variant in each language is used, or the first variant of a region of the language

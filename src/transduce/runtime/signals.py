@@ -1,13 +1,21 @@
 """SIGINT and SIGTERM: ended at once, or after the current step, with the work saved."""
 
 import contextlib
+import os
 import signal
 import threading
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-__all__ = ["Interrupted", "OtherProcessError", "collect_signals", "raise_on_signals", "raise_on_sigterm"]
+__all__ = [
+    "Interrupted",
+    "OtherProcessError",
+    "StoppedTogether",
+    "collect_signals",
+    "raise_on_signals",
+    "raise_on_sigterm",
+]
 
 
 class Interrupted(BaseException):
@@ -16,6 +24,10 @@ class Interrupted(BaseException):
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
         self.number = number
+
+
+class StoppedTogether(Interrupted):
+    """Raised in all processes of a training, after the same step."""
 
 
 class OtherProcessError(Exception):
@@ -57,10 +69,12 @@ def raise_on_signals() -> Iterator[None]:
 def raise_on_sigterm() -> Iterator[None]:
     """Raises Interrupted on SIGTERM within the context, as Python raises KeyboardInterrupt on SIGINT.
 
-    A second SIGTERM kills the process. A handler that was set before stays.
+    A second SIGTERM kills the process. A handler that was set before stays. A process that others may wait for, one of
+    several of a training, is killed by the first: only its training stops all of them together.
     """
     handlers: dict[int, Any] = {}
-    if signal.SIGTERM in _signals_to_handle() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+    is_free = signal.SIGTERM in _signals_to_handle() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if is_free and "WORLD_SIZE" not in os.environ:
         handlers[signal.SIGTERM] = signal.signal(signal.SIGTERM, _interrupt)
     try:
         yield

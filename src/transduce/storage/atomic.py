@@ -12,7 +12,7 @@ from transduce.storage.regular_files import create_file
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["atomic_write", "atomic_write_text", "best_effort", "flush_to_disk", "write_tensors"]
+__all__ = ["atomic_write", "atomic_write_text", "best_effort", "flush_to_disk", "unfinished_path", "write_tensors"]
 
 UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EPERM)
 
@@ -23,7 +23,7 @@ def atomic_write(path: Path, write: Callable[[Path], object]) -> None:
     Removes the temporary file where anything fails, and raises the error. A file or a link that has the temporary name
     is removed first.
     """
-    temporary = path.with_name(f".{path.name}.writing")
+    temporary = unfinished_path(path)
     create_file(temporary)
     try:
         write(temporary)
@@ -33,6 +33,11 @@ def atomic_write(path: Path, write: Callable[[Path], object]) -> None:
         temporary.unlink(missing_ok=True)  # it would keep a full disk full
         raise
     flush_to_disk(path.parent)
+
+
+def unfinished_path(path: Path) -> Path:
+    """Returns the temporary path from which `atomic_write` renames a file to `path`."""
+    return path.with_name(f".{path.name}.writing")
 
 
 def atomic_write_text(path: Path, text: str) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from io import BufferedIOBase, BufferedReader
 from pathlib import Path
 
-__all__ = ["LONGEST_SIGNATURE", "compression_of", "decompressed", "refuse_archive"]
+__all__ = ["LONGEST_SIGNATURE", "compression_of", "decompressed", "plain_name"]
 
 READ = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\0": "xz"}
 """First bytes of the compressed files that are read."""
@@ -34,22 +34,32 @@ def compression_of(beginning: bytes) -> str | None:
     return next((name for signature, name in READ.items() if beginning.startswith(signature)), None)
 
 
+def plain_name(path: Path) -> str:
+    """Returns the name of a file as it is after unpacking, without `.gz` or `.xz`."""
+    return path.name.removesuffix(".gz").removesuffix(".xz")
+
+
 @contextmanager
 def decompressed(file: BufferedReader, path: Path) -> Iterator[BufferedIOBase]:
     """Yields the content of a plain, gzipped or xz-compressed file, which its first bytes tell: files are renamed.
 
-    Raises ValueError, which names `path`, for other compressions, and when the reading reaches damage.
+    Raises ValueError, which names `path`, for other compressions, and when the reading reaches damage. What follows the
+    last whole stream of an xz file is ignored, as the library does.
     """
     kind = compression_of(file.peek(LONGEST_SIGNATURE))
+    if kind is None:
+        _refuse_others(file.peek(LONGEST_SIGNATURE), path)
+        yield file
+        return
     try:
-        with OPENERS[kind](file) if kind else file as content:
-            refuse_archive(content.peek(LONGEST_SIGNATURE), path)
+        with OPENERS[kind](file) as content:
+            _refuse_others(content.peek(LONGEST_SIGNATURE), path)
             yield content
     except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise ValueError(f"{path} is a damaged {kind} file ({error}); fetch or make it again") from None
 
 
-def refuse_archive(beginning: bytes, path: Path) -> None:
+def _refuse_others(beginning: bytes, path: Path) -> None:
     """Raises ValueError where a file with this beginning is compressed in a way that is not read."""
     for signature, description in REFUSED.items():
         if beginning.startswith(signature):

@@ -155,7 +155,8 @@ class Checkpointer:
             return None
         if warning := environment.warning(saved.environment):
             say(warning)
-        self._precision.scale, self._precision.finite_steps = saved.loss_scale
+        if saved.environment.get("precision") == self._precision.name:
+            self._precision.scale, self._precision.finite_steps = saved.loss_scale
         state = saved.training
         say(f"going on after step {state.step}")
         if saved.scored_by != environment.scored_by:

@@ -105,7 +105,7 @@ class MetricsLog:
             values |= {f"{key}.{name}": value for key, value in _values_of(part).items()}
         self._write(values | {"validation_seconds": round(seconds, 1), "elapsed": round(elapsed, 1)})
         mean = f", mean of {len(result.parts)}" if result.parts else ""
-        times = f"{elapsed / 60:.1f} min, took {seconds:.1f} s"
+        times = f"after {elapsed / 60:.1f} min, took {seconds:.1f} s"
         self.say(f"validation after step {step}{mean}: {_summary(result)}  ({times})")
         for name, part in result.parts.items():
             self.say(f"  {name}: {_summary(part)}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from transduce.model_directory import RECIPE, Model, has_model, recipe_was_edited, write_recipe
 from transduce.recipe import LARGEST, Recipe, dump, read_resolved_recipe, without_training_paths
-from transduce.storage.atomic import atomic_write_text
+from transduce.storage.atomic import atomic_write_text, unfinished_path
 from transduce.trainer.checkpoints import NOT_YET, SAVED, saved_steps
 
 __all__ = [
@@ -67,10 +67,10 @@ def check_is_run_or_empty(out: Path) -> None:
 def _is_run(out: Path) -> bool:
     """Returns whether a run, the preparation of one or an interrupted restart has written the directory."""
     training = out / "training"
-    is_prepared = training.is_dir() and (
-        not any(training.iterdir())
-        or any((training / name).exists() for name in ("store", "tensorboard", FINE_TUNING, SAVED))
-    )
+    # A start that was killed at its first file has left that file unfinished.
+    first = [unfinished_path(training / name) for name in (FINE_TUNING, SAVED)]
+    written = [*first, *(training / name for name in ("store", "tensorboard", FINE_TUNING, SAVED))]
+    is_prepared = training.is_dir() and (not any(training.iterdir()) or any(path.exists() for path in written))
     is_restarting = (out / RECIPE).exists() and any(out.glob(f"{ASIDE}*"))
     return has_saved(out) or is_prepared or is_restarting
 
@@ -129,7 +129,7 @@ def _check_can_resume(recipe: Recipe, out: Path, *, accept_changes: bool) -> lis
             for changeable in (CHANGEABLE, CHANGEABLE_IF_ACCEPTED)
         )
         if refused or (changed and not accept_changes):
-            remedy = "" if refused else "add --accept-changes to go on with it, "
+            remedy = "" if refused else "go on with the change by `transduce train` with --accept-changes, "
             raise ValueError(
                 f"{out} was begun with another recipe: {'; '.join(changed)}. Train into another directory, {remedy}"
                 "or begin anew with --restart (what is there is kept)"

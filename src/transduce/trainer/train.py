@@ -19,7 +19,7 @@ from transduce.model_directory import Model
 from transduce.recipe import Recipe
 from transduce.runtime.device import choose_device, count_cores, keep_freed_memory, training_numerics
 from transduce.runtime.distributed import ProcessGroup, join_process_group, restart_count, share_of_cores
-from transduce.runtime.signals import Interrupted
+from transduce.runtime.signals import StoppedTogether
 from transduce.storage.locks import exclusive_lock
 from transduce.text.term_marks import with_term_marks
 from transduce.trainer.fine_tuning import plan_start
@@ -142,8 +142,8 @@ def _train(recipe: Recipe, out: Path, options: TrainOptions, say: Say) -> Genera
             if options.restart and restart_count() == 0:
                 move_aside(out, say)
             started = record.model_dump_json(indent=2) if record else None
-            for change in begin_run(recipe, out, started, accept_changes=options.accept_changes):
-                say(f"from here on {change}; `training` keeps the recipe until here")
+            if changes := begin_run(recipe, out, started, accept_changes=options.accept_changes):
+                say(f"the recipe changes: {'; '.join(changes)}; the one before is kept in {out / 'training'}")
             prepare(recipe, out, say, base, options.threads, record.growth(recipe) if record else None)
             if options.report:
                 tests.measure_before()
@@ -183,7 +183,7 @@ def run_training(recipe: Recipe, out: Path, options: TrainOptions = DEFAULTS, sa
 
 def _close_group(group: ProcessGroup, kind: type[BaseException] | None, *_: object) -> None:
     """Leaves the process group, except after an error of this process, when waiting for the others would hang."""
-    if kind is None or issubclass(kind, Interrupted | GeneratorExit):
+    if kind is None or issubclass(kind, StoppedTogether | GeneratorExit):
         group.close()
 
 

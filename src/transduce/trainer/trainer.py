@@ -21,7 +21,7 @@ from transduce.recipe import Recipe
 from transduce.runtime.distributed import SINGLE_PROCESS, ProcessGroup
 from transduce.runtime.out_of_memory import is_out_of_memory
 from transduce.runtime.progress import track
-from transduce.runtime.signals import Interrupted, collect_signals
+from transduce.runtime.signals import StoppedTogether, collect_signals
 from transduce.trainer.build import (
     build_optimiser,
     build_planner,
@@ -201,10 +201,10 @@ class Trainer:
         return state, reason
 
     def _interrupt(self, state: TrainingState, signal: int) -> NoReturn:
-        """Says where the training stopped, and raises Interrupted."""
+        """Says where the training stopped, and raises StoppedTogether."""
         place = self.checkpointer.resume_place(state)
         self.say(f"stopped after step {state.step}; the same command goes on from {place}")
-        raise Interrupted(signal)
+        raise StoppedTogether(signal)
 
     def _count_skips(self, state: TrainingState, detector: DivergenceDetector, record: StepRecord) -> SkippedSteps:
         """Returns the counts of skipped steps after one more step; logs a skipped step."""

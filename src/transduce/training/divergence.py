@@ -60,9 +60,9 @@ def count_rollback(skips: SkippedSteps, record: StepRecord, saved: bool) -> Skip
         return skips._replace(in_a_row=0, rollbacks=skips.rollbacks + 1)
     again = f"and again after {MAX_ROLLBACKS} returns to the last checkpoint"
     history = again if saved else "before there was a checkpoint"
-    remedy = "The same command goes on from the last checkpoint with --accept-changes and" if saved else "Try"
+    remedy = "`transduce train` goes on from the last checkpoint with --accept-changes and" if saved else "Try"
     raise DivergedError(
         f"training diverged at step {record.step}, {history}: loss {record.loss}, gradient norm "
-        f"{record.gradient_norm}. {remedy} a lower rate in `training.schedule` (now {record.rate:.2e}), "
-        "`--set training.clip=1.0`, or in float16 `--set training.precision=float32`"
+        f"{record.gradient_norm}. {remedy} a lower rate (now {record.rate:.2e}) or a longer warm-up in "
+        "`training.schedule`, `--set training.clip=1.0`, or in float16 `--set training.precision=float32`"
     )

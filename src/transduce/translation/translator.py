@@ -79,9 +79,10 @@ class Translator(LineTranslator):
                 raise ValueError(f"{directory} and {directories[0]} have different linearisations of trees")
         chosen = choose_device(device)
         modules = [model.module.to(chosen) for model in models]
-        for module in modules:
-            if precision == "bfloat16":
-                module.bfloat16()
+        if precision == "bfloat16":
+            modules = [module.bfloat16() for module in modules]
+            if chosen.type == "cpu":
+                _log.warning("note: searches on a CPU are compiled for float32 and int8, and slower in bfloat16")
         config = first.config
         translator = cls(modules, first.source, first.target, config.decoding, precision, config.linearisation)
         translator.configs = tuple(model.config for model in models)

@@ -1,6 +1,6 @@
 """Translates the units of a document: sentence by sentence, all sentences of the document in one call."""
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from transduce.text.repetition import is_loop
@@ -39,11 +39,15 @@ class SentenceTranslator(NamedTuple):
 
 
 class TranslatedUnits(NamedTuple):
-    """Translations of units."""
+    """Translations of units, and of their sentences."""
 
     contents: list[Content]
     placed_by_position: int  # sentences with tags that no alignment has placed
-    loops: int  # different sentences whose translation repeats itself
+    sentences: Mapping[str, Translation]
+
+    def count_loops(self) -> int:
+        """Returns how many different sentences have a translation that repeats itself."""
+        return sum(is_loop(translation.text, source) for source, translation in self.sentences.items())
 
 
 def translate_units(units: Sequence[Unit], translator: SentenceTranslator) -> TranslatedUnits:
@@ -60,8 +64,7 @@ def translate_units(units: Sequence[Unit], translator: SentenceTranslator) -> Tr
     translations = dict(zip(sources, translator.translate(sources), strict=True))
     joined = _UnitJoiner(translator, translations)
     contents = [joined.join(code, unit) for code, unit in divided]
-    loops = sum(is_loop(translation.text, source) for source, translation in translations.items())
-    return TranslatedUnits(contents, joined.placed_by_position, loops)
+    return TranslatedUnits(contents, joined.placed_by_position, translations)
 
 
 class _UnitJoiner:
