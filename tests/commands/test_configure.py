@@ -84,6 +84,8 @@ def test_a_training_at_work_keeps_its_settings(model):
 def test_a_calibration_of_the_earlier_settings_is_named(model):
     (model / "confidence.json").write_text("{}")
     assert forked("configure", model).error == ""
+    beam = Model.read_config(model).decoding.beam
+    assert forked("configure", model, "--set", f"decoding.beam={beam}").error == ""
     ended = forked("configure", model, "--set", "decoding.beam=3")
     assert ended.code == 0
     assert "confidence.json is of the earlier settings: make it again with `transduce calibrate" in ended.error

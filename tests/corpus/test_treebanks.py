@@ -72,6 +72,7 @@ def test_trees_compressed_with_xz_are_in_a_folder_of_trees(folder):
     packed = folder / "deeper" / "b.mrg.gz"
     packed.with_name("b.mrg.xz").write_bytes(lzma.compress(gzip.decompress(packed.read_bytes())))
     packed.unlink()
+    (folder / "guidelines.docx").write_bytes(b"PK\x03\x04 and so on")
     assert list(read_treebank(Trees(trees=str(folder)))) == trees
 
 

@@ -38,7 +38,7 @@ class Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Faults: a status; `deaf` ignores ranges; `more` sends the file twice, without its length; ("cut", n) and
+    """Faults: a status; `deaf` ignores ranges; `more` sends a longer file, without its length; ("cut", n) and
     ("halt", n) break off after n bytes; ("lie", n) adds n to the start of the range in the header; bytes replace the
     file."""
 
@@ -59,7 +59,7 @@ class _Handler(BaseHTTPRequestHandler):
         kind, count = fault if isinstance(fault, tuple) else (None, 0)
         self.send_response(206 if start else 200)
         if fault == "more":
-            content += content
+            content = b"<html>" + content[::-1] * 2
         else:
             self.send_header("Content-Length", str(len(content) - start))
         if start:

@@ -133,7 +133,7 @@ def test_more_bytes_than_expected_are_not_written(world, download_archive, monke
     world.server.faults[f"/one/{SIZED}"] = ["more", "more"]
     messages, requests = download_archive(SIZED)
     size = len(world.archives[SIZED])
-    assert requests[-1][0] == "two"
+    assert requests[-1] == ("two", None)
     assert any(f"the server sends more than the {size:,} bytes that are expected" in line for line in messages)
 
 

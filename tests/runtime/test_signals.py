@@ -2,10 +2,18 @@
 
 import os
 import signal
+from unittest.mock import Mock
 
 import pytest
 
-from transduce.runtime.signals import Interrupted, collect_signals, raise_on_signals, raise_on_sigterm
+from transduce.runtime.signals import (
+    Interrupted,
+    StoppedTogether,
+    collect_signals,
+    raise_on_signals,
+    raise_on_sigterm,
+)
+from transduce.trainer.train import _close_group
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
@@ -62,3 +70,17 @@ def test_a_handler_of_sigterm_stays():
         assert caught == [signal.SIGTERM]
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize(("processes", "is_set"), [("1", True), ("2", False)])
+def test_one_of_several_processes_is_killed_by_sigterm(monkeypatch, processes, is_set):
+    monkeypatch.setenv("WORLD_SIZE", processes)
+    with raise_on_sigterm():
+        assert (signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL) == is_set
+
+
+@pytest.mark.parametrize(("error", "closes"), [(Interrupted, False), (StoppedTogether, True), (None, True)])
+def test_a_process_leaves_its_group_in_order_only_with_the_others(error, closes):
+    group = Mock()
+    _close_group(group, error)
+    assert group.close.called == closes

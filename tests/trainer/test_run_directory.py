@@ -12,6 +12,7 @@ from transduce.trainer.checkpoints import SAVED
 from transduce.trainer.run_directory import (
     CHANGEABLE,
     CHANGEABLE_IF_ACCEPTED,
+    FINE_TUNING,
     _differences,
     check_is_run_or_empty,
 )
@@ -59,11 +60,12 @@ def test_the_page_names_the_keys_that_may_change_where_it_is_accepted():
     assert documented_keys(r"with `--accept-changes` also in (.*?)\.(?: |$)") == added
 
 
-def test_a_start_that_was_killed_at_its_first_file_may_begin_again(tmp_path):
+@pytest.mark.parametrize("name", [SAVED, FINE_TUNING])
+def test_a_start_that_was_killed_at_its_first_file_may_begin_again(tmp_path, name):
     (tmp_path / "training").mkdir()
-    unfinished_path(tmp_path / "training" / SAVED).write_text("")
+    unfinished_path(tmp_path / "training" / name).write_text("")
     check_is_run_or_empty(tmp_path)
     (tmp_path / "training" / "other").write_text("")
-    unfinished_path(tmp_path / "training" / SAVED).unlink()
+    unfinished_path(tmp_path / "training" / name).unlink()
     with pytest.raises(ValueError, match="is not empty and holds no run"):
         check_is_run_or_empty(tmp_path)

@@ -33,7 +33,6 @@ def translate_in_bulk(
     from transduce.bulk.ray_engine import translate_on_ray
     from transduce.bulk.shards import cut_texts
     from transduce.bulk.translate_shards import translate_texts
-    from transduce.bulk.unpacking import plain_text
     from transduce.runtime.signals import raise_on_signals
 
     assert text is not None
@@ -43,8 +42,8 @@ def translate_in_bulk(
     if engine is Engine.LOCAL:
         refuse_options({"--actors": actors}, "is for --engine ray")
     out = out.resolve()  # the target of a link is written, the link stays
-    with raise_on_signals(), plain_text(text, out.with_name(f"{out.name}.bulk") / "unpacked") as plain:
-        texts = cut_texts(plain, out, prefix, shard_lines or SHARD_LINES)
+    with raise_on_signals():
+        texts = cut_texts(text, out, prefix, shard_lines or SHARD_LINES)
         for translated in texts:
             check_name(translated.out)
         on_ray = functools.partial(translate_on_ray, actors=actors, say=say)
@@ -62,6 +61,7 @@ def make_pairs(
 ) -> None:
     """Translates `text`, which may be compressed, and writes pairs to `out`, or resumes; see `PairFilter`."""
     from transduce.bulk.pair_filter import PairFilter
+    from transduce.bulk.unpacking import plain_text
     from transduce.model_directory import Model
     from transduce.translation.source_request import choose_tags
 
@@ -75,7 +75,8 @@ def make_pairs(
     for run in map(Path, job.runs):
         model = Model.read(run)
         choose_tags(model.config, model.source, job.request)  # raises ValueError for what the model cannot do
-    translate_in_bulk(job, text, out, engine, shard_lines=shard_lines, actors=actors, pairs=PairFilter())
+    with plain_text(text, out.with_name(f"{out.name}.bulk") / "unpacked") as plain:
+        translate_in_bulk(job, plain, out, engine, shard_lines=shard_lines, actors=actors, pairs=PairFilter())
 
 
 def check_out(out: Path) -> None:

@@ -31,11 +31,13 @@ def configure(
     as_json: JsonOption = False,
 ) -> None:
     """Shows the settings with which a model translates or parses; --set changes them, without any training."""
+    from transduce.model_directory import fingerprint
     from transduce.recipe.decoding import change_decoding
     from transduce.translation.confidence import CONFIDENCE
 
+    before = fingerprint(run)
     decoding = change_decoding(run, change).as_dictionary()
-    if change and (run / CONFIDENCE).exists():
+    if fingerprint(run) != before and (run / CONFIDENCE).exists():
         say(f"note: {run / CONFIDENCE} is of the earlier settings: make it again with `transduce calibrate {run}`")
     if as_json:
         print(json_text({"decoding": decoding}, indent=2))

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 from transduce.corpus.directions import ParallelCorpus, TaggedCorpus, is_same_language
 from transduce.corpus.token_store import MAX_WEIGHT
 from transduce.settings import Spec
-from transduce.text.compressed import decompressed
+from transduce.text.compressed import UnreadCompressionError, decompressed
 from transduce.text.linearisation import InOrder, LinearisationSpec, TopDown
 from transduce.text.trees import Tree, is_comment, words_of
 
@@ -221,6 +221,8 @@ def _begins_with_tree(path: Path) -> bool:
         with path.open("rb") as file, decompressed(file, path) as lines:
             beginnings = (lines.readline(LINE_BYTES).removeprefix(BOM_UTF8).strip() for _ in range(COMMENT_LINES))
             first = next((line for line in beginnings if line and not is_comment(line.decode(errors="replace"))), b"")
+    except UnreadCompressionError:
+        return False
     except (OSError, ValueError):
         return True
     return first.startswith(b"(")

@@ -125,6 +125,7 @@ def _request(mirror: str, archive: Archive, file: BufferedRandom, say: Say) -> N
         with Meter(total, begin, say) as meter:
             for chunk in _chunks(response):
                 if total is not None and meter.pace.done + len(chunk) > total:
+                    file.truncate(begin)  # another file than the one that is wanted, most likely
                     raise _MirrorError(f"the server sends more than the {total:,} bytes that are expected")
                 file.write(chunk)
                 file.flush()  # a killed process must not lose the bytes

@@ -69,12 +69,12 @@ def raise_on_signals() -> Iterator[None]:
 def raise_on_sigterm() -> Iterator[None]:
     """Raises Interrupted on SIGTERM within the context, as Python raises KeyboardInterrupt on SIGINT.
 
-    A second SIGTERM kills the process. A handler that was set before stays. A process that others may wait for, one of
-    several of a training, is killed by the first: only its training stops all of them together.
+    A second SIGTERM kills the process. A handler that was set before stays. One of several processes of a training is
+    killed by the first, unless its training is at a step: only there all of them stop together.
     """
     handlers: dict[int, Any] = {}
     is_free = signal.SIGTERM in _signals_to_handle() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    if is_free and "WORLD_SIZE" not in os.environ:
+    if is_free and os.environ.get("WORLD_SIZE", "1") == "1":
         handlers[signal.SIGTERM] = signal.signal(signal.SIGTERM, _interrupt)
     try:
         yield

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from io import BufferedIOBase, BufferedReader
 from pathlib import Path
 
-__all__ = ["LONGEST_SIGNATURE", "compression_of", "decompressed", "plain_name"]
+__all__ = ["LONGEST_SIGNATURE", "UnreadCompressionError", "compression_of", "decompressed", "plain_name"]
 
 READ = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\0": "xz"}
 """First bytes of the compressed files that are read."""
@@ -29,6 +29,10 @@ LONGEST_SIGNATURE = max(map(len, (*READ, *REFUSED)))
 """The number of first bytes of a file that show its compression."""
 
 
+class UnreadCompressionError(ValueError):
+    """A file is compressed in a way that is not read."""
+
+
 def compression_of(beginning: bytes) -> str | None:
     """Returns how a file with this beginning is compressed, gzip or xz; None where it is not."""
     return next((name for signature, name in READ.items() if beginning.startswith(signature)), None)
@@ -36,15 +40,15 @@ def compression_of(beginning: bytes) -> str | None:
 
 def plain_name(path: Path) -> str:
     """Returns the name of a file as it is after unpacking, without `.gz` or `.xz`."""
-    return path.name.removesuffix(".gz").removesuffix(".xz")
+    return path.stem if path.suffix.lower() in (".gz", ".xz") else path.name
 
 
 @contextmanager
 def decompressed(file: BufferedReader, path: Path) -> Iterator[BufferedIOBase]:
     """Yields the content of a plain, gzipped or xz-compressed file, which its first bytes tell: files are renamed.
 
-    Raises ValueError, which names `path`, for other compressions, and when the reading reaches damage. What follows the
-    last whole stream of an xz file is ignored, as the library does.
+    Raises UnreadCompressionError, which names `path`, for other compressions, and ValueError when the reading reaches
+    damage. What follows the last whole stream of an xz file is ignored, as the library does.
     """
     kind = compression_of(file.peek(LONGEST_SIGNATURE))
     if kind is None:
@@ -60,7 +64,7 @@ def decompressed(file: BufferedReader, path: Path) -> Iterator[BufferedIOBase]:
 
 
 def _refuse_others(beginning: bytes, path: Path) -> None:
-    """Raises ValueError where a file with this beginning is compressed in a way that is not read."""
+    """Raises UnreadCompressionError where a file with this beginning is compressed in a way that is not read."""
     for signature, description in REFUSED.items():
         if beginning.startswith(signature):
-            raise ValueError(f"{path} is {description}")
+            raise UnreadCompressionError(f"{path} is {description}")
