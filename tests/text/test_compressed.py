@@ -2,6 +2,7 @@
 
 import gzip
 import lzma
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,15 @@ def test_a_damaged_file_is_named(tmp_path: Path, pack, name) -> None:
 def test_other_compressions_are_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(b"\x28\xb5\x2f\xfd\x0a")
     with pytest.raises(ValueError, match="text is compressed with zstd; unpack it with `unzstd`"):
+        read_lines(str(tmp_path / "text"))
+
+
+def test_a_python_without_lzma_reads_everything_else(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "lzma", None)
+    (tmp_path / "text").write_bytes(gzip.compress(TEXT))
+    assert read_lines(str(tmp_path / "text"))[0] == "one"
+    (tmp_path / "text").write_bytes(lzma.compress(TEXT))
+    with pytest.raises(ValueError, match="text is compressed with xz, which this Python cannot read; unpack it"):
         read_lines(str(tmp_path / "text"))
 
 

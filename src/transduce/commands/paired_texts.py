@@ -10,17 +10,18 @@ def read_paired_texts(*paths: str) -> list[list[str]]:
     from transduce.text.lines import read_texts
 
     texts = read_texts(*paths)
-    check_paired(["standard input" if path == "-" else path for path in paths], texts)
+    check_paired(paths, texts)
     return texts
 
 
 def check_paired(paths: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
     """Raises ValueError for a text with more or fewer lines than the first one; names where they get out of step."""
-    for path, lines in zip(paths[1:], texts[1:], strict=True):
+    first, *others = ["standard input" if path == "-" else path for path in paths]
+    for name, lines in zip(others, texts[1:], strict=True):
         if len(lines) != len(texts[0]):
             raise ValueError(
-                f"{paths[0]} has {len(texts[0]):,} lines and {path} has {len(lines):,}: they must be equally many"
-                + _place_of_misalignment(paths[0], texts[0], path, lines)
+                f"{first} has {len(texts[0]):,} lines and {name} has {len(lines):,}: they must be equally many"
+                + _place_of_misalignment(first, texts[0], name, lines)
             )
 
 

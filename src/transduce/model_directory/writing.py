@@ -56,9 +56,7 @@ def write_model(
 
 def write_config(directory: Path, config: Config) -> None:
     """Replaces the settings of a model directory, and their checksum in its manifest."""
-    _settle(directory)
-    manifest = read_manifest(directory / MANIFEST)
-    _commit(directory, {CONFIG: _config_text(config)}, manifest["files"], manifest["card"])
+    _replace_file(directory, CONFIG, _config_text(config))
 
 
 def write_recipe(directory: Path, text: str) -> None:
@@ -66,9 +64,14 @@ def write_recipe(directory: Path, text: str) -> None:
     if not has_model(directory):
         atomic_write_text(directory / RECIPE, text)
         return
+    _replace_file(directory, RECIPE, _text(text))
+
+
+def _replace_file(directory: Path, name: str, fill: Callable[[Path], object]) -> None:
+    """Replaces one file of a model directory, and its checksum in the manifest."""
     _settle(directory)
     manifest = read_manifest(directory / MANIFEST)
-    _commit(directory, {RECIPE: _text(text)}, manifest["files"], manifest["card"])
+    _commit(directory, {name: fill}, manifest["files"], manifest["card"])
 
 
 def write_card_section(directory: Path, heading: str, text: str) -> None:

@@ -1,22 +1,17 @@
 """Text files that are compressed with gzip or xz, which are read as plain ones are."""
 
 import gzip
-import lzma
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedIOBase, BufferedReader
 from pathlib import Path
+from typing import Any
 
 __all__ = ["LONGEST_SIGNATURE", "UnreadCompressionError", "compression_of", "decompressed", "plain_name"]
 
 READ = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\0": "xz"}
 """First bytes of the compressed files that are read."""
-
-OPENERS: Mapping[str, Callable[[BufferedReader], gzip.GzipFile | lzma.LZMAFile]] = {
-    "gzip": gzip.open,
-    "xz": lzma.open,
-}
 
 REFUSED = {
     b"BZh91AY&SY": "compressed with bzip2; unpack it with `bunzip2`",
@@ -55,12 +50,28 @@ def decompressed(file: BufferedReader, path: Path) -> Iterator[BufferedIOBase]:
         _refuse_others(file.peek(LONGEST_SIGNATURE), path)
         yield file
         return
+    opened, damage = _open_gzip(file) if kind == "gzip" else _open_xz(file, path)
     try:
-        with OPENERS[kind](file) as content:
+        with opened as content:
             _refuse_others(content.peek(LONGEST_SIGNATURE), path)
             yield content
-    except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
+    except damage as error:
         raise ValueError(f"{path} is a damaged {kind} file ({error}); fetch or make it again") from None
+
+
+def _open_gzip(file: BufferedReader) -> tuple[Any, tuple[type[Exception], ...]]:
+    """Returns the content of a gzipped file, and the errors that damage raises when it is read."""
+    return gzip.open(file), (EOFError, gzip.BadGzipFile, zlib.error)
+
+
+def _open_xz(file: BufferedReader, path: Path) -> tuple[Any, tuple[type[Exception], ...]]:
+    """Returns the content of an xz file as `_open_gzip` does; raises UnreadCompressionError where Python lacks lzma."""
+    try:
+        import lzma  # here, because a Python that was built without it reads everything else
+    except ImportError:
+        fault = "is compressed with xz, which this Python cannot read; unpack it with `unxz`"
+        raise UnreadCompressionError(f"{path} {fault}") from None
+    return lzma.open(file), (EOFError, lzma.LZMAError)
 
 
 def _refuse_others(beginning: bytes, path: Path) -> None:
