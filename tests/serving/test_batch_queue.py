@@ -6,10 +6,10 @@ from concurrent.futures import wait
 
 import pytest
 
+from transduce.search import SearchStoppedError
 from transduce.serving.batch_queue import BatchQueue, SearchRequest
 from transduce.serving.tickets import Ticket
 from transduce.translation.search_method import search_method
-from transduce.translation.stop_check import SearchStoppedError
 from transduce.translation.translator import Translator
 
 LINES = ["cat dog", "", "the owl saw a mole and an ibis near the lark", "pig"]

@@ -2,8 +2,8 @@
 
 import pytest
 
+from transduce.search import SearchStoppedError, stop_after
 from transduce.translation.line_translator import LineTranslator
-from transduce.translation.stop_check import SearchStoppedError, stop_after, with_stop_check
 from transduce.translation.translator import Translator
 
 LINES = ["cat dog", "the owl saw a mole and an ibis near the lark", "pig"]
@@ -20,14 +20,14 @@ def translator(request: pytest.FixtureRequest, fluent) -> Translator:
 
 def test_translating_and_scoring_stop_and_the_translator_beside_does_not(translator: Translator) -> None:
     expected = translator.translate_lines(LINES)
-    stopped = with_stop_check(translator, refuse)
+    stopped = translator.with_stop_check(refuse)
     assert isinstance(stopped, LineTranslator)
     for work in (lambda: stopped.translate_lines(LINES), lambda: stopped.score(["owl"], ["lwo"])):
         with pytest.raises(SearchStoppedError, match="the client has left"):
             work()
     assert stopped.translate_lines([""]) == translator.translate_lines([""])  # there is nothing to search
     assert translator.translate_lines(LINES) == expected
-    assert with_stop_check(translator, stop_after(3600)).translate_lines(LINES) == expected
+    assert translator.with_stop_check(stop_after(3600)).translate_lines(LINES) == expected
 
 
 def test_searches_with_a_stop_check_take_several_steps_a_call(
@@ -35,11 +35,11 @@ def test_searches_with_a_stop_check_take_several_steps_a_call(
 ) -> None:
     """Step by step, each step would go through Python and compute the log-probabilities of all tokens."""
     compiled_search = pytest.importorskip("transduce.search.compiled_search")
-    if not compiled_search.is_wholly_compiled(translator.stepper):
+    if not compiled_search.is_wholly_compiled(translator.current_stepper()[0]):
         pytest.skip("this processor has no products in int8")
     expected = translator.translate_lines(LINES)
     monkeypatch.delattr(compiled_search, "_search_by_steps")
-    assert with_stop_check(translator, stop_after(3600)).translate_lines(LINES) == expected
+    assert translator.with_stop_check(stop_after(3600)).translate_lines(LINES) == expected
 
 
 def test_a_search_stops_within_a_batch(translator: Translator) -> None:
@@ -51,5 +51,5 @@ def test_a_search_stops_within_a_batch(translator: Translator) -> None:
             raise SearchStoppedError("enough")
 
     with pytest.raises(SearchStoppedError, match="enough"):
-        with_stop_check(translator, stop_at_the_third_step).translate_lines(LINES)
+        translator.with_stop_check(stop_at_the_third_step).translate_lines(LINES)
     assert len(calls) == 3

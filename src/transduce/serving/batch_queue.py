@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
 
+from transduce.search import SearchStoppedError
 from transduce.serving.tickets import Ticket
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.line_lengths import LineTooLargeError
 from transduce.translation.results import EMPTY, Translation
 from transduce.translation.search_method import SearchMethod
-from transduce.translation.stop_check import SearchStoppedError, with_stop_check
 from transduce.translation.translator import Translator
 
 __all__ = ["BatchQueue", "SearchRequest"]
@@ -166,7 +166,7 @@ class BatchQueue:
 
     def _search(self, request: SearchRequest, sentences: list[WaitingSentence], check: Callable[[], None]) -> None:
         """Searches batch by batch, and hands each result out as soon as it is there."""
-        translator = with_stop_check(request.translator, check)
+        translator = request.translator.with_stop_check(check)
         texts = [sentence.text for sentence in sentences]
         prefixes = [sentence.prefix for sentence in sentences]
         for place, best in translator.translate_each(texts, request.method, prefixes if any(prefixes) else None):

@@ -9,12 +9,12 @@ from typing import TypeVar
 from fastapi import HTTPException, Request
 from starlette.requests import ClientDisconnect
 
+from transduce.search import SearchStoppedError
 from transduce.serving.languages import LanguageDetector
 from transduce.serving.limits import ApiKeys, Limits, RequestRate, address_of
 from transduce.serving.served_models import ServedModels
 from transduce.serving.tickets import Ticket
 from transduce.translation.line_lengths import LineTooLargeError
-from transduce.translation.stop_check import SearchStoppedError
 
 __all__ = ["RETRY_SECONDS", "Service"]
 

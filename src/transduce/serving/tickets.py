@@ -4,7 +4,7 @@ import time
 from concurrent.futures import Future, wait
 from typing import TypeVar
 
-from transduce.translation.stop_check import SearchStoppedError
+from transduce.search import SearchStoppedError
 
 __all__ = ["Ticket"]
 

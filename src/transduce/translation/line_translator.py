@@ -4,20 +4,18 @@ import copy
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from transduce.model import TranslationModel
-from transduce.model.cpu_stepper import cpu_stepper, is_compiled
 from transduce.runtime.forks import count_forks
 from transduce.runtime.out_of_memory import run_by_halves
 from transduce.runtime.progress import track
 from transduce.search import (
     Decoding,
-    Ensemble,
     ForcedPrefix,
     Hypothesis,
     NoRepeatedNgrams,
@@ -30,12 +28,12 @@ from transduce.search import (
     pad_rows,
     sample,
 )
-from transduce.search.ahead_of_time import compile_search
 from transduce.text.linearisation import InOrder, TopDown
 from transduce.text.token_vocabulary import TokenVocabulary, tags_of
 from transduce.translation.batching import SentenceBatch, sentence_batches
 from transduce.translation.coverage import beam_search_with_coverage
 from transduce.translation.line_lengths import MAX_LINE_TOKENS, LineTooLargeError, count_heads, encode_lines
+from transduce.translation.model_steppers import ModelSteppers
 from transduce.translation.precision import TranslationPrecision, check_precision
 from transduce.translation.results import EMPTY, Translation, decoded
 from transduce.translation.search_method import SearchMethod, uniform_draws
@@ -70,12 +68,9 @@ class LineTranslator:
         check_precision(precision)
         self.models, self.source, self.target, self.decoding = tuple(models), source, target, decoding
         self.precision, self.linearisation, self._forks = precision, linearisation, count_forks()
-        steppers = [cpu_stepper(model, int8=precision == "int8", report=_log.warning) for model in models]
-        self._has_compiled_search = all(is_compiled(stepper) for stepper in steppers)
-        self.stepper = steppers[0] if len(models) == 1 else Ensemble(steppers)
-        self.symbols, self.device = models[0].spec.symbols, next(models[0].parameters()).device
-        if self._has_compiled_search:
-            compile_search(self.stepper, self.symbols, _log.warning)
+        self._steppers = ModelSteppers(self.models, int8=precision == "int8")
+        self._stop_check: StopCheck | None = None
+        self.symbols = models[0].spec.symbols
         limits = [model.max_positions - 1 for model in models if model.max_positions is not None]
         self.max_line_tokens = min([*limits, MAX_LINE_TOKENS])  # of a source or a prefix, without the end symbol
         self.source_tags: tuple[int, ...] = ()
@@ -84,11 +79,42 @@ class LineTranslator:
         # For the memory that a line needs at most; in int8 the attention weights of few rows are in memory at a time.
         self._attention_heads = 0 if precision == "int8" else count_heads(models)
 
+    @property
+    def device(self) -> torch.device:
+        """The device of the models."""
+        return next(self.models[0].parameters()).device
+
     def with_source_tags(self, tags: Sequence[int], target_language: str | None = None) -> Self:
         """Returns a translator with the same models that puts the ids `tags` before each source."""
         tagging = copy.copy(self)
         tagging.source_tags, tagging.target_language = tuple(tags), target_language
         return tagging
+
+    def with_stop_check(self, check: StopCheck) -> Self:
+        """Returns a translator with the same models that calls `check` between the steps of each search.
+
+        Where `check` raises SearchStoppedError, so does the method that translates or scores. Other translators of the
+        same models are not affected.
+        """
+        checking = copy.copy(self)
+        checking._stop_check = check
+        return checking
+
+    def __copy__(self) -> Self:
+        """Returns a translator with the same models, where pickling would load them again."""
+        copied = object.__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"this {type(self).__name__} was not made by `Translator.load`, so another process cannot load its models"
+        )
+
+    def current_stepper(self) -> tuple[Stepper, bool]:
+        """Returns the stepper for the weights of the models as they are now, and whether it is compiled."""
+        stepper, compiled = self._steppers.current()
+        return (stepper if self._stop_check is None else StoppableStepper(stepper, self._stop_check)), compiled
 
     def translate_lines(
         self,
@@ -162,7 +188,7 @@ class LineTranslator:
         self._check_ready()
 
         def translate(numbers: Sequence[int]) -> list[list[Translation] | str]:
-            if not self._has_compiled_search:
+            if not self.current_stepper()[1]:
                 return map_in_threads(search, numbers, 1)
             tokens = sum(len(batch.sources[number]) + 1 for number in numbers)
             return map_in_threads(search, numbers, torch.get_num_threads(), tokens)
@@ -254,8 +280,8 @@ class LineTranslator:
         can_fork = self.precision != "int8" and self.device.type == "cpu" and torch.get_num_threads() == 1
         if count_forks() > self._forks and not can_fork:
             raise RuntimeError(
-                "the model was loaded before this process was forked, and its threads do not survive a fork: start "
-                "processes by multiprocessing's spawn, or fork before anything is loaded or computed"
+                "the model was loaded before this process was forked, and its threads do not survive a fork: pass the "
+                "translator to the process as an argument, or start processes by multiprocessing's spawn"
             )
         if any(model.training for model in self.models):
             raise ValueError("the model is in training mode, where dropout changes translations: call its eval() first")
@@ -265,7 +291,8 @@ class LineTranslator:
         self, batch: SentenceBatch, method: SearchMethod, lines_before: int, check: StopCheck
     ) -> list[list[Hypothesis]]:
         """Searches for the translations of a batch."""
-        stepper: Stepper = StoppableStepper(self.stepper, check)
+        current, compiled = self.current_stepper()
+        stepper: Stepper = StoppableStepper(current, check)
         problem = self._problem(batch, method)
         if self._tree_search is not None and method.constrained:
             words = [len(text.split(" ")) for text in self.source.decode(batch.sources)]
@@ -279,10 +306,10 @@ class LineTranslator:
             numbers = [lines_before + place for place in batch.places]
             draws = torch.from_numpy(uniform_draws(method.seed, numbers, problem.max_length)).to(self.device)
             return [[hypothesis] for hypothesis in sample(stepper, problem, method.sampling, draws)]
-        tags, compiled = len(self.source_tags), self._has_compiled_search
         if method.greedy:
             return [[best] for best in greedy_search(stepper, problem, compiled=compiled)]
         if method.ranks_by_coverage:
+            tags = len(self.source_tags)
             return beam_search_with_coverage(stepper, problem, method, self.models, tags, compiled=compiled)
         return beam_search(stepper, problem, method.decoding, method.n_best, compiled=compiled)
 

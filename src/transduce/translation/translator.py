@@ -2,18 +2,21 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from multiprocessing import parent_process
 from pathlib import Path
-from typing import Any, Self, Unpack, overload
+from typing import Any, NamedTuple, Self, Unpack, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from transduce.model import Attention, TransformerModel
-from transduce.model_directory import Config, Model
+from transduce.model_directory import Config, Model, fingerprint
 from transduce.runtime.device import choose_device
+from transduce.runtime.forks import count_forks
 from transduce.runtime.out_of_memory import is_out_of_memory, run_by_halves
-from transduce.search import forced_scores
+from transduce.search import Decoding, forced_scores
 from transduce.text.tree_symbols import UNKNOWN, TreeSymbols
 from transduce.translation.batching import sentence_batches
 from transduce.translation.line_lengths import LineTooLargeError
@@ -35,8 +38,23 @@ _log = logging.getLogger("transduce")
 SCORED_TOKENS = 4096  # positions scored at once: the log-probabilities of all of them are in memory
 
 
+class _Origin(NamedTuple):
+    """What a translator was loaded from, which is what pickling keeps of its models."""
+
+    directories: tuple[Path, ...]
+    fingerprints: tuple[str, ...]
+    device: str
+    precision: TranslationPrecision
+
+
 class Translator(LineTranslator):
-    """Translates, scores and explains text with one model, or with an ensemble of models that share their subwords."""
+    """Translates, scores and explains text with one model, or with an ensemble of models that share their subwords.
+
+    A translator that `load` has made can be pickled, so that `Pool.map(translator.translate, texts)` works: the other
+    process loads the same directories.
+    """
+
+    _origin: _Origin | None = None
 
     def __repr__(self) -> str:
         models = "1 model" if len(self.models) == 1 else f"{len(self.models)} models"
@@ -70,6 +88,11 @@ class Translator(LineTranslator):
             raise ValueError("--precision int8 needs oneDNN, which this build of torch does not have: leave it out")
         if not directories:
             raise ValueError("there is no model to load: name a model directory, such as runs/demo")
+        return cls._read(directories, device, precision).into(**request)
+
+    @classmethod
+    def _read(cls, directories: Sequence[Path | str], device: str, precision: TranslationPrecision) -> "Translator":
+        """Reads the models of directories, for no direction yet."""
         models = [Model.read(Path(directory)) for directory in directories]
         first = models[0]
         for model, directory in zip(models[1:], directories[1:], strict=True):
@@ -86,7 +109,14 @@ class Translator(LineTranslator):
         config = first.config
         translator = cls(modules, first.source, first.target, config.decoding, precision, config.linearisation)
         translator.configs = tuple(model.config for model in models)
-        return translator.into(**request)
+        paths = tuple(Path(directory).absolute() for directory in directories)
+        translator._origin = _Origin(paths, tuple(map(fingerprint, paths)), device, precision)
+        return translator
+
+    def __reduce__(self) -> Any:
+        if self._origin is None:
+            return super().__reduce__()
+        return _load_again, (self._origin, self.decoding, self.source_tags, self.target_language)
 
     def into(self, to: str | None = None, *, source_language: str | None = None, tag: str | None = None) -> Self:
         """Returns a translator with the same models for another request.
@@ -230,7 +260,7 @@ class Translator(LineTranslator):
         source = self._rectangle([[*source, end] for source, _ in pairs])
         target_in = self._rectangle([[begin, *target] for _, target in pairs])
         target_out = self._rectangle([[*target, end] for _, target in pairs])
-        log_probabilities = forced_scores(self.stepper, source, source != pad, target_in, target_out, pad)
+        log_probabilities = forced_scores(self.current_stepper()[0], source, source != pad, target_in, target_out, pad)
         rows = log_probabilities.double().cpu().numpy()
         return [row[: len(target) + 1] for row, (_, target) in zip(rows, pairs, strict=True)]
 
@@ -291,6 +321,33 @@ class Translator(LineTranslator):
                 "every layer; only a Transformer with `model.mixer.kind: attention` has"
             )
         return model
+
+
+def _load_again(
+    origin: _Origin, decoding: Decoding, source_tags: tuple[int, ...], target_language: str | None
+) -> Translator:
+    """Returns a pickled translator; raises ValueError where a directory has another model since it was loaded.
+
+    A forked process lacks the threads of its parent, so that it translates with one thread. A worker process, which
+    gets the translator with each task, loads it once.
+    """
+    if count_forks():
+        torch.set_num_threads(1)
+    load = _load_once if parent_process() is not None else _load_origin
+    translator = load(origin).with_source_tags(source_tags, target_language)
+    translator.decoding = decoding
+    return translator
+
+
+def _load_origin(origin: _Origin) -> Translator:
+    """Loads the models of a pickled translator."""
+    for directory, loaded in zip(origin.directories, origin.fingerprints, strict=True):
+        if fingerprint(directory) != loaded:
+            raise ValueError(f"the model in {directory} has changed since the translator was loaded: load it again")
+    return Translator._read(origin.directories, origin.device, origin.precision)
+
+
+_load_once = lru_cache(maxsize=1)(_load_origin)
 
 
 def _same_subwords(first: Model, second: Model) -> bool:
