@@ -5,8 +5,9 @@ from typing import Any
 
 import torch
 
+from transduce.exchange.banned_tokens import with_banned_tokens
 from transduce.model import Transformer, Vocabulary
-from transduce.model_directory import Config, Weights, weights_of, write_model
+from transduce.model_directory import Config, Model, Weights, weights_of, write_model
 from transduce.settings import merged, validated
 from transduce.text.subwords import Bpe, Subwords
 
@@ -36,6 +37,23 @@ def spec_of(*changes: dict[str, Any]) -> Transformer:
     for change in changes:
         values = merged(values, change)
     return validated(Transformer, values, place="a test")
+
+
+def write_banning_model(run: Path, directory: Path) -> Path:
+    """Writes the model of `run` with the bias that bans tokens, so that every engine has its log-probabilities."""
+    model = with_banned_tokens(Model.read(run))
+    spec = validated(
+        Transformer, merged(model.config.model.as_dictionary(), {"readout": {"bias": True}}), place="a test"
+    )
+    config = model.config.model_copy(update={"model": spec})
+    write_model(
+        directory,
+        config,
+        weights_of(model.module),
+        (model.source, model.target),
+        {"README.md": "", "recipe.yaml": "{}"},
+    )
+    return directory
 
 
 def write_random_model(directory: Path, spec: Transformer, seed: int = 1, end: float = 0.0) -> Path:

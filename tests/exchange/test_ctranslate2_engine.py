@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from models import SEPARATE, spec_of, write_random_model
+from models import SEPARATE, spec_of, write_banning_model, write_random_model
 
 from transduce.exchange import ctranslate2_folder
 from transduce.exchange.ctranslate2_folder import CONVERSIONS, load_ctranslate2
@@ -23,9 +23,8 @@ ENGINE = ["--engine", "ctranslate2"]
 
 @pytest.fixture(scope="module")
 def run(fluent, tmp_path_factory):
-    """The fluent run without its training folder, with a conversion after the first test."""
-    copy = tmp_path_factory.mktemp("engine") / "run"
-    return shutil.copytree(fluent, copy, ignore=shutil.ignore_patterns("training"))
+    """The fluent model with CTranslate2's log-probabilities, and with a conversion after the first test."""
+    return write_banning_model(fluent, tmp_path_factory.mktemp("engine") / "run")
 
 
 @pytest.fixture
@@ -100,7 +99,8 @@ def test_a_translation_does_not_depend_on_its_companions(tmp_path):
 
 @pytest.mark.parametrize("options", [["--greedy"], ["--beam", "2", "--n-best", "2"]])
 def test_a_line_with_text_has_a_token_though_the_model_would_rather_end(options, text, tmp_path, command):
-    run = write_random_model(tmp_path / "run", spec_of(), end=10.0)
+    random = write_random_model(tmp_path / "random", spec_of(), end=10.0)
+    run = write_banning_model(random, tmp_path / "run")
     arguments = ["translate", run, text, "--scores", *options]
     code, ours, _ = command(*arguments)
     other, theirs, error = command(*arguments, *ENGINE)

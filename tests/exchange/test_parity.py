@@ -11,7 +11,7 @@ import pytest
 from models import spec_of, write_random_model
 
 from transduce.exchange.export import PARITY, export
-from transduce.exchange.parity import Parity, ParityError, TextDifference, compare
+from transduce.exchange.parity import EngineTranslation, Parity, ParityError, TextDifference, compare
 from transduce.model_directory import write_recipe
 from transduce.search import Decoding
 from transduce.storage.locks import exclusive_lock
@@ -32,7 +32,8 @@ class OtherEngine:
 
     def translate(self, lines, bounds):
         method = SearchMethod(self.translator.decoding, greedy=True)
-        return [self.change_text(best[0].text) for best in self.translator.translate_lines(lines, method)]
+        texts = [self.change_text(best[0].text) for best in self.translator.translate_lines(lines, method)]
+        return list(map(EngineTranslation, texts, self.translator.target.encode(texts)))
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from transduce.exchange.browser_runtime import VERSION, runtime_folder
 from transduce.exchange.hugging_face_tokenizer import TARGET_FOLDER
 from transduce.text.subwords import Subwords
 from transduce.translation.line_lengths import MAX_LINE_TOKENS
+from transduce.translation.search_rules import SearchRules
 
 if TYPE_CHECKING:
     from transduce.exchange.onnx_engine import OnnxEngine
@@ -70,6 +71,7 @@ def _settings(model: "Model", folder: Path, precision: str) -> dict[str, Any]:
         "languages": {"source": config.source_language, "target": config.target_language},
         "symbols": config.model.symbols.as_dictionary(),
         "decoding": config.decoding.as_dictionary(),
+        "rules": SearchRules.of(config.model.symbols, model.target)._asdict(),
         "max_tokens": MAX_LINE_TOKENS if limit is None else min(limit - 1, MAX_LINE_TOKENS),
         "graphs": [{"file": name, "bytes": (folder / name).stat().st_size} for name in graphs],
         "tokenizers": [

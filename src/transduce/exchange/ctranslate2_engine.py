@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.exchange.ctranslate2_format import MAX_POSITIONS, import_ctranslate2
+from transduce.exchange.parity import EngineTranslation
 from transduce.model import Vocabulary, build_without_weights
 from transduce.model_directory import Config
 from transduce.search import Hypothesis, StopCheck, length_penalty
@@ -65,7 +66,7 @@ class CTranslate2Translator(LineTranslator):
             self.encode_checked(targets, self.target, " of the target"),
         )
 
-    def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[str]:
+    def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[EngineTranslation]:
         """Returns the greedy translation of each line, cut after as many tokens as `bounds` has for the line."""
         results = self._engine.translate_batch(
             _strings(self.encode_sources(lines, ""), self.source),
@@ -75,9 +76,9 @@ class CTranslate2Translator(LineTranslator):
             min_decoding_length=1,
             max_input_length=0,
         )
-        tokens = (self._tokens(result.hypotheses[0]) for result in results)
-        texts = self.target.decode([row[:bound] for row, bound in zip(tokens, bounds, strict=True)])
-        return list(map(one_line, texts))
+        whole = (self._tokens(result.hypotheses[0]) for result in results)
+        rows = [tokens[:bound] for tokens, bound in zip(whole, bounds, strict=True)]
+        return list(map(EngineTranslation, map(one_line, self.target.decode(rows)), rows))
 
     def _search(
         self, batch: SentenceBatch, method: SearchMethod, lines_before: int, check: StopCheck

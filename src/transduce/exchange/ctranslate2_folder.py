@@ -20,6 +20,7 @@ from transduce.text.token_vocabulary import load_vocabulary
 __all__ = ["ctranslate2_folder", "load_ctranslate2", "read_exported_config"]
 
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+CONVERSION = 2  # increased when the same model is converted otherwise
 CONVERSIONS = "exports"  # folder within a model directory; it may be deleted
 
 
@@ -33,7 +34,7 @@ def ctranslate2_folder(path: Path, say: Callable[[str], None]) -> Path:
         return path
     conversions = path / CONVERSIONS
     # Of these weights, by these versions: a later one may convert otherwise.
-    origin = f"{fingerprint(path)} {__version__} {import_ctranslate2().__version__}"
+    origin = f"{fingerprint(path)} {__version__} {CONVERSION} {import_ctranslate2().__version__}"
     converted = conversions / f"ctranslate2-{hashlib.sha256(origin.encode()).hexdigest()[:16]}"
     if (converted / PARITY).exists():
         return converted

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from transduce import __version__
+from transduce.exchange.banned_tokens import with_banned_tokens
 from transduce.exchange.parity import Parity, ParityError, compare, odd_sentences
 from transduce.exchange.representable import refusal
 from transduce.model_directory import RECIPE, Model, fingerprint
@@ -37,14 +38,15 @@ class ExportFormat(NamedTuple):
     module: str
     package: str
     precisions: tuple[str, ...]
+    bans_in_weights: bool = False  # see `banned_tokens`
 
 
 FORMATS = {
-    "ctranslate2": ExportFormat("ctranslate2_format", "ctranslate2", ("float32", "float16", "int8")),
+    "ctranslate2": ExportFormat("ctranslate2_format", "ctranslate2", ("float32", "float16", "int8"), True),
     "onnx": ExportFormat("onnx_format", "onnxruntime", ("float32", "float16", "int8")),
     "browser": ExportFormat("browser_format", "onnxruntime", ("int8", "float16", "float32")),
     "hugging-face": ExportFormat("hugging_face_format", "transformers", ("float32",)),
-    "marian": ExportFormat("marian_format", "pymarian", ("float32",)),
+    "marian": ExportFormat("marian_format", "pymarian", ("float32",), True),
 }
 
 NOT_ELSEWHERE = {
@@ -72,6 +74,8 @@ def export(run: Path, target: str, out: Path, precision: str, sentences: int, sa
             remedy = f"`transduce configure {run} --set decoding.{key}=null` switches it off"
             raise refusal(target, f"`decoding.{key}` {reason}", remedy)
     module.check(model)
+    if FORMATS[target].bans_in_weights:
+        model = with_banned_tokens(model)
     staging = out.with_name(f".{out.name}.exporting")
     with exclusive_lock(staging, "export"):
         try:

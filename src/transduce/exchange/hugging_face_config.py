@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from transduce.exchange.length_power import length_power
 from transduce.exchange.transformer_weights import TABLE_POSITIONS, position_tables
 from transduce.model import FeedForward, Symbols, Tied, Transformer
+from transduce.translation.search_rules import SearchRules
 
 if TYPE_CHECKING:
     from transduce.model_directory import Model
@@ -56,17 +57,14 @@ def hugging_face_config(model: "Model") -> dict[str, Any]:
 
 
 def generation_config(model: "Model") -> dict[str, Any]:
-    """Returns the content of `generation_config.json`: the search of the model, with the nearest length penalty.
-
-    As in the model's own search, a translation has at least one token.
-    """
+    """Returns the content of `generation_config.json`: the search of the model, with the nearest length penalty."""
     symbols, decoding = model.config.model.symbols, model.config.decoding
     return {
         "num_beams": decoding.beam,
         "length_penalty": length_power(decoding.length_penalty),
         "max_length": min(512, len(position_tables(model)[0])),
-        "min_new_tokens": 1,
-        "suppress_tokens": sorted({symbols.pad, symbols.begin} - {symbols.end}),
+        "min_new_tokens": 1,  # `SearchRules.banned_first`
+        "suppress_tokens": list(SearchRules.of(symbols, model.target).banned),
         **_symbol_ids(symbols),
     }
 

@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from transduce.exchange.hugging_face_tokenizer import TARGET_FOLDER
+from transduce.exchange.parity import EngineTranslation
 from transduce.translation.texts import one_line
 
 __all__ = ["HuggingFaceEngine"]
@@ -49,9 +50,10 @@ class HuggingFaceEngine:
         return scores
 
     @torch.inference_mode()
-    def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[str]:
+    def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[EngineTranslation]:
         """Returns the greedy translation of each line, cut after as many tokens as `bounds` has for the line."""
-        texts: list[str] = []
+        translations: list[EngineTranslation] = []
+        end = self._model.config.eos_token_id
         for first in range(0, len(lines), LINES_AT_ONCE):
             places = slice(first, first + LINES_AT_ONCE)
             inputs = self._source(list(lines[places]), return_tensors="pt", padding=True)
@@ -65,5 +67,7 @@ class HuggingFaceEngine:
             )
             # The first token is the begin symbol.
             rows = [row[1 : bound + 1] for row, bound in zip(output.tolist(), bounds[places], strict=True)]
-            texts += self._target.batch_decode(rows, skip_special_tokens=True)
-        return list(map(one_line, texts))
+            rows = [row[: row.index(end)] if end in row else row for row in rows]
+            texts = map(one_line, self._target.batch_decode(rows, skip_special_tokens=True))
+            translations += map(EngineTranslation, texts, rows)
+        return translations

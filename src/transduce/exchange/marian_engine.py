@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.exchange.marian_format import MODEL, marian_tokens, vocabulary_files
+from transduce.exchange.parity import EngineTranslation
 from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.texts import one_line
 
@@ -70,7 +71,7 @@ class MarianEngine:
         rows = [result.split(" ||| ")[2].removeprefix("WordScores= ").split() for result in results]
         return [np.array(row[: len(target)], np.float64) for row, target in zip(rows, target_tokens, strict=True)]
 
-    def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[str]:
+    def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[EngineTranslation]:
         """Returns the greedy translation of each line, cut after as many tokens as `bounds` has for the line."""
         tokens = self._encode_sources(lines)
         # Marian bounds a translation by a multiple of the length of its source.
@@ -82,7 +83,7 @@ class MarianEngine:
             results = translator.translate(_lines(self._source, [tokens[place] for place in places]))
             for place, result in zip(places, results, strict=True):
                 rows[place] = [self._ids[string] for string in result.split(" ||| ")[1].split()][: bounds[place]]
-        return list(map(one_line, self._target.decode(rows)))
+        return list(map(EngineTranslation, map(one_line, self._target.decode(rows)), rows))
 
     def _encode_sources(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns the tokens of source lines, the tags first."""

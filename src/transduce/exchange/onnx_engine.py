@@ -10,7 +10,8 @@ import tokenizers
 from numpy.typing import NDArray
 
 from transduce.exchange.hugging_face_tokenizer import TARGET_FOLDER
-from transduce.exchange.onnx_format import GRAPHS
+from transduce.exchange.onnx_format import CONFIG, GENERATION_CONFIG, GRAPHS
+from transduce.exchange.parity import EngineTranslation
 
 __all__ = ["OnnxEngine"]
 
@@ -39,8 +40,10 @@ class OnnxEngine:
         self._source = self._target = _tokenizer(folder)
         if (folder / TARGET_FOLDER).exists():
             self._target = _tokenizer(folder / TARGET_FOLDER)
-        config = json.loads((folder / "config.json").read_text("utf-8"))
+        config, generation = (json.loads((folder / name).read_text("utf-8")) for name in (CONFIG, GENERATION_CONFIG))
         self._pad, self._begin, self._end = (config[f"{name}_token_id"] for name in ("pad", "bos", "eos"))
+        self._banned = [token for (token,) in generation["bad_words_ids"]]
+        self._min_tokens = generation["min_new_tokens"]
         self._vocabulary = config["decoder_vocab_size"]
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
@@ -56,28 +59,25 @@ class OnnxEngine:
                 scores[place] = row[: len(rows[1][place])]
         return scores
 
-    def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[str]:
+    def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[EngineTranslation]:
         """Returns the greedy translation of each line, of at most as many tokens as its bound."""
-        rows, texts = _encode(self._source, lines), [""] * len(lines)
+        rows, translations = _encode(self._source, lines), [EngineTranslation("", [])] * len(lines)
         for places in self._batches([len(row) + bound for row, bound in zip(rows, bounds, strict=True)]):
             source = self._padded([rows[place] for place in places])
             translated = self._search(source, np.array([bounds[place] for place in places]))
             decoded = self._target.decode_batch(translated, skip_special_tokens=True)
-            for place, text in zip(places, decoded, strict=True):
-                texts[place] = " ".join(text.split("\n"))
-        return texts
+            for place, tokens, text in zip(places, translated, decoded, strict=True):
+                translations[place] = EngineTranslation(" ".join(text.split("\n")), tokens)
+        return translations
 
     def _search(self, source: Tokens, bounds: Tokens) -> list[list[int]]:
-        """Returns the greedy translation of each row, tokens after its bound or its end symbol left out.
-
-        As in the model's own search, a translation has at least one token.
-        """
+        """Returns the greedy translation of each row, tokens after its bound or its end symbol left out."""
         state, tokens = self._start(source), [np.full(len(source), self._begin)]
         has_ended = np.zeros(len(source), bool)
         while not has_ended.all():
             logits, state = self._decode(tokens[-1][:, None], state)
-            logits[:, :, [token for token in (self._pad, self._begin) if token != self._end]] = -np.inf
-            if len(tokens) == 1:
+            logits[:, :, self._banned] = -np.inf
+            if len(tokens) <= self._min_tokens:
                 logits[:, :, self._end] = -np.inf
             tokens.append(logits[:, -1].argmax(-1))
             has_ended |= (tokens[-1] == self._end) | (len(tokens) > bounds)

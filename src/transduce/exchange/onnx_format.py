@@ -17,11 +17,23 @@ if TYPE_CHECKING:
     from transduce.exchange.onnx_engine import OnnxEngine
     from transduce.model_directory import Model
 
-__all__ = ["GRAPHS", "MAX_POSITIONS", "SUFFIXES", "check", "graph_files", "open_engine", "write", "write_graphs"]
+__all__ = [
+    "CONFIG",
+    "GENERATION_CONFIG",
+    "GRAPHS",
+    "MAX_POSITIONS",
+    "SUFFIXES",
+    "check",
+    "graph_files",
+    "open_engine",
+    "write",
+    "write_graphs",
+]
 
 MAX_POSITIONS = None  # of a sentence: the graph computes sinusoids for any length
 UNBOUNDED = 1_000_000  # positions named in `config.json`, which has no word for "any number"
 
+CONFIG, GENERATION_CONFIG = "config.json", "generation_config.json"
 GRAPHS = "onnx"  # the folder of the graphs, in which transformers.js looks for them
 SUFFIXES = {"float32": "", "float16": "_fp16", "int8": "_quantized"}
 """What follows the name of a graph, by the precision of its weights, as transformers.js expects."""
@@ -61,7 +73,7 @@ def write_graphs(model: "Model", folder: Path, precision: str) -> None:
 def write(model: "Model", folder: Path, precision: str) -> None:
     """Writes the graphs, `config.json`, `generation_config.json` and the tokenizer."""
     write_graphs(model, folder / GRAPHS, precision)
-    for name, values in (("config.json", _config(model)), ("generation_config.json", _generation_config(model))):
+    for name, values in ((CONFIG, _config(model)), (GENERATION_CONFIG, _generation_config(model))):
         (folder / name).write_text(json.dumps(values, indent=2) + "\n", "utf-8", newline="\n")
     write_tokenizers(model, folder, _positions(model))
 

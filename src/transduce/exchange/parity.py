@@ -7,10 +7,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.translation.results import Translation
 from transduce.translation.search_method import SearchMethod
+from transduce.translation.search_rules import SearchRules
 from transduce.translation.translator import Translator
 
-__all__ = ["TOLERANCES", "ForeignEngine", "Parity", "ParityError", "compare", "odd_sentences"]
+__all__ = ["TOLERANCES", "EngineTranslation", "ForeignEngine", "Parity", "ParityError", "compare", "odd_sentences"]
 
 LONG_LINE_TOKENS = 600  # beyond the 512 positions that many models have
 MAX_UNEXPLAINED = 0.01  # share of sentences, in float32
@@ -38,8 +40,15 @@ class ForeignEngine(Protocol):
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[NDArray[np.float64]]:
         """Returns the log-probability of each token of each target; the end symbol may be left out."""
 
-    def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> list[str]:
+    def translate(self, lines: Sequence[str], bounds: Sequence[int]) -> "list[EngineTranslation]":
         """Returns the greedy translation of each line, cut after as many tokens as `bounds` has for the line."""
+
+
+class EngineTranslation(NamedTuple):
+    """A translation by another engine."""
+
+    text: str
+    tokens: list[int]  # without the end symbol
 
 
 class TextDifference(NamedTuple):
@@ -139,19 +148,19 @@ def compare(translator: Translator, engine: ForeignEngine, lines: Sequence[str],
     limit = min(max_positions or translator.max_line_tokens + 1, translator.max_line_tokens + 1)
     sources = translator.encode_checked(lines, translator.source, "")
     kept = [place for place, tokens in enumerate(sources) if lines[place].strip() and len(tokens) < limit]
-    texts = [best[0].text for best in translator.translate_lines([lines[place] for place in kept], method)]
-    fits = [len(tokens) < limit for tokens in translator.target.encode(texts)]
+    ours = [best[0] for best in translator.translate_lines([lines[place] for place in kept], method)]
+    fits = [len(tokens) < limit for tokens in translator.target.encode([each.text for each in ours])]
     kept = [place for place, fit in zip(kept, fits, strict=True) if fit]
-    texts = [text for text, fit in zip(texts, fits, strict=True) if fit]
+    ours = [each for each, fit in zip(ours, fits, strict=True) if fit]
     if not kept:
         raise ParityError("no sentence fits into the model and the engine, so that they cannot be compared")
-    compared = [lines[place] for place in kept]
+    compared, texts = [lines[place] for place in kept], [each.text for each in ours]
     gaps = _gaps(translator.token_scores(compared, texts), engine.score(compared, texts), texts)
     bounds = [min(len(sources[place]) + 1 + method.decoding.extra_length, limit) for place in kept]
     differences = [
-        _difference(translator, line, text, theirs)
-        for line, text, theirs in zip(compared, texts, engine.translate(compared, bounds), strict=True)
-        if text != theirs
+        _difference(translator, line, each, theirs)
+        for line, each, theirs in zip(compared, ours, engine.translate(compared, bounds), strict=True)
+        if each.text != theirs.text
     ]
     left_out = len(lines) - len(kept)
     return Parity(len(kept), left_out, len(gaps), float(gaps.max()), float(gaps.mean()), differences)
@@ -167,21 +176,30 @@ def _gaps(
     return np.concatenate([abs(left[: len(right)] - right) for left, right in zip(ours, theirs, strict=True)])
 
 
-def _difference(translator: Translator, line: str, ours: str, theirs: str) -> TextDifference:
-    """Returns how the greedy translations of `line` differ, and why where a reason is found."""
+def _difference(translator: Translator, line: str, ours: Translation, theirs: EngineTranslation) -> TextDifference:
+    """Returns how the greedy translations of `line` differ, and why where a reason is found.
+
+    Raises ParityError where the engine chose a token that no search of ours chooses.
+    """
+    banned = SearchRules.of(translator.symbols, translator.target).banned
+    if chosen := [token for token in theirs.tokens if token in banned]:
+        (subword,) = translator.target.readable_subwords(chosen[:1])
+        raise ParityError(f"the engine writes {subword} in its translation of {line!r}, which transduce never does")
+    if len(theirs.tokens) > translator.max_line_tokens:
+        return TextDifference(line, ours.text, theirs.text, math.inf, None)
+    (source,) = translator.encode_sources([line])
+    scores = translator.score_tokens([(source, ours.tokens), (source, theirs.tokens)])
+    loss = max(0.0, float(scores[0].mean() - scores[1].mean()))
+    first = _first_difference(ours.tokens, theirs.tokens)
+    gap = abs(float(scores[0][first] - scores[1][first]))
     greatest = TOLERANCES["float32"].greatest
     assert greatest is not None
-    tokens = translator.target.encode([ours, theirs])
-    if len(tokens[1]) > translator.max_line_tokens:
-        return TextDifference(line, ours, theirs, math.inf, None)
-    scores = translator.token_scores([line] * 2, [ours, theirs])
-    first = _first_difference(*tokens)
-    gap = abs(float(scores[0][first] - scores[1][first]))
-    reason = f"the two tokens at place {first + 1} have log-probabilities that differ by {gap:.1e}"
-    loss = max(0.0, float(scores[0].mean() - scores[1].mean()))
-    if not theirs.strip():
-        reason, gap = "the engine ends before the first token, which transduce never does", 0.0
-    return TextDifference(line, ours, theirs, loss, reason if gap <= 2 * greatest else None)
+    reason = None
+    if not theirs.tokens:
+        reason = "the engine ends before the first token, which transduce never does"
+    elif gap <= 2 * greatest:
+        reason = f"the two tokens at place {first + 1} have log-probabilities that differ by {gap:.1e}"
+    return TextDifference(line, ours.text, theirs.text, loss, reason)
 
 
 def _first_difference(left: Sequence[int], right: Sequence[int]) -> int:

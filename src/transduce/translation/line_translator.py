@@ -29,7 +29,7 @@ from transduce.search import (
     sample,
 )
 from transduce.text.linearisation import InOrder, TopDown
-from transduce.text.token_vocabulary import TokenVocabulary, tags_of
+from transduce.text.token_vocabulary import TokenVocabulary
 from transduce.translation.batching import SentenceBatch, sentence_batches
 from transduce.translation.coverage import beam_search_with_coverage
 from transduce.translation.line_lengths import MAX_LINE_TOKENS, LineTooLargeError, count_heads, encode_lines
@@ -37,6 +37,7 @@ from transduce.translation.model_steppers import ModelSteppers
 from transduce.translation.precision import TranslationPrecision, check_precision
 from transduce.translation.results import EMPTY, Translation, decoded
 from transduce.translation.search_method import SearchMethod, uniform_draws
+from transduce.translation.search_rules import SearchRules
 from transduce.translation.search_threads import map_in_threads
 from transduce.translation.texts import each_text, without_last_space
 from transduce.translation.tree_search import TreeSearch
@@ -316,11 +317,11 @@ class LineTranslator:
     def _problem(self, batch: SentenceBatch, method: SearchMethod) -> SearchProblem:
         """Returns the search problem of a batch."""
         pad, begin, end = self.symbols.pad, self.symbols.begin, self.symbols.end
+        rules = SearchRules.of(self.symbols, self.target)
         source = self._rectangle([[*tokens, end] for tokens in batch.sources])
         extra, limit = method.decoding.extra_length, self.max_line_tokens + 1
         bounds = torch.tensor(batch.max_lengths(len(self.source_tags), extra, limit), device=self.device)
-        banned = {pad, begin, *tags_of(self.target).values()} - {end}
-        return SearchProblem(source, source != pad, bounds, begin, end, tuple(sorted(banned)), banned_first=(end,))
+        return SearchProblem(source, source != pad, bounds, begin, end, rules.banned, rules.banned_first)
 
     def _rectangle(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Returns rows of ids padded to the longest, on the device of the models."""

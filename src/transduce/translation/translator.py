@@ -199,7 +199,6 @@ class Translator(LineTranslator):
         """Returns the log-probability of each target given its source, end symbol included."""
         return [float(tokens.sum()) for tokens in self.token_scores(sources, targets, batch_tokens=batch_tokens)]
 
-    @torch.inference_mode()
     def token_scores(
         self, sources: Sequence[str], targets: Sequence[str], *, batch_tokens: int = SCORED_TOKENS
     ) -> list[NDArray[np.float64]]:
@@ -209,17 +208,22 @@ class Translator(LineTranslator):
         LineTooLargeError for a pair that does not fit into memory alone, and RuntimeError for a log-probability that is
         not finite.
         """
-        self._check_ready()
         sources, targets = list(each_text(sources, "source")), list(each_text(targets, "target"))
         if len(sources) != len(targets):
             raise ValueError(
                 f"there are {len(sources):,} sources and {len(targets):,} targets: give one target a source"
             )
-        source_ids = self.encode_sources(sources)
-        target_ids = self._encode_targets(targets)
-        pairs = list(zip(source_ids, target_ids, strict=True))
+        pairs = list(zip(self.encode_sources(sources), self._encode_targets(targets), strict=True))
+        return self.score_tokens(pairs, batch_tokens=batch_tokens)
+
+    @torch.inference_mode()
+    def score_tokens(
+        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], *, batch_tokens: int = SCORED_TOKENS
+    ) -> list[NDArray[np.float64]]:
+        """Returns what `token_scores` does for pairs of source tokens, tags included, and target tokens."""
+        self._check_ready()
         lengths = np.array([max(map(len, pair)) + 1 for pair in pairs], dtype=np.int64)
-        scores: list[NDArray[np.float64]] = [np.zeros(0)] * len(sources)
+        scores: list[NDArray[np.float64]] = [np.zeros(0)] * len(pairs)
         for places in sentence_batches(lengths, batch_tokens):
             for place, row in zip(places, self._score_by_halves(pairs, places), strict=True):
                 if not np.isfinite(row).all():
@@ -243,7 +247,7 @@ class Translator(LineTranslator):
         return encoded
 
     def _score_by_halves(
-        self, pairs: Sequence[tuple[list[int], list[int]]], places: NDArray[np.int64]
+        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], places: NDArray[np.int64]
     ) -> list[NDArray[np.float64]]:
         """Returns the log-probabilities of the pairs at `places`, in halves where memory is short."""
 
@@ -254,7 +258,7 @@ class Translator(LineTranslator):
 
         return run_by_halves(lambda some: self._score_batch([pairs[place] for place in some]), places.tolist(), refuse)
 
-    def _score_batch(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[NDArray[np.float64]]:
+    def _score_batch(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[NDArray[np.float64]]:
         """Returns the log-probabilities of the target tokens of each pair."""
         begin, end, pad = self.symbols.begin, self.symbols.end, self.symbols.pad
         source = self._rectangle([[*source, end] for source, _ in pairs])

@@ -33,10 +33,9 @@ function topTokens(numbers, count) {
   return best;
 }
 
-/** Makes the logits of tokens −∞ that may not stand at a place, counted from 0: a translation has at least one token. */
-function ban(logits, { banned, end }, place) {
-  for (const token of banned) logits[token] = -Infinity;
-  if (place === 0) logits[end] = -Infinity;
+/** Makes the logits of tokens −∞ that may not stand at a place, counted from 0. */
+function ban(logits, { banned, bannedFirst }, place) {
+  for (const token of place === 0 ? [...banned, ...bannedFirst] : banned) logits[token] = -Infinity;
 }
 
 /**

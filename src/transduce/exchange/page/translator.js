@@ -59,7 +59,7 @@ export class Translator {
   /** Returns the translation of one line; null where `breathe` resolves to false before it ends. Throws LongLineError. */
   async translate(line, beam, breathe) {
     if (BLANK.test(line)) return "";
-    const { symbols, decoding, max_tokens: most } = this.settings;
+    const { symbols, decoding, rules, max_tokens: most } = this.settings;
     const source = this.tokenizers.source.encode(line);
     if (source.length > most) {
       throw new LongLineError(`has ${source.length.toLocaleString("en")} subwords, and this model translates at most ${most.toLocaleString("en")}: split the line.`);
@@ -70,7 +70,8 @@ export class Translator {
       bound: Math.min(source.length + 1 + decoding.extra_length, most + 1),
       begin: symbols.begin,
       end: symbols.end,
-      banned: [symbols.pad, symbols.begin].filter((token) => token !== symbols.end),
+      banned: rules.banned,
+      bannedFirst: rules.banned_first,
     };
     let wanted = true;
     const stepper = await Stepper.start(this.sessions, [...source, symbols.end]);
