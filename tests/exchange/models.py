@@ -42,17 +42,10 @@ def spec_of(*changes: dict[str, Any]) -> Transformer:
 def write_banning_model(run: Path, directory: Path) -> Path:
     """Writes the model of `run` with the bias that bans tokens, so that every engine has its log-probabilities."""
     model = with_banned_tokens(Model.read(run))
-    spec = validated(
-        Transformer, merged(model.config.model.as_dictionary(), {"readout": {"bias": True}}), place="a test"
-    )
-    config = model.config.model_copy(update={"model": spec})
-    write_model(
-        directory,
-        config,
-        weights_of(model.module),
-        (model.source, model.target),
-        {"README.md": "", "recipe.yaml": "{}"},
-    )
+    values = merged(model.config.model.as_dictionary(), {"readout": {"bias": True}})
+    config = model.config.model_copy(update={"model": validated(Transformer, values, place="a test")})
+    files = {"README.md": "", "recipe.yaml": "{}"}
+    write_model(directory, config, weights_of(model.module), (model.source, model.target), files)
     return directory
 
 
