@@ -10,9 +10,9 @@ CODE := src tests benchmarks docs/site docs/tour.ipynb
 # Python compiles what a command imports; pip would compile all modules of all packages, for a minute.
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt Makefile
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[test,check,int8,parsing,languages,ctranslate2,hugging-face,onnx,sentencepiece,japanese,korean,documents,serve]'
+	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[test,check,int8,parsing,languages,ctranslate2,hugging-face,onnx,sentencepiece,japanese,korean,documents,serve,docs]'
 	touch $(READY)
 
 demo: $(READY)
@@ -41,12 +41,8 @@ bench: $(READY)
 	$(BIN)/transduce bench translate runs/demo
 
 # The site: open build/site/index.html. The variable silences a notice of mkdocs-material about its successor.
-docs: .venv/docs
+docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
-
-.venv/docs: $(READY)
-	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[docs]'
-	touch .venv/docs
 
 clean:
 	rm -rf .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -18,6 +18,7 @@ COPIED = ("README.md", "CHANGELOG.md", "SECURITY.md")
 RECIPES = "project/recipes.md"
 LINK = re.compile(r"\]\((?!https?://)([^)#\s]+)((?:#[^)\s]*)?)\)")
 CODE = re.compile(r"`[^`\n]+`")
+FENCE_OR_CODE = re.compile(rf"^```.*?^```|{CODE.pattern}", re.MULTILINE | re.DOTALL)
 SHIM = "https://unpkg.com/iframe-worker/shim"  # the plugin `offline` links it; no page may ask another host
 
 Navigation = list[Any]
@@ -76,6 +77,16 @@ def without_backslashes(match: re.Match[str]) -> str:
     return CODE.sub(lambda code: code[0].replace(r"\|", "|"), match[0])
 
 
+def without_declarations(match: re.Match[str]) -> str:
+    """Returns code in backticks that has `<!` as HTML with character references, everything else unchanged.
+
+    MkDocs collects anchors with Python's HTML parser, to which backticks mean nothing: at `<![` it stops the build.
+    """
+    if match[0].startswith("```") or "<!" not in match[0]:
+        return match[0]
+    return f"<code>{''.join(f'&#{ord(character)};' for character in match[0].strip('`'))}</code>"
+
+
 def for_site(text: str, source: Path) -> str:
     """Returns a page of the repository for Python-Markdown, with links to the pages of the site."""
     here = os.path.dirname(site_path(source))  # noqa: PTH120 - a path of the site
@@ -89,6 +100,7 @@ def for_site(text: str, source: Path) -> str:
 
     text = re.sub(r"^```(\w+) \w+$", r"```\1", text, flags=re.MULTILINE)
     text = re.sub(r"^\|.*", without_backslashes, text, flags=re.MULTILINE)
+    text = FENCE_OR_CODE.sub(without_declarations, text)
     return LINK.sub(on_site, text.replace("<details>", "<details markdown>"))
 
 

@@ -70,13 +70,18 @@ def test_what_python_markdown_would_misread_is_translated() -> None:
     assert hook.for_site(text, DOCS / "quiz.md") == f"{expected}[all](project/recipes.md#own-data)"
 
 
+def test_code_that_python_would_parse_as_a_declaration_is_html() -> None:
+    """MkDocs parses whole pages with `HTMLParser`, which raises AssertionError at `<![`."""
+    text = hook.for_site("Tags: `<![` is *not* one.\n```html\n`<!-- a -->`\n```\n", DOCS / "quiz.md")
+    assert text == "Tags: <code>&#60;&#33;&#91;</code> is *not* one.\n```html\n`<!-- a -->`\n```\n"
+
+
 def test_the_settings_ask_no_other_host_and_search_from_files() -> None:
     assert SETTINGS["theme"]["font"] is False
     assert "offline" in SETTINGS["plugins"]
     assert "http" not in (ROOT / "mkdocs.yml").read_text("utf-8")
 
 
-@pytest.mark.slow
 def test_the_site_is_built_without_a_warning_and_asks_no_other_host(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "-f", str(ROOT / "mkdocs.yml"), "-d", str(tmp_path)]
