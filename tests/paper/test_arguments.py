@@ -1,6 +1,6 @@
 """The arguments of sections 3.2.1, 3.5 and 4: the measures are right, and rows are trained, recorded and printed."""
 
-import json
+from itertools import product
 from unittest.mock import Mock
 
 import pytest
@@ -10,6 +10,7 @@ from paper_fixtures import MEMORY, TRANSFORMER, make_result
 from transduce.model import Vocabulary
 from transduce.model.translation_model import Decoded
 from transduce.paper import lengths, recall, scaling, sequences
+from transduce.paper.distance import DistanceResults
 from transduce.paper.printed import distance as printed_distance
 from transduce.paper.printed import scaling as printed_scaling
 from transduce.paper.published_systems import System
@@ -61,7 +62,6 @@ def test_compatibilities_are_trained_and_drawn(tiny, tmp_path, monkeypatch):
     assert "| v · tanh(q + k) | 8 |" in printed_scaling.as_text(rows)
     printed_scaling.draw(rows, tmp_path / "scaling.svg")
     assert (tmp_path / "scaling.svg").read_text("utf-8").count("<svg") == 1
-    json.dumps(scaling.as_dictionary(rows))
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_the_latest_of_several_records_counts(tmp_path):
 
 def test_missing_results_leave_empty_cells():
     recalled = [RecallResult("GRU", 16, 0.5, 1e-3, "a machine")]
-    accuracies = [sequences.SequenceAccuracy("base", "agreement", *sequences.BINS[2], 0.5, make_result())]
-    text = printed_distance.as_text(recalled, accuracies, [])
+    system = make_result("base", measures={sequences._measure_name("agreement", sequences.BINS[2]): 0.5})
+    text = printed_distance.as_text(DistanceResults(recalled, [system], []))
     assert "| GRU |  |  | 50% |  |  |  |" in text
     assert "| base |  |  | 50.0% |  |  |" in text
     assert "BLEU" not in text
@@ -153,7 +153,8 @@ def test_systems_are_trained_on_both_tasks(tmp_path, monkeypatch):
     monkeypatch.setattr(sequences, "PAIRS", 400)
     monkeypatch.setattr(sequences, "STEPS", 3)
     monkeypatch.setattr(sequences, "TESTED", 2)
-    accuracies = sequences.run_sequences(["second"], None, tmp_path, CPU, lambda line: None)
+    results = sequences.run_sequences(["second"], None, tmp_path, CPU, lambda line: None)
+    accuracies = sequences.sequence_accuracies(results)
     assert [(each.system, each.task) for each in accuracies] == [("second", "copying")] * 5 + [
         ("second", "agreement")
     ] * 5
@@ -203,23 +204,21 @@ def test_positions_are_scored_by_length(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(table3, "divide_sizes", lambda model, scale: merged(model, sizes))
     monkeypatch.setattr(lengths, "LONGEST", 40)
     monkeypatch.setattr(lengths, "BINS", ((1, 200), (201, 300)))
-    scored = lengths.run_lengths(tiny, ["sinusoids", "learned"], None, tmp_path, CPU, lambda line: None)
+    results = lengths.run_lengths(tiny, ["sinusoids", "learned"], None, tmp_path, CPU, lambda line: None)
+    scored = lengths.length_scores(results)
     assert [(each.positions, each.shortest, each.sentences) for each in scored] == [
         ("sinusoids", 1, 5),
         ("learned", 1, 5),
     ]
     recalled = [RecallResult("attention", distance, 0.5, 1e-3, "a machine") for distance in recall.DISTANCES]
-    accuracies = [
-        sequences.SequenceAccuracy("base", task, *ends, 0.5, make_result())
-        for task in sequences.TASKS
-        for ends in sequences.BINS
-    ]
-    text = printed_distance.as_text(recalled, accuracies, scored)
+    accuracies = {sequences._measure_name(*key): 0.5 for key in product(sequences.TASKS, sequences.BINS)}
+    whole = DistanceResults(recalled, [make_result("base", measures=accuracies)], results)
+    text = printed_distance.as_text(whole)
     assert "| attention | 50% | 50% |" in text
     assert "Both by a machine." in text
     assert "Trainings: 3, " in text
     assert "| base | 50.0% |" in text
-    printed_distance.draw(recalled, accuracies, scored, tmp_path / "distance.svg")
+    printed_distance.draw(whole, tmp_path / "distance.svg")
     assert (tmp_path / "distance.svg").exists()
 
 

@@ -3,15 +3,15 @@
 import json
 import re
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from transduce.commands import app
 from transduce.measure import Score
 from transduce.paper import experiments, page, record, table2
-from transduce.paper.experiments import EXPERIMENTS, ExperimentResult
+from transduce.paper.experiments import EXPERIMENTS, ExperimentDefinition
 from transduce.paper.printed import table2 as printed
 from transduce.paper.published_systems import SYSTEMS
 from transduce.paper.scales import scale_named
@@ -23,7 +23,7 @@ def invoke(*arguments):
 
 @pytest.mark.parametrize("experiment", ["table2", "table3", "scaling", "distance"])
 def test_an_unknown_row_is_an_error_with_the_known_rows(experiment, tmp_path):
-    result = invoke(experiment, "--row", "lstmm", "--work", tmp_path / "work", "--out", tmp_path / "out")
+    result = invoke(experiment, "--run", "--row", "lstmm", "--work", tmp_path / "work", "--out", tmp_path / "out")
     assert result.exit_code == 2
     assert "--row lstmm: choose " in result.stderr
 
@@ -33,7 +33,7 @@ def test_the_papers_scale_needs_the_papers_corpus(tmp_path, monkeypatch):
         monkeypatch.delenv("TRANSDUCE_DATA", raising=False)
         for name, value in values.items():
             monkeypatch.setenv(name, value)
-        result = invoke("table3", "--scale", "paper", "--work", tmp_path / "work", "--out", tmp_path / "out")
+        result = invoke("table3", "--run", "--scale", "paper", "--work", tmp_path / "work", "--out", tmp_path / "out")
         assert result.exit_code == 2
         assert message in result.stderr
 
@@ -53,12 +53,16 @@ def test_table_2_at_the_papers_scale_trains_for_the_papers_steps(name, tmp_path,
     monkeypatch.setenv("TRANSDUCE_DATA", str(tmp_path))
     for folder in ("wmt14-en-de", "wmt14-en-fr"):
         (tmp_path / folder).mkdir()
-    at, budgets = scale_named(name), {}
+    at, budgets, trainings = scale_named(name), {}, {}
     prepared = SimpleNamespace()
     monkeypatch.setattr(table2, "shared_store", lambda *arguments: prepared)
     monkeypatch.setattr(table2, "operations_a_step", lambda recipe, prepared: 3.2e13)
     monkeypatch.setattr(table2, "read_trial", lambda *arguments: None)
-    monkeypatch.setattr(table2, "run_trial", lambda trial, work, steps, *rest: budgets.update({trial.name: steps}))
+
+    def run_trial(trial, work, steps, *rest):
+        budgets[trial.name], trainings[trial.name] = steps, trial.recipe.training
+
+    monkeypatch.setattr(table2, "run_trial", run_trial)
     monkeypatch.setattr(table2, "read_parallel_text", lambda corpus: SimpleNamespace(source=["a"], target=["a"]))
     monkeypatch.setattr(table2, "_chains", lambda spec: (1, 1))
     monkeypatch.setattr(table2, "SYSTEMS", [system for system in SYSTEMS if system.name in ("base", "big")])
@@ -67,7 +71,6 @@ def test_table_2_at_the_papers_scale_trains_for_the_papers_steps(name, tmp_path,
         "base": [(100_000, None)],
         "big": [(300_000, None)],
     }
-    trainings = {row.system.name: row.trial.recipe.training for row in comparison.rows}
     assert (trainings["base"].average, trainings["big"].average, trainings["big"].save_every) == (5, 20, 595)
     text = printed.as_text(comparison)
     assert "BLEU at the steps of its preset" in text
@@ -89,16 +92,13 @@ def test_the_papers_french_pair_has_its_own_settings(tmp_path, monkeypatch):
         0.1,
     )
     assert big.data.test["test"].target.endswith("wmt14-en-fr/newstest2014.fr")
-    comparison = table2.SystemComparison(
-        at,
-        [table2.SystemResult(system, None, None, (1, 1), None) for system in SYSTEMS],
-        Score(0.5, "", None, None),
-        None,
-    )
+    rows = [table2.SystemResult(system.name, None, None, (1, 1)) for system in SYSTEMS]
+    copying = Score(0.5, "", None, None)
+    comparison = table2.SystemComparison(at.name, at.pair, at.operations, rows, copying, None)
     text = printed.as_text(comparison)
     assert "| Transformer (big): 41.8 |" in text
     assert "| ByteNet |\n" in text  # without a figure of the paper for this pair
-    result = invoke("table3", "--scale", "paper-en-fr", "--out", tmp_path / "out")
+    result = invoke("table3", "--run", "--scale", "paper-en-fr", "--out", tmp_path / "out")
     assert result.exit_code == 2
     assert "--scale paper-en-fr: only Table 2 has that pair" in result.stderr
 
@@ -110,20 +110,86 @@ def test_the_small_scale_needs_no_files(monkeypatch):
     assert at.corpus_named("test").embedded == "test"
 
 
-def test_results_are_written_with_their_provenance(tmp_path, monkeypatch):
-    monkeypatch.setitem(EXPERIMENTS, "table1", lambda options: _result("table1"))
-    result = invoke("table1", "--out", tmp_path, "--work", tmp_path / "work")
+class Recall(NamedTuple):
+    shares: dict[int, float]
+
+
+def define(monkeypatch, *names, run=lambda options: ("a corpus", [Recall({4: 1.0})])):
+    """Replaces experiments by ones that take no time."""
+
+    def draw(results, path):
+        path.write_text('<?xml version="1.0"?><svg xmlns="a"></svg>', "utf-8")
+
+    def as_text(results):
+        return f"| a < b | d | e |\n| --- | --- | --- |\n| `c` | {results[0].shares[4]:.0f} |  |\n\nA sentence."
+
+    for name in names:
+        definition = ExperimentDefinition("What <it> is ({corpus})", list[Recall], run, as_text, draw)
+        monkeypatch.setitem(EXPERIMENTS, name, definition)
+
+
+def test_results_are_written_with_their_provenance_and_printed_again(tmp_path, monkeypatch):
+    define(monkeypatch, "table1")
+    result = invoke("table1", "--run", "--out", tmp_path, "--work", tmp_path / "work")
     assert result.exit_code == 0
     text = (tmp_path / "table1.md").read_text("utf-8")
     assert text == result.stdout.removesuffix("\n")
+    assert text.startswith("# What <it> is (a corpus)\n\n![What <it> is (a corpus)](table1.svg)\n\n| a < b |")
     assert re.search(r"`transduce.*`, transduce \d.*, torch .*; this call took 0\.0 minutes\.", text, re.DOTALL)
-    assert (tmp_path / "table1.json").read_text("utf-8") == "[\n 1,\n 2\n]\n"
+    content = (tmp_path / "table1.json").read_text("utf-8")
+    assert json.loads(content)["results"] == [{"shares": {"4": 1.0}}]
+    (tmp_path / "table1.md").unlink()
+    define(monkeypatch, "table1", run=None)
+    again = invoke("table1", "--out", tmp_path)
+    assert again.stdout == result.stdout
+    assert (tmp_path / "table1.md").read_text("utf-8") == text
+    assert (tmp_path / "table1.json").read_text("utf-8") == content
+
+
+@pytest.mark.parametrize("experiment", [*EXPERIMENTS, "all"])
+def test_without_results_nothing_is_run(experiment, tmp_path):
+    result = invoke(experiment, "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "there are no results in " in result.stderr
+    assert "add --run" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"[", "the file: Invalid JSON"),
+        (b"[1]", "0: "),
+        (b"{}", "corpus: "),
+        (b'{"corpus": "", "provenance": 1, "results": []}', "provenance: "),
+        (
+            b'{"corpus": "", "results": [{"shares": {"4": "x"}}], "provenance": '
+            b'{"command": "", "program": "", "torch": "", "machine": "", "day": "", "minutes": 1}}',
+            "0.shares.4: ",
+        ),
+    ],
+)
+def test_a_damaged_results_file_is_an_error(content, fault, tmp_path, monkeypatch):
+    define(monkeypatch, "table1")
+    (tmp_path / "table1.json").write_bytes(content)
+    result = invoke("table1", "--out", tmp_path)
+    assert result.exit_code == 2
+    assert f"table1.json is damaged or of another version ({fault}" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--scale=paper", "--row=base", "--seeds=2", "--minutes-per-row=1", "--work=a", "--repeats=1", "--device=cpu"],
+)
+def test_an_option_of_runs_needs_run(option, tmp_path):
+    result = invoke("all", option, "--threads=1", "--out", tmp_path)
+    assert result.exit_code == 2
+    assert f"{option.partition('=')[0]}, --threads: without --run nothing is trained or measured" in result.stderr
 
 
 def test_all_writes_one_page_without_network_requests(tmp_path, monkeypatch):
-    for name in EXPERIMENTS:
-        monkeypatch.setitem(EXPERIMENTS, name, lambda options, name=name: _result(name))
-    result = invoke("all", "--out", tmp_path, "--work", tmp_path / "work")
+    define(monkeypatch, *EXPERIMENTS)
+    result = invoke("all", "--run", "--out", tmp_path, "--work", tmp_path / "work")
     assert result.exit_code == 0
     assert f"all tables on one page: {tmp_path / 'all.html'}" in result.stderr
     text = (tmp_path / "all.html").read_text("utf-8")
@@ -134,17 +200,24 @@ def test_all_writes_one_page_without_network_requests(tmp_path, monkeypatch):
     assert not re.findall(r'(?:src|href)="(?!#)', text)
 
 
-def test_a_page_has_the_tables_that_exist(tmp_path):
-    _result("scaling").write(tmp_path, torch.device("cpu"), 1.0)
-    text = page.write_page(tmp_path).read_text("utf-8")
-    assert re.findall(r'<section id="(\w+)">', text) == ["scaling"]
+@pytest.fixture
+def scaling(tmp_path, monkeypatch):
+    """Returns a folder with the results of one experiment."""
+    define(monkeypatch, "scaling")
+    assert invoke("scaling", "--run", "--out", tmp_path, "--work", tmp_path / "work").exit_code == 0
+    return tmp_path
 
 
-def test_a_page_has_the_readmes_section_on_each_table(tmp_path):
-    _result("scaling").write(tmp_path, torch.device("cpu"), 1.0)
+def test_all_prints_the_experiments_that_have_results(scaling):
+    result = invoke("all", "--out", scaling)
+    assert result.exit_code == 0
+    assert re.findall(r'<section id="(\w+)">', (scaling / "all.html").read_text("utf-8")) == ["scaling"]
+
+
+def test_a_page_has_the_readmes_section_on_each_table(scaling):
     readme = "# Results\n\nMade here.\n\n## [Scaling](scaling.md): why\n\nIt **holds**, see [there](../a.md).\n"
-    (tmp_path / "README.md").write_text(f"{readme}\n## [Table 1](table1.md)\n\nNot here.\n", "utf-8")
-    text = page.write_page(tmp_path).read_text("utf-8")
+    (scaling / "README.md").write_text(f"{readme}\n## [Table 1](table1.md)\n\nNot here.\n", "utf-8")
+    text = page.write_page(scaling).read_text("utf-8")
     assert text.index("<p>Made here.</p>") < text.index('<section id="scaling">')
     assert text.index("<h1>What") < text.index("<p>It <strong>holds</strong>, see there.</p>") < text.index("<svg")
     assert "Not here" not in text
@@ -155,12 +228,12 @@ def test_records_are_collected_after_an_error(tmp_path, monkeypatch):
         record.add_record(options.folder("table3"), record.Record("base-1", {}, {"bleu": 9.5}))
         raise ValueError("failed")
 
-    monkeypatch.setitem(EXPERIMENTS, "table3", fail)
-    assert invoke("table3", "--work", tmp_path / "here", "--out", tmp_path / "out").exit_code == 2
+    define(monkeypatch, "table3", run=fail)
+    assert invoke("table3", "--run", "--work", tmp_path / "here", "--out", tmp_path / "out").exit_code == 2
     (line,) = (tmp_path / "out" / "trainings.jsonl").read_text("utf-8").splitlines()
     assert json.loads(line) == {"folder": "table3-small", "trial": "base-1", "recipe": {}, "found": {"bleu": 9.5}}
-    monkeypatch.setitem(EXPERIMENTS, "table3", lambda options: _result("table3"))
-    assert invoke("table3", "--work", tmp_path / "other", "--out", tmp_path / "out").exit_code == 0
+    define(monkeypatch, "table3")
+    assert invoke("table3", "--run", "--work", tmp_path / "other", "--out", tmp_path / "out").exit_code == 0
     records = record.read_records(tmp_path / "other" / "table3-small", "base-1")
     assert records == [record.Record("base-1", {}, {"bleu": 9.5})]
 
@@ -182,17 +255,16 @@ def test_records_are_collected_after_an_error(tmp_path, monkeypatch):
 )
 def test_a_damaged_record_is_an_error(content, message, tmp_path):
     (tmp_path / "trainings.jsonl").write_bytes(content)
-    result = invoke("table1", "--work", tmp_path / "work", "--out", tmp_path)
+    result = invoke("table1", "--run", "--work", tmp_path / "work", "--out", tmp_path)
     assert result.exit_code == 2
     assert message in result.stderr
 
 
-def test_a_page_is_made_beside_any_readme(tmp_path):
-    _result("scaling").write(tmp_path, torch.device("cpu"), 1.0)
-    (tmp_path / "README.md").write_text("# Another\n\n![logo](logo.png)\n", "utf-8")
-    assert "Another" not in page.write_page(tmp_path).read_text("utf-8")
-    (tmp_path / "README.md").write_text("# Mine\n\n![logo](logo.png)\n\n## [S](scaling.md)\n\n![x](no.svg)\n", "utf-8")
-    assert "<h1>Mine</h1>" in page.write_page(tmp_path).read_text("utf-8")
+def test_a_page_is_made_beside_any_readme(scaling):
+    (scaling / "README.md").write_text("# Another\n\n![logo](logo.png)\n", "utf-8")
+    assert "Another" not in page.write_page(scaling).read_text("utf-8")
+    (scaling / "README.md").write_text("# Mine\n\n![logo](logo.png)\n\n## [S](scaling.md)\n\n![x](no.svg)\n", "utf-8")
+    assert "<h1>Mine</h1>" in page.write_page(scaling).read_text("utf-8")
 
 
 def test_rows_are_selected(tmp_path):
@@ -202,12 +274,3 @@ def test_rows_are_selected(tmp_path):
     assert options.select_rows(["base", "big"]) == ["base"]
     assert options._replace(rows=()).select_rows(["base", "big"]) == ["base", "big"]
     assert options.folder("table2") == tmp_path / "table2-small"
-
-
-def _result(name):
-    def draw(path):
-        path.write_text('<?xml version="1.0"?><svg xmlns="a"></svg>', "utf-8")
-
-    return ExperimentResult(
-        name, "What <it> is", "| a < b | d | e |\n| --- | --- | --- |\n| `c` | 1 |  |\n\nA sentence.", [1, 2], draw
-    )

@@ -1,6 +1,5 @@
 """Table 1: counted operations grow as the paper states; paths and chains of products are those of each layer."""
 
-import json
 import math
 
 import pytest
@@ -59,15 +58,15 @@ def test_the_table_is_printed_and_drawn_from_what_was_found(tmp_path, monkeypatc
     messages = []
     rows = table1.measure_layers(torch.device("cpu"), 1, messages.append)
     claims = table1.measure_claims(torch.device("cpu"), 1)
-    text = printed.as_text(rows, claims)
+    measurements = table1.LayerMeasurements(rows, claims)
+    text = printed.as_text(measurements)
     assert messages == [kind.name for kind in KINDS]
     assert "| self-attention | O(n²·d) | n^2.00, d^1.00 |" in text
     assert "| recurrent | O(n) | 9 |  |  | 8 |" in text
-    assert all(ratio == pytest.approx(0.5, abs=0.01) for ratio in claims.separable.values())
+    assert all(ratio == pytest.approx(0.5, abs=0.01) for _, _, ratio in claims.separable)
     # QKᵀ and the product with V are 2 n² d each way, a recurrence n d²: they meet at half the width.
     assert claims.crossover[16].counted == 8
     assert "Over the last octaves up to d 1,024: self-attention" in text
     assert claims.recurrences == {4: 4.0, 8: 8.0, 16: 16.0}
-    json.dumps(table1.as_dictionary(rows, claims))
-    printed.draw(rows, tmp_path / "table1.svg")
+    printed.draw(measurements, tmp_path / "table1.svg")
     assert (tmp_path / "table1.svg").read_text("utf-8").count("<svg") == 1

@@ -207,11 +207,11 @@ def test_of_several_results_the_latest_counts(trial, tmp_path):
 
 def test_measured_weights_are_identified_by_their_fingerprint(trial, tmp_path):
     result = run_trial(trial, tmp_path, [Budget("few", 2)], CPU, lambda line: None)["few"]
-    assert has_measured_weights(trial, tmp_path, result)
-    assert not has_measured_weights(trial, tmp_path, result._replace(weights="others"))
-    assert not has_measured_weights(trial._replace(name="no row"), tmp_path, result)
+    assert has_measured_weights(result, tmp_path)
+    assert not has_measured_weights(result._replace(weights="others"), tmp_path)
+    assert not has_measured_weights(result._replace(trial="no row"), tmp_path)
     run_trial(trial, tmp_path, [Budget("few", 3)], CPU, lambda line: None)
-    assert not has_measured_weights(trial, tmp_path, result)
+    assert not has_measured_weights(result, tmp_path)
 
 
 def test_records_of_another_machine_are_used_and_not_overwritten(trial, tmp_path, monkeypatch):

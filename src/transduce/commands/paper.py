@@ -1,6 +1,5 @@
 """`transduce paper`: reproduces the tables and arguments of the paper."""
 
-import time
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -36,53 +35,81 @@ class Size(StrEnum):
 
 def paper(
     experiment: Annotated[Experiment, typer.Argument(help="A table or an argument of the paper.")],
+    run: Annotated[bool, typer.Option("--run", help="Train and measure first; rows that have a record stay.")] = False,
     scale: Annotated[Size, typer.Option(help="Small sizes, or the paper's; paper-en-fr: Table 2.")] = Size.SMALL,
     row: Annotated[list[str], typer.Option(help="Train only this row; may be repeated.")] = [],  # noqa: B006
     seeds: Annotated[int | None, typer.Option(min=1, help="Trainings a row of Tables 3 and 4 (1).")] = None,
     minutes_per_row: Annotated[float | None, typer.Option(min=0.01, help="Limit of each training.")] = None,
-    work: Annotated[Path, typer.Option(help="The folder of the trainings, which are resumed.")] = Path("runs/paper"),
-    out: Annotated[Path, typer.Option(help="The folder of tables and results, which are reused.")] = Path("results"),
+    work: Annotated[Path | None, typer.Option(help="The folder of the trainings, to resume (runs/paper).")] = None,
+    out: Annotated[Path, typer.Option(help="The folder of results and tables.")] = Path("results"),
     repeats: Annotated[int | None, typer.Option(min=1, help="Measurements of each time in Table 1 (5).")] = None,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
-    """Reproduces a table or an argument of the paper, with the paper's figures beside the measured ones."""
-    from transduce.paper.experiments import EXPERIMENTS, ExperimentOptions
+    """Prints a table or an argument of the paper from its results; with --run, trains and measures them first."""
+    from transduce.paper.experiments import (
+        EXPERIMENTS,
+        ExperimentOptions,
+        has_results,
+        print_experiment,
+        run_experiment,
+    )
     from transduce.paper.page import write_page
     from transduce.paper.provenance import program_version
     from transduce.paper.record import collect_records, distribute_records
     from transduce.runtime.device import set_up_device
     from transduce.trainer.train import TrainOptions
 
+    of_runs = {
+        "--scale": scale is not Size.SMALL,
+        "--row": row,
+        "--seeds": seeds,
+        "--minutes-per-row": minutes_per_row,
+        "--work": work,
+        "--repeats": repeats,
+        "--device": device != "auto",
+        "--threads": threads,
+    }
+    if not run and (given := [option for option, value in of_runs.items() if value]):
+        raise ValueError(f"{', '.join(given)}: without --run nothing is trained or measured; add --run")
     _check(experiment, scale, row, seeds, minutes_per_row, repeats)
-    chosen = set_up_device(device, threads)
-    program_version()  # records the commit now: the code may change during hours of training
-    options = ExperimentOptions(
-        scale.value,
-        tuple(row),
-        seeds or 1,
-        minutes_per_row,
-        work,
-        repeats or REPEATS,
-        TrainOptions(device, threads),
-        say,
-    )
-    out.mkdir(parents=True, exist_ok=True)
-    distribute_records(out, work)
+    work = work or Path("runs/paper")
     names = list(EXPERIMENTS) if experiment is Experiment.ALL else [experiment.value]
+    if run:
+        set_up_device(device, threads)
+        program_version()  # records the commit now: the code may change during hours of training
+        options = ExperimentOptions(
+            scale.value,
+            tuple(row),
+            seeds or 1,
+            minutes_per_row,
+            work,
+            repeats or REPEATS,
+            TrainOptions(device, threads),
+            say,
+        )
+        out.mkdir(parents=True, exist_ok=True)
+        distribute_records(out, work)
+    elif experiment is Experiment.ALL:
+        names = [name for name in names if has_results(name, out)] or names
     for name in names:
-        began = time.monotonic()
-        try:
-            result = EXPERIMENTS[name](options)
-        finally:
-            collect_records(out, work)  # also the finished trainings of an experiment that failed
-        print(result.write(out, chosen, time.monotonic() - began))
+        if run:
+            try:
+                run_experiment(name, options, out)
+            finally:
+                collect_records(out, work)  # also the finished trainings of an experiment that failed
+        print(print_experiment(name, out))
     if experiment is Experiment.ALL:
         say(f"all tables on one page: {write_page(out)}")
 
 
 def _check(
-    experiment: Experiment, scale: Size, row: list[str], seeds: int | None, minutes: float | None, repeats: int | None
+    experiment: Experiment,
+    scale: Size,
+    row: list[str],
+    seeds: int | None,
+    minutes: float | None,
+    repeats: int | None,
 ) -> None:
     """Raises ValueError for an option that the experiment does not use."""
     if row and experiment is Experiment.ALL:

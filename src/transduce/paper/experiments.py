@@ -1,20 +1,22 @@
-"""Every experiment by its name: options in, text, values and plot out."""
+"""Every experiment by its name. Running one writes its results to a file; printing one reads only that file."""
 
 import json
+import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
+from pydantic import TypeAdapter, ValidationError
 
-from transduce.paper import lengths, recall, scaling, sequences, table1, table2, table3, table4
+from transduce.paper import distance, scaling, table1, table2, table3, table4
 from transduce.paper.printed import distance as printed_distance
 from transduce.paper.printed import scaling as printed_scaling
 from transduce.paper.printed import table1 as printed_table1
 from transduce.paper.printed import table2 as printed_table2
 from transduce.paper.printed import table3 as printed_table3
 from transduce.paper.printed import table4 as printed_table4
-from transduce.paper.provenance import provenance
+from transduce.paper.provenance import Provenance, provenance_of_this_call
 from transduce.paper.published_systems import SYSTEMS
 from transduce.paper.scales import ScaleName, scale_named
 from transduce.paper.treebanks import treebank_of_scale
@@ -26,7 +28,7 @@ from transduce.trainer.train import TrainOptions
 
 
 class ExperimentOptions(NamedTuple):
-    """The options of `transduce paper`."""
+    """The options of `transduce paper --run`."""
 
     scale: ScaleName
     rows: tuple[str, ...]  # to train; empty for all
@@ -49,123 +51,175 @@ class ExperimentOptions(NamedTuple):
         return self.work / f"{experiment}-{self.scale}"
 
 
-class ExperimentResult(NamedTuple):
-    """The text of an experiment, its values for JSON, and a function that draws its plot."""
+class ExperimentResults(NamedTuple):
+    """The content of a results file: everything of a page that is not in the code."""
 
-    name: str
-    title: str
-    text: str
-    values: Any
-    draw: Callable[[Path], None] | None = None
-
-    def write(self, out: Path, device: torch.device, seconds: float) -> str:
-        """Writes NAME.md, NAME.json and NAME.svg into `out`, and returns the text of NAME.md."""
-        picture = f"![{self.title}]({self.name}.svg)\n\n" if self.draw else ""
-        page = f"# {self.title}\n\n{picture}{self.text}\n\n{provenance(device, seconds)}\n"
-        with wait_for_lock(out):  # several processes may train rows of one table
-            if self.draw is not None:
-                atomic_write(out / f"{self.name}.svg", self.draw)
-            atomic_write_text(out / f"{self.name}.md", page)
-            atomic_write_text(out / f"{self.name}.json", json.dumps(self.values, indent=1, ensure_ascii=False) + "\n")
-        return page
+    corpus: str  # description; empty where there is none
+    provenance: Provenance
+    results: Any  # of the type that the experiment names
 
 
-def _table1(options: ExperimentOptions) -> ExperimentResult:
+class ExperimentDefinition(NamedTuple):
+    """How an experiment is run, and how its results become text and plot."""
+
+    title: str  # with {corpus}
+    results_type: Any
+    run: Callable[[ExperimentOptions], tuple[str, Any]]  # → description of the corpus, results
+    as_text: Callable[[Any], str]
+    draw: Callable[[Any, Path], None] | None = None
+
+
+def run_experiment(name: str, options: ExperimentOptions, out: Path) -> None:
+    """Trains and measures what an experiment lacks, and writes its results to NAME.json in `out`."""
+    began = time.monotonic()
+    corpus, results = EXPERIMENTS[name].run(options)
+    provenance = provenance_of_this_call(choose_device(options.training.device), time.monotonic() - began)
+    values = _as_json(ExperimentResults(corpus, provenance, results))
+    atomic_write_text(_results_path(name, out), json.dumps(values, indent=1, ensure_ascii=False) + "\n")
+
+
+def print_experiment(name: str, out: Path) -> str:
+    """Returns the page of the results in NAME.json, and writes it beside them as NAME.md with its plot NAME.svg.
+
+    Trains and measures nothing. Raises ValueError if the results are missing or cannot be read.
+    """
+    experiment = EXPERIMENTS[name]
+    corpus, provenance, results = _read_results(_results_path(name, out), experiment)
+    title = experiment.title.format(corpus=corpus)
+    picture = f"![{title}]({name}.svg)\n\n" if experiment.draw else ""
+    page = f"# {title}\n\n{picture}{experiment.as_text(results)}\n\n{provenance}\n"
+    with wait_for_lock(out):  # several processes may print one table
+        if experiment.draw is not None:
+            atomic_write(out / f"{name}.svg", partial(experiment.draw, results))
+        atomic_write_text(out / f"{name}.md", page)
+    return page
+
+
+def has_results(name: str, out: Path) -> bool:
+    """Returns whether `out` has the results of an experiment."""
+    return _results_path(name, out).exists()
+
+
+def _results_path(name: str, out: Path) -> Path:
+    return out / f"{name}.json"
+
+
+def _read_results(path: Path, experiment: ExperimentDefinition) -> ExperimentResults:
+    """Returns the content of a results file."""
+    try:
+        file: ExperimentResults = TypeAdapter(ExperimentResults).validate_json(path.read_bytes())
+        return file._replace(results=TypeAdapter(experiment.results_type).validate_python(file.results))
+    except FileNotFoundError:
+        raise ValueError(
+            f"there are no results in {path}: add --run to train and measure, or name the folder of results with --out"
+        ) from None
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        key = ".".join(map(str, fault["loc"]))
+        raise ValueError(
+            f"{path} is damaged or of another version ({key or 'the file'}: {fault['msg']}): add --run, which writes "
+            "the file again and trains only rows that have no record"
+        ) from None
+
+
+def _as_json(value: Any) -> Any:
+    """Returns records and their values as JSON values; a named tuple is a mapping."""
+    match value:
+        case tuple() if hasattr(value, "_asdict"):
+            return _as_json(value._asdict())
+        case dict():
+            return {str(key): _as_json(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_as_json(each) for each in value]
+    return value
+
+
+def _table1(options: ExperimentOptions) -> tuple[str, table1.LayerMeasurements]:
     if options.rows:
         raise ValueError("--row: Table 1 trains no rows; leave it out")
     device = choose_device(options.training.device)
-    rows = table1.measure_layers(device, options.repeats, options.say)
-    claims = table1.measure_claims(device, options.repeats)
-    return ExperimentResult(
-        "table1",
-        "Table 1: what each kind of layer costs",
-        printed_table1.as_text(rows, claims),
-        table1.as_dictionary(rows, claims),
-        lambda path: printed_table1.draw(rows, path),
-    )
+    layers = table1.measure_layers(device, options.repeats, options.say)
+    return "", table1.LayerMeasurements(layers, table1.measure_claims(device, options.repeats))
 
 
-def _table2(options: ExperimentOptions) -> ExperimentResult:
+def _table2(options: ExperimentOptions) -> tuple[str, table2.SystemComparison]:
     scale = scale_named(options.scale)
     names = options.select_rows([system.name for system in SYSTEMS])
     minutes = options.minutes or scale.minutes
-    comparison = table2.run_table2(scale, names, minutes, options.folder("table2"), options.training, options.say)
-    title = f"Table 2: the systems beside each other ({scale.corpus})"
-    return ExperimentResult("table2", title, printed_table2.as_text(comparison), table2.as_dictionary(comparison))
+    return scale.corpus, table2.run_table2(
+        scale, names, minutes, options.folder("table2"), options.training, options.say
+    )
 
 
-def _table3(options: ExperimentOptions) -> ExperimentResult:
+def _table3(options: ExperimentOptions) -> tuple[str, list[table3.VariationResult]]:
     scale = scale_named(options.scale)
     names, folder = options.select_rows(table3.ROWS), options.folder("table3")
-    rows = table3.run_table3(scale, names, options.seeds, options.minutes, folder, options.training, options.say)
-    orderings = table3.compare_with_base(rows)
     smaller = (
         f", widths divided by {scale.width_divisor}, layers by {scale.layers_divisor}, {scale.steps:,} steps"
         if scale.width_divisor > 1
         else ""
     )
-    title = f"Table 3: variations of the base model ({scale.corpus}{smaller})"
-    return ExperimentResult(
-        "table3", title, printed_table3.as_text(rows, orderings), table3.as_dictionary(rows, orderings)
+    return f"{scale.corpus}{smaller}", table3.run_table3(
+        scale, names, options.seeds, options.minutes, folder, options.training, options.say
     )
 
 
-def _table4(options: ExperimentOptions) -> ExperimentResult:
+def _table4(options: ExperimentOptions) -> tuple[str, table4.ParserComparison]:
     treebank = treebank_of_scale(options.scale)
     names, folder = options.select_rows(table4.NAMES), options.folder("table4")
-    results = table4.run_table4(treebank, names, options.seeds, options.minutes, folder, options.training, options.say)
-    return ExperimentResult(
-        "table4",
-        f"Table 4: English constituency parsing ({treebank.corpus})",
-        printed_table4.as_text(results, treebank),
-        table4.as_dictionary(results),
-        lambda path: printed_table4.draw(results, path),
+    return treebank.corpus, table4.run_table4(
+        treebank, names, options.seeds, options.minutes, folder, options.training, options.say
     )
 
 
-def _scaling(options: ExperimentOptions) -> ExperimentResult:
+def _scaling(options: ExperimentOptions) -> tuple[str, list[scaling.CompatibilityResult]]:
     scale = scale_named(options.scale)
     names, folder = options.select_rows(scaling.NAMES), options.folder("scaling")
-    rows = scaling.run_scaling(scale, names, options.minutes, folder, options.training, options.say)
-    return ExperimentResult(
-        "scaling",
-        f"Section 3.2.1: the size of d_k and how a query fits a key ({scale.corpus})",
-        printed_scaling.as_text(rows),
-        scaling.as_dictionary(rows),
-        lambda path: printed_scaling.draw(rows, path),
-    )
+    return scale.corpus, scaling.run_scaling(scale, names, options.minutes, folder, options.training, options.say)
 
 
-def _distance(options: ExperimentOptions) -> ExperimentResult:
-    scale, folder = scale_named(options.scale), options.folder("distance")
-    systems, positions = [system.name for system in sequences.SYSTEMS], list(lengths.POSITIONS)
-    names = options.select_rows(["mixers", *systems, *positions])
-    device = choose_device(options.training.device)
-    # The second pass trains nothing and reads the results that other processes have written meanwhile.
-    for trained in (names, []):
-        mixers = recall.run_recall(folder, "mixers" in trained, device, options.say)
-        accuracies = sequences.run_sequences(
-            trained, options.minutes, folder / "sequences", options.training, options.say
-        )
-        scores = lengths.run_lengths(scale, trained, options.minutes, folder / "lengths", options.training, options.say)
-    return ExperimentResult(
-        "distance",
-        f"Sections 4 and 3.5: what distance costs ({scale.corpus}, and artificial sequences)",
-        printed_distance.as_text(mixers, accuracies, scores),
-        {
-            "mixers": [result._asdict() for result in mixers],
-            "systems": [{**accuracy._asdict(), "training": accuracy.training.program} for accuracy in accuracies],
-            "positions": [{**score._asdict(), "training": score.training.program} for score in scores],
-        },
-        lambda path: printed_distance.draw(mixers, accuracies, scores, path),
-    )
+def _distance(options: ExperimentOptions) -> tuple[str, distance.DistanceResults]:
+    scale = scale_named(options.scale)
+    names, folder = options.select_rows(distance.NAMES), options.folder("distance")
+    return scale.corpus, distance.run_distance(scale, names, options.minutes, folder, options.training, options.say)
 
 
-EXPERIMENTS: dict[str, Callable[[ExperimentOptions], ExperimentResult]] = {
-    "table1": _table1,
-    "table2": _table2,
-    "table3": _table3,
-    "table4": _table4,
-    "scaling": _scaling,
-    "distance": _distance,
+EXPERIMENTS = {
+    "table1": ExperimentDefinition(
+        "Table 1: what each kind of layer costs",
+        table1.LayerMeasurements,
+        _table1,
+        printed_table1.as_text,
+        printed_table1.draw,
+    ),
+    "table2": ExperimentDefinition(
+        "Table 2: the systems beside each other ({corpus})", table2.SystemComparison, _table2, printed_table2.as_text
+    ),
+    "table3": ExperimentDefinition(
+        "Table 3: variations of the base model ({corpus})",
+        list[table3.VariationResult],
+        _table3,
+        printed_table3.as_text,
+    ),
+    "table4": ExperimentDefinition(
+        "Table 4: English constituency parsing ({corpus})",
+        table4.ParserComparison,
+        _table4,
+        printed_table4.as_text,
+        printed_table4.draw,
+    ),
+    "scaling": ExperimentDefinition(
+        "Section 3.2.1: the size of d_k and how a query fits a key ({corpus})",
+        list[scaling.CompatibilityResult],
+        _scaling,
+        printed_scaling.as_text,
+        printed_scaling.draw,
+    ),
+    "distance": ExperimentDefinition(
+        "Sections 4 and 3.5: what distance costs ({corpus}, and artificial sequences)",
+        distance.DistanceResults,
+        _distance,
+        printed_distance.as_text,
+        printed_distance.draw,
+    ),
 }

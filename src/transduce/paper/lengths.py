@@ -24,7 +24,6 @@ class LengthScore(NamedTuple):
     """BLEU of the test sentences whose sources have `shortest` to `longest` subwords."""
 
     positions: str
-    training: TrialResult
     shortest: int
     longest: int
     sentences: int
@@ -36,27 +35,37 @@ class LengthScore(NamedTuple):
 
 def run_lengths(
     scale: Scale, names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions, say: Say
-) -> list[LengthScore]:
-    """Trains the models in `names`, and returns the scores of every model that was trained for all steps."""
+) -> list[TrialResult]:
+    """Trains the models in `names`, and returns the results of every model that was trained for all steps."""
     prepared = shared_store(_recipe(scale, "base"), work, say)
     test = scale.corpus_named("test")
     corpus = read_parallel_text(test)
     sizes = [len(tokens) for tokens in prepared.source.encode(corpus.source)]
-    bins = {f"{shortest} to {longest} subwords": (shortest, longest) for shortest, longest in BINS}  # keys of records
-    measures = {name: partial(_score_bin, sizes, bounds, corpus.target) for name, bounds in bins.items()}
-    budget, length_scores = Budget("steps", scale.steps, minutes), []
+    measures = {_measure_name(bounds): partial(_score_bin, sizes, bounds, corpus.target) for bounds in BINS}
+    budget, results = Budget("steps", scale.steps, minutes), []
     for positions, row in POSITIONS.items():
         trial = Trial(positions, _recipe(scale, row), test, measures)
         if positions in names:
             run_trial(trial, work, [budget], options, say)
         result = read_trial(trial, work, budget)
         if result is not None and result.is_complete:
-            length_scores += [
-                LengthScore(positions, result, *bounds, *score)
-                for name, bounds in bins.items()
-                if (score := result.measures.get(name))
-            ]
-    return length_scores
+            results.append(result)
+    return results
+
+
+def length_scores(results: Sequence[TrialResult]) -> list[LengthScore]:
+    """Returns the scores by length that were measured of each model."""
+    return [
+        LengthScore(result.trial, *bounds, *score)
+        for result in results
+        for bounds in BINS
+        if (score := result.measures.get(_measure_name(bounds)))
+    ]
+
+
+def _measure_name(bounds: tuple[int, int]) -> str:
+    """Returns the key of a score in records."""
+    return f"{bounds[0]} to {bounds[1]} subwords"
 
 
 def _score_bin(

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -15,14 +15,34 @@ import transduce
 from transduce.runtime.device import describe_environment
 
 
-def provenance(device: torch.device, seconds: float) -> str:
-    """Returns the paragraph that ends every table: command, program, machine, day and duration."""
+class Provenance(NamedTuple):
+    """The call that measured the results of a page."""
+
+    command: str
+    program: str  # version and commit
+    torch: str
+    machine: str
+    day: str
+    minutes: float
+
+    def __str__(self) -> str:
+        """Returns the paragraph that ends every page."""
+        return (
+            f"`{self.command}`, transduce {self.program}, torch {self.torch}, {self.machine}, {self.day}; "
+            f"this call took {self.minutes:.1f} minutes."
+        )
+
+
+def provenance_of_this_call(device: torch.device, seconds: float) -> Provenance:
+    """Returns command, program, machine and day of this process, whose experiment took `seconds`."""
     environment = describe_environment(device)
-    command = shlex.join(["transduce", *sys.argv[1:]])
-    return (
-        f"`{command}`, transduce {program_version()}, torch {environment['torch']}, "
-        f"{describe_machine(environment)}, {datetime.date.today().isoformat()}; "
-        f"this call took {seconds / 60:.1f} minutes."
+    return Provenance(
+        command=shlex.join(["transduce", *sys.argv[1:]]),
+        program=program_version(),
+        torch=environment["torch"],
+        machine=describe_machine(environment),
+        day=datetime.date.today().isoformat(),
+        minutes=round(seconds / 60, 1),
     )
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from pydantic import AfterValidator
+
 from transduce.settings import check_plain
 from transduce.storage.atomic import atomic_write_text
 from transduce.storage.locks import wait_for_lock
@@ -36,6 +38,18 @@ class Record(NamedTuple):
             return kind(**{RENAMED.get(name, name): value for name, value in self.result.items()})
         except TypeError:
             return None
+
+
+def one_of(names: Iterable[str]) -> AfterValidator:
+    """Returns the check of a field of stored results that names a row of the code."""
+    known = list(names)
+
+    def check(name: str) -> str:
+        if name not in known:
+            raise ValueError(f"{name!r} is not one of {', '.join(known)}")
+        return name
+
+    return AfterValidator(check)
 
 
 def read_records(folder: Path, trial: str) -> list[Record]:

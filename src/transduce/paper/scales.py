@@ -11,14 +11,15 @@ from transduce.recipe.presets import Values
 from transduce.settings import merged
 
 ScaleName = Literal["small", "paper", "paper-en-fr"]
+LanguagePair = Literal["en-de", "en-fr"]
 
 
 class Scale(NamedTuple):
     """A corpus, its subwords, the settings of a training, and the sizes of the models."""
 
-    name: str
+    name: ScaleName
     corpus: str  # description
-    pair: Literal["en-de", "en-fr"]
+    pair: LanguagePair
     values: Values  # sections of a recipe without `model`
     width_divisor: int  # the paper's widths are divided by this in Table 3
     layers_divisor: int
@@ -89,7 +90,7 @@ def _small() -> Scale:
     )
 
 
-def _paper(name: ScaleName, pair: Literal["en-de", "en-fr"], corpus: str, subwords: Values) -> Scale:
+def _paper(name: ScaleName, pair: LanguagePair, corpus: str, subwords: Values) -> Scale:
     """Returns the paper's sizes on a corpus of WMT 2014, in the folder that `TRANSDUCE_DATA` names."""
     place, language = f"wmt14-{pair}", pair[-2:]
     if "TRANSDUCE_DATA" not in os.environ:

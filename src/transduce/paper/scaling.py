@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from transduce.corpus import PreparedCorpus
 from transduce.corpus.token_store import SIDES
 from transduce.model import Attention, TransformerModel, TranslationModel, Vocabulary
 from transduce.model_directory import Model
+from transduce.paper.record import one_of
 from transduce.paper.scales import Scale
 from transduce.paper.trials import Budget, Say, Trial, TrialResult, read_trial, run_trial, shared_store
 from transduce.recipe import Recipe
@@ -39,7 +40,7 @@ class CompatibilityResult(NamedTuple):
     and `trained_gradient` are those of the model before and after training.
     """
 
-    kind: str
+    kind: Annotated[str, one_of(KINDS)]
     d_k: int
     unit_gradient: float
     fresh_gradient: float
@@ -187,8 +188,3 @@ def mean_perplexities(rows: Sequence[CompatibilityResult]) -> tuple[list[int], d
     return widths, {
         kind: statistics.fmean(by_width[d_k] for d_k in widths) for kind, by_width in perplexities.items() if widths
     }
-
-
-def as_dictionary(rows: Sequence[CompatibilityResult]) -> list[dict[str, Any]]:
-    """Returns the results as JSON values."""
-    return [{**row._asdict(), "training": row.training and row.training._asdict()} for row in rows]

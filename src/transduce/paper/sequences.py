@@ -6,6 +6,7 @@ word, whatever lies between them.
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Literal, NamedTuple
@@ -73,7 +74,6 @@ class SequenceAccuracy(NamedTuple):
     shortest: int
     longest: int
     accuracy: float
-    training: TrialResult
 
 
 def draw_pairs(task: Task, lengths: Iterator[int], seed: int) -> Iterator[tuple[str, str]]:
@@ -87,36 +87,42 @@ def draw_pairs(task: Task, lengths: Iterator[int], seed: int) -> Iterator[tuple[
 
 
 def run_sequences(
-    names: list[str], minutes: float | None, work: Path, options: TrainOptions, say: Say
-) -> list[SequenceAccuracy]:
+    names: Sequence[str], minutes: float | None, work: Path, options: TrainOptions, say: Say
+) -> list[TrialResult]:
     """Trains the systems in `names`, each on both tasks at once.
 
-    Returns the accuracies of every system that was trained for all steps.
+    Returns the results of every system that was trained for all steps.
     """
     work.mkdir(parents=True, exist_ok=True)
     with wait_for_lock(work):
         _write_corpora(work)
     shared_store(_recipe(SYSTEMS[0], work), work, say)
-    bins = {  # by their keys in records
-        f"{task}, {bounds[0]} to {bounds[1]} words, {TESTED} of each length": (task, bounds)
-        for task in TASKS
-        for bounds in BINS
-    }
-    measures = {name: partial(_accuracy, task, bounds) for name, (task, bounds) in bins.items()}
+    measures = {_measure_name(*key): partial(_accuracy, *key) for key in product(TASKS, BINS)}
     test = Files(source=str(work / "test.source"), target=str(work / "test.target"))
-    budget, accuracies = Budget("steps", STEPS, minutes), []
+    budget, results = Budget("steps", STEPS, minutes), []
     for system in SYSTEMS:
         trial = Trial(system.name, _recipe(system, work), test, measures)
         if system.name in names:
             run_trial(trial, work, [budget], options, say)
         result = read_trial(trial, work, budget)
         if result is not None and result.is_complete:
-            accuracies += [
-                SequenceAccuracy(system.name, task, *bounds, result.measures[name], result)
-                for name, (task, bounds) in bins.items()
-                if name in result.measures
-            ]
-    return accuracies
+            results.append(result)
+    return results
+
+
+def sequence_accuracies(results: Sequence[TrialResult]) -> list[SequenceAccuracy]:
+    """Returns the accuracies that were measured of each system."""
+    return [
+        SequenceAccuracy(result.trial, task, *bounds, result.measures[name])
+        for result in results
+        for task, bounds in product(TASKS, BINS)
+        if (name := _measure_name(task, bounds)) in result.measures
+    ]
+
+
+def _measure_name(task: Task, bounds: tuple[int, int]) -> str:
+    """Returns the key of an accuracy in records."""
+    return f"{task}, {bounds[0]} to {bounds[1]} words, {TESTED} of each length"
 
 
 def _write_corpora(work: Path) -> None:

@@ -3,9 +3,9 @@
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from transduce.paper.layers import (
     Shape,
     longest_path,
 )
+from transduce.paper.record import one_of
 
 # The values of each variable, and the sizes of the others: so large that the products take longer than their calls. A
 # recurrence multiplies one vector of each sentence at a time, so that times over d need many sentences.
@@ -59,10 +60,15 @@ class ExponentFit(NamedTuple):
 class LayerCosts(NamedTuple):
     """The measured costs of a kind of layer."""
 
-    kind: LayerKind
+    layer: Annotated[str, one_of(kind.name for kind in KINDS)]
     exponents: list[ExponentFit]
     sequential: list[tuple[int, int]]  # n, matrix products of the longest chain
     paths: list[tuple[Shape, int | None]]
+
+    @property
+    def kind(self) -> LayerKind:
+        """The kind of layer."""
+        return next(kind for kind in KINDS if kind.name == self.layer)
 
 
 class Crossover(NamedTuple):
@@ -76,10 +82,17 @@ class Claims(NamedTuple):
     """The claims of section 4 beside the table."""
 
     crossover: dict[int, Crossover]  # by width
-    # (n, d) → operations of a separable convolution of k = n, divided by those of self-attention and a feed-forward
+    # n, d, and operations of a separable convolution of k = n, divided by those of self-attention and a feed-forward
     # network with d_ff = d
-    separable: dict[tuple[int, int], float]
+    separable: list[tuple[int, int, float]]
     recurrences: dict[int, float]  # k → operations of a convolution, divided by those of a recurrence
+
+
+class LayerMeasurements(NamedTuple):
+    """The results of Table 1."""
+
+    layers: list[LayerCosts]
+    claims: Claims
 
 
 def measure_layers(device: torch.device, repeats: int, say: Callable[[str], None]) -> list[LayerCosts]:
@@ -89,19 +102,20 @@ def measure_layers(device: torch.device, repeats: int, say: Callable[[str], None
         say(kind.name)
         exponents = [_fit_exponent(kind, variable, device, repeats) for variable in kind.powers]
         sequential = [(n, _sequential_products(kind, n)) for n in (8, 16, 32)]
-        rows.append(LayerCosts(kind, exponents, sequential, list(_paths(kind)) if kind.path else []))
+        rows.append(LayerCosts(kind.name, exponents, sequential, list(_paths(kind)) if kind.path else []))
     return rows
 
 
 def measure_claims(device: torch.device, repeats: int) -> Claims:
     """Returns the crossover of self-attention and recurrence, and the ratios that section 4 states."""
-    separable = {}
+    separable = []
     for n, d in product((64, 256, 1024), (64, 256, 1024)):
         shape = Shape(n=n, d=d, k=n)
         feed_forward = operations(FeedForward(d_ff=d).build(d), shape)
         both = (SEPARABLE_BY_FEATURE, SEPARABLE_BY_POSITION)
         separable_operations = sum(operations(kind.build(shape), shape) for kind in both)
-        separable[n, d] = separable_operations / (operations(SELF_ATTENTION.build(shape), shape) + feed_forward)
+        attention = operations(SELF_ATTENTION.build(shape), shape)
+        separable.append((n, d, separable_operations / (attention + feed_forward)))
     shape = MIDDLE["k"]
     recurrence = operations(RECURRENT.build(shape), shape)
     return Claims(
@@ -204,24 +218,3 @@ def _timed_crossover(
             return float(before[0] * (n / before[0]) ** share)
         before = (n, log_ratio)
     return None
-
-
-def as_dictionary(rows: Sequence[LayerCosts], claims: Claims) -> Mapping[str, Any]:
-    """Returns the results as JSON values."""
-    return {
-        "layers": [
-            {
-                "layer": row.kind.name,
-                "stated": row.kind.complexity,
-                "exponents": [fit._asdict() for fit in row.exponents],
-                "sequential": row.sequential,
-                "paths": [{**shape._asdict(), "path": length} for shape, length in row.paths],
-            }
-            for row in rows
-        ],
-        "claims": {
-            **claims._asdict(),
-            "crossover": {d: crossover._asdict() for d, crossover in claims.crossover.items()},
-            "separable": [[n, d, ratio] for (n, d), ratio in claims.separable.items()],
-        },
-    }

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 
@@ -11,8 +11,8 @@ from transduce.measure import Score, scores
 from transduce.model import ModelSpec, Vocabulary
 from transduce.paper.counting import longest_chain
 from transduce.paper.published_systems import SYSTEMS, System
-from transduce.paper.record import Record, add_record, read_records
-from transduce.paper.scales import Scale
+from transduce.paper.record import Record, add_record, one_of, read_records
+from transduce.paper.scales import LanguagePair, Scale, ScaleName
 from transduce.paper.trials import (
     RESAMPLES,
     Budget,
@@ -44,11 +44,15 @@ SAVES_OF_BIG = 504  # at the paper's scale: every ten minutes of three and a hal
 class SystemResult(NamedTuple):
     """The results of a system; None for a budget to which it was not trained yet."""
 
-    system: System
+    name: Annotated[str, one_of(system.name for system in SYSTEMS)]
     arithmetic: TrialResult | None
     time: TrialResult | None
     chains: tuple[int, int]  # matrix products of the longest chain, with `CHAIN_LENGTHS` words a side
-    trial: Trial
+
+    @property
+    def system(self) -> System:
+        """The system."""
+        return next(system for system in SYSTEMS if system.name == self.name)
 
 
 class EnsembleResult(NamedTuple):
@@ -61,7 +65,9 @@ class EnsembleResult(NamedTuple):
 class SystemComparison(NamedTuple):
     """The results of all systems, the score of the source as its own translation, and the ensemble of the best."""
 
-    scale: Scale
+    scale: ScaleName
+    pair: LanguagePair
+    operations: float | None  # of each training at equal arithmetic; None: each system has the steps of its preset
     rows: list[SystemResult]
     copying: Score
     ensemble: EnsembleResult | None
@@ -76,7 +82,7 @@ def run_table2(
     each system for the steps of its preset: 100,000, and 300,000 for `big` (paper section 5.2).
     """
     prepared = shared_store(_recipe(scale, SYSTEMS[0]), work, say)
-    trials = []
+    trials = {}
     for system in SYSTEMS:
         steps = _steps(scale, system, prepared)
         trial = Trial(system.name, _recipe(scale, system, steps), scale.corpus_named("test"))
@@ -85,15 +91,16 @@ def run_table2(
             budgets.append(Budget(TIME, None, minutes))
         if system.name in names:
             run_trial(trial, work, budgets, options, say)
-        trials.append((system, trial, budgets))
+        trials[system.name] = trial, budgets
     rows = []
-    for system, trial, budgets in trials:  # read after all trainings: other processes may have trained rows
+    for name, (trial, budgets) in trials.items():  # read after all trainings: other processes may have trained rows
         results = [read_trial(trial, work, budget) for budget in budgets]
         time = results[1] if len(results) > 1 else None
-        rows.append(SystemResult(system, results[0], time, _chains(trial.recipe.model), trial))
+        rows.append(SystemResult(name, results[0], time, _chains(trial.recipe.model)))
     corpus = read_parallel_text(scale.corpus_named("test"))
     copying = scores(corpus.source, [corpus.target], bootstrap=RESAMPLES)["bleu"]
-    return SystemComparison(scale, rows, copying, _ensemble(scale, rows, work, options))
+    ensemble = _ensemble(scale, rows, work, options)
+    return SystemComparison(scale.name, scale.pair, scale.operations, rows, copying, ensemble)
 
 
 def _steps(scale: Scale, system: System, prepared: PreparedCorpus) -> int:
@@ -140,16 +147,16 @@ def _ensemble(scale: Scale, rows: Sequence[SystemResult], work: Path, options: T
 
     The record stays when the weights are deleted.
     """
-    results = [(row.trial, result) for row in rows if (result := row.time or row.arithmetic) is not None]
-    best = sorted(results, key=lambda pair: pair[1].score, reverse=True)[:MEMBERS]
+    results = [result for row in rows if (result := row.time or row.arithmetic) is not None]
+    best = sorted(results, key=lambda result: result.score, reverse=True)[:MEMBERS]
     if len(best) < MEMBERS:
         return None
-    names = [trial.name for trial, _ in best]
-    settings = {"members": names, "weights": [result.weights for _, result in best]}
+    names = [result.trial for result in best]
+    settings = {"members": names, "weights": [result.weights for result in best]}
     for record in read_records(work, ENSEMBLE):
         if record.recipe == settings and (score := record.parse(Score)):
             return EnsembleResult(names, score)
-    if not all(has_measured_weights(trial, work, result) for trial, result in best):
+    if not all(has_measured_weights(result, work) for result in best):
         return EnsembleResult(names, None)
     corpus = read_parallel_text(scale.corpus_named("test"))
     translator = Translator.load(*(work / name for name in names), device=str(choose_device(options.device)))
@@ -157,21 +164,3 @@ def _ensemble(scale: Scale, rows: Sequence[SystemResult], work: Path, options: T
     score = scores(outputs, [corpus.target], bootstrap=RESAMPLES)["bleu"]
     add_record(work, Record(ENSEMBLE, settings, score._asdict()))
     return EnsembleResult(names, score)
-
-
-def as_dictionary(comparison: SystemComparison) -> dict[str, Any]:
-    """Returns the results as JSON values."""
-    ensemble = comparison.ensemble
-    return {
-        "rows": [
-            {
-                "system": row.system.name,
-                ARITHMETIC: row.arithmetic and row.arithmetic._asdict(),
-                TIME: row.time and row.time._asdict(),
-                "chains": row.chains,
-            }
-            for row in comparison.rows
-        ],
-        "copying": comparison.copying._asdict(),
-        "ensemble": ensemble and {"members": ensemble.members, **(ensemble.score._asdict() if ensemble.score else {})},
-    }

@@ -51,12 +51,16 @@ ROWS = ["base", *TABLE_3, "big", "released-2017"]
 
 
 class VariationResult(NamedTuple):
-    """The figures that the paper prints for a variation, and our result under each seed."""
+    """Our results of a variation, seed by seed."""
 
     name: str
-    published: tuple[float, float, float | None] | None
     seeds: list[TrialResult]
     operations: int  # of one source token and one target token, forward
+
+    @property
+    def published(self) -> tuple[float, float, float | None] | None:
+        """The figures that the paper prints for the variation; None for `released-2017`."""
+        return PUBLISHED.get(self.name)
 
     def values(self, metric: Metric) -> list[float]:
         """Returns the values of a metric, seed by seed."""
@@ -97,7 +101,6 @@ def run_table3(
     return [
         VariationResult(
             name,
-            PUBLISHED.get(name),
             _read_seeds(scale, name, minutes, work),
             sum(flops(recipe_of(scale, name, seed=1).model, vocabulary)),
         )
@@ -182,11 +185,3 @@ def _read_seeds(scale: Scale, name: str, minutes: float | None, work: Path) -> l
     seeds = recorded_seeds(work, name)
     results = (read_trial(_trial(scale, name, seed), work, _budget(scale, name, minutes)) for seed in seeds)
     return [result for result in results if result is not None]
-
-
-def as_dictionary(rows: Sequence[VariationResult], orderings: Sequence[Ordering]) -> dict[str, Any]:
-    """Returns the results as JSON values."""
-    return {
-        "rows": [{**row._asdict(), "seeds": [result._asdict() for result in row.seeds]} for row in rows],
-        "orderings": [{**ordering._asdict(), "verdict": ordering.verdict} for ordering in orderings],
-    }

@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from transduce.corpus import CorpusSpec
 from transduce.measure import bracket_scores
 from transduce.model_directory import Model, fingerprint, has_model
-from transduce.paper.record import recorded_seeds
+from transduce.paper.record import one_of, recorded_seeds
 from transduce.paper.treebanks import Treebank
 from transduce.paper.trials import RESAMPLES, Budget, Say, Trial, TrialResult, read_trial, run_trial
 from transduce.recipe import Recipe, from_values
@@ -81,8 +81,20 @@ NAMES = [row.name for row in ROWS]
 class ParserResult(NamedTuple):
     """A parser and the results of its trainings, seed by seed."""
 
-    row: ParserRow
+    name: Annotated[str, one_of(NAMES)]
     seeds: list[TrialResult]
+
+    @property
+    def row(self) -> ParserRow:
+        """The row."""
+        return next(row for row in ROWS if row.name == self.name)
+
+
+class ParserComparison(NamedTuple):
+    """The results of all parsers, and what the self-trained one reads beside the treebank."""
+
+    raw_text: str  # description
+    parsers: list[ParserResult]
 
 
 def run_table4(
@@ -93,14 +105,17 @@ def run_table4(
     work: Path,
     options: TrainOptions,
     say: Say,
-) -> list[ParserResult]:
+) -> ParserComparison:
     """Trains the rows in `names` under seeds 1 to `seeds`, and returns the recorded results of all rows."""
     budget = Budget("time" if treebank.is_small else "steps", treebank.steps, minutes or treebank.minutes)
     for seed in range(1, seeds + 1):
         for row in ROWS:
-            if row.name in names and (not row.is_self_trained or _parse_raw_text(treebank, work, seed, options, say)):
-                run_trial(_trial(treebank, row, seed, work), work, [budget], options, say)
-    return [ParserResult(row, _read_seeds(treebank, row, budget, work)) for row in ROWS]
+            trial = _trial(treebank, row, seed, work)
+            is_ready = not row.is_self_trained or read_trial(trial, work, budget) is not None
+            if row.name in names and (is_ready or _parse_raw_text(treebank, work, seed, options, say)):
+                run_trial(trial, work, [budget], options, say)
+    parsers = [ParserResult(row.name, _read_seeds(treebank, row, budget, work)) for row in ROWS]
+    return ParserComparison(treebank.raw_text, parsers)
 
 
 def recipe_of(treebank: Treebank, row: ParserRow, seed: int, work: Path) -> Recipe:
@@ -255,9 +270,3 @@ def searches_of(result: TrialResult) -> SearchScore | None:
     """Returns the comparison of the searches; None where it was not measured."""
     values = result.measures.get(SEARCHES)
     return SearchScore(*values) if values else None
-
-
-def as_dictionary(results: Sequence[ParserResult]) -> dict[str, Any]:
-    """Returns the results as JSON values."""
-    rows = [{**result.row._asdict(), "seeds": [seed._asdict() for seed in result.seeds]} for result in results]
-    return {"published": PUBLISHED, "rows": rows}

@@ -145,10 +145,10 @@ def _is_of_budget(result: TrialResult, budget: Budget) -> bool:
     return result.steps == budget.steps and (result.is_complete or result.minutes == budget.minutes)
 
 
-def has_measured_weights(trial: Trial, work: Path, result: TrialResult) -> bool:
+def has_measured_weights(result: TrialResult, work: Path) -> bool:
     """Whether the run directory of a trial has the weights that were measured, and no later ones."""
     try:
-        return fingerprint(work / trial.name) == result.weights
+        return fingerprint(work / result.trial) == result.weights
     except (ValueError, OSError):
         return False
 
@@ -198,7 +198,7 @@ def _add_measures(trial: Trial, work: Path, result: TrialResult, say: Say) -> Tr
     missing = {name: measure for name, measure in trial.measures.items() if name not in result.measures}
     if not missing:
         return result
-    if not has_measured_weights(trial, work, result):
+    if not has_measured_weights(result, work):
         say(f"{trial.name}: not measured, since the weights are not here: {'; '.join(missing)}")
         return result
     out = work / trial.name

@@ -5,12 +5,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from transduce.paper.distance import DistanceResults
 from transduce.paper.lengths import LONGEST as LONGEST_SUBWORDS
-from transduce.paper.lengths import LengthScore
+from transduce.paper.lengths import LengthScore, length_scores
 from transduce.paper.printed.cells import describe_trainings, markdown_table
 from transduce.paper.printed.plots import STYLES, panels
 from transduce.paper.recall import DISTANCES, SYMBOLS, RecallResult
-from transduce.paper.sequences import BINS, LONGEST, TASKS, SequenceAccuracy, Task
+from transduce.paper.sequences import BINS, LONGEST, TASKS, SequenceAccuracy, Task, sequence_accuracies
 
 CAPTIONS: dict[Task, str] = {
     "copying": "Copying, share of words that are right after the reference words before them",
@@ -21,17 +22,14 @@ CAPTIONS: dict[Task, str] = {
 }
 
 
-def as_text(
-    mixers: Sequence[RecallResult], accuracies: Sequence[SequenceAccuracy], scores: Sequence[LengthScore]
-) -> str:
+def as_text(results: DistanceResults) -> str:
     """Returns the tables of mixers, of systems and of positions."""
-    trainings = [*(accuracy.training for accuracy in accuracies), *(score.training for score in scores)]
     return "\n\n".join(
         [
-            *_mixers_as_text(mixers),
-            *_systems_as_text(accuracies),
-            *_positions_as_text(scores),
-            *describe_trainings(trainings),
+            *_mixers_as_text(results.mixers),
+            *_systems_as_text(sequence_accuracies(results.systems)),
+            *_positions_as_text(length_scores(results.positions)),
+            *describe_trainings([*results.systems, *results.positions]),
         ]
     )
 
@@ -85,12 +83,7 @@ def _positions_as_text(scores: Sequence[LengthScore]) -> Iterator[str]:
     yield markdown_table(["positions", "subwords", "sentences", "BLEU"], rows)
 
 
-def draw(
-    mixers: Sequence[RecallResult],
-    accuracies: Sequence[SequenceAccuracy],
-    scores: Sequence[LengthScore],
-    path: Path,
-) -> None:
+def draw(results: DistanceResults, path: Path) -> None:
     """Draws accuracy and gradient of the mixers, accuracy of the systems, and BLEU of the positions."""
     titles = [
         "mixers alone: recalled over D",
@@ -100,10 +93,10 @@ def draw(
         "systems: last words that agree",
     ]
     with panels(path, titles, columns=3, height=3.8) as (recall, gradient, bleu, copying, agreement):
-        _draw_mixers(mixers, recall, gradient)
-        _draw_systems(accuracies, (copying, agreement))
-        _draw_positions(scores, bleu)
-        if mixers:
+        _draw_mixers(results.mixers, recall, gradient)
+        _draw_systems(sequence_accuracies(results.systems), (copying, agreement))
+        _draw_positions(length_scores(results.positions), bleu)
+        if results.mixers:
             recall.legend(frameon=False, loc="center right", fontsize=7)
         bleu.legend(frameon=False, loc="upper right")
         systems = agreement.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.02, 1))

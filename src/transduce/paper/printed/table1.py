@@ -5,19 +5,29 @@ from pathlib import Path
 
 from transduce.paper.printed.cells import markdown_table
 from transduce.paper.printed.plots import STYLES, panels
-from transduce.paper.table1 import GRID, MIDDLE, OCTAVES, SENTENCES, WIDTHS, Claims, LayerCosts, exponent_below
+from transduce.paper.table1 import (
+    GRID,
+    MIDDLE,
+    OCTAVES,
+    SENTENCES,
+    WIDTHS,
+    LayerCosts,
+    LayerMeasurements,
+    exponent_below,
+)
 
 HEAD = ["layer", "operations, stated", "exponents counted", "exponents of time", "sequential, stated", "measured"]
 
 
-def as_text(rows: Sequence[LayerCosts], claims: Claims) -> str:
+def as_text(measurements: LayerMeasurements) -> str:
     """Returns the tables of exponents and paths, and those of the claims of section 4."""
+    rows, claims = measurements
     crossovers = [
         [str(d), f"{at.counted:,.0f}", f"not before {GRID['n'][-1]:,}" if at.timed is None else f"{at.timed:,.0f}"]
         for d, at in claims.crossover.items()
     ]
     recurrences = [[str(k), f"{ratio:.2f}"] for k, ratio in claims.recurrences.items()]
-    separable = [[str(n), str(d), f"{ratio:.2f}"] for (n, d), ratio in claims.separable.items()]
+    separable = [[str(n), str(d), f"{ratio:.2f}"] for n, d, ratio in claims.separable]
     return "\n\n".join(
         [
             markdown_table(HEAD, [_cells(row) for row in rows]),
@@ -68,13 +78,13 @@ def _describe_fits(rows: Sequence[LayerCosts]) -> str:
     )
 
 
-def draw(rows: Sequence[LayerCosts], path: Path) -> None:
+def draw(measurements: LayerMeasurements, path: Path) -> None:
     """Draws milliseconds against each variable, both logarithmic, with the stated slope."""
     titles = {"n": "length n", "d": "width d", "k": "kernel k", "r": "neighbours r"}
     with panels(path, [f"time against {title}" for title in titles.values()], height=4, share_y=True) as axes:
         for panel, variable in zip(axes, titles, strict=True):
             ticks: tuple[int, ...] = ()
-            for number, row in enumerate(rows):
+            for number, row in enumerate(measurements.layers):
                 for fit in row.exponents:
                     if fit.variable == variable:
                         values, _, times = zip(*fit.points, strict=True)

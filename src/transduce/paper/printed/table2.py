@@ -18,7 +18,7 @@ from transduce.paper.trials import TrialResult
 
 def as_text(comparison: SystemComparison) -> str:
     """Returns the table of our systems, its explanations, and the paper's rows."""
-    has_time = comparison.scale.operations is not None  # at the paper's scale there are the steps of the presets alone
+    has_time = comparison.operations is not None  # at the paper's scale there are the steps of the presets alone
     head = [
         "system",
         "parameters",
@@ -32,7 +32,7 @@ def as_text(comparison: SystemComparison) -> str:
     rates = _machine_rates(comparison)
     signatures = sorted({comparison.copying.signature, *(result.signature for result in _results(comparison))})
     parts = [
-        markdown_table(head, [_cells(row, comparison.scale.pair, rates, has_time) for row in comparison.rows]),
+        markdown_table(head, [_cells(row, comparison.pair, rates, has_time) for row in comparison.rows]),
         *_describe_arithmetic(comparison),
         f"Copying the source: BLEU {comparison.copying.score:.2f}. Signature: `{'`, `'.join(signatures)}`.",
         "[ , ] is the 95 % confidence interval of a bootstrap over the test's sentences, without the variance between "
@@ -61,18 +61,18 @@ def _results(comparison: SystemComparison) -> list[TrialResult]:
 
 def _first_budget(comparison: SystemComparison) -> str:
     """Returns the name of the budget of the first column of BLEU."""
-    return "the steps of its preset" if comparison.scale.operations is None else "equal arithmetic"
+    return "the steps of its preset" if comparison.operations is None else "equal arithmetic"
 
 
 def _describe_arithmetic(comparison: SystemComparison) -> Iterator[str]:
     """Yields the operations of each training where the scale makes them equal."""
-    if comparison.scale.operations is not None:
-        yield f"Equal arithmetic is {comparison.scale.operations:.1e} operations of training, by our count."
+    if comparison.operations is not None:
+        yield f"Equal arithmetic is {comparison.operations:.1e} operations of training, by our count."
 
 
 def _describe_rates(comparison: SystemComparison) -> Iterator[str]:
     """Yields the learning rates at the small scale; at the paper's, presets have them."""
-    if comparison.scale.name == "small":
+    if comparison.scale == "small":
         peaks = {row.system.name: row.system.peak for row in comparison.rows}
         usual, _ = Counter(peaks.values()).most_common(1)[0]
         exceptions = (f"{peak:g} for `{name}`" for name, peak in peaks.items() if peak != usual)

@@ -11,12 +11,12 @@ from transduce.paper.printed.cells import (
     format_unfinished,
     markdown_table,
 )
-from transduce.paper.table3 import Ordering, VariationResult
+from transduce.paper.table3 import VariationResult, compare_with_base
 
 HEAD = ["row", "seeds", "perplexity", "accuracy", "BLEU", "parameters", "operations a token", "the paper's"]
 
 
-def as_text(rows: Sequence[VariationResult], orderings: Sequence[Ordering]) -> str:
+def as_text(rows: Sequence[VariationResult]) -> str:
     """Returns Table 3 with the paper's columns beside ours, and which of its orderings hold."""
     differences = [
         [
@@ -26,7 +26,7 @@ def as_text(rows: Sequence[VariationResult], orderings: Sequence[Ordering]) -> s
             format_interval(ordering.measured, ordering.half_width, signed=True),
             ordering.verdict,
         ]
-        for ordering in orderings
+        for ordering in compare_with_base(rows)
     ]
     trainings = [result for row in rows for result in row.seeds]
     signatures = sorted({result.signature for result in trainings})
