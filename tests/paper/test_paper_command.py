@@ -178,11 +178,19 @@ def test_a_damaged_results_file_is_an_error(content, fault, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize(
-    "option",
-    ["--scale=paper", "--row=base", "--seeds=2", "--minutes-per-row=1", "--work=a", "--repeats=1", "--device=cpu"],
+    ("experiment", "option"),
+    [
+        ("table2", "--scale=paper"),
+        ("table3", "--row=base"),
+        ("table4", "--seeds=2"),
+        ("scaling", "--minutes-per-row=1"),
+        ("distance", "--work=a"),
+        ("table1", "--repeats=1"),
+        ("all", "--device=cpu"),
+    ],
 )
-def test_an_option_of_runs_needs_run(option, tmp_path):
-    result = invoke("all", option, "--threads=1", "--out", tmp_path)
+def test_an_option_of_runs_needs_run(experiment, option, tmp_path):
+    result = invoke(experiment, option, "--threads=1", "--out", tmp_path)
     assert result.exit_code == 2
     assert f"{option.partition('=')[0]}, --threads: without --run nothing is trained or measured" in result.stderr
 

@@ -47,19 +47,13 @@ def paper(
     threads: ThreadsOption = None,
 ) -> None:
     """Prints a table or an argument of the paper from its results; with --run, trains and measures them first."""
-    from transduce.paper.experiments import (
-        EXPERIMENTS,
-        ExperimentOptions,
-        has_results,
-        print_experiment,
-        run_experiment,
-    )
+    from transduce.paper import experiments
     from transduce.paper.page import write_page
     from transduce.paper.provenance import program_version
-    from transduce.paper.record import collect_records, distribute_records
     from transduce.runtime.device import set_up_device
     from transduce.trainer.train import TrainOptions
 
+    _check(experiment, scale, row, seeds, minutes_per_row, repeats)
     of_runs = {
         "--scale": scale is not Size.SMALL,
         "--row": row,
@@ -72,33 +66,20 @@ def paper(
     }
     if not run and (given := [option for option, value in of_runs.items() if value]):
         raise ValueError(f"{', '.join(given)}: without --run nothing is trained or measured; add --run")
-    _check(experiment, scale, row, seeds, minutes_per_row, repeats)
-    work = work or Path("runs/paper")
-    names = list(EXPERIMENTS) if experiment is Experiment.ALL else [experiment.value]
+    names = list(experiments.EXPERIMENTS) if experiment is Experiment.ALL else [experiment.value]
+    if experiment is Experiment.ALL and not run:
+        names = [name for name in names if experiments.has_results(name, out)] or names
     if run:
         set_up_device(device, threads)
         program_version()  # records the commit now: the code may change during hours of training
-        options = ExperimentOptions(
-            scale.value,
-            tuple(row),
-            seeds or 1,
-            minutes_per_row,
-            work,
-            repeats or REPEATS,
-            TrainOptions(device, threads),
-            say,
+        training, folder = TrainOptions(device, threads), work or Path("runs/paper")
+        options = experiments.ExperimentOptions(
+            scale.value, tuple(row), seeds or 1, minutes_per_row, folder, repeats or REPEATS, training, say
         )
-        out.mkdir(parents=True, exist_ok=True)
-        distribute_records(out, work)
-    elif experiment is Experiment.ALL:
-        names = [name for name in names if has_results(name, out)] or names
     for name in names:
         if run:
-            try:
-                run_experiment(name, options, out)
-            finally:
-                collect_records(out, work)  # also the finished trainings of an experiment that failed
-        print(print_experiment(name, out))
+            experiments.run_experiment(name, options, out)
+        print(experiments.print_experiment(name, out))
     if experiment is Experiment.ALL:
         say(f"all tables on one page: {write_page(out)}")
 

@@ -18,6 +18,7 @@ from transduce.paper.printed import table3 as printed_table3
 from transduce.paper.printed import table4 as printed_table4
 from transduce.paper.provenance import Provenance, provenance_of_this_call
 from transduce.paper.published_systems import SYSTEMS
+from transduce.paper.record import collect_records, distribute_records
 from transduce.paper.scales import ScaleName, scale_named
 from transduce.paper.treebanks import treebank_of_scale
 from transduce.paper.trials import Say
@@ -72,7 +73,12 @@ class ExperimentDefinition(NamedTuple):
 def run_experiment(name: str, options: ExperimentOptions, out: Path) -> None:
     """Trains and measures what an experiment lacks, and writes its results to NAME.json in `out`."""
     began = time.monotonic()
-    corpus, results = EXPERIMENTS[name].run(options)
+    out.mkdir(parents=True, exist_ok=True)
+    distribute_records(out, options.work)
+    try:
+        corpus, results = EXPERIMENTS[name].run(options)
+    finally:
+        collect_records(out, options.work)  # also the finished trainings of an experiment that failed
     provenance = provenance_of_this_call(choose_device(options.training.device), time.monotonic() - began)
     values = _as_json(ExperimentResults(corpus, provenance, results))
     atomic_write_text(_results_path(name, out), json.dumps(values, indent=1, ensure_ascii=False) + "\n")
