@@ -3,16 +3,18 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
-CODE := src tests benchmarks docs/site docs/tour.ipynb
+CODE := src tests benchmarks stress docs/site docs/tour.ipynb
+PIP := pip --quiet --disable-pip-version-check install --no-compile
+EXTRAS := test,check,int8,parsing,languages,ctranslate2,hugging-face,onnx,sentencepiece,japanese,korean,documents,serve,docs
 
-.PHONY: setup demo compiled test test-slow check bench docs clean
+.PHONY: setup demo compiled quick test test-slow check newest wheel bench docs clean
 
 # Python compiles what a command imports; pip would compile all modules of all packages, for a minute.
 setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt Makefile
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[test,check,int8,parsing,languages,ctranslate2,hugging-face,onnx,sentencepiece,japanese,korean,documents,serve,docs]'
+	$(BIN)/$(PIP) -c constraints.txt -e '.[$(EXTRAS)]'
 	touch $(READY)
 
 demo: $(READY)
@@ -21,6 +23,10 @@ demo: $(READY)
 # The searches of CPUs, for this processor; each process of the tests would compile them.
 compiled: $(READY)
 	$(BIN)/python -m transduce.search
+
+# For the inner loop: the tests that neither train nor start a process, within a minute.
+quick: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m quick -n 2 --quiet
 
 # Two processes of one thread each: the tests are many and small.
 test: compiled
@@ -35,6 +41,23 @@ check: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# What somebody gets who installs today: the newest releases that the index has for PYTHON, without the pins.
+newest:
+	rm -rf .venv-newest
+	$(PYTHON) -m venv .venv-newest
+	.venv-newest/bin/$(PIP) --upgrade -e '.[$(EXTRAS)]'
+	.venv-newest/bin/python -c "import sys, torch, numpy; print('Python', sys.version.split()[0], 'torch', torch.__version__, 'NumPy', numpy.__version__)"
+	.venv-newest/bin/transduce demo --minutes 1 --out .venv-newest/demo
+	OMP_NUM_THREADS=1 .venv-newest/bin/pytest -m quick -n 2 --quiet
+
+# The wheel alone in an empty environment, away from the clone: no file and no package is missing.
+wheel: $(READY)
+	rm -rf .venv-wheel build/lib
+	$(PYTHON) -m venv .venv-wheel
+	$(BIN)/pip --quiet --disable-pip-version-check wheel --no-deps --wheel-dir .venv-wheel .
+	.venv-wheel/bin/$(PIP) -c constraints.txt .venv-wheel/*.whl
+	cd .venv-wheel && bin/transduce demo --minutes 0.2 --out demo && echo "The old man sees the dog." | bin/transduce translate demo
+
 bench: $(READY)
 	$(BIN)/transduce bench train --preset tiny
 	test -d runs/demo || $(MAKE) demo
@@ -45,4 +68,4 @@ docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 clean:
-	rm -rf .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-newest .venv-wheel build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -38,6 +38,19 @@ install_import_hook(NAMES, "beartype.beartype")
 WITH_CHECKS = {Path(__file__).with_name(name) for name in ("model", "search", "training")}
 
 
+# What trains a model or starts a process: fixtures, and functions in the names of a module.
+TRAINED = {"micro", "trained", "fluent", "parser", "treebank", "command"}
+STARTING = {"subprocess", "multiprocessing", "transduce", "forked", "forked_together", "run_training", "serve"}
+
+
+def pytest_collection_modifyitems(items):
+    """Marks the tests that neither train nor start a process, which `make quick` runs."""
+    for item in items:
+        starts = not STARTING.isdisjoint(vars(item.module))
+        if TRAINED.isdisjoint(item.fixturenames) and not starts and not item.get_closest_marker("slow"):
+            item.add_marker("quick")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     """Turns the checks of shapes on or off before the fixtures of a test compute anything."""

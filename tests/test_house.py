@@ -1,8 +1,7 @@
-"""The shape of the source: few modules at the top, short files and functions, one class of a name."""
+"""The shape of the source: one class of a name, text files with line feeds, no more `Any` than there is."""
 
 import ast
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +12,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "transduce"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-LONGEST_FILE = 300  # lines
-LONGEST_FUNCTION = 40  # lines, without the declarations of a command's options
+ANY, TYPE_IGNORES = 651, 13  # in the whole package
 
 
 def title(path: Path) -> str:
@@ -26,16 +24,6 @@ def classes(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.ClassDef):
             yield node.name
-
-
-def function_lengths(path: Path) -> dict[str, int]:
-    """The lines of each function's body; a command's parameters declare its options and do not count."""
-    lengths = {}
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0].lineno if path.parent.name == "commands" else node.lineno
-            lengths[node.name] = node.end_lineno - first + 1
-    return lengths
 
 
 def text_writes(path: Path) -> Iterator[ast.Call]:
@@ -62,26 +50,14 @@ def test_text_files_have_line_feeds_on_every_system(path: Path) -> None:
         assert "newline" in {keyword.arg for keyword in call.keywords} or "os.devnull" in ast.unparse(call), call.lineno
 
 
-def test_few_modules_lie_at_the_top() -> None:
-    assert len(list(PACKAGE.glob("*.py"))) <= 7
-
-
-def test_the_contract_has_at_most_ten_layers() -> None:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    contracts = settings["tool"]["importlinter"]["contracts"]
-    (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
-    assert 1 < len(layers) <= 10
-    rooms = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
-    rooms |= {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__"}
-    assert {name.strip().removeprefix("transduce.") for layer in layers for name in layer.split("|")} == rooms
-
-
 def test_no_two_classes_share_a_name() -> None:
     names = Counter(name for path in MODULES for name in classes(path))
     assert not [name for name, count in names.items() if count > 1]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=title)
-def test_files_and_functions_are_short(path: Path) -> None:
-    assert len(path.read_text("utf-8").splitlines()) <= LONGEST_FILE
-    assert not {name: lines for name, lines in function_lengths(path).items() if lines > LONGEST_FUNCTION}
+def test_no_more_is_hidden_from_the_type_checker() -> None:
+    """Lower both numbers when the code has fewer."""
+    trees = [ast.parse(path.read_text("utf-8")) for path in MODULES]
+    names = [node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    assert names.count("Any") <= ANY
+    assert sum(path.read_text("utf-8").count("type: ignore") for path in MODULES) <= TYPE_IGNORES

@@ -23,7 +23,7 @@ def requirements_of(name: str, extras: set[str]) -> list[Requirement]:
 
 def test_every_package_of_make_setup_is_pinned() -> None:
     pins = re.findall(r"^([\w.-]+)==", (ROOT / "constraints.txt").read_text("utf-8"), flags=re.MULTILINE)
-    [extras] = re.findall(r"-e '\.\[([\w,-]+)\]'", (ROOT / "Makefile").read_text("utf-8"))
+    [extras] = re.findall(r"^EXTRAS := ([\w,-]+)$", (ROOT / "Makefile").read_text("utf-8"), flags=re.MULTILINE)
     waiting, reached = [("transduce", set(extras.split(",")))], set()
     while waiting:
         name, wanted = waiting.pop()

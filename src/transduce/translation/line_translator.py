@@ -4,7 +4,7 @@ import copy
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -107,7 +107,7 @@ class LineTranslator:
         copied.__dict__.update(self.__dict__)
         return copied
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(
             f"this {type(self).__name__} was not made by `Translator.load`, so another process cannot load its models"
         )

@@ -113,7 +113,7 @@ class Translator(LineTranslator):
         translator._origin = _Origin(paths, tuple(map(fingerprint, paths)), device, precision)
         return translator
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         if self._origin is None:
             return super().__reduce__()
         return _load_again, (self._origin, self.decoding, self.source_tags, self.target_language)
