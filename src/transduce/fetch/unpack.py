@@ -67,7 +67,12 @@ def read_segments(path: Path) -> Iterator[str]:
     if parser.inside:
         raise UnusableError(f"{path} ends inside a segment; it is truncated")
     for segment in parser.segments:
-        yield re.sub(r"\s*[\r\n]\s*", " ", segment.strip())
+        yield re.sub(r"\s+", _without_line_break, segment.strip())
+
+
+def _without_line_break(space: re.Match[str]) -> str:
+    """Returns one space for white space with a line break, and other white space as it is."""
+    return " " if "\n" in space[0] or "\r" in space[0] else space[0]
 
 
 class _SegmentParser(HTMLParser):

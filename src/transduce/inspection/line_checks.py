@@ -41,8 +41,6 @@ NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f ]\d{3}(?!\d))*(?:[.,]\d+)?")
 TIME = re.compile(r"(?<![\d.,:])\d{1,2}[.:h]\d\d(?![\d]|[.,:]\d)")
 """A time of day, which languages write in 12 or 24 hours."""
 
-THOUSANDS = re.compile(r"(?:000)+$")
-
 LEAST_DIGITS = 2
 """Digits of a number that counts: small numbers are also written as words."""
 
@@ -109,11 +107,17 @@ def _is_same_number(number: str, other: str) -> bool:
     80s, 2010–2011 and 2010/11), and hours of 12 and of 24.
     """
     short, long = sorted((number, other), key=len)
-    is_thousands = THOUSANDS.sub("", short) == THOUSANDS.sub("", long)
+    is_thousands = _without_thousands(short) == _without_thousands(long)
     is_year = len(long) == 4 and len(short) == 2 and long.endswith(short)
     return (
         is_thousands or is_year or (len(long) == 2 and abs(int(short) - int(long)) == 12 and max(short, long) <= "24")
     )
+
+
+def _without_thousands(number: str) -> str:
+    """Returns a number without the groups of three zeros at its end."""
+    zeros = len(number) - len(number.rstrip("0"))
+    return number[: len(number) - zeros // 3 * 3]
 
 
 def _numbers(text: str) -> Counter[str]:

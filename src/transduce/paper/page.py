@@ -82,6 +82,6 @@ def _row(cells: list[str], tag: str) -> str:
 
 def _inline(text: str) -> str:
     """Returns a line of Markdown as HTML; of a link only the text remains, so that the page is self-contained."""
-    text = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", html.escape(text))
+    text = re.sub(r"\[([^\[\]]+)\]\([^()]+\)", r"\1", html.escape(text))
     text = re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", text)
     return re.sub(r"`([^`]*)`", r"<code>\1</code>", text)

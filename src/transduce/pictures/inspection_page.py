@@ -98,7 +98,7 @@ def _figure(title: str, bars: Sequence[NDArray[np.int64]], last: str, first: str
     line = f"<line x1='0' x2='{WIDTH}' y1='{ground}' y2='{ground}'/>"
     return (
         f"<figure><figcaption>{title}</figcaption><svg viewBox='0 0 {WIDTH} {HEIGHT}' role='img' "
-        f"aria-label='{re.sub('<[^>]*>', '', title)}, from {first} to {last}: a histogram'>"
+        f"aria-label='{re.sub('<[^<>]*>', '', title)}, from {first} to {last}: a histogram'>"
         f"{''.join(shapes)}{line}{labels}</svg></figure>"
     )
 

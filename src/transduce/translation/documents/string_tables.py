@@ -10,7 +10,8 @@ from transduce.translation.documents.units import Content, Unit, has_letters, pl
 
 __all__ = ["JsonDocument", "StringPlace", "StringTable", "YamlDocument"]
 
-_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(?P<colon>\s*:)?')
+# A string that is not closed is a match to its end: nothing searches for that end again from each quote.
+_JSON_STRING = re.compile(r'(?s)"(?:[^"\\]|\\.)*+(?:"(?P<colon>\s*:)?|\\?\Z)')
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
 _YAML_1_1_VALUE = re.compile(r"(?i)y|n|yes|no|on|off|[-+\d_:.]+")  # truth values and numbers without quotes
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
@@ -143,16 +144,22 @@ def _yaml_block(value: str, style: str, raw: str) -> str | None:
     """Returns a string as a block scalar with the header and the indentation of `raw`; None where it does not fit."""
     header, _, body = raw.partition("\n")
     indentation = re.search(r"(?m)^[ ]+(?=\S)", body)
-    if indentation is None or re.search(r"\d", header) or value != value.lstrip() or re.search(r"[^\S\n]+$|\r", value):
+    if indentation is None or re.search(r"\d", header) or value != value.lstrip() or _loses_space(value):
         return None
     text = value.rstrip("\n")
     if style == ">":
-        if re.search(r"\n\s*[^\S\n]", text):  # lines that begin with a space are not folded
+        if re.search(r"\n[^\S\n]", text):  # lines that begin with a space are not folded
             return None
         text = re.sub(r"\n+", r"\g<0>\n", text)
     lines = text.split("\n")
     trailing = body[len(body.rstrip()) :]
     return "\n".join([header, *(indentation.group() + line if line else "" for line in lines)]) + trailing
+
+
+def _loses_space(value: str) -> bool:
+    """Returns whether a string ends with a space, or has a carriage return, which a block scalar does not keep."""
+    end = value.removesuffix("\n")[-1:]
+    return "\r" in value or (end.isspace() and end != "\n")
 
 
 def _is_plain(value: str) -> bool:

@@ -1,7 +1,9 @@
 """Words, their punctuation, and which parts of a translation stand for which parts of the source."""
 
+import bisect
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from transduce.runtime.combining_marks import combining_marks
@@ -12,7 +14,7 @@ __all__ = ["TextPiece", "link_pieces", "split_pieces"]
 _WORD = re.compile(r"[^ \t\n]+")  # as `translation.alignment` counts words
 _MARKS = combining_marks()
 _CHARACTER_OR_WORD = re.compile(f"[{SPACELESS}][{_MARKS}]*|[^{SPACELESS}]+")
-_PART = re.compile(rf"^(?P<prefix>[^\w{_MARKS}]*)(?P<core>.*?)(?P<suffix>[^\w{_MARKS}]*)$", re.DOTALL)
+_PART = re.compile(rf"^(?P<prefix>[^\w{_MARKS}]*)(?P<core>(?:.*[\w{_MARKS}])?)(?P<suffix>[^\w{_MARKS}]*)$", re.DOTALL)
 
 
 class TextPiece(NamedTuple):
@@ -58,30 +60,33 @@ def link_pieces(
     else:
         linked = {target_word: min(word, words - 1) for word, target_word in alignment}
     places = {(piece.word, piece.part): number for number, piece in enumerate(pieces)}
-    links = [_link(piece, linked.get(piece.word), places, pieces, source, target) for piece in target_pieces]
+    punctuation = defaultdict[tuple[str, str], list[int]](list)  # the words beside which equal punctuation stands
+    numbers: dict[tuple[tuple[str, str], int], int] = {}
+    for number, piece in enumerate(pieces):
+        if piece.part != "core":
+            key = (piece.part, source[piece.start : piece.end])
+            punctuation[key].append(piece.word)
+            numbers.setdefault((key, piece.word), number)
+    links = []
+    for piece in target_pieces:
+        word, key = linked.get(piece.word), (piece.part, target[piece.start : piece.end])
+        if word is not None and key in punctuation:
+            links.append(numbers[key, _nearest(punctuation[key], word)])
+        else:
+            links.append(_link(piece, word, places))
     if pieces and target_pieces and pieces[-1].part == target_pieces[-1].part == "suffix":
         links[-1] = len(pieces) - 1
     return pieces, target_pieces, links
 
 
-def _link(
-    piece: TextPiece,
-    word: int | None,
-    places: dict[tuple[int, str], int],
-    pieces: Sequence[TextPiece],
-    source: str,
-    target: str,
-) -> int:
-    """Returns the source piece of a target piece: that of the linked word, or the nearest equal punctuation, or −1."""
+def _nearest(words: Sequence[int], word: int) -> int:
+    """Returns the nearest of sorted words; the first of two that are equally near."""
+    place = bisect.bisect_left(words, word)
+    return min(words[max(0, place - 1) : place + 1], key=lambda other: abs(other - word))
+
+
+def _link(piece: TextPiece, word: int | None, places: Mapping[tuple[int, str], int]) -> int:
+    """Returns the source piece of a target piece: a part of the linked word, or −1."""
     if word is None:
         return -1
-    if piece.part == "core" and (word, "core") in places:
-        return places[word, "core"]
-    same = [
-        number
-        for number, other in enumerate(pieces)
-        if other.part == piece.part and source[other.start : other.end] == target[piece.start : piece.end]
-    ]
-    if piece.part != "core" and same:
-        return min(same, key=lambda number: abs(pieces[number].word - word))
     return next((places[word, part] for part in (piece.part, "core", "suffix", "prefix") if (word, part) in places), -1)
