@@ -21,6 +21,9 @@ MAX_FILES = 10_000
 # in a tree, and an element of 4 bytes, `<a/>`, takes 120. Each element of a paragraph takes 470 bytes more, so 1 GB.
 MAX_XML_BYTES = 1 << 25
 MAX_TAGS = 1 << 21  # references to entities included
+# Of the formatting of runs that a translation repeats: at most so many characters in all, and so many for each byte of
+# the files that are parsed, but for a small document. An element of 4 bytes counts 40 and takes some 150 in memory.
+MAX_COPIED, FREELY_COPIED, COPIES = 1 << 27, 1 << 22, 16
 _PARTS = ("document", "header", "footer", "footnotes", "endnotes")
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those of Word; zipfile bounds the memory of no other
 
@@ -41,6 +44,12 @@ class DocxDocument:
             raise ValueError(f"the DOCX has {tags:,} tags, more than {MAX_TAGS:,}; split the document")
         for name, part in parts.items():
             self._read(name, part)
+        copied = sum(content.copied_size for _, content in self._paragraphs)
+        if copied > min(MAX_COPIED, max(FREELY_COPIED, COPIES * sum(map(len, parts.values())))):
+            raise ValueError(
+                f"the translation of the DOCX would repeat its formatting in {copied:,} characters, because parts of "
+                "runs share much formatting; save the document again, or split it"
+            )
 
     def _read(self, name: str, part: bytes) -> None:
         """Collects the paragraphs of a file of the archive."""

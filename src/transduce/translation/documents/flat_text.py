@@ -40,24 +40,30 @@ def flatten(unit: Unit) -> FlatText:
     is.
     """
     items = _split_items(unit)
-    text, markers = "", list[Marker]()
+    texts, markers = list[str](), list[Marker]()  # none of the texts is empty
+    length = 0
     after_code = after_break = False
     for place, item in enumerate(items):
         if not isinstance(item, str):
-            marker = Marker(len(text), item)
+            marker = Marker(length, item)
             if marker.is_code:
                 after_code = True
                 after_break = after_break or (isinstance(item, InlineCode) and item.is_break)
-                marker = Marker(len(text), item, _space_beside(items, place, -1), _space_beside(items, place, 1))
+                marker = Marker(length, item, _space_beside(items, place, -1), _space_beside(items, place, 1))
             markers.append(marker)
             continue
+        before = texts[-1] if texts else ""
         if after_code and not after_break:
-            text, item = _joined(text, item, markers)
-        elif unit.wraps and not after_break and text.endswith(" ") and item.startswith(" "):
+            joined, item = _joined(before, item, markers, length)
+            if joined != before:
+                length -= 1
+                texts[-1:] = [joined] if joined else []
+        elif unit.wraps and not after_break and before.endswith(" ") and item.startswith(" "):
             item = item[1:]
-        text += item
+        texts += [item] if item else []
+        length += len(item)
         after_code, after_break = after_code and not item, after_break and not item
-    return FlatText(text, tuple(markers))
+    return FlatText("".join(texts), tuple(markers))
 
 
 def _split_items(unit: Unit) -> list[str | MarkerItem]:
@@ -95,18 +101,18 @@ def takes_no_room(item: str | MarkerItem) -> bool:
     return isinstance(item, OpeningTag | ClosingTag) or (isinstance(item, InlineCode) and item.is_point)
 
 
-def _joined(text: str, following: str, markers: list[Marker]) -> tuple[str, str]:
+def _joined(text: str, following: str, markers: list[Marker], length: int) -> tuple[str, str]:
     """Returns the text before a code and the text after it, such that one space or none is between the two.
 
-    Moves the last of `markers` where the text before the code loses its space.
+    Moves the last of `markers`, which are at `length`, where the text before the code loses its space.
     """
     if text.endswith(" ") and following.startswith(" "):
         return text, following[1:]
     if text.endswith(" ") and following.startswith(NO_SPACE_BEFORE):
         number = len(markers)
-        while number and markers[number - 1].place == len(text):
+        while number and markers[number - 1].place == length:
             number -= 1
-            markers[number] = markers[number]._replace(place=len(text) - 1)
+            markers[number] = markers[number]._replace(place=length - 1)
         return text[:-1], following
     if text[-1:].isalnum() and following[:1].isalnum():
         return text, " " + following

@@ -63,6 +63,7 @@ class MarkdownDocument:
             starts.append(place)
             place += len(line) + 1
         unreadable, column, last_line = [], 0, -1
+        first_line = 1 + self.text.count("\n", 0, skipped)
         for token in tokens:
             if token.type != "inline" or not token.content or token.map is None:
                 continue
@@ -70,7 +71,7 @@ class MarkdownDocument:
             column = column if first == last_line else 0
             inline = _find(token.content, lines, starts, first, column)
             if inline is None or not self._add(token, inline):
-                unreadable.append(first + 1 + self.text[:skipped].count("\n"))
+                unreadable.append(first + first_line)
                 continue
             last_line = first
             column = inline.starts[0] + inline.lengths[0] - starts[first]

@@ -3,10 +3,13 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transduce.translation.documents.paired_tags import PairedContent, string_content
 from transduce.translation.documents.units import Content, Unit, has_letters, plain
+
+if TYPE_CHECKING:
+    from ruamel.yaml import YAML
 
 __all__ = ["JsonDocument", "StringPlace", "StringTable", "YamlDocument"]
 
@@ -14,6 +17,8 @@ __all__ = ["JsonDocument", "StringPlace", "StringTable", "YamlDocument"]
 _JSON_STRING = re.compile(r'(?s)"(?:[^"\\]|\\.)*+(?:"(?P<colon>\s*:)?|\\?\Z)')
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
 _YAML_1_1_VALUE = re.compile(r"(?i)y|n|yes|no|on|off|[-+\d_:.]+")  # truth values and numbers without quotes
+# Words that begin with a letter, which YAML always reads as a string, but for these three.
+_WORDS = re.compile(r"(?!(?i:null|true|false)\Z)[^\W\d_][\w .;()/-]*")
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
@@ -93,7 +98,7 @@ class YamlDocument(StringTable):
         yaml = YAML(typ="safe", pure=True)
         try:
             for root in yaml.compose_all(text):
-                places += _yaml_strings(root, text)
+                places += _yaml_strings(root, text, yaml)
         except RecursionError:
             raise ValueError("damaged YAML: it is nested too deeply") from None
         except (YAMLError, ValueError) as error:
@@ -101,7 +106,7 @@ class YamlDocument(StringTable):
         super().__init__(text, sorted(places), encode)
 
 
-def _yaml_strings(root: Any, text: str) -> Iterator[StringPlace]:
+def _yaml_strings(root: Any, text: str, yaml: "YAML") -> Iterator[StringPlace]:
     """Yields the strings below a node that are values; one that has aliases is there once."""
     waiting, seen = [root], set[int]()
     while waiting:
@@ -114,28 +119,28 @@ def _yaml_strings(root: Any, text: str) -> Iterator[StringPlace]:
         elif node.id == "sequence":
             waiting += node.value
         elif str(node.tag) == "tag:yaml.org,2002:str" and (node.style or not _YAML_1_1_VALUE.fullmatch(node.value)):
-            yield _yaml_string(node, text)
+            yield _yaml_string(node, text, yaml)
 
 
-def _yaml_string(node: Any, text: str) -> StringPlace:
+def _yaml_string(node: Any, text: str, yaml: "YAML") -> StringPlace:
     """Returns the place of a scalar, without its anchor and tag."""
     start, end = node.start_mark.index, node.end_mark.index
     properties = _PROPERTIES.match(text, start, end)
     start = properties.end() if properties and not node.style else start
     if node.style and (mark := text.find(node.style, start, end)) >= 0:
         start = mark
-    raw = text[start:end]
-    return StringPlace(start, end, node.value, lambda new: _yaml_scalar(new, node.style, raw))
+    raw, style = text[start:end], node.style
+    return StringPlace(start, end, node.value, lambda new: _yaml_scalar(new, style, raw, yaml))
 
 
-def _yaml_scalar(value: str, style: str | None, raw: str) -> str:
+def _yaml_scalar(value: str, style: str | None, raw: str, yaml: "YAML") -> str:
     """Returns a string as a scalar in the style of `raw`, or between double quotes where that style cannot hold it."""
     quoted = json.dumps(value, ensure_ascii=False)
     if style == "'" and "\n" not in value:
         return "'" + value.replace("'", "''") + "'"
     if style in ("|", ">"):
         return _yaml_block(value, style, raw) or quoted + raw[len(raw.rstrip()) :]
-    if style is None and _is_plain(value):
+    if style is None and _is_plain(value, yaml):
         return value
     return quoted
 
@@ -162,16 +167,17 @@ def _loses_space(value: str) -> bool:
     return "\r" in value or (end.isspace() and end != "\n")
 
 
-def _is_plain(value: str) -> bool:
+def _is_plain(value: str, yaml: "YAML") -> bool:
     """Returns whether YAML 1.2 reads `value` without quotes as the same string, in any place, and so does YAML 1.1."""
-    from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     if "\n" in value or re.search(r"[\[\]{},#&*!|>%@`\"'?]|: |:$|^[-=~.<]|^\s|\s$", value) or not value:
         return False
     if _YAML_1_1_VALUE.fullmatch(value):
         return False
+    if _WORDS.fullmatch(value):
+        return True
     try:
-        return bool(YAML(typ="safe", pure=True).load(value) == value)
+        return bool(yaml.load(value) == value)
     except YAMLError:
         return False

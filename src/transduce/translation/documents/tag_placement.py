@@ -1,7 +1,9 @@
 """Places tags and codes of a source sentence in its translation; pairs stay balanced whatever the alignment is."""
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+import math
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
 from transduce.translation.documents.flat_text import NO_SPACE_BEFORE, Marker
@@ -63,14 +65,18 @@ class _Placement:
 
     def __init__(self, source: str, pieces: Sequence[TextPiece], links: Sequence[int]) -> None:
         self.source, self.pieces, self.links = source, pieces, links
+        self._starts, self._ends = [piece.start for piece in pieces], [piece.end for piece in pieces]
+        self._places = defaultdict[int, list[int]](list)  # the target pieces of each source piece, in order
+        for place, number in enumerate(links):
+            self._places[number].append(place)
 
     def place(self, nodes: Sequence[TagNode], low: int, high: int) -> None:
         """Places sibling nodes between the target pieces `low` and `high`; no two of them overlap."""
         pairs = [node for node in nodes if node.closing is not None]
-        taken = [False] * len(self.links)
+        taken = set[int]()
         for node in pairs:
             node.start, node.end = self._run(node, taken, low, high)
-            taken[node.start : node.end] = [True] * (node.end - node.start)
+            taken.update(range(node.start, node.end))
             self.place(node.children, node.start, node.end)
         filled = sorted((pair.start, pair.end) for pair in pairs if pair.start < pair.end)
         for node in nodes:
@@ -82,12 +88,13 @@ class _Placement:
                     place = start if place - start <= end - place else end
                 node.start = node.end = place
 
-    def _run(self, node: TagNode, taken: Sequence[bool], low: int, high: int) -> tuple[int, int]:
+    def _run(self, node: TagNode, taken: Set[int], low: int, high: int) -> tuple[int, int]:
         """Returns the run of free pieces with the most words of the node, less those that are not of it."""
         first, last = self._source_range(node)
         best, run = (0.0, low, low), (0.0, low)
-        for place in range(low, high):
-            if taken[place]:
+        linked = [place for number in range(first, last) for place in self._linked(number, low, high)]
+        for place in range(min(linked), max(linked) + 1) if linked else ():  # a run begins and ends with a linked piece
+            if place in taken:
                 run = (0.0, place + 1)
                 continue
             score, start = run if run[0] > 0 else (0.0, place)
@@ -99,45 +106,63 @@ class _Placement:
 
     def _source_range(self, node: TagNode) -> tuple[int, int]:
         """Returns the source pieces that a node encloses."""
-        covered = [
-            number
-            for number, piece in enumerate(self.pieces)
-            if piece.end > node.marker.place and piece.start < node.source_end
-        ]
-        return (covered[0], covered[-1] + 1) if covered else (self._piece_at(node.marker.place),) * 2
+        first = bisect_right(self._ends, node.marker.place)
+        last = bisect_left(self._starts, node.source_end)
+        return (first, last) if first < last else (self._piece_at(node.marker.place),) * 2
 
     def _piece_at(self, place: int) -> int:
         """Returns the first source piece at or after an offset."""
-        return next((number for number, piece in enumerate(self.pieces) if piece.start >= place), len(self.pieces))
+        return bisect_left(self._starts, place)
 
-    def _proportional_run(self, first: int, last: int, taken: Sequence[bool], low: int, high: int) -> tuple[int, int]:
+    def _linked(self, number: int, low: int, high: int) -> list[int]:
+        """Returns the first and the last target piece of a source piece between `low` and `high`; nothing for none."""
+        places = self._places.get(number, [])
+        begin, end = bisect_left(places, low), bisect_left(places, high)
+        return [places[begin], places[end - 1]] if begin < end else []
+
+    def _proportional_run(self, first: int, last: int, taken: Set[int], low: int, high: int) -> tuple[int, int]:
         """Returns the free piece at the relative position of the source pieces; an empty run where there is none."""
-        free = [place for place in range(low, high) if not taken[place]]
-        if not free or first == last:
-            return (self._free_boundary(first, taken, low, high),) * 2
         middle = (first + last) / 2 / max(1, len(self.pieces)) * len(self.links)
-        nearest = min(free, key=lambda place: abs(place + 0.5 - middle))
+        places = _from_the_middle(middle - 0.5, low, high) if first < last else iter(())
+        nearest = next((place for place in places if place not in taken), None)
+        if nearest is None:
+            return (self._free_boundary(first, taken, low, high),) * 2
         return nearest, nearest + 1
 
-    def _free_boundary(self, piece: int, taken: Sequence[bool], low: int, high: int) -> int:
+    def _free_boundary(self, piece: int, taken: Set[int], low: int, high: int) -> int:
         """Returns the boundary at the relative position of a source piece that is in no run of a sibling."""
         wanted = round(piece / max(1, len(self.pieces)) * len(self.links))
-        free = [
-            place for place in range(low, high + 1) if place in (low, high) or not (taken[place - 1] and taken[place])
-        ]
-        return min(free, key=lambda place: abs(place - wanted))
+        return next(
+            place
+            for place in _from_the_middle(wanted, low, high + 1)
+            if place in (low, high) or not {place - 1, place} <= taken
+        )
 
-    def _beside(self, marker: Marker, taken: Sequence[bool], low: int, high: int) -> int:
+    def _beside(self, marker: Marker, taken: Set[int], low: int, high: int) -> int:
         """Returns the boundary for a code: before the piece that followed it, or after the one that preceded it."""
         following = self._piece_at(marker.place)
-        before = [place for place in range(low, high) if self.links[place] == following]
-        after = [place + 1 for place in range(low, high) if self.links[place] == following - 1 >= 0]
+        before = self._linked(following, low, high)
+        after = self._linked(following - 1, low, high) if following else []
         if following == len(self.pieces) and not after:
             return high
-        choices = [min(before, default=None), max(after, default=None)]
+        choices = [before[0] if before else None, after[-1] + 1 if after else None]
         if not marker.before and not self.source[marker.place : marker.place + 1].isalnum():
             choices.reverse()
-        return next((place for place in choices if place is not None), self._free_boundary(following, taken, low, high))
+        chosen = next((place for place in choices if place is not None), None)
+        return self._free_boundary(following, taken, low, high) if chosen is None else chosen
+
+
+def _from_the_middle(middle: float, low: int, high: int) -> Iterator[int]:
+    """Yields the numbers from `low` to `high` − 1, those nearest to `middle` first; of two, the lower one."""
+    after = min(max(math.ceil(middle), low), high)
+    before = after - 1
+    while before >= low or after < high:
+        if after >= high or (before >= low and middle - before <= after - middle):
+            yield before
+            before -= 1
+        else:
+            yield after
+            after += 1
 
 
 def _emit(nodes: Sequence[TagNode], low: int, high: int) -> Iterator[int | Marker]:
@@ -184,7 +209,9 @@ def _at_boundary(
     has_space = is_first
     last_code = max((number for number, marker in enumerate(markers) if marker.is_code), default=-1)
     for number, marker in enumerate(markers):
-        left_glued = marker.is_code and not marker.before and source[: marker.place][-1:].strip() != ""
+        left_glued = (
+            marker.is_code and not marker.before and source[max(0, marker.place - 1) : marker.place].strip() != ""
+        )
         wants = gap or marker.before if marker.is_code and not left_glued else ""
         wants = gap if isinstance(marker.item, OpeningTag) and number > last_code else wants
         if wants and not has_space:

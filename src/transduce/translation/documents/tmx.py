@@ -11,6 +11,7 @@ from transduce.translation.documents.xml_tree import (
     fill_element,
     insert_after,
     local_name,
+    outermost,
     parse_xml,
     read_element,
     xml_bytes,
@@ -54,7 +55,7 @@ class TmxDocument:
     def _read(self, root: "etree._Element") -> tuple[int, int]:
         """Collects the units; returns how many have a translation, and how many have no source."""
         kept = foreign = 0
-        for unit in [element for element in root.iter() if local_name(element) == "tu"]:
+        for unit in outermost(root, lambda element: local_name(element) == "tu"):
             source = next(_variants(unit, self._source or ""), None)
             if source is None:
                 foreign += 1

@@ -11,6 +11,7 @@ from transduce.translation.documents.xml_tree import (
     fill_element,
     insert_after,
     local_name,
+    outermost,
     parse_xml,
     read_element,
     xml_bytes,
@@ -75,7 +76,7 @@ class XliffDocument:
             wanted = self._languages.target_of(file.get("source-language"), file.get("target-language"))
             if file.get("target-language") is None:
                 file.set("target-language", wanted)
-        for unit in _descendants(root, "trans-unit"):
+        for unit in outermost(root, lambda element: local_name(element) == "trans-unit"):
             source = next(_children(unit, "source"), None)
             if source is None or _is_protected(unit):
                 continue
@@ -107,7 +108,7 @@ class XliffDocument:
         wanted = self._languages.target_of(root.get("srcLang"), root.get("trgLang"))
         if root.get("trgLang") is None:
             root.set("trgLang", wanted)
-        for segment in _descendants(root, "segment"):
+        for segment in outermost(root, lambda element: local_name(element) == "segment"):
             source = next(_children(segment, "source"), None)
             if source is None or _is_protected(segment):
                 continue
@@ -156,14 +157,9 @@ def _children(element: "etree._Element", name: str) -> "Iterator[etree._Element]
     return (child for child in element if local_name(child) == name)
 
 
-def _descendants(element: "etree._Element", name: str) -> "list[etree._Element]":
-    """Returns the elements with a name in the order of the file."""
-    return [child for child in element.iter() if local_name(child) == name]
-
-
 def _segments(element: "etree._Element") -> "list[etree._Element]":
     """Returns the segments of a `seg-source` or of its copy."""
-    return [mark for mark in _descendants(element, "mrk") if mark.get("mtype") == "seg"]
+    return outermost(element, lambda mark: local_name(mark) == "mrk" and mark.get("mtype") == "seg")
 
 
 def _is_protected(element: "etree._Element") -> bool:

@@ -18,6 +18,7 @@ __all__ = [
     "fill_element",
     "insert_after",
     "local_name",
+    "outermost",
     "parse_xml",
     "read_element",
     "xml_bytes",
@@ -35,6 +36,9 @@ class InlineTag(NamedTuple):
 
 
 _DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml[^>]*\?>\s*")
+
+MAX_NAMESPACES, MAX_NAME = 100, 1000  # in one place of a file: Word writes some 35
+MAX_ATTRIBUTES = 256  # of an element
 
 XmlContent = PairedContent["etree._Element"]
 
@@ -56,10 +60,43 @@ def parse_xml(content: bytes, documents: str) -> "etree._ElementTree":
     except (etree.XMLSyntaxError, ValueError) as error:
         raise ValueError(f"damaged XML: {error}; repair the file") from None
     tree = root.getroottree()
+    _check_shape(root)
     dtd = tree.docinfo.internalDTD
     if dtd is not None and any(True for _ in dtd.iterentities()):
         raise ValueError("the XML declares entities, which are not read; replace them by their text")
     return tree
+
+
+def _check_shape(root: "etree._Element") -> None:
+    """Raises ValueError for more namespaces or attributes than programs write: copies of elements repeat them."""
+    from lxml import etree
+
+    count = 0
+    for event, namespace in etree.iterwalk(root, events=("start-ns", "end-ns")):
+        count += 1 if event == "start-ns" else -1
+        if count > MAX_NAMESPACES or (namespace and len(namespace[1]) > MAX_NAME):
+            raise ValueError(
+                f"damaged XML: an element has more than {MAX_NAMESPACES} namespaces, or one with a name of more than "
+                f"{MAX_NAME} characters; remove those that it does not need"
+            )
+    if root.xpath(f"boolean(/descendant-or-self::*[@*[{MAX_ATTRIBUTES + 1}]])"):
+        raise ValueError(f"damaged XML: an element has more than {MAX_ATTRIBUTES} attributes; repair the file")
+
+
+def outermost(element: "etree._Element", is_unit: Callable[["etree._Element"], bool]) -> "list[etree._Element]":
+    """Returns the elements of a kind that are not within another one of that kind.
+
+    Formats do not nest units: a file that does would be translated once for each of its levels.
+    """
+    from lxml import etree
+
+    found = []
+    walk = etree.iterwalk(element, events=("start",))
+    for _, child in walk:
+        if is_unit(child):
+            found.append(child)
+            walk.skip_subtree()
+    return found
 
 
 def xml_bytes(tree: "etree._ElementTree", original: bytes) -> bytes:
