@@ -1,7 +1,9 @@
 """Documents: sent as files, translated as the command does, fetched from a secret address."""
 
 import contextlib
+import io
 import time
+import zipfile
 from types import SimpleNamespace
 
 import anyio
@@ -208,6 +210,45 @@ def test_only_some_uploads_are_read_at_once(serve, monkeypatch):
     monkeypatch.setattr(document_routes, "UPLOADS_AT_ONCE", 0)
     answer = send(serve(), "a.html", HTML.encode())
     assert (answer.status_code, answer.json()) == (503, {"error": "Too many documents are waiting: try again later"})
+
+
+NAMESPACES = " ".join(f"xmlns:a{number}='b{number}'" for number in range(2000))
+
+
+def word_document(body):
+    output = io.BytesIO()
+    with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as archive:
+        namespace = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+        archive.writestr("word/document.xml", f'<w:document xmlns:w="{namespace}"><w:p>{body}</w:p></w:document>')
+    return output.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "status"),
+    [
+        ("a.yaml", b"a: >\n  one\n" + b"\n" * 70_000 + b"  two\n", 200),
+        ("a.yaml", b"a: |\n  one\n  " + b" " * 70_000 + b"two\n", 200),
+        ("a.yaml", b"[" * 70_000, 400),
+        ("a.xliff", XLIFF.format("<g>" * 90 + "<x/>" * 17_000 + "cat" + "</g>" * 90).encode(), 200),
+        (
+            "a.xliff",
+            XLIFF.format(f"<g {NAMESPACES}>{'<g>cat</g>' * 3000}</g>").encode(),
+            400,
+        ),
+        (
+            "a.docx",
+            word_document(f"<w:r><w:rPr>{'<w:b/>' * 30_000}</w:rPr><w:t>cat</w:t>{'<w:tab/>' * 22_000}</w:r>"),
+            400,
+        ),
+    ],
+    ids=["folded block", "literal block", "nested lists", "pairs and codes", "namespaces", "formatting"],
+)
+def test_a_hostile_document_is_answered_soon(server, name, content, status):
+    """The first of these stopped the server for 110 seconds, the last took two gigabytes."""
+    send(server, "a.txt", b"cat")  # loads the libraries
+    begun = time.process_time()
+    assert send(server, name, content).status_code == status
+    assert time.process_time() - begun < 2.0
 
 
 @pytest.mark.parametrize("path", ["/translate", "/translate_file"])

@@ -1,6 +1,8 @@
 """DOCX: paragraphs of the text, headers, footers and notes; formatting follows the words."""
 
+import copy
 import io
+import shutil
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -17,6 +19,7 @@ __all__ = ["DocxDocument"]
 
 MAX_BYTES = 1 << 28  # of all files of the archive together
 MAX_FILES = 10_000
+CHUNK_BYTES = 1 << 16
 # Of the files that are parsed. Their trees then have some 1.3 GB at most: an attribute of 5 bytes, ` a=""`, takes 216
 # in a tree, and an element of 4 bytes, `<a/>`, takes 120. Each element of a paragraph takes 470 bytes more, so 1 GB.
 MAX_XML_BYTES = 1 << 25
@@ -32,14 +35,14 @@ class DocxDocument:
     """A document of Word. Every other file of the archive stays as it is."""
 
     def __init__(self, content: bytes) -> None:
-        self._files = _read_archive(content)
+        self._content = content
+        parts = _read_archive(content)
         self.units: list[Unit] = []
         self.notes: list[str] = []
         self._paragraphs: list[tuple[etree._Element, ParagraphContent]] = []
         self._trees: dict[str, etree._ElementTree] = {}
-        if "word/document.xml" not in {entry.filename for entry, _ in self._files}:
+        if "word/document.xml" not in parts:
             raise ValueError("not DOCX: the archive has no word/document.xml; choose another --format")
-        parts = {entry.filename: part for entry, part in self._files if _is_parsed(entry)}
         if (tags := sum(part.count(b"<") + part.count(b"&") for part in parts.values())) > MAX_TAGS:
             raise ValueError(f"the DOCX has {tags:,} tags, more than {MAX_TAGS:,}; split the document")
         for name, part in parts.items():
@@ -68,15 +71,16 @@ class DocxDocument:
             if content != source.paired.content:
                 fill_paragraph(paragraph, source, content)
         output = io.BytesIO()
-        with zipfile.ZipFile(output, "w") as archive:
-            for entry, part in self._files:
+        with zipfile.ZipFile(io.BytesIO(self._content)) as original, zipfile.ZipFile(output, "w") as archive:
+            for entry in original.infolist():
                 tree = self._trees.get(entry.filename)
-                changed = (
-                    etree.tostring(tree, encoding="UTF-8", xml_declaration=True, standalone=True)
-                    if tree is not None
-                    else part
-                )
-                archive.writestr(entry, changed, entry.compress_type)
+                if tree is not None:
+                    changed = etree.tostring(tree, encoding="UTF-8", xml_declaration=True, standalone=True)
+                    archive.writestr(entry, changed, entry.compress_type)
+                    continue
+                # Unpacked piece by piece: some kilobytes of an archive may be a quarter of a gigabyte.
+                with original.open(entry) as file, archive.open(copy.copy(entry), "w") as copied:
+                    shutil.copyfileobj(file, copied, CHUNK_BYTES)
         return output.getvalue()
 
 
@@ -86,13 +90,18 @@ def _is_parsed(entry: zipfile.ZipInfo) -> bool:
     return folder == "word" and name.startswith(_PARTS) and name.endswith(".xml")
 
 
-def _read_archive(content: bytes) -> list[tuple[zipfile.ZipInfo, bytes]]:
-    """Returns the files of an archive; raises ValueError where it is damaged, encrypted or too large."""
+def _read_archive(content: bytes) -> dict[str, bytes]:
+    """Returns the files that are parsed; raises ValueError where the archive is damaged, encrypted or too large."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = archive.infolist()
             _check_entries(entries)
-            return [(entry, _read_file(archive, entry)) for entry in entries]
+            for entry in entries:
+                if not _is_parsed(entry):
+                    with archive.open(entry) as file:
+                        while file.read(CHUNK_BYTES):  # compares the checksum at the end
+                            pass
+            return {entry.filename: _read_file(archive, entry) for entry in entries if _is_parsed(entry)}
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
         raise ValueError(f"damaged DOCX: {error}; save it again") from None
 

@@ -22,6 +22,9 @@ _WORDS = re.compile(r"(?!(?i:null|true|false)\Z)[^\W\d_][\w .;()/-]*")
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
+MAX_YAML_VALUES = 100_000  # keys included
+
+
 class StringPlace(NamedTuple):
     """A string of a file: its offsets, its value, and a function that writes another value in the same style."""
 
@@ -87,18 +90,39 @@ def _json_strings(text: str) -> Iterator[StringPlace]:
             yield StringPlace(match.start(), match.end(), value, lambda new: json.dumps(new, ensure_ascii=False))
 
 
+class _TooManyValuesError(Exception):
+    """A file of YAML has more than `MAX_YAML_VALUES`."""
+
+
 class YamlDocument(StringTable):
     """A file of YAML, with comments, anchors and styles kept."""
 
     def __init__(self, text: str, encode: Callable[[str], bytes]) -> None:
         from ruamel.yaml import YAML
+        from ruamel.yaml.composer import Composer
         from ruamel.yaml.error import YAMLError
+
+        class BoundedComposer(Composer):
+            """Composes a value in some 40 µs, in some 800 bytes, of which a file of 2 bytes has one."""
+
+            count = 0
+
+            def compose_node(self, parent: Any, index: Any) -> Any:
+                self.count += 1
+                if self.count > MAX_YAML_VALUES:
+                    raise _TooManyValuesError
+                return super().compose_node(parent, index)
 
         places: list[StringPlace] = []
         yaml = YAML(typ="safe", pure=True)
+        yaml.Composer = BoundedComposer
         try:
             for root in yaml.compose_all(text):
                 places += _yaml_strings(root, text, yaml)
+        except _TooManyValuesError:
+            raise ValueError(
+                f"the YAML has more than {MAX_YAML_VALUES:,} keys and values; split it into several files"
+            ) from None
         except RecursionError:
             raise ValueError("damaged YAML: it is nested too deeply") from None
         except (YAMLError, ValueError) as error:
