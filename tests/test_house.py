@@ -33,7 +33,8 @@ def text_writes(path: Path) -> Iterator[ast.Call]:
             continue
         name = ast.unparse(node.func).rpartition(".")[2]
         modes = [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg == "mode")]
-        if name == "write_text" or (name == "open" and any(map(_writes_text, modes))):
+        is_of_zip = ast.unparse(node.func) == "archive.open"  # a file of an archive has bytes
+        if name == "write_text" or (name == "open" and not is_of_zip and any(map(_writes_text, modes))):
             yield node
 
 

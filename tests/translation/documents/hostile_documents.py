@@ -127,7 +127,7 @@ CASES: dict[str, dict[str, Case]] = {
         "a picture": Case(lambda length: _with_media(length)),
     },
     "xliff": {
-        "namespaces": xliff("<g", ' xmlns:a%d="a%d"', "</g>", "><g>a</g", is_refused=True),
+        "namespaces": xliff("<g", ' xmlns:a%d="a%d"', "></g>", "><g>a</g", is_refused=True),
         "attributes": xliff("a <x", ' a%d=""', "/>", is_refused=True),
         "codes between letters": xliff("", "a<x/>"),
         "codes": xliff("a b", "<x/>"),
