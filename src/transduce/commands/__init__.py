@@ -65,6 +65,9 @@ GROUPS = {
 
 VERBS = {verb: summary for group in GROUPS.values() for verb, summary in group.items()}
 
+PLAIN_MESSAGES = {"NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1", "PYTHON_COLORS": "0"}
+"""Switches off colours that are written without asking the stream: numba's errors, tracebacks of Python 3.13."""
+
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
@@ -131,6 +134,8 @@ def main(arguments: list[str] | None = None) -> None:
     if sys.stderr is None:  # closed: messages must not go to standard output instead
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - open until the process ends
     sys.stdout, sys.stderr = escaped_on_terminal(sys.stdout), escaped_on_terminal(sys.stderr)
+    for name, value in PLAIN_MESSAGES.items():
+        os.environ.setdefault(name, value)
     try:
         app(args=arguments)
     finally:

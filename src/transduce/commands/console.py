@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Any, TextIO, cast
 
 from transduce.runtime.progress import Progress, display_progress
+from transduce.runtime.terminal import is_terminal
 
 __all__ = [
     "aligned_table",
@@ -37,7 +38,13 @@ def escape_control_characters(text: str) -> str:
 
 
 class EscapingStream:
-    """A text stream that escapes control characters; in all else it is the stream that it wraps."""
+    """The stream of a terminal, with control characters escaped.
+
+    It says that it is not a terminal, so that libraries write no colours to it: colorama, which numba imports, keeps
+    the stream that it finds, and resets the colours of a terminal at exit.
+    """
+
+    is_terminal = True
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -45,6 +52,10 @@ class EscapingStream:
     def write(self, text: str) -> int:
         """Writes `text` with readable escapes."""
         return self._stream.write(escape_control_characters(text))
+
+    def isatty(self) -> bool:
+        """Returns False, for libraries; the project asks `transduce.runtime.terminal.is_terminal`."""
+        return False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -56,7 +67,7 @@ def escaped_on_terminal(stream: TextIO) -> TextIO:
     Wraps standard output and standard error, so that no message, warning or traceback has to be escaped where it is
     made. Progress bars, which move the cursor, write to `sys.__stderr__`.
     """
-    if stream is None or isinstance(stream, EscapingStream) or not stream.isatty():
+    if isinstance(stream, EscapingStream) or not is_terminal(stream):
         return stream
     return cast(TextIO, EscapingStream(stream))
 
@@ -101,7 +112,7 @@ def show_log_records() -> None:
 @contextlib.contextmanager
 def progress_on_terminal() -> Iterator[None]:
     """Shows progress bars within the context if standard error is a terminal and the process has rank 0."""
-    if os.environ.get("RANK", "0") != "0" or os.environ.get("TERM") == "dumb" or not sys.stderr.isatty():
+    if os.environ.get("RANK", "0") != "0" or os.environ.get("TERM") == "dumb" or not is_terminal(sys.stderr):
         yield
         return
     with display_progress(_show_bar):

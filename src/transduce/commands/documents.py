@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transduce.commands.console import say
 from transduce.commands.line_windows import read_windows, say_loops, translate_windows
+from transduce.runtime.terminal import is_terminal
 from transduce.translation.documents.format_names import TextFormat
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def write_document(document: "Document", translator: "SentenceTranslator", out: 
     content = document.write(translated.contents)
     if out is not None:
         replace_file(out, lambda path: path.write_bytes(content))
-    elif sys.stdout.isatty():
+    elif is_terminal(sys.stdout):
         sys.stdout.write(content.decode("utf-8", "replace"))
     else:
         sys.stdout.flush()

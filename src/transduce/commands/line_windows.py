@@ -14,6 +14,7 @@ from transduce.commands.console import say
 from transduce.commands.options import Engine
 from transduce.commands.output import open_output
 from transduce.runtime.progress import Progress, track
+from transduce.runtime.terminal import is_terminal
 
 if TYPE_CHECKING:
     from transduce.translation.glossary_translator import GlossaryTranslator
@@ -80,14 +81,14 @@ def _until_end(stream: Iterable[list[str]]) -> Iterator[list[str]]:
 
 def _prompt(text: str) -> None:
     """Prints `text` on standard error if standard input is a terminal."""
-    if sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty():
+    if is_terminal(sys.stdin) and is_terminal(sys.stderr):
         print(text, end="", file=sys.stderr, flush=True)
 
 
 def text_progress(windows: Iterable[list[str]], out: Path | None) -> AbstractContextManager[Progress]:
     """Tracks the lines of a text of several windows, unless the translations are printed on a terminal."""
     total = sum(map(len, windows)) if isinstance(windows, list) and len(windows) > 1 else None
-    if total is None or (out is None and sys.stdout.isatty()):
+    if total is None or (out is None and is_terminal(sys.stdout)):
         return contextlib.nullcontext(Progress("text"))
     return track("text", total)
 

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from transduce.runtime.terminal import is_terminal
+
 __all__ = ["load_table", "read_rows"]
 
 BATCH = 1000  # rows read from a table at a time
@@ -24,7 +26,7 @@ def load_table(name: str, config: str | None, split: str, *, revision: str | Non
         datasets = importlib.import_module("datasets")
     except ImportError:
         raise ValueError(f"{needed_by} needs the package `datasets`: `pip install 'transduce[hub]'`") from None
-    if not sys.stderr.isatty():
+    if not is_terminal(sys.stderr):
         datasets.disable_progress_bars()
     try:
         with contextlib.redirect_stderr(sys.__stderr__):  # bars move the cursor

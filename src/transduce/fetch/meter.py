@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from transduce.runtime.rate import ProgressRate
+from transduce.runtime.terminal import is_terminal
 
 __all__ = ["Meter", "Say", "format_bytes"]
 
@@ -24,7 +25,7 @@ class Meter:
 
     def __init__(self, total: int | None, done: int, say: Say) -> None:
         self.pace, self._say = ProgressRate(total, done), say
-        self._on_terminal = sys.stderr.isatty()
+        self._on_terminal = is_terminal(sys.stderr)
 
     def add(self, count: int) -> None:
         """Adds `count` bytes, and shows the sum if a report is due."""
